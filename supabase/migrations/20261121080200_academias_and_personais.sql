@@ -1,0 +1,121 @@
+-- Gyms and their trainers.
+
+create table private.academias (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  nome text not null,
+  ativo boolean not null default true,
+  criado_em timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id)
+);
+comment on table private.academias is 'Gyms of a tenant';
+
+create table private.personais (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  nome text not null,
+  email text not null,
+  ativo boolean not null default true,
+  academia_id uuid not null,
+  criado_em timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  -- A foreign key that carries tenant_id: no row can point into another tenant.
+  foreign key (tenant_id, academia_id) references private.academias (tenant_id, id)
+);
+comment on table private.personais is 'Personal trainers of a tenant';
+
+create index academias_in_order on private.academias (tenant_id, criado_em, id);
+create index academias_by_ativo on private.academias (tenant_id, ativo, criado_em, id);
+create index personais_in_order on private.personais (tenant_id, criado_em, id);
+create index personais_by_academia on private.personais (tenant_id, academia_id, criado_em, id);
+
+alter table private.academias enable row level security;
+alter table private.academias force row level security;
+create policy tenant_isolation on private.academias
+  to gateway_functions
+  using (tenant_id = (select private.current_tenant()));
+grant select on private.academias to gateway_functions;
+
+alter table private.personais enable row level security;
+alter table private.personais force row level security;
+create policy tenant_isolation on private.personais
+  to gateway_functions
+  using (tenant_id = (select private.current_tenant()));
+grant select on private.personais to gateway_functions;
+
+create function private.to_uuid(p_text text)
+returns uuid
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when p_text ~* '^[0-9a-f]{32}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_text::uuid
+  end;
+$$;
+comment on function private.to_uuid(text) is
+  'The uuid that a text spells, with hyphens or without; null for any other text. Such a text names nothing, so a filter by it finds nothing';
+grant execute on function private.to_uuid(text) to gateway_functions;
+
+-- Callable with any key that has the permission: the key proves the tenant.
+create function public.listar_academias(
+  p_api_key text,
+  p_ativo boolean default null,
+  p_limit integer default 100,
+  p_offset integer default 0
+)
+returns table (id uuid, nome text, ativo boolean, criado_em timestamptz)
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+-- A filter that is not given leaves the plan only when the plan knows the arguments.
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  v_tenant constant uuid := private.verify_key(p_api_key, 'listar_academias');
+begin
+  return query
+    select a.id, a.nome, a.ativo, a.criado_em
+      from private.academias a
+     where a.tenant_id = v_tenant
+       and (p_ativo is null or a.ativo = p_ativo)
+     order by a.criado_em, a.id
+     limit p_limit
+    offset p_offset;
+end;
+$$;
+comment on function public.listar_academias(text, boolean, integer, integer) is
+  'Gyms of the tenant of the key, oldest first';
+select private.publish('public.listar_academias');
+
+-- Callable with any key that has the permission: the key proves the tenant.
+create function public.listar_personais(
+  p_api_key text,
+  p_limit integer default 100,
+  p_offset integer default 0,
+  p_academia_id uuid default null
+)
+returns table (id uuid, nome text, email text, ativo boolean, academia_id uuid)
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  v_tenant constant uuid := private.verify_key(p_api_key, 'listar_personais');
+begin
+  return query
+    select p.id, p.nome, p.email, p.ativo, p.academia_id
+      from private.personais p
+     where p.tenant_id = v_tenant
+       and (p_academia_id is null or p.academia_id = p_academia_id)
+     order by p.criado_em, p.id
+     limit p_limit
+    offset p_offset;
+end;
+$$;
+comment on function public.listar_personais(text, integer, integer, uuid) is
+  'Personal trainers of the tenant of the key, oldest first';
+select private.publish('public.listar_personais');
