@@ -1,0 +1,76 @@
+// The closed table of everything that a request can end in but success. It imports nothing.
+
+/** Messages by the name of the parameter or field that they are about. */
+export type FieldErrors = Readonly<Record<string, readonly string[]>>;
+
+const table = {
+  badRequest: { status: 400, text: 'Bad request' },
+  missingKey: { status: 400, text: 'Missing X-Api-Key header' },
+  invalidJson: { status: 400, text: 'Invalid JSON body' },
+  malformedUrl: { status: 400, text: 'Malformed URL' },
+  notFound: { status: 404, text: 'Not found' },
+  requestTimeout: { status: 408, text: 'Request timeout' },
+  bodyTooLarge: { status: 413, text: 'Request body too large' },
+  expectationFailed: { status: 417, text: 'Expectation failed' },
+  headersTooLarge: { status: 431, text: 'Request header fields too large' },
+  internal: { status: 500, text: 'Internal error' },
+  storeUnavailable: { status: 502, text: 'Data store unavailable' },
+  storeTimeout: { status: 502, text: 'Data store timeout' },
+  storeError: { status: 502, text: 'Data store error' },
+} as const;
+
+/** How a store can fail; none of it is the client's doing. */
+export type StoreFaultKind = 'storeUnavailable' | 'storeTimeout' | 'storeError';
+
+/** A fault, ours or the store's: the cause is for the log and never for the client. */
+export type Fault = { readonly kind: StoreFaultKind | 'internal'; readonly cause: unknown };
+
+/** What a store says when it refuses a call that the client can mend. */
+export type Refusal =
+  | { readonly kind: 'refusedKey'; readonly text: string }
+  | { readonly kind: 'invalidInput'; readonly fields: FieldErrors };
+
+/** What a request can end in other than success. */
+export type Failure =
+  | Fault
+  | Refusal
+  | { readonly kind: 'methodNotAllowed'; readonly allow: readonly string[] }
+  | { readonly kind: Exclude<keyof typeof table, Fault['kind']> };
+
+/** A failure as HTTP has it: the status, the value of `error` in the body, and headers that belong to it. */
+export type HttpError = {
+  readonly status: number;
+  readonly error: string | FieldErrors;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+/** The one place where a kind of failure becomes a status and a text. */
+export function toHttpError(failure: Failure): HttpError {
+  switch (failure.kind) {
+    case 'refusedKey':
+      return { status: 401, error: failure.text };
+    case 'invalidInput':
+      return { status: 422, error: failure.fields };
+    case 'methodNotAllowed':
+      return { status: 405, error: 'Method not allowed', headers: { Allow: failure.allow.join(', ') } };
+    default: {
+      const { status, text } = table[failure.kind];
+      return { status, error: text };
+    }
+  }
+}
+
+/** Tells a fault, which is logged, from a failure that is the client's. */
+export function isFault(failure: Failure): failure is Fault {
+  return 'cause' in failure;
+}
+
+/** Ends a request from below: carries the failure to where the answer is written. */
+export class RequestFailed extends Error {
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
+    super(failure.kind, { cause: 'cause' in failure ? failure.cause : undefined });
+    this.failure = failure;
+  }
+}

@@ -1,0 +1,134 @@
+// The document's examples as requests that can be sent and answers that can be expected.
+
+import type { OpenAPIV3 } from 'openapi-types';
+
+/** A request that an example stands for. */
+export type ExampleRequest = {
+  readonly method: string;
+  /** Path and query, behind the document's server. */
+  readonly target: string;
+  /** The API key's header; absent where the example is about its absence. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+};
+
+/** One named example of one response of one operation. */
+export type Example = {
+  readonly operationId: string;
+  readonly name: string;
+  readonly status: number;
+  readonly request: ExampleRequest;
+  /** The body of the answer. */
+  readonly value: unknown;
+  /** Fields of the body that the server makes: their values differ each time. */
+  readonly generated: readonly string[];
+  /** The state that the data store must be in; undefined for the ordinary one. */
+  readonly store?: 'unavailable';
+};
+
+/** What `x-request` beside a response's example may say: how its request differs from the documented one. */
+type RequestOverride = {
+  readonly apiKey?: string | null;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly rawQuery?: string;
+  readonly body?: unknown;
+  readonly rawBody?: string;
+  readonly bodyOfBytes?: number;
+  readonly store?: 'unavailable';
+};
+type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
+type Named<T> = Readonly<Record<string, T>>;
+
+const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
+
+/** Every example of every response of every operation of a document. */
+export function readExamples(document: OpenAPIV3.Document): Example[] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    METHODS.flatMap((method) => {
+      const operation = item?.[method];
+      return operation ? readOperationExamples(document, path, method, operation) : [];
+    }),
+  );
+}
+
+function readOperationExamples(
+  document: OpenAPIV3.Document,
+  path: string,
+  method: string,
+  operation: OpenAPIV3.OperationObject,
+): Example[] {
+  return Object.entries(operation.responses).flatMap(([status, response]) =>
+    Object.entries(examplesOf<ResponseExample>(resolve(document, response).content)).map(([name, example]) => {
+      const override = example['x-request'] ?? {};
+      return {
+        operationId: operation.operationId ?? '',
+        name,
+        status: Number(status),
+        request: {
+          method: method.toUpperCase(),
+          target: path + toQuery(document, operation, name, override),
+          headers: toHeaders(document, override),
+          ...toBody(document, operation, name, override),
+        },
+        value: example.value,
+        generated: example['x-generated'] ?? [],
+        ...(override.store ? { store: override.store } : {}),
+      };
+    }),
+  );
+}
+
+/** The parameters' examples of the same name, unless the override says what to send instead. */
+function toQuery(
+  document: OpenAPIV3.Document,
+  operation: OpenAPIV3.OperationObject,
+  name: string,
+  override: RequestOverride,
+): string {
+  if (override.rawQuery !== undefined) return `?${override.rawQuery}`;
+  const query = new URLSearchParams(override.query);
+  for (const source of operation.parameters ?? []) {
+    const parameter = resolve(document, source);
+    const example = parameter.examples?.[name];
+    if (parameter.in === 'query' && example) query.set(parameter.name, String(resolve(document, example).value));
+  }
+  return query.size > 0 ? `?${query}` : '';
+}
+
+function toHeaders(document: OpenAPIV3.Document, override: RequestOverride): Record<string, string> {
+  const scheme = findKeyScheme(document);
+  const key = override.apiKey === undefined ? scheme?.['x-example'] : override.apiKey;
+  return scheme && typeof key === 'string' ? { [scheme.name]: key } : {};
+}
+
+function findKeyScheme(
+  document: OpenAPIV3.Document,
+): (OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string }) | undefined {
+  const schemes = Object.values(document.components?.securitySchemes ?? {});
+  return schemes.map((scheme) => resolve(document, scheme)).find((scheme) => scheme.type === 'apiKey');
+}
+
+/** The body's example of the same name; where there is none, the first, so that only what the example is about is wrong. */
+function toBody(
+  document: OpenAPIV3.Document,
+  operation: OpenAPIV3.OperationObject,
+  name: string,
+  override: RequestOverride,
+): { body?: string } {
+  if (!operation.requestBody) return {};
+  if (override.rawBody !== undefined) return { body: override.rawBody };
+  if (override.bodyOfBytes !== undefined) return { body: ' '.repeat(override.bodyOfBytes) };
+  const examples = examplesOf<{ value?: unknown }>(resolve(document, operation.requestBody).content);
+  const example = examples[name] ?? Object.values(examples)[0];
+  return { body: JSON.stringify(override.body ?? example?.value ?? {}) };
+}
+
+function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): Named<T> {
+  return (content?.['application/json']?.examples ?? {}) as Named<T>;
+}
+
+function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
+  if (!('$ref' in value)) return value;
+  const path = value.$ref.replace(/^#\//, '').split('/');
+  return path.reduce<unknown>((node, name) => (node as Named<unknown>)[name], document) as T;
+}

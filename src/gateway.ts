@@ -1,0 +1,128 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Context, OpenAPIBackend } from 'openapi-backend';
+import type { OpenAPIV3 } from 'openapi-types';
+import { createReadBytes, parseBody } from './body.ts';
+import { toCall } from './call.ts';
+import { callWithin } from './deadline.ts';
+import { readApiRoot } from './document.ts';
+import { type Failure, type Fault, isFault, RequestFailed } from './errors.ts';
+import { type Operation, readOperations } from './operations.ts';
+import { type ApiRequest, convertInputs, readRequest } from './request.ts';
+import { type Outcome, respond } from './respond.ts';
+import { Router } from './router.ts';
+import type { Store } from './store/store.ts';
+import { createAjv, toFieldErrors } from './validation.ts';
+
+/** What a gateway is made of. */
+export type GatewayOptions = {
+  /** The OpenAPI document: operations, validation and the path that they are under. */
+  readonly document: OpenAPIV3.Document;
+  readonly store: Store;
+  /** The largest body, in bytes. */
+  readonly bodyLimit: number;
+  /** The longest that a call of the store may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** Told of every fault: the cause is for the log alone. */
+  readonly onFault: (fault: Fault, req: IncomingMessage) => void;
+};
+
+/** Answers one request; never throws. */
+export type Gateway = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
+
+type Exchange = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly request: ApiRequest };
+
+/**
+ * Builds the gateway that a document describes: match, validate, call, respond, the same for every operation. Throws
+ * where the document is no OpenAPI 3.0 or asks for what the gateway does not do.
+ */
+export async function createGateway(options: GatewayOptions): Promise<Gateway> {
+  const backend = new OpenAPIBackend<OpenAPIV3.Document>({
+    definition: structuredClone(options.document),
+    apiRoot: readApiRoot(options.document),
+    strict: true,
+    ignoreTrailingSlashes: false,
+    customizeAjv: (_default, ajvOptions) => createAjv(ajvOptions),
+  });
+  await backend.init();
+  const router = new Router(backend.definition, backend.apiRoot);
+  backend.router = router;
+  backend.validator.router = router;
+  const operations = readOperations(backend.definition, router.getOperations());
+  registerHandlers(backend, router, operations, options);
+
+  return async (req, res) => {
+    const outcome = await answer(backend, req, res);
+    if ('failure' in outcome && isFault(outcome.failure)) options.onFault(outcome.failure, req);
+    respond(res, outcome);
+  };
+}
+
+async function answer(
+  backend: OpenAPIBackend<OpenAPIV3.Document>,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<Outcome> {
+  try {
+    const request = readRequest(req);
+    return await backend.handleRequest(request as never, { req, res, request } satisfies Exchange);
+  } catch (error) {
+    return fail(error instanceof RequestFailed ? error.failure : { kind: 'internal', cause: error });
+  }
+}
+
+/** The stages of a request, in the order in which openapi-backend comes to them. */
+function registerHandlers(
+  backend: OpenAPIBackend<OpenAPIV3.Document>,
+  router: Router,
+  operations: ReadonlyMap<string, Operation>,
+  { store, bodyLimit, deadlineMs }: GatewayOptions,
+): void {
+  const readBytes = createReadBytes(bodyLimit);
+  const operationOf = (context: Context): Operation => {
+    const operation = operations.get(context.operation.operationId ?? '');
+    if (!operation) throw new Error(`${context.operation.operationId} is no operation of the document`);
+    return operation;
+  };
+
+  for (const [name, scheme] of Object.entries(backend.definition.components?.securitySchemes ?? {})) {
+    if ('type' in scheme && scheme.type === 'apiKey') {
+      backend.registerSecurityHandler(name, ({ request }: Context) => request.headers[scheme.name.toLowerCase()]);
+    }
+  }
+
+  backend.register({
+    notFound: () => fail({ kind: 'notFound' }),
+    methodNotAllowed: (_context, { request }: Exchange) =>
+      fail({ kind: 'methodNotAllowed', allow: router.methodsOf(request.path) }),
+    notImplemented: (context) => fail({ kind: 'internal', cause: `no handler for ${context.operation.operationId}` }),
+    postRoutingHandler: (context, { request }: Exchange) => {
+      if (context.operation) convertInputs(request, operationOf(context).inputs);
+    },
+    unauthorizedHandler: () => fail({ kind: 'missingKey' }),
+    // Without a key nothing of the body is read.
+    postSecurityHandler: async (context, { req, res, request }: Exchange) => {
+      if (!context.security.authorized || !operationOf(context).hasBody) return;
+      const body = parseBody(await readBytes(req, res));
+      request.requestBody = body.fields;
+      for (const [field, messages] of body.problems) request.problems.set(field, messages);
+    },
+    validationFail: (context, { request }: Exchange) =>
+      fail({ kind: 'invalidInput', fields: toFieldErrors(context.validation.errors ?? [], request.problems) }),
+    preOperationHandler: (_context, { request }: Exchange) => {
+      if (request.problems.size > 0) {
+        throw new RequestFailed({ kind: 'invalidInput', fields: toFieldErrors([], request.problems) });
+      }
+    },
+  });
+
+  for (const operation of operations.values()) {
+    backend.register(operation.id, async (_context: Context, { res, request }: Exchange): Promise<Outcome> => {
+      const result = await callWithin(deadlineMs, store, toCall(operation, request), res);
+      return 'json' in result ? { status: operation.status, json: result.json } : result;
+    });
+  }
+}
+
+function fail(failure: Failure): Outcome {
+  return { failure };
+}

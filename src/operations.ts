@@ -1,0 +1,173 @@
+import type { OpenAPIV3 } from 'openapi-types';
+
+/** A value that a request may carry: where it stands, and the argument of the function that it becomes. */
+export type Input = {
+  readonly in: 'query' | 'path' | 'header';
+  /** The name in the document; headers are matched without regard to case. */
+  readonly name: string;
+  readonly argument: string;
+  readonly type: 'string' | 'integer' | 'number' | 'boolean';
+  readonly default?: string | number | boolean;
+};
+
+/** What the gateway needs of an operation of the document, computed once. */
+export type Operation = {
+  readonly id: string;
+  readonly function: string;
+  /** The status of success. */
+  readonly status: number;
+  readonly returns: 'rows' | 'row';
+  readonly hasBody: boolean;
+  readonly inputs: readonly Input[];
+  readonly bodyDefaults: Readonly<Record<string, string | number | boolean>>;
+  /** The header that carries the API key, and the argument that it becomes. */
+  readonly key: { readonly header: string; readonly argument: string };
+};
+
+/** The document says something that the gateway cannot serve; the message lists all of it. */
+export class DocumentError extends Error {
+  override readonly name = 'DocumentError';
+}
+
+/** An operation as openapi-backend gives it: dereferenced, with its path, method, parameters and security. */
+export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string };
+
+const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
+const SCALARS = ['string', 'integer', 'number', 'boolean'];
+
+/**
+ * The operations of a dereferenced document, by operationId. Throws DocumentError where the document asks for what
+ * the gateway does not do, rather than serve it wrongly.
+ */
+export function readOperations(
+  document: OpenAPIV3.Document,
+  operations: readonly DocumentOperation[],
+): Map<string, Operation> {
+  const mistakes: string[] = [];
+  const result = new Map<string, Operation>();
+  for (const source of operations) {
+    const reader = new OperationReader(source, document.components?.securitySchemes ?? {});
+    const operation = reader.read();
+    mistakes.push(...reader.mistakes.map((mistake) => `${source.method.toUpperCase()} ${source.path}: ${mistake}`));
+    if (result.has(operation.id)) mistakes.push(`operationId ${operation.id} is used twice`);
+    result.set(operation.id, operation);
+  }
+  if (mistakes.length > 0) throw new DocumentError(mistakes.join('\n'));
+  return result;
+}
+
+class OperationReader {
+  readonly mistakes: string[] = [];
+  readonly #source: DocumentOperation;
+  readonly #schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>;
+
+  constructor(source: DocumentOperation, schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>) {
+    this.#source = source;
+    this.#schemes = schemes;
+  }
+
+  read(): Operation {
+    const source = this.#source as DocumentOperation & { 'x-rpc'?: unknown };
+    const rpc = source['x-rpc'];
+    if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
+      this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
+    }
+    if (!source.operationId) this.#mistake('operationId is missing');
+    const operation: Operation = {
+      id: source.operationId ?? '',
+      function: String(rpc),
+      ...this.#readSuccess(),
+      hasBody: source.requestBody !== undefined,
+      inputs: (source.parameters ?? []).flatMap((parameter) => this.#readInput(parameter)),
+      bodyDefaults: this.#readBodyDefaults(),
+      key: this.#readKey(),
+    };
+    this.#checkArguments(operation);
+    return operation;
+  }
+
+  #readSuccess(): Pick<Operation, 'status' | 'returns'> {
+    const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
+    const [status] = statuses;
+    if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
+      this.#mistake(`one response of success must be declared, such as 200; there is ${statuses.join(', ') || 'none'}`);
+      return { status: 200, returns: 'rows' };
+    }
+    const response = this.#source.responses[status] as OpenAPIV3.ResponseObject;
+    const schema = response.content?.['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
+    if (schema?.type !== 'array' && schema?.type !== 'object') {
+      this.#mistake(`the response ${status} must have an application/json schema of type array or object`);
+    }
+    return { status: Number(status), returns: schema?.type === 'object' ? 'row' : 'rows' };
+  }
+
+  #readInput(source: OpenAPIV3.ReferenceObject | OpenAPIV3.ParameterObject): Input[] {
+    if ('$ref' in source) throw new DocumentError(`unresolved reference ${source.$ref}`);
+    const schema = (source.schema ?? {}) as OpenAPIV3.SchemaObject;
+    const scalar = SCALARS.includes(schema.type ?? '');
+    if ((source.in !== 'query' && source.in !== 'path' && source.in !== 'header') || !scalar) {
+      this.#mistake(
+        `parameter ${source.name} in ${source.in}: the gateway takes strings, integers, numbers and booleans in query, path and header`,
+      );
+      return [];
+    }
+    return [
+      {
+        in: source.in,
+        name: source.name,
+        argument: toArgument(source.name),
+        type: schema.type as Input['type'],
+        ...(schema.default === undefined ? {} : { default: schema.default }),
+      },
+    ];
+  }
+
+  #bodySchema(): OpenAPIV3.SchemaObject | undefined {
+    const body = this.#source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
+    return body?.content['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
+  }
+
+  #readBodyDefaults(): Operation['bodyDefaults'] {
+    if (this.#source.requestBody === undefined) return {};
+    const schema = this.#bodySchema();
+    if (schema?.type !== 'object' || schema.additionalProperties !== false) {
+      this.#mistake('the body must have an application/json schema of type object with additionalProperties: false');
+      return {};
+    }
+    const defaults = Object.entries(schema.properties ?? {}).map(([name, property]) => [
+      name,
+      (property as OpenAPIV3.SchemaObject).default,
+    ]);
+    return Object.fromEntries(defaults.filter(([, value]) => value !== undefined));
+  }
+
+  #readKey(): Operation['key'] {
+    const names = (this.#source.security ?? []).flatMap((requirement) => Object.keys(requirement));
+    const scheme = names.length === 1 ? this.#schemes[names[0] ?? ''] : undefined;
+    if (!scheme || '$ref' in scheme || scheme.type !== 'apiKey' || scheme.in !== 'header') {
+      this.#mistake('security must require one scheme, of type apiKey in a header');
+      return { header: '', argument: '' };
+    }
+    return { header: scheme.name.toLowerCase(), argument: toArgument(scheme.name) };
+  }
+
+  #checkArguments(operation: Operation): void {
+    const fields = Object.keys(this.#bodySchema()?.properties ?? {});
+    const names = [operation.key.argument, ...operation.inputs.map((input) => input.argument), ...fields];
+    for (const name of names) {
+      if (!/^p_[a-z0-9_]+$/.test(name)) this.#mistake(`${name} cannot be an argument: p_ and lower case is expected`);
+    }
+    for (const name of names.filter((name, index) => names.indexOf(name) !== index)) {
+      this.#mistake(`the argument ${name} would be given twice`);
+    }
+  }
+
+  #mistake(text: string): void {
+    this.mistakes.push(text);
+  }
+}
+
+/** The one rule from a name in the document to an argument: `limit` → `p_limit`, `X-Api-Key` → `p_api_key`. */
+function toArgument(name: string): string {
+  return `p_${name.replace(/^X-/i, '').replaceAll('-', '_').toLowerCase()}`;
+}

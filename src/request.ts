@@ -1,0 +1,100 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { RequestFailed } from './errors.ts';
+import type { Input } from './operations.ts';
+import { findProblem, type Problems } from './problems.ts';
+import type { Json } from './store/store.ts';
+
+/** A request taken apart, under the names that openapi-backend uses for the parts. */
+export type ApiRequest = {
+  readonly method: string;
+  /** The path, each segment percent-encoded in one way, so that equal paths are equal texts. */
+  readonly path: string;
+  readonly headers: Record<string, Json>;
+  readonly query: Record<string, Json>;
+  readonly params: Record<string, Json>;
+  readonly cookies: Record<string, never>;
+  requestBody?: Readonly<Record<string, Json>>;
+  /** What is wrong with inputs beyond what their schemas can say. */
+  readonly problems: Problems;
+};
+
+/** Takes a request apart, but for its body. Fails with `malformedUrl` where path or query cannot be decoded. */
+export function readRequest(req: IncomingMessage): ApiRequest {
+  // A request to a proxy names the whole URL (RFC 9112, 3.2.2), and a server has to accept that form.
+  const target = (req.url ?? '/').replace(/^https?:\/\/[^/?]*/i, '');
+  const [, path = '', query = ''] = /^([^?]*)\??(.*)$/s.exec(target) ?? [];
+  return {
+    method: (req.method ?? '').toLowerCase(),
+    path: normalizePath(path),
+    headers: toRecord(req.headers),
+    query: parseQuery(query),
+    params: Object.create(null),
+    cookies: {},
+    problems: new Map(),
+  };
+}
+
+/**
+ * Gives the inputs of the matched operation the types that the document declares, in place. The coercion is strict:
+ * a text that is not exactly how JSON writes a value of the type stays a text, and fails validation as that.
+ */
+export function convertInputs(request: ApiRequest, inputs: readonly Input[]): void {
+  for (const input of inputs) {
+    const [source, name] = locate(request, input);
+    const value = source[name];
+    if (value === undefined) continue;
+    const problem = Array.isArray(value) ? 'must be given once' : findProblem(value);
+    if (problem !== undefined) request.problems.set(input.name, [problem]);
+    else if (typeof value === 'string') source[name] = convert(value, input.type);
+  }
+}
+
+function locate(request: ApiRequest, input: Input): [Record<string, Json>, string] {
+  if (input.in === 'header') return [request.headers, input.name.toLowerCase()];
+  return [input.in === 'path' ? request.params : request.query, input.name];
+}
+
+function convert(text: string, type: Input['type']): Json {
+  if (type === 'integer') return /^(0|-?[1-9]\d*)$/.test(text) ? Number(text) : text;
+  if (type === 'number') return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
+  if (type === 'boolean') return text === 'true' || (text === 'false' ? false : text);
+  return text;
+}
+
+function normalizePath(path: string): string {
+  return path
+    .split('/')
+    .map((segment) => encodeURIComponent(decode(segment)))
+    .join('/');
+}
+
+/** The query by name; a name that is repeated has an array of its values. */
+function parseQuery(query: string): Record<string, Json> {
+  const result: Record<string, Json> = Object.create(null);
+  for (const part of query.split('&')) {
+    if (part === '') continue;
+    const [name, value] = splitOnce(part).map((text) => decode(text.replaceAll('+', ' '))) as [string, string];
+    const earlier = result[name];
+    result[name] = earlier === undefined ? value : [earlier, value].flat();
+  }
+  return result;
+}
+
+function splitOnce(part: string): [string, string] {
+  const at = part.indexOf('=');
+  return at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
+}
+
+/** Throws for anything but percent-encoded UTF-8. */
+export function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new RequestFailed({ kind: 'malformedUrl' });
+  }
+}
+
+function toRecord(headers: IncomingHttpHeaders): Record<string, Json> {
+  // Node joins repeated headers by a comma; the one that it keeps as a list is no input of ours.
+  return headers as Record<string, Json>;
+}

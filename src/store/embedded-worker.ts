@@ -1,0 +1,87 @@
+// A thread with Postgres in it: PGlite runs a query to its end without giving way, so on the gateway's own thread a
+// slow one would stop everything. It runs one statement at a time, as embedded.ts sends them.
+
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { parentPort, workerData } from 'node:worker_threads';
+import { PGlite } from '@electric-sql/pglite';
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { applyMigrations, type Migration, MigrationError, runScript, type Script } from './migrations.ts';
+import type { PgError } from './pg-error.ts';
+import type { Statement } from './statement.ts';
+
+/** What the thread is started with. */
+export type WorkerInput = {
+  /** The folder of the database; without one it is in memory, and new at every start. */
+  readonly folder: string | undefined;
+  readonly migrations: readonly Migration[];
+  /** Loaded into a database that is new. */
+  readonly seed: Script | undefined;
+};
+
+/** What the thread is sent: a statement to run, or word to end. */
+export type WorkerRequest = Statement | 'close';
+
+/** What the thread sends: that it is ready or why it never will be, and the result of each statement. */
+export type WorkerReply =
+  | { readonly ready: true }
+  | { readonly failed: string }
+  | { readonly json: string | null }
+  | { readonly error: PgError };
+
+const port = parentPort;
+if (!port) throw new Error('embedded-worker.ts runs as a worker thread');
+
+const reply = (message: WorkerReply): void => port.postMessage(message);
+
+try {
+  const db = await prepare(workerData as WorkerInput);
+  port.on('message', async (request: WorkerRequest) => {
+    if (request === 'close') {
+      await db.close();
+      port.close();
+    } else {
+      reply(await run(db, request));
+    }
+  });
+  reply({ ready: true });
+} catch (error) {
+  reply({ failed: error instanceof MigrationError ? error.message : String(error) });
+}
+
+/** Opens the database, brings it up to date, and becomes the role that may execute the functions and nothing else. */
+async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlite> {
+  if (folder && !existsSync(folder)) await create(folder, migrations, seed);
+  const db = await open(folder);
+  await applyMigrations(db, migrations);
+  if (!folder && seed) await runScript(db, seed);
+  await db.exec(`set timezone = 'UTC'; set role gateway`);
+  return db;
+}
+
+/** Makes a database aside and puts it in its place when it is whole: a first start that is killed leaves none. */
+async function create(folder: string, migrations: readonly Migration[], seed: Script | undefined): Promise<void> {
+  const aside = `${folder}.new`;
+  rmSync(aside, { recursive: true, force: true });
+  const db = await open(aside);
+  try {
+    await applyMigrations(db, migrations);
+    if (seed) await runScript(db, seed);
+  } finally {
+    await db.close();
+  }
+  renameSync(aside, folder);
+}
+
+function open(folder: string | undefined): Promise<PGlite> {
+  return PGlite.create({ ...(folder ? { dataDir: folder } : {}), extensions: { pg_trgm } });
+}
+
+async function run(db: PGlite, statement: Statement): Promise<WorkerReply> {
+  try {
+    const { rows } = await db.query<{ json: string | null }>(statement.text, [...statement.values]);
+    return { json: rows[0]?.json ?? null };
+  } catch (error) {
+    const { code, message, detail } = error as PgError;
+    return { error: { code, message, detail } };
+  }
+}

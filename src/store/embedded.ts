@@ -1,0 +1,189 @@
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { Fault } from '../errors.ts';
+import type { WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
+import { lockFolder } from './lock.ts';
+import { readMigrations } from './migrations.ts';
+import { toFailure } from './pg-error.ts';
+import { type Statement, toStatement } from './statement.ts';
+import type { Call, Result, Store } from './store.ts';
+
+/** Where an embedded store keeps its data and what it starts with. */
+export type EmbeddedOptions = {
+  /** The folder of the data; without one it is in memory and gone with the process. */
+  readonly dataDir?: string | undefined;
+  readonly migrationsDir: string;
+  /** A script for a store that is new. */
+  readonly seed?: WorkerInput['seed'];
+  /** A statement that runs longer than this, in milliseconds, is ended, by ending the thread that it runs on. */
+  readonly statementLimitMs: number;
+};
+
+type Job = { readonly statement: Statement; readonly settle: (result: Result) => void };
+
+/**
+ * Opens a Postgres inside this process: applies the migrations, and loads the seed where the store is new. Throws
+ * FolderInUseError where another process has the folder, and an Error that names the place where a migration fails.
+ */
+export async function openEmbedded(options: EmbeddedOptions): Promise<Store> {
+  const input: WorkerInput = {
+    folder: options.dataDir && join(options.dataDir, 'postgres'),
+    migrations: readMigrations(options.migrationsDir),
+    seed: options.seed,
+  };
+  const unlock = options.dataDir ? lockFolder(options.dataDir) : () => {};
+  const store = new EmbeddedStore(options, input, unlock);
+  try {
+    await store.start();
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+  return store;
+}
+
+/** Sends statements to the thread one at a time, so that one that nobody waits for any more is never begun. */
+class EmbeddedStore implements Store {
+  readonly description: string;
+  readonly #input: WorkerInput;
+  readonly #limitMs: number;
+  readonly #unlock: () => void;
+  readonly #waiting = new Set<Job>();
+  #running: Job | undefined;
+  /** The thread, while it serves. */
+  #worker: Worker | undefined;
+  /** The end of the thread before this one: two on one folder would lose rows. */
+  #ended: Promise<unknown> = Promise.resolve();
+  #starting = false;
+  #closed = false;
+
+  constructor({ dataDir, statementLimitMs }: EmbeddedOptions, input: WorkerInput, unlock: () => void) {
+    this.description = `embedded Postgres, data in ${dataDir ?? 'memory'}`;
+    this.#input = input;
+    this.#limitMs = statementLimitMs;
+    this.#unlock = unlock;
+  }
+
+  call(call: Call, signal: AbortSignal): Promise<Result> {
+    return new Promise((resolve) => {
+      const abandon = () => {
+        if (this.#waiting.delete(job)) job.settle(fault('storeTimeout', signal.reason));
+      };
+      const job: Job = {
+        statement: toStatement(call),
+        settle: (result) => {
+          signal.removeEventListener('abort', abandon);
+          resolve(result);
+        },
+      };
+      signal.addEventListener('abort', abandon);
+      this.#waiting.add(job);
+      this.#next();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#dropWaiting(new Error('the store is closed'));
+    const worker = this.#worker;
+    if (worker) {
+      const exited = new Promise((resolve) => worker.once('exit', resolve));
+      worker.postMessage('close' satisfies WorkerRequest);
+      await exited;
+    }
+    await this.#ended;
+    this.#unlock();
+  }
+
+  /** Starts the thread; the promise ends when it serves, and fails with the reason why it does not. */
+  async start(): Promise<void> {
+    await this.#ended;
+    const worker = new Worker(new URL('./embedded-worker.ts', import.meta.url), { workerData: this.#input });
+    await new Promise<void>((resolve, reject) => {
+      worker.on('message', (reply: WorkerReply) => {
+        if ('ready' in reply) resolve();
+        else if ('failed' in reply) reject(new Error(reply.failed));
+        else this.#finish(toResult(reply));
+      });
+      const onEnd = (error: Error) => {
+        reject(error);
+        this.#lose(worker, fault('storeUnavailable', error));
+      };
+      worker.on('error', onEnd);
+      worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
+    });
+    this.#worker = worker;
+  }
+
+  #next(): void {
+    const [job] = this.#waiting;
+    if (!job || this.#running) return;
+    if (!this.#worker) {
+      this.#restart();
+      return;
+    }
+    this.#waiting.delete(job);
+    this.#running = this.#watched(this.#worker, job);
+    this.#worker.postMessage(job.statement satisfies WorkerRequest);
+  }
+
+  /** Postgres cannot be interrupted here, but its thread can be ended: the data outlives it where it is in a folder. */
+  #watched(worker: Worker, job: Job): Job {
+    if (!this.#input.folder) return job;
+    const timer = setTimeout(() => {
+      const cause = new Error(`ended after ${this.#limitMs} ms: ${job.statement.text}`);
+      this.#lose(worker, fault('storeTimeout', cause));
+    }, this.#limitMs);
+    return {
+      ...job,
+      settle: (result) => {
+        clearTimeout(timer);
+        job.settle(result);
+      },
+    };
+  }
+
+  #finish(result: Result): void {
+    const job = this.#running;
+    this.#running = undefined;
+    job?.settle(result);
+    this.#next();
+  }
+
+  /** Gives the thread up: what it was running fails, and what waits goes to the next thread. */
+  #lose(worker: Worker, result: Result): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    this.#ended = worker.terminate();
+    this.#finish(result);
+  }
+
+  #restart(): void {
+    if (this.#closed) this.#dropWaiting(new Error('the store is closed'));
+    if (this.#closed || this.#starting) return;
+    this.#starting = true;
+    this.start()
+      .catch((error) => this.#dropWaiting(error))
+      .finally(() => {
+        this.#starting = false;
+        this.#next();
+      });
+  }
+
+  #dropWaiting(error: Error): void {
+    for (const job of this.#waiting) {
+      this.#waiting.delete(job);
+      job.settle(fault('storeUnavailable', error));
+    }
+  }
+}
+
+function toResult(reply: Extract<WorkerReply, { json: unknown } | { error: unknown }>): Result {
+  if ('error' in reply) return { failure: toFailure(reply.error) };
+  if (reply.json === null) return fault('storeError', new Error('the function returned no row'));
+  return { json: reply.json };
+}
+
+function fault(kind: Exclude<Fault['kind'], 'internal'>, cause: unknown): { failure: Fault } {
+  return { failure: { kind, cause } };
+}

@@ -1,0 +1,32 @@
+import type { Fault, Refusal } from '../errors.ts';
+
+/** Any value that JSON can write. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+
+/** A call of one Postgres function: plain data, so that it can be logged, compared and sent anywhere. */
+export type Call = {
+  /** The function's name in schema public. */
+  readonly function: string;
+  /** Arguments by name; one that is missing takes the function's default. */
+  readonly args: Readonly<Record<string, Json>>;
+  /** Whether the answer is a JSON array of all rows, or the one row as an object. */
+  readonly returns: 'rows' | 'row';
+};
+
+/** What a call gives: JSON text as the database wrote it, a refusal, or a fault. A store never throws. */
+export type Result = { readonly json: string } | { readonly failure: Refusal | Fault };
+
+/** Where the functions live. Any number of calls may be made at once. */
+export interface Store {
+  /** What a person reads at start: the kind of store and where its data is. */
+  readonly description: string;
+
+  /**
+   * Calls a function. When the signal aborts, nobody waits for the result any more and the store stops the work;
+   * a call that was not begun by then is never begun.
+   */
+  call(call: Call, signal: AbortSignal): Promise<Result>;
+
+  /** Finishes what is under way and lets go of everything. */
+  close(): Promise<void>;
+}

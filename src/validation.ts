@@ -1,0 +1,68 @@
+import { Ajv, type ErrorObject, type Options } from 'ajv';
+import ajvFormats from 'ajv-formats';
+import type { FieldErrors } from './errors.ts';
+import type { Problems } from './problems.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const YEAR_ZERO = /^0000/;
+
+/**
+ * Builds the validator of requests and responses: all errors, no coercion (request.ts has done it), and formats that
+ * accept exactly what Postgres takes. Throws for a format that it does not know.
+ */
+export function createAjv(options: Options = {}): Ajv {
+  const ajv = new Ajv({
+    ...options,
+    allErrors: true,
+    verbose: true,
+    coerceTypes: false,
+    // OpenAPI has keywords of its own; those that are none are found when the document is validated.
+    strict: false,
+    logger: { log: () => {}, warn: fail, error: fail },
+  });
+  ajvFormats.default(ajv);
+  // The package's own format takes urn:uuid: before it, which Postgres does not.
+  ajv.addFormat('uuid', UUID);
+  const date = ajvFormats.default.get('date') as { validate: (text: string) => boolean };
+  // Nor has Postgres a year zero.
+  ajv.addFormat('date', { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) });
+  return ajv;
+}
+
+function fail(message: unknown): never {
+  throw new Error(String(message));
+}
+
+/** The errors of a validation by parameter or field. What is said of a field already replaces what ajv says. */
+export function toFieldErrors(errors: readonly ErrorObject[], problems: Problems): FieldErrors {
+  const result = new Map<string, string[]>(problems);
+  for (const error of errors) {
+    const [field, message] = toFieldError(error);
+    if (problems.has(field)) continue;
+    result.set(field, [...(result.get(field) ?? []), message]);
+  }
+  return Object.fromEntries(result);
+}
+
+/** `/query/limit` → limit; a missing or undeclared field is named by the error's params and not by its path. */
+function toFieldError(error: ErrorObject): [field: string, message: string] {
+  const [, source, field, ...rest] = error.instancePath.split('/').map(unescapePointer);
+  if (field !== undefined)
+    return [field, rest.length > 0 ? `/${rest.join('/')} ${toMessage(error)}` : toMessage(error)];
+  const name = error.params.missingProperty ?? error.params.additionalProperty ?? source ?? 'body';
+  if (error.keyword === 'required') return [name, 'is required'];
+  if (error.keyword !== 'additionalProperties') return [name, toMessage(error)];
+  return [name, source === 'requestBody' ? 'is not a field of this operation' : 'is not a parameter of this operation'];
+}
+
+function toMessage(error: ErrorObject): string {
+  const message = error.message ?? 'is invalid';
+  if (error.keyword === 'enum') return `${message}: ${error.params.allowedValues.join(', ')}`;
+  if (error.keyword === 'pattern') return error.parentSchema?.['x-pattern-message'] ?? message;
+  return message;
+}
+
+/** RFC 6901, section 4. */
+function unescapePointer(segment: string): string {
+  return segment.replaceAll('~1', '/').replaceAll('~0', '~');
+}
