@@ -106,11 +106,16 @@ function registerHandlers(
       request.requestBody = body.fields;
       for (const [field, messages] of body.problems) request.problems.set(field, messages);
     },
-    validationFail: (context, { request }: Exchange) =>
-      fail({ kind: 'invalidInput', fields: toFieldErrors(context.validation.errors ?? [], request.problems) }),
+    validationFail: (context, { request }: Exchange) => {
+      const { inputs } = operationOf(context);
+      return fail({
+        kind: 'invalidInput',
+        fields: toFieldErrors(context.validation.errors ?? [], request.problems, inputs),
+      });
+    },
     preOperationHandler: (_context, { request }: Exchange) => {
       if (request.problems.size > 0) {
-        throw new RequestFailed({ kind: 'invalidInput', fields: toFieldErrors([], request.problems) });
+        throw new RequestFailed({ kind: 'invalidInput', fields: Object.fromEntries(request.problems) });
       }
     },
   });

@@ -12,7 +12,7 @@ export const MAX_DEPTH = 64;
 export function findProblem(value: Json): string | undefined {
   let level: readonly Json[] = [value];
   for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > MAX_DEPTH) return `must not be nested deeper than ${MAX_DEPTH} levels`;
+    if (depth === MAX_DEPTH && level.some(isContainer)) return `must not be nested deeper than ${MAX_DEPTH} levels`;
     for (const item of level) {
       const problem = findOwnProblem(item);
       if (problem !== undefined) return problem;
@@ -32,6 +32,10 @@ function findOwnProblem(value: Json): string | undefined {
 }
 
 function children(value: Json): readonly Json[] {
-  if (typeof value !== 'object' || value === null) return [];
+  if (!isContainer(value)) return [];
   return Array.isArray(value) ? value : [...Object.keys(value), ...Object.values(value)];
+}
+
+function isContainer(value: Json): value is Extract<Json, object> {
+  return typeof value === 'object' && value !== null;
 }

@@ -1,6 +1,7 @@
 import { Ajv, type ErrorObject, type Options } from 'ajv';
 import ajvFormats from 'ajv-formats';
 import type { FieldErrors } from './errors.ts';
+import type { Input } from './operations.ts';
 import type { Problems } from './problems.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -18,6 +19,7 @@ export function createAjv(options: Options = {}): Ajv {
     coerceTypes: false,
     // OpenAPI has keywords of its own; those that are none are found when the document is validated.
     strict: false,
+    strictNumbers: true,
     logger: { log: () => {}, warn: fail, error: fail },
   });
   ajvFormats.default(ajv);
@@ -33,26 +35,38 @@ function fail(message: unknown): never {
   throw new Error(String(message));
 }
 
-/** The errors of a validation by parameter or field. What is said of a field already replaces what ajv says. */
-export function toFieldErrors(errors: readonly ErrorObject[], problems: Problems): FieldErrors {
+/**
+ * The errors of a validation by parameter or field, under the names that the inputs have in the document. What is
+ * said of a field already replaces what ajv says.
+ */
+export function toFieldErrors(
+  errors: readonly ErrorObject[],
+  problems: Problems,
+  inputs: readonly Input[],
+): FieldErrors {
   const result = new Map<string, string[]>(problems);
   for (const error of errors) {
-    const [field, message] = toFieldError(error);
+    const [source, name, message] = toFieldError(error);
+    // openapi-backend validates headers by their names in lower case.
+    const header =
+      source === 'header' && inputs.find((input) => input.in === 'header' && input.name.toLowerCase() === name);
+    const field = header ? header.name : name;
     if (problems.has(field)) continue;
     result.set(field, [...(result.get(field) ?? []), message]);
   }
   return Object.fromEntries(result);
 }
 
-/** `/query/limit` → limit; a missing or undeclared field is named by the error's params and not by its path. */
-function toFieldError(error: ErrorObject): [field: string, message: string] {
-  const [, source, field, ...rest] = error.instancePath.split('/').map(unescapePointer);
-  if (field !== undefined)
-    return [field, rest.length > 0 ? `/${rest.join('/')} ${toMessage(error)}` : toMessage(error)];
-  const name = error.params.missingProperty ?? error.params.additionalProperty ?? source ?? 'body';
-  if (error.keyword === 'required') return [name, 'is required'];
-  if (error.keyword !== 'additionalProperties') return [name, toMessage(error)];
-  return [name, source === 'requestBody' ? 'is not a field of this operation' : 'is not a parameter of this operation'];
+/** `/query/limit` → query, limit; a missing or undeclared field is named by the error's params, not by its path. */
+function toFieldError(error: ErrorObject): [source: string, name: string, message: string] {
+  const [, source = '', field, ...rest] = error.instancePath.split('/').map(unescapePointer);
+  const place = rest.length > 0 ? `/${rest.join('/')} ` : '';
+  if (field !== undefined) return [source, field, place + toMessage(error)];
+  const name = error.params.missingProperty ?? error.params.additionalProperty ?? 'body';
+  if (error.keyword === 'required') return [source, name, 'is required'];
+  if (error.keyword !== 'additionalProperties') return [source, name, toMessage(error)];
+  const kind = source === 'requestBody' ? 'field' : 'parameter';
+  return [source, name, `is not a ${kind} of this operation`];
 }
 
 function toMessage(error: ErrorObject): string {

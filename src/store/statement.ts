@@ -10,7 +10,8 @@ export type Statement = { readonly text: string; readonly values: readonly (stri
 export function toStatement(call: Call): Statement {
   const names = Object.keys(call.args);
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
-  const rows = `public.${quote(call.function)}(${args}) r`;
+  // Through a subquery, or the row of a function with one column would be that column's value.
+  const rows = `(select * from public.${quote(call.function)}(${args})) r`;
   return {
     text:
       call.returns === 'row'

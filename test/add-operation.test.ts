@@ -1,0 +1,138 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { openEmbedded } from '../src/store/embedded.ts';
+import type { Store } from '../src/store/store.ts';
+import { document } from './helpers/api.ts';
+import { MIGRATIONS, SEED, startGateway, type TestGateway } from './helpers/gateway.ts';
+
+// An operation with every kind of input, added by YAML and SQL alone.
+
+const PATHS = `
+/academias/{id}/vagas:
+  put:
+    operationId: definirVagas
+    x-rpc: definir_vagas
+    parameters:
+      - { name: id, in: path, required: true, schema: { type: string, format: uuid } }
+      - { name: simular, in: query, schema: { type: boolean, default: false } }
+      - { name: fator, in: query, schema: { type: number, minimum: 0, maximum: 10 } }
+      - { name: X-Motivo, in: header, schema: { type: string, maxLength: 20 } }
+    requestBody:
+      required: true
+      content:
+        application/json:
+          schema:
+            type: object
+            additionalProperties: false
+            required: [p_vagas]
+            properties:
+              p_vagas: { type: integer, minimum: 0, maximum: 1000 }
+              p_turno: { type: string, default: manhã }
+              p_detalhes: { type: object, additionalProperties: true }
+    responses:
+      '200':
+        description: What was set
+        content:
+          application/json:
+            schema: { type: object }
+`;
+
+const SQL = `
+create function public.definir_vagas(
+  p_api_key text, p_id uuid, p_vagas integer, p_simular boolean, p_turno text,
+  p_fator numeric default 1, p_motivo text default 'nenhum', p_detalhes jsonb default '{}'
+)
+returns table (academia text, vagas numeric, simular boolean, turno text, motivo text, detalhes jsonb)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant uuid := private.verify_key(p_api_key, 'definir_vagas');
+begin
+  return query
+    select a.nome, p_vagas * p_fator, p_simular, p_turno, p_motivo, p_detalhes
+      from private.academias a
+     where a.tenant_id = v_tenant and a.id = p_id;
+  if not found then
+    raise exception using errcode = 'PT422', message = 'is no gym of the tenant', detail = 'id';
+  end if;
+end;
+$$;
+select private.publish('public.definir_vagas');
+`;
+
+const folder = mkdtempSync(join(tmpdir(), 'operation-'));
+let store: Store;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  cpSync(MIGRATIONS, folder, { recursive: true });
+  writeFileSync(join(folder, '20991231000000_vagas.sql'), SQL);
+  store = await openEmbedded({ migrationsDir: folder, seed: SEED, statementLimitMs: 5_000 });
+  const paths = { ...document.paths, ...(parse(PATHS) as OpenAPIV3.PathsObject) };
+  gateway = await startGateway({ store, document: { ...document, paths } });
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await store.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function put(id: string, query: string, body: unknown, headers = {}): Promise<[number, unknown]> {
+  const answer = await fetch(`${gateway.url}/academias/${id}/vagas${query}`, {
+    method: 'PUT',
+    headers: { 'X-Api-Key': 'wms_demo_aurora', ...headers },
+    body: JSON.stringify(body),
+  });
+  return [answer.status, await answer.json()];
+}
+
+const CENTRO = 'a1000000-0000-4000-8000-000000000001';
+
+test('serves the operation, with the defaults of the document and of the function', async () => {
+  expect(await put(CENTRO, '', { p_vagas: 20 })).toEqual([
+    200,
+    { academia: 'Aurora Centro', vagas: 20, simular: false, turno: 'manhã', motivo: 'nenhum', detalhes: {} },
+  ]);
+});
+
+test('passes path, query, header and body on, each with its type', async () => {
+  const body = { p_vagas: 20, p_turno: 'noite', p_detalhes: { sala: [1, null, 'ç'] } };
+  expect(await put(CENTRO, '?simular=true&fator=0.5', body, { 'X-Motivo': 'obra' })).toEqual([
+    200,
+    { academia: 'Aurora Centro', vagas: 10, simular: true, turno: 'noite', motivo: 'obra', detalhes: body.p_detalhes },
+  ]);
+});
+
+test('validates all of them at once', async () => {
+  const body = { p_vagas: 1.5, p_detalhes: [], p_x: 1 };
+  expect(await put('x', '?simular=1&fator=11&y=1', body, { 'X-Motivo': 'a'.repeat(21) })).toEqual([
+    422,
+    {
+      error: {
+        p_x: ['is not a field of this operation'],
+        p_vagas: ['must be integer'],
+        p_detalhes: ['must be object'],
+        y: ['is not a parameter of this operation'],
+        id: ['must match format "uuid"'],
+        simular: ['must be boolean'],
+        fator: ['must be <= 10'],
+        'X-Motivo': ['must NOT have more than 20 characters'],
+      },
+    },
+  ]);
+});
+
+test('answers what the function raises', async () => {
+  const id = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+  expect(await put(id, '', { p_vagas: 1 })).toEqual([422, { error: { id: ['is no gym of the tenant'] } }]);
+});
+
+test('allows the methods of the new path', async () => {
+  const answer = await fetch(`${gateway.url}/academias/${CENTRO}/vagas`);
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'PUT']);
+});

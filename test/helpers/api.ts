@@ -1,0 +1,88 @@
+import { OpenAPIBackend } from 'openapi-backend';
+import type { OpenAPIV3 } from 'openapi-types';
+import { inject } from 'vitest';
+import { readDocument } from '../../src/document.ts';
+import { createAjv } from '../../src/validation.ts';
+
+export const document = readDocument('openapi.yaml');
+
+/** Every operation of the document. */
+export const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  (['get', 'post'] as const).flatMap((method) => {
+    const operation = item?.[method];
+    return operation ? [{ id: operation.operationId ?? '', method: method.toUpperCase(), path, operation }] : [];
+  }),
+);
+
+/** The lists among them. */
+export const lists = operations.filter(({ method }) => method === 'GET');
+
+/** A body that the creation of a student accepts. */
+export const STUDENT = { p_nome: 'Ana Prado', p_email: 'ana@aurora.example' };
+
+/** The keys of the demo data. */
+export const KEYS = {
+  aurora: 'wms_demo_aurora',
+  bosque: 'wms_demo_bosque',
+  readOnly: 'wms_demo_leitura',
+  inactive: 'wms_demo_inativa',
+  expired: 'wms_demo_expirada',
+};
+
+export type Answer = { readonly status: number; readonly headers: Headers; readonly body: unknown };
+
+export type CallOptions = {
+  readonly url?: string;
+  readonly method?: string;
+  /** The API key; null leaves the header out. */
+  readonly key?: string | null;
+  readonly headers?: Record<string, string>;
+  /** Sent as JSON. */
+  readonly json?: unknown;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
+};
+
+/** Answers of the HTTP layer, which the document does not describe. */
+const HTTP_LAYER = [404, 405, 408, 417, 431];
+
+const backend = new OpenAPIBackend<OpenAPIV3.Document>({
+  definition: structuredClone(document),
+  apiRoot: '/v1',
+  strict: true,
+  customizeAjv: (_default, options) => createAjv(options),
+});
+await backend.init();
+
+/** Sends a request to a gateway, the shared one unless told, and holds the answer against the document. */
+export async function call(target: string, options: CallOptions = {}): Promise<Answer> {
+  const { url = inject('url'), key = KEYS.aurora, json, body, headers = {} } = options;
+  const method = options.method ?? (json === undefined && body === undefined ? 'GET' : 'POST');
+  const response = await fetch(url + target, {
+    method,
+    headers: { ...(key === null ? {} : { 'X-Api-Key': key }), ...headers },
+    ...(method === 'GET' || method === 'HEAD' ? {} : { body: json === undefined ? body : JSON.stringify(json) }),
+  } as RequestInit);
+  const text = await response.text();
+  const answer = { status: response.status, headers: response.headers, body: text === '' ? '' : JSON.parse(text) };
+  checkAnswer(method, `/v1${target}`, answer, text);
+  return answer;
+}
+
+/** Throws where an answer is not what the document says, and where it is a fault of the gateway. */
+export function checkAnswer(method: string, path: string, answer: Answer, text: string): void {
+  const contentType = answer.headers.get('content-type');
+  if (contentType !== 'application/json; charset=utf-8') throw new Error(`Content-Type is ${contentType}`);
+  if (method === 'HEAD') return;
+  if (answer.headers.get('content-length') !== String(Buffer.byteLength(text))) throw new Error('wrong length');
+  if (HTTP_LAYER.includes(answer.status)) {
+    if (typeof (answer.body as { error: unknown }).error !== 'string') throw new Error(`no text in error: ${text}`);
+    return;
+  }
+  const operation = backend.matchOperation({ method, path: decodeURI(path.replace(/\?.*$/s, '')), headers: {} });
+  if (!operation) throw new Error(`${method} ${path} is no operation, and was answered with ${answer.status} ${text}`);
+  if (!(answer.status in operation.responses)) {
+    throw new Error(`${operation.operationId} does not declare the status ${answer.status}: ${text}`);
+  }
+  const { errors } = backend.validateResponse(answer.body, operation, answer.status);
+  if (errors) throw new Error(`${operation.operationId} ${answer.status}: ${JSON.stringify(errors[0])} in ${text}`);
+}

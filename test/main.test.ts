@@ -1,0 +1,188 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+
+const root = mkdtempSync(join(tmpdir(), 'main-'));
+const template = join(root, 'template');
+const running = new Set<ChildProcess>();
+let folders = 0;
+
+/** The gateway as `npm start` runs it, in a process of its own. */
+class Process {
+  readonly child: ChildProcess;
+  output = '';
+  errors = '';
+
+  constructor(env: Record<string, string>) {
+    this.child = spawn(process.execPath, ['src/main.ts'], { env: { PATH: process.env.PATH, PORT: '0', ...env } });
+    running.add(this.child);
+    this.child.stdout?.on('data', (chunk) => {
+      this.output += chunk;
+    });
+    this.child.stderr?.on('data', (chunk) => {
+      this.errors += chunk;
+    });
+  }
+
+  /** Waits for a text that it prints, and gives what it has printed by then. */
+  async printed(text: string): Promise<string> {
+    while (!this.output.includes(text)) {
+      if (this.child.exitCode !== null) throw new Error(`ended with ${this.child.exitCode}: ${this.errors}`);
+      await delay(20);
+    }
+    return this.output;
+  }
+
+  async url(): Promise<string> {
+    return /Listening on (\S+)\n/.exec(await this.printed('Store: '))?.[1] ?? '';
+  }
+
+  async end(signal?: NodeJS.Signals): Promise<number | null> {
+    if (signal) this.child.kill(signal);
+    if (this.child.exitCode === null && this.child.signalCode === null) await once(this.child, 'exit');
+    running.delete(this.child);
+    return this.child.exitCode;
+  }
+}
+
+function newFolder(): string {
+  folders += 1;
+  const folder = join(root, `data-${folders}`);
+  cpSync(template, folder, { recursive: true });
+  return folder;
+}
+
+const list = async (url: string, query = '', key = 'wms_demo_aurora') => {
+  const answer = await fetch(`${url}/alunos?limit=1000${query}`, { headers: { 'X-Api-Key': key } });
+  return (await answer.json()) as { id: string }[];
+};
+
+beforeAll(async () => {
+  const gateway = new Process({ DATA_DIR: template });
+  await gateway.url();
+  await gateway.end('SIGTERM');
+});
+
+afterEach(async () => {
+  for (const child of running) child.kill('SIGKILL');
+  running.clear();
+});
+
+afterAll(() => rmSync(root, { recursive: true, maxRetries: 5 }));
+
+describe('start', () => {
+  test('prints where it listens, its store, and a curl line that works when pasted', async () => {
+    const dataDir = newFolder();
+    const gateway = new Process({ DATA_DIR: dataDir });
+    const output = await gateway.printed('curl ');
+    const url = await gateway.url();
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
+    expect(output).toContain(`Store: embedded Postgres, data in ${dataDir}\n`);
+
+    const line = /^ {2}(curl .*)$/m.exec(await gateway.printed("'\n"))?.[1] ?? '';
+    const curl = spawn('sh', ['-c', `${line} -s`]);
+    const [chunk] = await once(curl.stdout, 'data');
+    expect(JSON.parse(String(chunk))).toEqual((await list(url)).slice(0, 2));
+    expect(await gateway.end('SIGTERM')).toBe(0);
+    expect(gateway.errors).toBe('');
+  });
+
+  test('prints no curl line where the demo data is not', async () => {
+    const gateway = new Process({ DATA_DIR: ':memory:', DEMO_DATA: 'off' });
+    const url = await gateway.url();
+    const answer = await fetch(`${url}/alunos`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
+    expect([answer.status, await answer.json()]).toEqual([401, { error: 'API Key inválida' }]);
+    expect(await gateway.end('SIGTERM')).toBe(0);
+    expect(gateway.output).not.toContain('curl');
+  });
+
+  test('reports every mistake of the configuration and ends with 1', async () => {
+    const gateway = new Process({ PORT: 'http', DEMO_DATA: 'yes', DATA_DIR: newFolder() });
+    expect(await gateway.end()).toBe(1);
+    expect(gateway.output).toBe('');
+    expect(gateway.errors).toBe(
+      'PORT="http": expected a whole number from 0 to 65535\nDEMO_DATA="yes": expected on or off\n',
+    );
+  });
+
+  test('ends with 1 and names the process that has the folder', async () => {
+    const dataDir = newFolder();
+    const first = new Process({ DATA_DIR: dataDir });
+    await first.url();
+    const second = new Process({ DATA_DIR: dataDir });
+    expect(await second.end()).toBe(1);
+    expect(second.errors).toContain(`${dataDir} is in use by process ${first.child.pid} on `);
+    expect(second.errors.split('\n')).toHaveLength(2);
+    await first.end('SIGTERM');
+  });
+
+  test('ends with 1 and says so where the port is taken', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as { port: number };
+    const gateway = new Process({ DATA_DIR: newFolder(), PORT: String(port) });
+    expect(await gateway.end()).toBe(1);
+    expect(gateway.errors).toBe(`listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+    other.close();
+  });
+});
+
+describe('stop', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)('on %s finishes what is under way and ends with 0', async (signal) => {
+    const gateway = new Process({ DATA_DIR: newFolder() });
+    const url = await gateway.url();
+    const answers = Promise.all(Array.from({ length: 20 }, () => list(url)));
+    await list(url);
+    const ended = gateway.end(signal);
+    expect((await answers).map((rows) => rows.length)).toEqual(Array(20).fill(250));
+    expect(await ended).toBe(0);
+  });
+});
+
+test('SIGKILL while students are created loses none that was acknowledged, and no lock is left', async () => {
+  const dataDir = newFolder();
+  const acknowledged = new Set<string>();
+  for (const round of [1, 2, 3]) {
+    const gateway = new Process({ DATA_DIR: dataDir });
+    const url = await gateway.url();
+    let stopped = false;
+    const clients = Array.from({ length: 8 }, async (_, client) => {
+      while (!stopped) {
+        const body = JSON.stringify({ p_nome: `Teste ${round} ${client}`, p_email: 'teste@aurora.example' });
+        const headers = { 'X-Api-Key': 'wms_demo_aurora' };
+        const answer = await fetch(`${url}/alunos`, { method: 'POST', headers, body }).catch(() => undefined);
+        const created = (await answer?.json().catch(() => undefined)) as { id: string } | undefined;
+        if (answer?.status === 201 && created) acknowledged.add(created.id);
+      }
+    });
+    const before = acknowledged.size;
+    while (acknowledged.size < before + 100) await delay(5);
+    await gateway.end('SIGKILL');
+    stopped = true;
+    await Promise.all(clients);
+  }
+
+  const gateway = new Process({ DATA_DIR: dataDir });
+  const url = await gateway.url();
+  const found = new Set<string>();
+  for (let offset = 0; ; offset += 1000) {
+    const page = await list(url, `&nome=teste&offset=${offset}`);
+    for (const { id } of page) found.add(id);
+    if (page.length < 1000) break;
+  }
+  expect([...acknowledged].filter((id) => !found.has(id))).toEqual([]);
+  expect(found.size).toBeGreaterThanOrEqual(300);
+  await gateway.end('SIGTERM');
+});
+
+test('every variable that the configuration reads is in the README', () => {
+  const names = [...readFileSync('src/config.ts', 'utf8').matchAll(/'([A-Z][A-Z_]+)'/g)].map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(4);
+  const readme = readFileSync('README.md', 'utf8');
+  for (const name of names) expect(readme).toContain(`\`${name}\``);
+});

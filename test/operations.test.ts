@@ -1,0 +1,94 @@
+import type { OpenAPIV3 } from 'openapi-types';
+import { expect, test } from 'vitest';
+import { document } from './helpers/api.ts';
+import { startGateway } from './helpers/gateway.ts';
+
+const store = { description: 'none', call: () => Promise.reject(new Error('not called')), close: async () => {} };
+
+/** The document after a change to the one operation GET /academias. */
+function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, unknown>) => void): OpenAPIV3.Document {
+  const copy = structuredClone(document);
+  const operation = copy.paths['/academias']?.get;
+  if (operation) change(operation as OpenAPIV3.OperationObject & Record<string, unknown>);
+  return copy;
+}
+
+const body = (schema: object) => ({ required: true, content: { 'application/json': { schema } } }) as never;
+const parameter = (schema: object, name = 'x', place = 'query') => ({ name, in: place, schema }) as never;
+
+test.each<[string, OpenAPIV3.Document, RegExp]>([
+  ['without a function', changed((o) => delete o['x-rpc']), /^GET \/academias: x-rpc must name the Postgres function/],
+  ['with a name that is no function', changed((o) => (o['x-rpc'] = 'a b')), /x-rpc must .* it is "a b"$/],
+  ['without operationId', changed((o) => delete o.operationId), /operationId is missing/],
+  [
+    'with an operationId twice',
+    changed((o) => (o.operationId = 'listarAlunos')),
+    /operationId listarAlunos is used twice/,
+  ],
+  ['without success', changed((o) => delete o.responses['200']), /one response of success .* there is none/],
+  ['with two', changed((o) => (o.responses['201'] = { description: '' })), /there is 200, 201/],
+  [
+    'with no body of success',
+    changed((o) => (o.responses['200'] = { description: '' })),
+    /schema of type array or object/,
+  ],
+  ['without security', changed((o) => (o.security = [])), /security must require one scheme/],
+  [
+    'with a parameter that is an array',
+    changed((o) => o.parameters?.push(parameter({ type: 'array', items: {} }))),
+    /parameter x in query/,
+  ],
+  [
+    'with a cookie',
+    changed((o) => o.parameters?.push(parameter({ type: 'string' }, 'x', 'cookie'))),
+    /parameter x in cookie/,
+  ],
+  [
+    'with an argument twice',
+    changed((o) => o.parameters?.push(parameter({ type: 'string' }, 'X-Limit', 'header'))),
+    /argument p_limit would be given twice/,
+  ],
+  [
+    'with a name that is no argument',
+    changed((o) => o.parameters?.push(parameter({ type: 'string' }, 'a.b'))),
+    /p_a\.b cannot be an argument/,
+  ],
+  [
+    'with a body that is open',
+    changed((o) => (o.requestBody = body({ type: 'object' }))),
+    /additionalProperties: false/,
+  ],
+  [
+    'with a field without its prefix',
+    changed((o) => (o.requestBody = body({ type: 'object', additionalProperties: false, properties: { nome: {} } }))),
+    /nome cannot be an argument/,
+  ],
+  [
+    'with a format that is not known',
+    changed((o) => o.parameters?.push(parameter({ type: 'string', format: 'cpf' }))),
+    /unknown format "cpf"/,
+  ],
+  [
+    'with a keyword that is none',
+    changed((o) => o.parameters?.push(parameter({ type: 'string', maxlength: 1 }))),
+    /not valid OpenAPI/,
+  ],
+])('refuses a document %s', async (_what, broken, message) => {
+  await expect(startGateway({ document: broken, store })).rejects.toThrow(message);
+});
+
+test('reports every mistake of the document at once', async () => {
+  const broken = changed((operation) => {
+    delete operation['x-rpc'];
+    operation.security = [];
+  });
+  await expect(startGateway({ document: broken, store })).rejects.toThrow(/x-rpc.*\n.*security/);
+});
+
+test('a store that throws is a bug of ours: the client is told nothing of it, the log everything', async () => {
+  const gateway = await startGateway({ store });
+  const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': 'x' } });
+  expect([answer.status, await answer.json()]).toEqual([500, { error: 'Internal error' }]);
+  expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
+  await gateway.close();
+});

@@ -1,0 +1,267 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded.ts';
+import type { Call, Result, Store } from '../../src/store/store.ts';
+import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'embedded-'));
+/** A folder with the demo data, which tests copy: making it anew takes seconds. */
+const template = join(root, 'template');
+let folders = 0;
+
+const SLOW = `create function public.slow(p_seconds float8) returns table (ok boolean)
+  language sql stable security definer set search_path = pg_catalog, pg_temp
+  as $$ select true from pg_sleep(p_seconds) $$;
+select private.publish('public.slow');`;
+
+beforeAll(async () => {
+  const store = await open({ dataDir: template, seed: SEED });
+  await store.close();
+});
+
+afterAll(() => rmSync(root, { recursive: true }));
+
+function open(options: Partial<EmbeddedOptions>): Promise<Store> {
+  return openEmbedded({ migrationsDir: MIGRATIONS, statementLimitMs: 5_000, ...options });
+}
+
+function newFolder(): string {
+  folders += 1;
+  return join(root, `data-${folders}`);
+}
+
+function copyOfTemplate(): string {
+  const folder = newFolder();
+  cpSync(template, folder, { recursive: true });
+  return folder;
+}
+
+/** The product's migrations and more, in a folder of their own. */
+function migrationsWith(files: Record<string, string>): string {
+  const folder = newFolder();
+  cpSync(MIGRATIONS, folder, { recursive: true });
+  for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
+  return folder;
+}
+
+const list = (args: Call['args'] = {}): Call => ({
+  function: 'listar_alunos',
+  args: { p_api_key: 'wms_demo_aurora', ...args },
+  returns: 'rows',
+});
+const create = (nome: string): Call => ({
+  function: 'criar_aluno',
+  args: { p_api_key: 'wms_demo_aurora', p_nome: nome, p_email: 'a@b.co' },
+  returns: 'row',
+});
+const slow = (seconds: number): Call => ({ function: 'slow', args: { p_seconds: seconds }, returns: 'rows' });
+const never = new AbortController().signal;
+const rowsOf = (result: Result) => ('json' in result ? JSON.parse(result.json) : result);
+
+describe('data', () => {
+  test('is there again after a restart', async () => {
+    const dataDir = copyOfTemplate();
+    const first = await open({ dataDir });
+    const created = rowsOf(await first.call(create('Zélia'), never));
+    await first.close();
+
+    const second = await open({ dataDir });
+    expect(rowsOf(await second.call(list({ p_nome: 'zélia' }), never))).toEqual([created]);
+    await second.close();
+  });
+
+  test('is loaded into a store that is new, and only then', async () => {
+    const dataDir = newFolder();
+    const empty = await open({ dataDir });
+    expect(await empty.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
+    await empty.close();
+
+    const again = await open({ dataDir, seed: SEED });
+    expect(await again.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
+    await again.close();
+  });
+
+  test('is not doubled by a second start with the seed', async () => {
+    const store = await open({ dataDir: copyOfTemplate(), seed: SEED });
+    expect(rowsOf(await store.call(list({ p_limit: 1000 }), never))).toHaveLength(250);
+    await store.close();
+  });
+
+  test('is made anew where the first start did not come to its end', async () => {
+    const dataDir = newFolder();
+    const unfinished = join(dataDir, 'postgres.new');
+    cpSync(join(template, 'postgres', 'base'), join(unfinished, 'base'), { recursive: true });
+    const store = await open({ dataDir, seed: SEED });
+    expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+    await store.close();
+  });
+});
+
+describe('a call', () => {
+  let store: Store;
+  const dataDir = join(root, 'calls');
+
+  beforeAll(async () => {
+    cpSync(template, dataDir, { recursive: true });
+    store = await open({
+      dataDir,
+      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
+      statementLimitMs: 500,
+    });
+  });
+
+  afterAll(() => store.close());
+
+  test('of a function that does not exist is an error of the store', async () => {
+    const result = await store.call({ function: 'nada', args: {}, returns: 'rows' }, never);
+    expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
+  });
+
+  test('of a table or a private function is refused by the database', async () => {
+    const result = await store.call({ function: 'publish', args: { p_function: 'slow' }, returns: 'rows' }, never);
+    expect(result).toMatchObject({ failure: { kind: 'storeError' } });
+  });
+
+  test('takes names literally', async () => {
+    const call: Call = { function: 'slow"(); drop table x; --', args: { 'p"x': 'y' }, returns: 'rows' };
+    expect(await store.call(call, never)).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
+  });
+
+  test('tells the text "false" from true', async () => {
+    const inactive = rowsOf(await store.call(list({ p_ativo: 'false', p_limit: 1000 }), never));
+    expect(inactive).toHaveLength(25);
+  });
+
+  test('that runs too long is ended, and the next ones are served', async () => {
+    const before = rowsOf(await store.call(create('Antes'), never));
+    const [ended, next] = await Promise.all([
+      store.call(slow(60), never),
+      store.call(list({ p_nome: 'Antes' }), never),
+    ]);
+    expect(ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
+    expect(rowsOf(next)).toEqual([before]);
+  });
+
+  test('that nobody waits for any more is never begun', async () => {
+    const controller = new AbortController();
+    const busy = store.call(slow(0.2), never);
+    const abandoned = store.call(create('Nunca'), controller.signal);
+    controller.abort(new Error('gone'));
+    expect(await abandoned).toMatchObject({ failure: { kind: 'storeTimeout', cause: new Error('gone') } });
+    expect(rowsOf(await busy)).toEqual([{ ok: true }]);
+    expect(rowsOf(await store.call(list({ p_nome: 'Nunca' }), never))).toEqual([]);
+  });
+
+  test('after the close is refused', async () => {
+    const closed = await open({ dataDir: copyOfTemplate() });
+    await closed.close();
+    expect(await closed.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+  });
+});
+
+describe('a folder', () => {
+  test('that is in use is refused with the name of the user, and is free after it', async () => {
+    const dataDir = copyOfTemplate();
+    const first = await open({ dataDir });
+    await expect(open({ dataDir })).rejects.toThrow(
+      new RegExp(`^${dataDir} is in use by process ${process.pid} on \\S+, since \\d{4}-`),
+    );
+    await first.close();
+    const second = await open({ dataDir });
+    await second.close();
+  });
+
+  test('is free after a start that failed', async () => {
+    const dataDir = copyOfTemplate();
+    const migrationsDir = migrationsWith({ '20991231000000_broken.sql': 'nonsense' });
+    await expect(open({ dataDir, migrationsDir })).rejects.toThrow();
+    const store = await open({ dataDir });
+    await store.close();
+  });
+});
+
+describe('migrations', () => {
+  const start = async (files: Record<string, string>, dataDir = copyOfTemplate()) => {
+    const store = await open({ dataDir, migrationsDir: migrationsWith(files) });
+    await store.close();
+    return dataDir;
+  };
+
+  test('are applied once, in order', async () => {
+    const files = {
+      '20991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
+      '20991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
+    };
+    const dataDir = await start(files);
+    await start(files, dataDir);
+    const more = {
+      ...files,
+      '20991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
+    };
+    await start(more, dataDir);
+  });
+
+  test.each([
+    ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
+    [
+      'a missing table',
+      '-- ação\nselect 1;\n\nselect *\n  from nada;',
+      /_broken\.sql:5:8: relation "nada" does not exist \(42P01\)/,
+    ],
+    ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql:2:1: division by zero \(22012\)/],
+    [
+      'an error in a body',
+      "do $$\nbegin\n  raise exception 'no' using detail = 'because', hint = 'do not';\nend $$;",
+      /_broken\.sql:1:39: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
+    ],
+    ['an end of its transaction', 'select 1;\ncommit;', /_broken\.sql:2:1: a script runs in a transaction already/],
+  ])('stop the start for %s, at its place, and leave nothing', async (_what, sql, message) => {
+    const dataDir = copyOfTemplate();
+    const broken = { '20991231000000_broken.sql': `create table private.half (n integer);${sql}` };
+    await expect(start(broken, dataDir)).rejects.toThrow(message);
+    await start({ '20991231000000_broken.sql': 'create table private.half (n integer);' }, dataDir);
+  });
+
+  test('are refused when an applied one has changed, but for white space', async () => {
+    const dataDir = await start({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
+    await start({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' }, dataDir);
+    await expect(start({ '20991231000000_a.sql': 'create table private.a (n bigint);' }, dataDir)).rejects.toThrow(
+      /_a\.sql: has changed since it was applied/,
+    );
+  });
+
+  test('are refused when an applied one is gone', async () => {
+    const dataDir = await start({ '20991231000000_a.sql': 'select 1;' });
+    await expect(start({}, dataDir)).rejects.toThrow('has migration 20991231000000, and there is no file for it');
+  });
+
+  test('are refused when one comes before an applied one', async () => {
+    await expect(start({ '20000101000000_late.sql': 'select 1;' })).rejects.toThrow(
+      /20000101000000_late\.sql: comes before \d+, which is applied/,
+    );
+  });
+
+  test('are refused when two have one version', async () => {
+    const twins = { '20991231000000_a.sql': 'select 1;', '20991231000000_b.sql': 'select 1;' };
+    await expect(start(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
+  });
+
+  test('are refused when a name has no version', async () => {
+    await expect(start({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
+  });
+
+  test('may be a file of comments alone', async () => {
+    await start({ '20991231000000_a.sql': '-- nothing yet\n' });
+  });
+});
+
+test('the seed makes the same rows at every start', async () => {
+  const [one, other] = await Promise.all([open({ seed: SEED }), open({ seed: SEED })]);
+  for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
+    const call: Call = { function: name, args: { p_api_key: 'wms_demo_aurora', p_limit: 1000 }, returns: 'rows' };
+    expect(await one.call(call, never)).toEqual(await other.call(call, never));
+  }
+  await Promise.all([one.close(), other.close()]);
+});
