@@ -1,0 +1,83 @@
+import { once } from 'node:events';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
+import { openEmbedded } from '../src/store/embedded.ts';
+import type { Store } from '../src/store/store.ts';
+import { document } from './helpers/api.ts';
+import { MIGRATIONS, SEED, startGateway, type TestGateway } from './helpers/gateway.ts';
+
+const DEADLINE_MS = 400;
+
+const PATHS = `
+/dormir:
+  get:
+    operationId: dormir
+    x-rpc: dormir
+    parameters:
+      - { name: segundos, in: query, required: true, schema: { type: number } }
+    responses:
+      '200': { description: Awake, content: { application/json: { schema: { type: array, items: {} } } } }
+`;
+
+const SQL = `
+create function public.dormir(p_api_key text, p_segundos float8) returns table (acordado boolean)
+language sql volatile security definer set search_path = pg_catalog, pg_temp
+as $$ select true from pg_sleep(p_segundos) $$;
+select private.publish('public.dormir');
+`;
+
+const root = mkdtempSync(join(tmpdir(), 'deadline-'));
+const headers = { 'X-Api-Key': 'wms_demo_aurora' };
+let store: Store;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  const migrationsDir = join(root, 'migrations');
+  cpSync(MIGRATIONS, migrationsDir, { recursive: true });
+  writeFileSync(join(migrationsDir, '20991231000000_dormir.sql'), SQL);
+  store = await openEmbedded({ dataDir: join(root, 'data'), migrationsDir, seed: SEED, statementLimitMs: DEADLINE_MS });
+  const paths = { ...document.paths, ...(parse(PATHS) as OpenAPIV3.PathsObject) };
+  gateway = await startGateway({ store, document: { ...document, paths }, deadlineMs: DEADLINE_MS });
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await store.close();
+  rmSync(root, { recursive: true });
+});
+
+const get = async (path: string) => {
+  const answer = await fetch(gateway.url + path, { headers });
+  return [answer.status, await answer.json()];
+};
+
+test('a call that runs too long is a 502, its cause is in the log, and the gateway serves on', async () => {
+  expect(await get('/dormir?segundos=0')).toEqual([200, [{ acordado: true }]]);
+  expect(await get('/dormir?segundos=60')).toEqual([502, { error: 'Data store timeout' }]);
+  expect(gateway.faults).toEqual([{ kind: 'storeTimeout', cause: expect.any(Error) }]);
+  expect(String(gateway.faults[0]?.cause)).toMatch(/no answer within 400 ms|ended after 400 ms/);
+  await vi.waitFor(async () => expect(await get('/academias?limit=1')).toMatchObject([200, [{ ativo: true }]]));
+});
+
+test('calls that wait behind it end within their own deadlines', async () => {
+  const started = performance.now();
+  const [slow, ...others] = await Promise.all([get('/dormir?segundos=60'), ...Array(5).fill('/academias').map(get)]);
+  expect(slow).toEqual([502, { error: 'Data store timeout' }]);
+  for (const other of others) expect([200, 502]).toContain(other[0]);
+  // Not a measure of speed: without a deadline of their own they would wait for a minute.
+  expect(performance.now() - started).toBeLessThan(20_000);
+});
+
+test('a client that goes away leaves nothing behind', async () => {
+  const controller = new AbortController();
+  const arrived = once(gateway.server, 'request');
+  const answer = fetch(`${gateway.url}/dormir?segundos=0.3`, { headers, signal: controller.signal });
+  await arrived;
+  controller.abort();
+  await expect(answer).rejects.toThrow();
+  await vi.waitFor(async () => expect(await get('/academias?limit=1')).toMatchObject([200, [{ ativo: true }]]));
+});
