@@ -138,15 +138,9 @@ export interface components {
          * @enum {string}
          */
         Ativo: "true" | "false";
-        /**
-         * Format: int32
-         * @default 100
-         */
+        /** @default 100 */
         Limit: number;
-        /**
-         * Format: int32
-         * @default 0
-         */
+        /** @default 0 */
         Offset: number;
         NovoAluno: {
             /** @description Full name; not blank */
