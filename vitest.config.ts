@@ -1,11 +1,30 @@
 import { defineConfig } from 'vitest/config';
+import { canTestSupabase } from './test/helpers/shared-gateway.ts';
+
+/** The tests of the interface, which every store has to pass. */
+const INTERFACE = [
+  'test/document.test.ts',
+  'test/http.test.ts',
+  'test/key.test.ts',
+  'test/parameters.test.ts',
+  'test/operations/*.test.ts',
+  'test/store/contract.test.ts',
+];
+
+const stores = ['embedded', 'postgres', ...(canTestSupabase() ? ['supabase'] : [])];
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    globalSetup: ['test/helpers/shared-gateway.ts'],
     // A new embedded Postgres takes seconds to make, more on a busy machine.
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    projects: stores.map((name) => ({
+      extends: true as const,
+      test: {
+        name,
+        include: name === 'embedded' ? ['test/**/*.test.ts'] : INTERFACE,
+        globalSetup: ['test/helpers/shared-gateway.ts'],
+      },
+    })),
   },
 });

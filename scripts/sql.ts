@@ -10,7 +10,8 @@ import { runScript } from '../src/store/migrations.ts';
 
 async function main(file: string | undefined): Promise<void> {
   if (!file) throw new Error('Usage: npm run sql -- FILE\nFILE is SQL for the embedded store; - is standard input.');
-  const { dataDir } = readConfig(process.env);
+  const { store } = readConfig(process.env);
+  const dataDir = store.kind === 'embedded' ? store.dataDir : undefined;
   const folder = dataDir && join(dataDir, 'postgres');
   if (!folder || !existsSync(folder))
     throw new Error(`There is no store in ${dataDir ?? 'memory'}: npm start makes one`);

@@ -16,6 +16,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     function: operation.function,
     args: operation.hasBody ? { ...args, ...operation.bodyDefaults, ...request.requestBody } : args,
     returns: operation.returns,
+    readOnly: operation.readOnly,
   };
 }
 

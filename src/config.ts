@@ -2,56 +2,119 @@
 export type Config = {
   readonly port: number;
   readonly host: string;
-  /** The folder of the embedded store; undefined keeps the data in memory. */
-  readonly dataDir: string | undefined;
-  /** Whether a new embedded store is given the demo data. */
-  readonly demoData: boolean;
+  readonly store: StoreConfig;
+  /** The most calls that the store is given at once, and the most connections to it. */
+  readonly connections: number;
+  /** The most calls that wait for their turn. */
+  readonly waiting: number;
   /** The longest that a call of the store may take, in milliseconds. */
   readonly deadlineMs: number;
   /** The largest request body, in bytes. */
   readonly bodyLimit: number;
 };
 
+/** Which store, and how to reach it. */
+export type StoreConfig =
+  | {
+      readonly kind: 'embedded';
+      /** The folder of the data; undefined keeps it in memory. */
+      readonly dataDir: string | undefined;
+      /** Whether a new store is given the demo data. */
+      readonly demoData: boolean;
+    }
+  | { readonly kind: 'postgres'; readonly url: string; readonly prepare: boolean }
+  | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
+
 /** The environment holds mistakes; the message lists each with its value and what was expected. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
+/** The variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 /**
  * Reads the configuration from the environment. A variable that is empty counts as not set. Throws ConfigError with
  * all mistakes at once.
  */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const mistakes: string[] = [];
+export function readConfig(env: Environment): Config {
+  const reader = new Reader(env);
+  const config: Config = {
+    port: reader.integer('PORT', 3000, 0, 65_535),
+    host: reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port'),
+    store: readStore(reader),
+    connections: reader.integer('STORE_CONNECTIONS', 10, 1, 1_000),
+    waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
+    deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
+    bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
+  };
+  if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
+  return config;
+}
 
-  function read<T>(name: string, fallback: T, expected: string, parse: (text: string) => T | undefined): T {
-    const text = env[name];
-    if (text === undefined || text === '') return fallback;
-    const value = parse(text);
-    if (value !== undefined) return value;
-    mistakes.push(`${name}=${JSON.stringify(text)}: expected ${expected}`);
-    return fallback;
+function readStore(reader: Reader): StoreConfig {
+  const database = reader.secretUrl('DATABASE_URL', ['postgres:', 'postgresql:'], 'postgres://user:password@host/name');
+  const supabase = reader.secretUrl('SUPABASE_URL', ['http:', 'https:'], 'https://project.supabase.co');
+  const key = reader.secret('SUPABASE_KEY', /^[\x21-\x7e]+$/, 'a secret key, without blanks');
+  const restPath = reader.matching('SUPABASE_REST_PATH', '/rest/v1', /^\/[\w./-]*$/, 'a path, such as /rest/v1 or /');
+  const prepare = reader.flag('PREPARE', true);
+  const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
+  const demoData = reader.flag('DEMO_DATA', true);
+
+  const { isSet } = reader;
+  if (isSet('DATABASE_URL') && isSet('SUPABASE_URL')) {
+    reader.mistakes.push('DATABASE_URL and SUPABASE_URL are both set: expected one of them, or none');
+  }
+  if (isSet('SUPABASE_URL') !== isSet('SUPABASE_KEY')) {
+    reader.mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
+  }
+  if (database) return { kind: 'postgres', url: database, prepare };
+  if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath };
+  return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, demoData };
+}
+
+class Reader {
+  readonly mistakes: string[] = [];
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
   }
 
-  function readInteger(name: string, fallback: number, min: number, max: number): number {
-    return read(name, fallback, `a whole number from ${min} to ${max}`, (text) => {
+  readonly isSet = (name: string): boolean => (this.#env[name] ?? '') !== '';
+
+  integer(name: string, fallback: number, min: number, max: number): number {
+    return this.#read(name, fallback, `a whole number from ${min} to ${max}`, (text) => {
       const value = Number(text);
       return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
     });
   }
 
-  const config: Config = {
-    port: readInteger('PORT', 3000, 0, 65_535),
-    host: read('HOST', '127.0.0.1', 'a host name or address, without a port', (text) =>
-      /^[\w.:%-]+$/.test(text) ? text : undefined,
-    ),
-    dataDir: read('DATA_DIR', '.data', 'a folder, or :memory:', (text) => (text.includes('\0') ? undefined : text)),
-    demoData: read('DEMO_DATA', true, 'on or off', (text) =>
-      text === 'on' ? true : text === 'off' ? false : undefined,
-    ),
-    deadlineMs: readInteger('DEADLINE_MS', 5_000, 10, 60_000),
-    bodyLimit: readInteger('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
-  };
-  if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'));
-  return config.dataDir === ':memory:' ? { ...config, dataDir: undefined } : config;
+  matching(name: string, fallback: string, pattern: RegExp, expected: string): string {
+    return this.#read(name, fallback, expected, (text) => (pattern.test(text) ? text : undefined));
+  }
+
+  flag(name: string, fallback: boolean): boolean {
+    return this.#read(name, fallback, 'on or off', (text) => ({ on: true, off: false })[text]);
+  }
+
+  secret(name: string, pattern: RegExp, expected: string): string | undefined {
+    return this.#read(name, undefined, expected, (text) => (pattern.test(text) ? text : undefined), true);
+  }
+
+  secretUrl(name: string, protocols: readonly string[], example: string): string | undefined {
+    const isUrl = (text: string) => URL.canParse(text) && protocols.includes(new URL(text).protocol);
+    return this.#read(name, undefined, `a URL like ${example}`, (text) => (isUrl(text) ? text : undefined), true);
+  }
+
+  /** What is secret, or may hold a password, is not shown. */
+  #read<T>(name: string, fallback: T, expected: string, parse: (text: string) => T | undefined, isSecret = false): T {
+    const text = this.#env[name];
+    if (text === undefined || text === '') return fallback;
+    const value = parse(text);
+    if (value === undefined) {
+      this.mistakes.push(`${name}=${isSecret ? '(not shown)' : JSON.stringify(text)}: expected ${expected}`);
+    }
+    return value ?? fallback;
+  }
 }

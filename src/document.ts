@@ -2,12 +2,17 @@ import { readFileSync } from 'node:fs';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
 
-/** Reads an OpenAPI document from a YAML file; throws with file, line and column where it is no YAML. */
+/** The document says something that the gateway cannot serve; the message lists all of it. */
+export class DocumentError extends Error {
+  override readonly name = 'DocumentError';
+}
+
+/** Reads an OpenAPI document from a YAML file. Throws DocumentError with line and column where it is no YAML. */
 export function readDocument(file: string): OpenAPIV3.Document {
   try {
     return parse(readFileSync(file, 'utf8'), { prettyErrors: true, uniqueKeys: true });
   } catch (error) {
-    throw new Error(`${file}: ${error instanceof Error ? error.message : error}`, { cause: error });
+    throw new DocumentError(`${file}: ${error instanceof Error ? error.message : error}`, { cause: error });
   }
 }
 

@@ -3,6 +3,8 @@
 /** Messages by the name of the parameter or field that they are about. */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>;
 
+type Entry = { readonly status: number; readonly text: string; readonly headers?: Readonly<Record<string, string>> };
+
 const table = {
   badRequest: { status: 400, text: 'Bad request' },
   missingKey: { status: 400, text: 'Missing X-Api-Key header' },
@@ -12,18 +14,26 @@ const table = {
   requestTimeout: { status: 408, text: 'Request timeout' },
   bodyTooLarge: { status: 413, text: 'Request body too large' },
   expectationFailed: { status: 417, text: 'Expectation failed' },
+  // Never sent: there is nobody left to read it.
+  clientGone: { status: 499, text: 'Client closed request' },
   headersTooLarge: { status: 431, text: 'Request header fields too large' },
   internal: { status: 500, text: 'Internal error' },
   storeUnavailable: { status: 502, text: 'Data store unavailable' },
+  storeOverloaded: { status: 502, text: 'Data store unavailable', headers: { 'Retry-After': '1' } },
   storeTimeout: { status: 502, text: 'Data store timeout' },
   storeError: { status: 502, text: 'Data store error' },
-} as const;
+} as const satisfies Record<string, Entry>;
 
 /** How a store can fail; none of it is the client's doing. */
-export type StoreFaultKind = 'storeUnavailable' | 'storeTimeout' | 'storeError';
+export type StoreFaultKind = 'storeUnavailable' | 'storeOverloaded' | 'storeTimeout' | 'storeError';
 
 /** A fault, ours or the store's: the cause is for the log and never for the client. */
-export type Fault = { readonly kind: StoreFaultKind | 'internal'; readonly cause: unknown };
+export type Fault = {
+  readonly kind: StoreFaultKind | 'internal';
+  readonly cause: unknown;
+  /** The connection to the store was lost or never made: a read may be tried again. */
+  readonly connectionLost?: boolean;
+};
 
 /** What a store says when it refuses a call that the client can mend. */
 export type Refusal =
@@ -54,8 +64,8 @@ export function toHttpError(failure: Failure): HttpError {
     case 'methodNotAllowed':
       return { status: 405, error: 'Method not allowed', headers: { Allow: failure.allow.join(', ') } };
     default: {
-      const { status, text } = table[failure.kind];
-      return { status, error: text };
+      const { status, text, headers = {} }: Entry = table[failure.kind];
+      return { status, error: text, headers };
     }
   }
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Context, OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createReadBytes, parseBody } from './body.ts';
+import { parseBody, readBytes } from './body.ts';
 import { toCall } from './call.ts';
 import { callWithin } from './deadline.ts';
-import { readApiRoot } from './document.ts';
+import { DocumentError, readApiRoot } from './document.ts';
 import { type Failure, type Fault, isFault, RequestFailed } from './errors.ts';
 import { type Operation, readOperations } from './operations.ts';
 import { type ApiRequest, convertInputs, readRequest } from './request.ts';
@@ -13,10 +13,16 @@ import { Router } from './router.ts';
 import type { Store } from './store/store.ts';
 import { createAjv, toFieldErrors } from './validation.ts';
 
-/** What a gateway is made of. */
+/** A document that was read, validated and compiled. */
+export type Program = {
+  readonly backend: OpenAPIBackend<OpenAPIV3.Document>;
+  readonly router: Router;
+  /** By operationId. */
+  readonly operations: ReadonlyMap<string, Operation>;
+};
+
+/** What a gateway needs beside its program. */
 export type GatewayOptions = {
-  /** The OpenAPI document: operations, validation and the path that they are under. */
-  readonly document: OpenAPIV3.Document;
   readonly store: Store;
   /** The largest body, in bytes. */
   readonly bodyLimit: number;
@@ -32,26 +38,33 @@ export type Gateway = (req: IncomingMessage, res: ServerResponse) => Promise<voi
 type Exchange = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly request: ApiRequest };
 
 /**
- * Builds the gateway that a document describes: match, validate, call, respond, the same for every operation. Throws
- * where the document is no OpenAPI 3.0 or asks for what the gateway does not do.
+ * Compiles a document. Throws DocumentError, with all that is wrong, where it is no OpenAPI 3.0 or asks for what the
+ * gateway does not do.
  */
-export async function createGateway(options: GatewayOptions): Promise<Gateway> {
+export async function compile(document: OpenAPIV3.Document): Promise<Program> {
   const backend = new OpenAPIBackend<OpenAPIV3.Document>({
-    definition: structuredClone(options.document),
-    apiRoot: readApiRoot(options.document),
+    definition: structuredClone(document),
+    apiRoot: readApiRoot(document),
     strict: true,
     ignoreTrailingSlashes: false,
     customizeAjv: (_default, ajvOptions) => createAjv(ajvOptions),
   });
-  await backend.init();
+  try {
+    await backend.init();
+  } catch (error) {
+    throw new DocumentError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
   const router = new Router(backend.definition, backend.apiRoot);
   backend.router = router;
   backend.validator.router = router;
-  const operations = readOperations(backend.definition, router.getOperations());
-  registerHandlers(backend, router, operations, options);
+  return { backend, router, operations: readOperations(backend.definition, router.getOperations()) };
+}
 
+/** Builds the gateway of a program: match, validate, call, respond, the same for every operation. */
+export function createGateway(program: Program, options: GatewayOptions): Gateway {
+  registerHandlers(program, options);
   return async (req, res) => {
-    const outcome = await answer(backend, req, res);
+    const outcome = await answer(program.backend, req, res);
     if ('failure' in outcome && isFault(outcome.failure)) options.onFault(outcome.failure, req);
     respond(res, outcome);
   };
@@ -72,12 +85,9 @@ async function answer(
 
 /** The stages of a request, in the order in which openapi-backend comes to them. */
 function registerHandlers(
-  backend: OpenAPIBackend<OpenAPIV3.Document>,
-  router: Router,
-  operations: ReadonlyMap<string, Operation>,
+  { backend, router, operations }: Program,
   { store, bodyLimit, deadlineMs }: GatewayOptions,
 ): void {
-  const readBytes = createReadBytes(bodyLimit);
   const operationOf = (context: Context): Operation => {
     const operation = operations.get(context.operation.operationId ?? '');
     if (!operation) throw new Error(`${context.operation.operationId} is no operation of the document`);
@@ -96,13 +106,13 @@ function registerHandlers(
       fail({ kind: 'methodNotAllowed', allow: router.methodsOf(request.path) }),
     notImplemented: (context) => fail({ kind: 'internal', cause: `no handler for ${context.operation.operationId}` }),
     postRoutingHandler: (context, { request }: Exchange) => {
-      if (context.operation) convertInputs(request, operationOf(context).inputs);
+      if (context.operation) convertInputs(request, operationOf(context));
     },
     unauthorizedHandler: () => fail({ kind: 'missingKey' }),
     // Without a key nothing of the body is read.
     postSecurityHandler: async (context, { req, res, request }: Exchange) => {
       if (!context.security.authorized || !operationOf(context).hasBody) return;
-      const body = parseBody(await readBytes(req, res));
+      const body = parseBody(await readBytes(req, res, bodyLimit));
       request.requestBody = body.fields;
       for (const [field, messages] of body.problems) request.problems.set(field, messages);
     },

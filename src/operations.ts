@@ -1,4 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
+import { DocumentError } from './document.ts';
 
 /** A value that a request may carry: where it stands, and the argument of the function that it becomes. */
 export type Input = {
@@ -17,6 +18,7 @@ export type Operation = {
   /** The status of success. */
   readonly status: number;
   readonly returns: 'rows' | 'row';
+  readonly readOnly: boolean;
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
   readonly bodyDefaults: Readonly<Record<string, string | number | boolean>>;
@@ -24,15 +26,12 @@ export type Operation = {
   readonly key: { readonly header: string; readonly argument: string };
 };
 
-/** The document says something that the gateway cannot serve; the message lists all of it. */
-export class DocumentError extends Error {
-  override readonly name = 'DocumentError';
-}
-
 /** An operation as openapi-backend gives it: dereferenced, with its path, method, parameters and security. */
 export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string };
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
+/** Names under which openapi-backend has handlers of other kinds: an operation of that name would replace one. */
+const RESERVED = /^([45]\d\d|notFound|methodNotAllowed|notImplemented|validationFail|\w+Handler)$/;
 const SCALARS = ['string', 'integer', 'number', 'boolean'];
 
 /**
@@ -73,10 +72,13 @@ class OperationReader {
       this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
     }
     if (!source.operationId) this.#mistake('operationId is missing');
+    if (RESERVED.test(source.operationId ?? '')) this.#mistake(`operationId must not be ${source.operationId}`);
     const operation: Operation = {
       id: source.operationId ?? '',
       function: String(rpc),
       ...this.#readSuccess(),
+      // A safe method changes nothing (RFC 9110, 9.2.1).
+      readOnly: source.method === 'get',
       hasBody: source.requestBody !== undefined,
       inputs: (source.parameters ?? []).flatMap((parameter) => this.#readInput(parameter)),
       bodyDefaults: this.#readBodyDefaults(),

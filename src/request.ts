@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { RequestFailed } from './errors.ts';
-import type { Input } from './operations.ts';
+import type { Input, Operation } from './operations.ts';
 import { findProblem, type Problems } from './problems.ts';
 import type { Json } from './store/store.ts';
 
@@ -38,15 +38,25 @@ export function readRequest(req: IncomingMessage): ApiRequest {
  * Gives the inputs of the matched operation the types that the document declares, in place. The coercion is strict:
  * a text that is not exactly how JSON writes a value of the type stays a text, and fails validation as that.
  */
-export function convertInputs(request: ApiRequest, inputs: readonly Input[]): void {
+export function convertInputs(request: ApiRequest, { inputs, key }: Operation): void {
+  decodeHeader(request, key.header);
   for (const input of inputs) {
     const [source, name] = locate(request, input);
+    if (input.in === 'header') decodeHeader(request, name);
     const value = source[name];
     if (value === undefined) continue;
     const problem = Array.isArray(value) ? 'must be given once' : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
     else if (typeof value === 'string') source[name] = convert(value, input.type);
   }
+}
+
+/** Node reads the bytes of a header as Latin-1; clients that send other letters than ASCII's mean UTF-8. */
+function decodeHeader({ headers }: ApiRequest, name: string): void {
+  const value = headers[name];
+  if (typeof value !== 'string' || !/[\x80-\xff]/.test(value)) return;
+  const decoded = Buffer.from(value, 'latin1').toString('utf8');
+  if (!decoded.includes('\ufffd')) headers[name] = decoded;
 }
 
 function locate(request: ApiRequest, input: Input): [Record<string, Json>, string] {
@@ -61,7 +71,8 @@ function convert(text: string, type: Input['type']): Json {
   return text;
 }
 
-function normalizePath(path: string): string {
+/** A path with each segment percent-encoded in one way. */
+export function normalizePath(path: string): string {
   return path
     .split('/')
     .map((segment) => encodeURIComponent(decode(segment)))

@@ -1,7 +1,7 @@
 import { OpenAPIRouter, type ParsedRequest, type Request } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { DocumentOperation } from './operations.ts';
-import { type ApiRequest, decode } from './request.ts';
+import { type ApiRequest, decode, normalizePath } from './request.ts';
 
 type Route = { readonly pattern: RegExp; readonly names: readonly string[]; readonly operation: DocumentOperation };
 
@@ -19,7 +19,7 @@ export class Router extends OpenAPIRouter<OpenAPIV3.Document> {
     this.#operations = super.getOperations();
     this.#routes = this.#operations.map(toRoute).sort(mostLiteralFirst);
     for (const route of this.#routes) {
-      const { path } = route.operation;
+      const path = normalizePath(route.operation.path);
       if (route.names.length === 0) this.#exact.set(path, [...(this.#exact.get(path) ?? []), route]);
     }
   }
@@ -56,13 +56,16 @@ export class Router extends OpenAPIRouter<OpenAPIV3.Document> {
   }
 
   #relative(path: string): string {
-    return path.startsWith(`${this.apiRoot}/`) ? path.slice(this.apiRoot.length) : '';
+    const root = this.apiRoot === '/' ? '' : this.apiRoot;
+    return path.startsWith(`${root}/`) ? path.slice(root.length) : '';
   }
 }
 
 function toRoute(operation: DocumentOperation): Route {
   const names = [...operation.path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => name ?? '');
-  const literals = operation.path.split(/\{[^}]+\}/).map((literal) => literal.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  const literals = operation.path
+    .split(/\{[^}]+\}/)
+    .map((literal) => normalizePath(literal).replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
   return { pattern: new RegExp(`^${literals.join('([^/]+)')}$`), names, operation };
 }
 

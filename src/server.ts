@@ -1,7 +1,22 @@
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Failure } from './errors.ts';
 import { respond, toRawResponse } from './respond.ts';
+
+/** An HTTP server that can be stopped without failing a request that it has begun. */
+export type GatewayServer = Server & {
+  /**
+   * Takes no more connections, ends those on which nothing is under way, and gives every other one its answer, for
+   * at most `ms` milliseconds; then the rest is cut.
+   */
+  drain(ms: number): Promise<void>;
+};
 
 /** What Node's parser refuses by itself, by its error code; any other is a bad request. */
 const failures: Record<string, Failure> = {
@@ -10,31 +25,76 @@ const failures: Record<string, Failure> = {
 };
 
 /** Builds the HTTP server: its time limits, and the one form of errors for what never becomes a request. */
-export function createServer(listener: RequestListener): Server {
+export function createServer(listener: RequestListener): GatewayServer {
+  /** Every connection, with the answers that it still waits for. */
+  const connections = new Map<Duplex, Set<ServerResponse>>();
+
+  const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
+    const awaited = connections.get(req.socket);
+    awaited?.add(res);
+    res.once('close', () => awaited?.delete(res));
+    if (!server.listening) res.setHeader('Connection', 'close');
+    // Node's own answer to a request without Host has no body.
+    if (req.httpVersion === '1.1' && !req.headers.host) respond(res, { failure: { kind: 'badRequest' } });
+    else listener(req, res);
+  };
+
   const server = createHttpServer(
     {
       headersTimeout: 5_000,
       requestTimeout: 10_000,
       connectionsCheckingInterval: 1_000,
-      // Node's own answer to a request without Host has no body; ours is below.
       requireHostHeader: false,
     },
-    (req, res) => {
-      const needsHost = req.httpVersion === '1.1' && !req.headers.host;
-      if (needsHost) respond(res, { failure: { kind: 'badRequest' } });
-      else listener(req, res);
-    },
+    onRequest,
   );
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // An answer is already under way, or there is nobody to read one.
-    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else refuse(socket, failures[error.code ?? ''] ?? { kind: 'badRequest' });
+  server.on('connection', (socket) => {
+    connections.set(socket, new Set());
+    socket.once('close', () => connections.delete(socket));
   });
+  // The client is told to go on when its body is wanted (see body.ts), and not before.
+  server.on('checkContinue', onRequest);
   server.on('checkExpectation', (_req, res) => respond(res, { failure: { kind: 'expectationFailed' } }));
   server.on('connect', (_req, socket) => refuse(socket, { kind: 'methodNotAllowed', allow: [] }));
-  return server;
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const failure = failures[error.code ?? ''] ?? { kind: 'badRequest' };
+    const awaited = connections.get(socket) ?? new Set();
+    if (!socket.writable || error.code === 'ECONNRESET') {
+      socket.destroy();
+    } else if (awaited.size === 0) {
+      refuse(socket, failure);
+    } else {
+      // Where it is the body of a request that cannot be read, this is its answer. What came behind a whole request
+      // gets none: it would be taken for the answer of that.
+      closeAfter(awaited);
+      for (const res of awaited) if (!res.req.complete) respond(res, { failure });
+    }
+  });
+
+  const drain = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
+      const cut = setTimeout(() => {
+        for (const socket of connections.keys()) socket.destroy();
+      }, ms);
+      server.close(() => {
+        clearTimeout(cut);
+        resolve();
+      });
+      for (const [socket, awaited] of connections) {
+        if (awaited.size === 0) socket.destroy();
+        closeAfter(awaited);
+      }
+    });
+  return Object.assign(server, { drain });
 }
 
+function closeAfter(awaited: ReadonlySet<ServerResponse>): void {
+  for (const res of awaited) if (!res.headersSent) res.setHeader('Connection', 'close');
+}
+
+/** Answers on a connection that is no use any more, and closes it whether its client does or not. */
 function refuse(socket: Duplex, failure: Failure): void {
-  socket.end(toRawResponse(failure));
+  // For some of these Node has taken its own listener away, and without any an error would end the process.
+  socket.on('error', () => socket.destroy());
+  socket.end(toRawResponse(failure), () => socket.destroy());
 }

@@ -5,8 +5,9 @@ test('has a default for everything', () => {
   expect(readConfig({})).toEqual({
     port: 3000,
     host: '127.0.0.1',
-    dataDir: '.data',
-    demoData: true,
+    store: { kind: 'embedded', dataDir: '.data', demoData: true },
+    connections: 10,
+    waiting: 1_000,
     deadlineMs: 5_000,
     bodyLimit: 100_000,
   });
@@ -18,21 +19,55 @@ test('reads what is set', () => {
     HOST: '::1',
     DATA_DIR: '/var/lib/wellness',
     DEMO_DATA: 'off',
+    STORE_CONNECTIONS: '3',
+    STORE_WAITING: '0',
     DEADLINE_MS: '250',
     BODY_LIMIT_BYTES: '1000',
   };
   expect(readConfig(env)).toEqual({
     port: 0,
     host: '::1',
-    dataDir: '/var/lib/wellness',
-    demoData: false,
+    store: { kind: 'embedded', dataDir: '/var/lib/wellness', demoData: false },
+    connections: 3,
+    waiting: 0,
     deadlineMs: 250,
     bodyLimit: 1_000,
   });
 });
 
 test('keeps the data in memory when told', () => {
-  expect(readConfig({ DATA_DIR: ':memory:' }).dataDir).toBeUndefined();
+  expect(readConfig({ DATA_DIR: ':memory:' }).store).toEqual({ kind: 'embedded', dataDir: undefined, demoData: true });
+});
+
+test('takes the store that is named', () => {
+  const url = 'postgres://u:p@host/name?sslmode=require';
+  expect(readConfig({ DATABASE_URL: url }).store).toEqual({ kind: 'postgres', url, prepare: true });
+  expect(readConfig({ DATABASE_URL: url, PREPARE: 'off' }).store).toMatchObject({ prepare: false });
+  const supabase = { SUPABASE_URL: 'https://x.supabase.co', SUPABASE_KEY: 'sb_secret_x' };
+  expect(readConfig(supabase).store).toEqual({
+    kind: 'supabase',
+    url: 'https://x.supabase.co',
+    key: 'sb_secret_x',
+    restPath: '/rest/v1',
+  });
+  expect(readConfig({ ...supabase, SUPABASE_REST_PATH: '/' }).store).toMatchObject({ restPath: '/' });
+});
+
+test.each([
+  [
+    { DATABASE_URL: 'postgres://a/b', SUPABASE_URL: 'https://x', SUPABASE_KEY: 'k' },
+    /^DATABASE_URL and SUPABASE_URL are both set/,
+  ],
+  [{ SUPABASE_URL: 'https://x' }, /^SUPABASE_URL and SUPABASE_KEY: expected both of them, or none$/],
+  [{ SUPABASE_KEY: 'k' }, /^SUPABASE_URL and SUPABASE_KEY: expected both of them, or none$/],
+])('refuses a choice that is none: %j', (env, message) => {
+  expect(() => readConfig(env)).toThrow(message);
+});
+
+test('never shows what may be secret', () => {
+  const env = { DATABASE_URL: 'mysql://u:hidden@h/d', SUPABASE_URL: 'hidden', SUPABASE_KEY: 'hid den' };
+  expect(() => readConfig(env)).toThrow(/^DATABASE_URL=\(not shown\): expected a URL like postgres:/);
+  expect(() => readConfig(env)).not.toThrow(/hidden|hid den/);
 });
 
 test('takes an empty variable for one that is not set', () => {

@@ -1,21 +1,22 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readExamples } from '../src/examples.ts';
 import { call, document, operations } from './helpers/api.ts';
-import { openDemoStore, startGateway, type TestGateway } from './helpers/gateway.ts';
+import { openTestStore, startGateway, type TestGateway } from './helpers/gateway.ts';
 
 const examples = readExamples(document);
 let withoutStore: TestGateway;
 let writable: TestGateway;
 
 beforeAll(async () => {
-  writable = await startGateway();
-  const store = await openDemoStore();
+  writable = await startGateway({ store: await openTestStore() });
+  const store = await openTestStore();
   await store.close();
   withoutStore = await startGateway({ store });
 });
 
 afterAll(async () => {
   await writable.close();
+  await writable.store.close();
   await withoutStore.close();
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
 import { call, KEYS, lists, operations } from './helpers/api.ts';
-import { sendRaw } from './helpers/raw.ts';
+import { openRaw, sendAndReset, sendRaw } from './helpers/raw.ts';
 
 const url = inject('url');
 const { host } = new URL(url);
@@ -165,4 +165,39 @@ test('no answer tells what it is made of', async () => {
     const { headers } = await call(path);
     expect([headers.get('x-powered-by'), headers.get('server')]).toEqual([null, null]);
   }
+});
+
+test('a client that resets its connection, whatever it sent, harms nobody', async () => {
+  const texts = [
+    `CONNECT ${host} HTTP/1.1\r\n${HEAD}\r\n`,
+    'hello\r\n\r\n',
+    `GET /v1/alunos HTTP/1.1\r\n${HEAD}\r\n`,
+    `GET /v1/alunos HTTP/1.1\r\n${HEAD}Expect: x\r\n\r\n`,
+    `POST /v1/alunos HTTP/1.1\r\n${HEAD}Content-Length: 100\r\n\r\n{`,
+  ];
+  for (const text of texts) for (let i = 0; i < 10; i += 1) await sendAndReset(url, text);
+  expect((await call('/academias')).status).toBe(200);
+});
+
+test.each([
+  ['CONNECT', `CONNECT ${host} HTTP/1.1\r\n${HEAD}\r\n`],
+  ['what is no HTTP', 'hello\r\n\r\n'],
+])('the connection is closed after %s, though the client keeps its side open', async (_what, text) => {
+  const { socket, ended } = await openRaw(url);
+  socket.write(text);
+  await ended;
+  // To a connection that is closed on the other side the second write fails.
+  const writing = setInterval(() => socket.write('more'), 20);
+  await new Promise((resolve) => socket.once('close', resolve).once('error', resolve));
+  clearInterval(writing);
+  expect(socket.destroyed).toBe(true);
+});
+
+test('what is no HTTP behind a request does not take the place of its answer', async () => {
+  const { socket, read, ended } = await openRaw(url);
+  socket.write(`GET /v1/alunos?limit=1000 HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n\r\nhello\r\n\r\n`);
+  await ended;
+  expect(read()).toMatch(/^HTTP\/1\.1 200 OK\r\nConnection: close\r\n/);
+  expect(read().match(/HTTP\/1\.1/g)).toHaveLength(1);
+  socket.destroy();
 });

@@ -21,15 +21,16 @@ const LAYERS = [
   ['gateway.ts'],
   ['respond.ts', 'router.ts', 'body.ts', 'call.ts', 'deadline.ts'],
   ['request.ts', 'validation.ts', 'examples.ts'],
-  ['operations.ts', 'problems.ts', 'document.ts', 'config.ts'],
+  ['operations.ts', 'problems.ts', 'config.ts'],
+  ['document.ts'],
   ['store/store.ts'],
   ['errors.ts'],
 ];
 
 /** A store knows the interface, the errors and what is the stores' own; it knows nothing of HTTP. */
 const STORE_LAYERS = [
-  ['store/embedded.ts'],
-  ['store/embedded-worker.ts'],
+  ['store/embedded.ts', 'store/postgres.ts', 'store/supabase.ts', 'store/limited.ts'],
+  ['store/embedded-worker.ts', 'store/postgres-cancel.ts'],
   ['store/statement.ts', 'store/pg-error.ts', 'store/migrations.ts', 'store/lock.ts'],
   ['store/store.ts'],
   ['errors.ts'],
@@ -46,7 +47,7 @@ test('every file has its layer', () => {
 describe.each(LAYERS.flat())('%s', (file) => {
   test('imports from below alone', () => {
     for (const other of importsOf(file)) {
-      if (file === 'main.ts' && other === 'store/embedded.ts') continue;
+      if (file === 'main.ts' && layerOf(STORE_LAYERS, other) === 0) continue;
       expect(LAYERS.flat(), `${file} imports ${other}`).toContain(other);
       expect(layerOf(LAYERS, other), `${file} imports ${other}`).toBeGreaterThan(layerOf(LAYERS, file));
     }
@@ -82,7 +83,7 @@ test('no operation of the document is named in the code', () => {
   const names = [...readFileSync('openapi.yaml', 'utf8').matchAll(/(?:operationId|x-rpc): (\w+)/g)].map(
     ([, name]) => name,
   );
-  expect(names).toHaveLength(14);
+  expect(names.length).toBeGreaterThanOrEqual(14);
   for (const file of files.filter((file) => !file.startsWith('generated/'))) {
     const text = readFileSync(join(SRC, file), 'utf8');
     for (const name of names) expect(text, file).not.toContain(name);

@@ -2,7 +2,7 @@ import { describe, expect, inject, test } from 'vitest';
 import { call, KEYS, operations, STUDENT } from './helpers/api.ts';
 import { sendRaw } from './helpers/raw.ts';
 
-describe.each(operations)('$id', ({ id, method, path }) => {
+describe.each(operations)('$id', ({ method, path }) => {
   const send = (key: string | null, options = {}) =>
     call(path, { key, method, ...(method === 'POST' ? { json: STUDENT } : {}), ...options });
 
@@ -18,7 +18,8 @@ describe.each(operations)('$id', ({ id, method, path }) => {
     ['unknown', 'wms_demo_ninguem', 'API Key inválida'],
     ['in other case', KEYS.aurora.toUpperCase(), 'API Key inválida'],
     ['a part of one', KEYS.aurora.slice(0, -1), 'API Key inválida'],
-    ['not ASCII', 'wms_demo_\xe9', 'API Key inválida'],
+    ['of Latin-1', 'wms_demo_\xe9', 'API Key inválida'],
+    ['of UTF-8', Buffer.from('chave-é').toString('latin1'), 'API Key inválida'],
     ['of SQL', "' or true --", 'API Key inválida'],
     ['very long', 'x'.repeat(8_000), 'API Key inválida'],
     ['inactive', KEYS.inactive, 'API Key inativa'],
@@ -39,9 +40,8 @@ describe.each(operations)('$id', ({ id, method, path }) => {
   });
 
   test('takes the header whatever its case', async () => {
-    if (method === 'POST') return expect((await send(KEYS.readOnly)).status).toBe(401);
-    const answer = await call(path, { key: null, method, headers: { 'x-aPI-kEY': KEYS.aurora } });
-    expect(answer.status).toBe(200);
+    const headers = { 'x-aPI-kEY': KEYS.readOnly };
+    expect((await send(null, { headers })).body).toEqual((await send(KEYS.readOnly)).body);
   });
 
   test('takes no key from the query', async () => {
@@ -58,6 +58,5 @@ describe.each(operations)('$id', ({ id, method, path }) => {
     const answer = await send(KEYS.readOnly);
     if (method === 'GET') expect(answer.status).toBe(200);
     else expect(answer).toMatchObject({ status: 401, body: { error: 'API Key sem permissão para criar_aluno' } });
-    expect(id).not.toBe('');
   });
 });

@@ -1,9 +1,15 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
+import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
 import { startGateway } from './helpers/gateway.ts';
 
-const store = { description: 'none', call: () => Promise.reject(new Error('not called')), close: async () => {} };
+const store: Store = {
+  description: 'none',
+  call: () => Promise.reject(new Error('not called')),
+  check: async () => undefined,
+  close: async () => {},
+};
 
 /** The document after a change to the one operation GET /academias. */
 function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, unknown>) => void): OpenAPIV3.Document {
@@ -92,3 +98,28 @@ test('a store that throws is a bug of ours: the client is told nothing of it, th
   expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
   await gateway.close();
 });
+
+test.each([
+  ['without servers', undefined, '/academias'],
+  ['with a server that has no path', [{ url: 'https://api.example.com' }], '/academias'],
+  ['with a server under a path', [{ url: 'https://api.example.com/a/b/' }], '/a/b/academias'],
+])('serves a document %s', async (_what, servers, path) => {
+  const { servers: _own, ...rest } = document;
+  const gateway = await startGateway({ document: { ...rest, ...(servers ? { servers } : {}) }, store });
+  const answer = await fetch(new URL(path, gateway.url));
+  expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
+  await gateway.close();
+});
+
+test.each(['/academias:contar', '/avaliação', '/a b', '/x.y/~z'])(
+  'serves the path %s, however it is written',
+  async (path) => {
+    const paths = { [path]: document.paths['/academias'] as OpenAPIV3.PathItemObject };
+    const gateway = await startGateway({ document: { ...document, paths }, store });
+    for (const spelling of [encodeURI(path), path.split('/').map(encodeURIComponent).join('/')]) {
+      const answer = await fetch(gateway.url + spelling);
+      expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
+    }
+    await gateway.close();
+  },
+);

@@ -2,10 +2,11 @@
 // slow one would stop everything. It runs one statement at a time, as embedded.ts sends them.
 
 import { existsSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
-import { applyMigrations, type Migration, MigrationError, runScript, type Script } from './migrations.ts';
+import { applyMigrations, type Migration, runScript, type Script } from './migrations.ts';
 import type { PgError } from './pg-error.ts';
 import type { Statement } from './statement.ts';
 
@@ -45,12 +46,12 @@ try {
   });
   reply({ ready: true });
 } catch (error) {
-  reply({ failed: error instanceof MigrationError ? error.message : String(error) });
+  reply({ failed: toMessage(error) });
 }
 
 /** Opens the database, brings it up to date, and becomes the role that may execute the functions and nothing else. */
 async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlite> {
-  if (folder && !existsSync(folder)) await create(folder, migrations, seed);
+  if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, migrations, seed);
   const db = await open(folder);
   await applyMigrations(db, migrations);
   if (!folder && seed) await runScript(db, seed);
@@ -74,6 +75,12 @@ async function create(folder: string, migrations: readonly Migration[], seed: Sc
 
 function open(folder: string | undefined): Promise<PGlite> {
   return PGlite.create({ ...(folder ? { dataDir: folder } : {}), extensions: { pg_trgm } });
+}
+
+/** PGlite throws objects too that are no errors, such as those of its file system. */
+function toMessage(error: unknown): string {
+  const { message, code } = error as { message?: string; code?: string };
+  return message ?? `${code ?? JSON.stringify(error)}`;
 }
 
 async function run(db: PGlite, statement: Statement): Promise<WorkerReply> {

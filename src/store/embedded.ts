@@ -19,11 +19,19 @@ export type EmbeddedOptions = {
   readonly statementLimitMs: number;
 };
 
+/** The embedded Postgres does not start; the message says why, with the place where a migration is the reason. */
+export class EmbeddedStoreError extends Error {
+  override readonly name = 'EmbeddedStoreError';
+}
+
+/** How long a statement that is running may hold up the end of the store, in milliseconds. */
+const CLOSE_MS = 2_000;
+
 type Job = { readonly statement: Statement; readonly settle: (result: Result) => void };
 
 /**
  * Opens a Postgres inside this process: applies the migrations, and loads the seed where the store is new. Throws
- * FolderInUseError where another process has the folder, and an Error that names the place where a migration fails.
+ * FolderError where the folder cannot be had, MigrationError and EmbeddedStoreError where a migration stands against it.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<Store> {
   const input: WorkerInput = {
@@ -54,7 +62,7 @@ class EmbeddedStore implements Store {
   #worker: Worker | undefined;
   /** The end of the thread before this one: two on one folder would lose rows. */
   #ended: Promise<unknown> = Promise.resolve();
-  #starting = false;
+  #starting: Promise<void> | undefined;
   #closed = false;
 
   constructor({ dataDir, statementLimitMs }: EmbeddedOptions, input: WorkerInput, unlock: () => void) {
@@ -65,31 +73,26 @@ class EmbeddedStore implements Store {
   }
 
   call(call: Call, signal: AbortSignal): Promise<Result> {
-    return new Promise((resolve) => {
-      const abandon = () => {
-        if (this.#waiting.delete(job)) job.settle(fault('storeTimeout', signal.reason));
-      };
-      const job: Job = {
-        statement: toStatement(call),
-        settle: (result) => {
-          signal.removeEventListener('abort', abandon);
-          resolve(result);
-        },
-      };
-      signal.addEventListener('abort', abandon);
-      this.#waiting.add(job);
-      this.#next();
-    });
+    return this.#run(toStatement(call), signal);
+  }
+
+  async check(signal: AbortSignal): Promise<Fault | undefined> {
+    const result = await this.#run({ text: `select '[]' as json`, values: [] }, signal);
+    return 'failure' in result && 'cause' in result.failure ? result.failure : undefined;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#dropWaiting(new Error('the store is closed'));
+    // A thread that is still starting would go on with the folder.
+    await this.#starting?.catch(() => {});
     const worker = this.#worker;
     if (worker) {
       const exited = new Promise((resolve) => worker.once('exit', resolve));
+      const cut = setTimeout(() => void worker.terminate(), CLOSE_MS);
       worker.postMessage('close' satisfies WorkerRequest);
       await exited;
+      clearTimeout(cut);
     }
     await this.#ended;
     this.#unlock();
@@ -102,7 +105,7 @@ class EmbeddedStore implements Store {
     await new Promise<void>((resolve, reject) => {
       worker.on('message', (reply: WorkerReply) => {
         if ('ready' in reply) resolve();
-        else if ('failed' in reply) reject(new Error(reply.failed));
+        else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
         else this.#finish(toResult(reply));
       });
       const onEnd = (error: Error) => {
@@ -113,6 +116,25 @@ class EmbeddedStore implements Store {
       worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
     });
     this.#worker = worker;
+  }
+
+  #run(statement: Statement, signal: AbortSignal): Promise<Result> {
+    if (signal.aborted) return Promise.resolve(fault('storeTimeout', signal.reason));
+    return new Promise((resolve) => {
+      const abandon = () => {
+        if (this.#waiting.delete(job)) job.settle(fault('storeTimeout', signal.reason));
+      };
+      const job: Job = {
+        statement,
+        settle: (result) => {
+          signal.removeEventListener('abort', abandon);
+          resolve(result);
+        },
+      };
+      signal.addEventListener('abort', abandon);
+      this.#waiting.add(job);
+      this.#next();
+    });
   }
 
   #next(): void {
@@ -161,11 +183,11 @@ class EmbeddedStore implements Store {
   #restart(): void {
     if (this.#closed) this.#dropWaiting(new Error('the store is closed'));
     if (this.#closed || this.#starting) return;
-    this.#starting = true;
-    this.start()
+    this.#starting = this.start();
+    this.#starting
       .catch((error) => this.#dropWaiting(error))
       .finally(() => {
-        this.#starting = false;
+        this.#starting = undefined;
         this.#next();
       });
   }

@@ -3,31 +3,36 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
-/** A folder is in use by another process; the message says by which. */
-export class FolderInUseError extends Error {
-  override readonly name = 'FolderInUseError';
+/** A folder cannot be used; where another process has it the message says which. */
+export class FolderError extends Error {
+  override readonly name = 'FolderError';
 }
 
 /**
  * Takes a folder, which it makes where there is none, for this process alone, and gives the function that lets go
- * of it. Throws FolderInUseError where another process has it.
+ * of it. Throws FolderError where another process has it, or the system
+ * does not allow it.
  *
  * The lock is SQLite's lock of a file: the kernel ends it with the process, however that ends. A file that holds a
  * process id would outlive a killed process, and its id may be another's by then.
  */
 export function lockFolder(folder: string): () => void {
-  mkdirSync(folder, { recursive: true });
   const holder = join(folder, 'lock.json');
-  const database = new DatabaseSync(join(folder, 'lock'));
+  let database: DatabaseSync | undefined;
   try {
+    mkdirSync(folder, { recursive: true });
+    database = new DatabaseSync(join(folder, 'lock'));
     database.exec('begin exclusive');
+    writeFileSync(holder, JSON.stringify({ pid: process.pid, host: hostname(), since: new Date().toISOString() }));
   } catch (error) {
-    database.close();
-    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
-    throw new FolderInUseError(`${folder} is in use by ${readHolder(holder)}`);
+    database?.close();
+    const { errcode, message } = error as { errcode?: number; message: string };
+    throw new FolderError(
+      errcode === SQLITE_BUSY ? `${folder} is in use by ${readHolder(holder)}` : `${folder} cannot be used: ${message}`,
+    );
   }
-  writeFileSync(holder, JSON.stringify({ pid: process.pid, host: hostname(), since: new Date().toISOString() }));
-  return () => database.close();
+  const { close } = database;
+  return () => close.call(database);
 }
 
 const SQLITE_BUSY = 5;

@@ -49,14 +49,14 @@ export function readMigrations(folder: string): Migration[] {
  * one that comes before an applied one: migrations go forward only.
  */
 export async function applyMigrations(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
-  const pending = findPending(await readApplied(db), migrations);
+  const pending = await findPending(await readApplied(db), migrations);
   for (const migration of pending) {
     const statements = await splitStatements(migration);
     await inTransaction(db, async () => {
       for (const statement of statements) await run(db, migration, statement);
       await db.query(
         'insert into supabase_migrations.schema_migrations (version, name, statements) select $1, $2, array(select json_array_elements_text($3::json))',
-        [migration.version, migration.name, JSON.stringify(statements.map(({ withComments }) => withComments))],
+        [migration.version, migration.name, JSON.stringify(toRecord(migration, statements))],
       );
     });
   }
@@ -71,6 +71,11 @@ export async function runScript(db: Connection, script: Script): Promise<void> {
   });
 }
 
+/** A script in pieces that make it up again, to the letter, when they are joined by semicolons. */
+function toRecord(script: Script, statements: readonly Statement[]): string[] {
+  return statements.length > 0 ? statements.map(({ withComments }) => withComments) : [script.sql];
+}
+
 async function readApplied(db: Connection): Promise<Applied[]> {
   await db.query('create schema if not exists supabase_migrations');
   await db.query(
@@ -82,12 +87,12 @@ async function readApplied(db: Connection): Promise<Applied[]> {
   return rows as Applied[];
 }
 
-function findPending(applied: readonly Applied[], migrations: readonly Migration[]): Migration[] {
+async function findPending(applied: readonly Applied[], migrations: readonly Migration[]): Promise<Migration[]> {
   const byVersion = new Map(migrations.map((migration) => [migration.version, migration]));
   for (const { version, statements } of applied) {
     const migration = byVersion.get(version);
     if (!migration) throw new MigrationError(`The database has migration ${version}, and there is no file for it`);
-    if (statements && normalize(statements.join(';')) !== normalize(migration.sql)) {
+    if (statements && !(await isSame(statements.join(';'), migration.sql))) {
       throw new MigrationError(
         `${migration.file}: has changed since it was applied; put it back as it was, and change the database by a new migration`,
       );
@@ -105,9 +110,19 @@ function findPending(applied: readonly Applied[], migrations: readonly Migration
   return pending;
 }
 
-/** How a script's text is compared: tools differ in where they cut it and what white space they keep. */
-function normalize(sql: string): string {
-  return sql.replace(/\s+/g, ' ').replace(/ ?; ?/g, ';').replace(/;+$/, '').trim();
+/**
+ * Whether two scripts say the same. What this program applied is recorded to the letter; other tools cut it elsewhere
+ * and keep other white space, so then what counts is what Postgres's own scanner reads.
+ */
+async function isSame(one: string, other: string): Promise<boolean> {
+  return one === other || (await toTokens(one)) === (await toTokens(other));
+}
+
+async function toTokens(sql: string): Promise<string> {
+  const { scan } = await import('libpg-query');
+  const { tokens } = await scan(sql);
+  const words = tokens.filter(({ tokenName }) => !/COMMENT|ASCII_59/.test(tokenName)).map(({ text }) => text);
+  return words.join('\0');
 }
 
 async function inTransaction(db: Connection, work: () => Promise<void>): Promise<void> {
@@ -131,6 +146,7 @@ async function run(db: Connection, script: Script, statement: Statement): Promis
 
 /** Cuts a script by Postgres's own parser. Loaded only when there is something to apply. */
 async function splitStatements(script: Script): Promise<Statement[]> {
+  if (script.sql.trim() === '') return [];
   const { parse } = await import('libpg-query');
   const bytes = Buffer.from(script.sql);
   const statements: Statement[] = [];
@@ -144,8 +160,11 @@ async function splitStatements(script: Script): Promise<Statement[]> {
       throw toMigrationError(script, offset, new Error('a script runs in a transaction already and cannot end it'));
     }
     // The semicolon that ended the one before is left out, as the Supabase CLI does.
-    statements.push({ offset, text, withComments: bytes.toString('utf8', from, end).replace(/^;/, '').trim() });
+    statements.push({ offset, text, withComments: bytes.toString('utf8', from, end).replace(/^;/, '') });
   }
+  const last = statements.at(-1);
+  if (last)
+    statements[statements.length - 1] = { ...last, withComments: last.withComments + bytes.toString('utf8', end) };
   return statements;
 }
 

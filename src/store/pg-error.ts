@@ -11,8 +11,11 @@ export type PgError = {
 /** A statement was cancelled: by its timeout, or because nobody waits any more. */
 const QUERY_CANCELED = '57014';
 
-/** Classes of SQLSTATE that say the server cannot serve now: connection, resources, operator intervention. */
-const UNAVAILABLE = ['08', '53', '57'];
+/**
+ * Codes that say the server cannot serve now: the classes of connection, resources and operator intervention, and
+ * PostgREST's group of errors of its own connection.
+ */
+const UNAVAILABLE = /^(08|53|57|PGRST00)/;
 
 /**
  * What an error that SQL raised means to the client, by its SQLSTATE alone (Postgres, appendix A). `PT401` and the
@@ -29,5 +32,5 @@ export function toFailure(error: PgError): Refusal | Fault {
 
 function toFaultKind(code: string): StoreFaultKind {
   if (code === QUERY_CANCELED) return 'storeTimeout';
-  return UNAVAILABLE.includes(code.slice(0, 2)) ? 'storeUnavailable' : 'storeError';
+  return UNAVAILABLE.test(code) ? 'storeUnavailable' : 'storeError';
 }

@@ -11,6 +11,8 @@ export type Call = {
   readonly args: Readonly<Record<string, Json>>;
   /** Whether the answer is a JSON array of all rows, or the one row as an object. */
   readonly returns: 'rows' | 'row';
+  /** Whether it only reads, so that it may be made again where the connection was lost. */
+  readonly readOnly: boolean;
 };
 
 /** What a call gives: JSON text as the database wrote it, a refusal, or a fault. A store never throws. */
@@ -26,6 +28,9 @@ export interface Store {
    * a call that was not begun by then is never begun.
    */
   call(call: Call, signal: AbortSignal): Promise<Result>;
+
+  /** Why the store cannot serve now, or undefined where it can. It never throws. */
+  check(signal: AbortSignal): Promise<Fault | undefined>;
 
   /** Finishes what is under way and lets go of everything. */
   close(): Promise<void>;

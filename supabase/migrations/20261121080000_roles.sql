@@ -7,23 +7,39 @@
 
 do $$
 declare
-  v_role text;
+  v_role record;
 begin
-  foreach v_role in array array['gateway', 'gateway_functions', 'gateway_keys', 'gateway_search'] loop
+  for v_role in
+    select *
+      from (values
+        ('gateway', 'What the gateway is when it calls: may execute the published functions, and nothing else'),
+        ('gateway_functions', 'Owns the published functions; owns no table, so row security holds for it'),
+        ('gateway_keys', 'Owns the verification of keys; reads api_keys alone'),
+        ('gateway_search', 'Owns the search by name; sees the columns that a search needs, returns ids alone')
+      ) as r (name, purpose)
+  loop
     begin
-      execute format('create role %I nologin noinherit', v_role);
+      execute format('create role %I nologin noinherit', v_role.name);
+      execute format('comment on role %I is %L', v_role.name, v_role.purpose);
     exception
       when duplicate_object or unique_violation then null;
     end;
-  end loop;
 
-  -- Whoever runs the migrations hands functions over to these roles, which takes membership. That of a role's
-  -- creator is not enough: since Postgres 16 it allows to administer the role, not to become it.
-  if not (select rolsuper from pg_roles where rolname = current_user) then
-    foreach v_role in array array['gateway_functions', 'gateway_keys', 'gateway_search'] loop
-      execute format('grant %I to %I', v_role, current_user);
-    end loop;
-  end if;
+    -- Whoever runs the migrations hands functions over to these roles, which takes membership. That of a role's
+    -- creator is not enough: since Postgres 16 it allows to administer the role, not to become it.
+    if not (select rolsuper from pg_roles where rolname = current_user) then
+      begin
+        execute format('grant %I to %I', v_role.name, current_user);
+      exception
+        when insufficient_privilege then
+          raise exception using
+            errcode = 'insufficient_privilege',
+            message = format('%s may not become the role %s, which another role of this server has made',
+                             current_user, v_role.name),
+            hint = format('As that role or as a superuser: grant %I to %I with admin option', v_role.name, current_user);
+      end;
+    end if;
+  end loop;
 
   -- PostgREST logs in as authenticator and switches to the role that the key names.
   if exists (select from pg_roles where rolname = 'authenticator') then
@@ -31,11 +47,6 @@ begin
   end if;
 end;
 $$;
-
-comment on role gateway is 'What the gateway is when it calls: may execute the published functions, and nothing else';
-comment on role gateway_functions is 'Owns the published functions; owns no table, so row security holds for it';
-comment on role gateway_keys is 'Owns the verification of keys; reads api_keys alone';
-comment on role gateway_search is 'Owns the search by name; sees the columns that a search needs, returns ids alone';
 
 create schema private;
 comment on schema private is 'Tables and helpers of the wellness platform; exposed to nobody';
@@ -111,6 +122,12 @@ begin
     execute format('grant execute on function %s to service_role', v_signature);
   end if;
 
+  -- PostgREST makes a function's own timeout that of the statement that calls it, and does not cancel a query that
+  -- nobody waits for any more. It is the gateway's deadline unless that is configured otherwise.
+  if not coalesce(array_to_string(v_function.proconfig, ' ') ~ 'statement_timeout=', false) then
+    execute format('alter function %s set statement_timeout = %L', v_signature, '5s');
+  end if;
+
   -- The new owner of a function must be allowed to create in its schema, for the moment of the change.
   grant create on schema public to gateway_functions;
   execute format('alter function %s owner to gateway_functions', v_signature);
@@ -118,4 +135,4 @@ begin
 end;
 $$;
 comment on function private.publish(regproc) is
-  'Opens a function in public to the gateway: owner, grants; refuses one without security definer and its path';
+  'Opens a function in public to the gateway: owner, grants, timeout; refuses one without security definer and its path';

@@ -24,10 +24,17 @@ comment on column private.api_keys.permissions is 'Names of the functions that t
 comment on column private.api_keys.active is 'False once the key is revoked';
 comment on column private.api_keys.expires_at is 'From this moment on the key is refused; null means never';
 
+-- Forced row security holds for the tables' owner too, who administrates them and needs a policy for it.
 alter table private.tenants enable row level security;
 alter table private.tenants force row level security;
+create policy administration on private.tenants
+  to current_user
+  using (true);
 alter table private.api_keys enable row level security;
 alter table private.api_keys force row level security;
+create policy administration on private.api_keys
+  to current_user
+  using (true);
 
 create policy tenant_isolation on private.tenants
   to gateway_functions

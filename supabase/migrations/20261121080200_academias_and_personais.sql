@@ -31,6 +31,9 @@ create index personais_by_academia on private.personais (tenant_id, academia_id,
 
 alter table private.academias enable row level security;
 alter table private.academias force row level security;
+create policy administration on private.academias
+  to current_user
+  using (true);
 create policy tenant_isolation on private.academias
   to gateway_functions
   using (tenant_id = (select private.current_tenant()));
@@ -38,6 +41,9 @@ grant select on private.academias to gateway_functions;
 
 alter table private.personais enable row level security;
 alter table private.personais force row level security;
+create policy administration on private.personais
+  to current_user
+  using (true);
 create policy tenant_isolation on private.personais
   to gateway_functions
   using (tenant_id = (select private.current_tenant()));

@@ -7,7 +7,7 @@ create extension if not exists pg_trgm with schema extensions;
 create table private.alunos (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
-  nome text not null check (nome ~ '\S' and char_length(nome) <= 255),
+  nome text not null check (nome <> '' and char_length(nome) <= 255),
   email text not null,
   telefone text,
   sexo text,
@@ -37,13 +37,16 @@ do $$
 begin
   execute format(
     'create index alunos_by_nome on private.alunos using gin (nome_busca %I.gin_trgm_ops)',
-    (select extnamespace::regnamespace::text from pg_extension where extname = 'pg_trgm')
+    (select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm')
   );
 end;
 $$;
 
 alter table private.alunos enable row level security;
 alter table private.alunos force row level security;
+create policy administration on private.alunos
+  to current_user
+  using (true);
 create policy tenant_isolation on private.alunos
   to gateway_functions
   using (tenant_id = (select private.current_tenant()));

@@ -23,6 +23,9 @@ create index treinos_by_data_inicio on private.treinos (tenant_id, data_inicio);
 
 alter table private.treinos enable row level security;
 alter table private.treinos force row level security;
+create policy administration on private.treinos
+  to current_user
+  using (true);
 create policy tenant_isolation on private.treinos
   to gateway_functions
   using (tenant_id = (select private.current_tenant()));

@@ -33,6 +33,9 @@ create index anamneses_by_status on private.anamneses (tenant_id, status, criado
 
 alter table private.anamnese_secoes enable row level security;
 alter table private.anamnese_secoes force row level security;
+create policy administration on private.anamnese_secoes
+  to current_user
+  using (true);
 create policy tenant_isolation on private.anamnese_secoes
   to gateway_functions
   using (tenant_id = (select private.current_tenant()));
@@ -40,6 +43,9 @@ grant select on private.anamnese_secoes to gateway_functions;
 
 alter table private.anamneses enable row level security;
 alter table private.anamneses force row level security;
+create policy administration on private.anamneses
+  to current_user
+  using (true);
 create policy tenant_isolation on private.anamneses
   to gateway_functions
   using (tenant_id = (select private.current_tenant()));

@@ -1,43 +1,85 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createApp } from '../../src/app.ts';
 import { readApiRoot, readDocument } from '../../src/document.ts';
 import type { Fault } from '../../src/errors.ts';
-import { createGateway } from '../../src/gateway.ts';
-import { createServer } from '../../src/server.ts';
+import { compile, createGateway } from '../../src/gateway.ts';
+import { createServer, type GatewayServer } from '../../src/server.ts';
 import { openEmbedded } from '../../src/store/embedded.ts';
+import { openPostgres } from '../../src/store/postgres.ts';
 import type { Store } from '../../src/store/store.ts';
+import { openSupabase } from '../../src/store/supabase.ts';
+import { createDatabase, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
 
 export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
 
+/** The kinds of store that the interface's tests run through. */
+export type StoreKind = 'embedded' | 'postgres' | 'supabase';
+
+export type TestGatewayOptions = {
+  readonly store: Store;
+  readonly document?: OpenAPIV3.Document;
+  readonly deadlineMs?: number;
+  readonly bodyLimit?: number;
+};
+
 export type TestGateway = {
   /** The URL that the operations' paths come behind. */
   readonly url: string;
-  readonly server: Server;
+  readonly server: GatewayServer;
   readonly store: Store;
   /** What was told to the log. */
   readonly faults: Fault[];
   close(): Promise<void>;
 };
 
-/** The demo data in a Postgres in memory. */
-export function openDemoStore(): Promise<Store> {
-  return openEmbedded({ migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: 5_000 });
+/** The demo data in a store of the kind that this run of the tests is for, and nobody else's. */
+export async function openDemoStore(kind: StoreKind, adminUrl: string | undefined): Promise<Store> {
+  const deadlineMs = 5_000;
+  if (kind === 'embedded') return openEmbedded({ migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: deadlineMs });
+
+  const database = await createDatabase(adminUrl ?? '');
+  if (kind === 'postgres') {
+    const url = loginUrl(database.adminUrl, 'gateway_test');
+    return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs }), database.drop);
+  }
+  const { url, stop } = await startPostgrest(database);
+  const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 4, deadlineMs });
+  return closing(store, async () => {
+    await stop();
+    await database.drop();
+  });
 }
 
-/** A gateway in this process, on a port of its own; closing it leaves a store that was handed in open. */
-export async function startGateway(
-  options: { store?: Store; document?: OpenAPIV3.Document; deadlineMs?: number; bodyLimit?: number } = {},
-): Promise<TestGateway> {
+/** As openDemoStore, of the kind that the running test's project is for. */
+export async function openTestStore(): Promise<Store> {
+  const { inject } = await import('vitest');
+  return openDemoStore(inject('kind'), inject('adminUrl'));
+}
+
+/** A store whose end is the end of its servers too. */
+function closing(store: Store, stop: () => Promise<void>): Store {
+  return {
+    description: store.description,
+    call: (call, signal) => store.call(call, signal),
+    check: (signal) => store.check(signal),
+    close: async () => {
+      await store.close();
+      await stop();
+    },
+  };
+}
+
+/** A gateway in this process, on a port of its own; closing it leaves the store open. */
+export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const faults: Fault[] = [];
   const document = options.document ?? readDocument('openapi.yaml');
-  const store = options.store ?? (await openDemoStore());
   const onFault = (fault: Fault) => faults.push(fault);
-  const gateway = await createGateway({ deadlineMs: 5_000, bodyLimit: 100_000, ...options, document, store, onFault });
+  const program = await compile(document);
+  const gateway = createGateway(program, { deadlineMs: 5_000, bodyLimit: 100_000, ...options, onFault });
   const server = createServer(createApp(gateway, onFault));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -45,12 +87,11 @@ export async function startGateway(
   return {
     url: `http://127.0.0.1:${port}${readApiRoot(document)}`,
     server,
-    store,
+    store: options.store,
     faults,
     close: async () => {
       server.close();
       server.closeAllConnections();
-      if (!options.store) await store.close();
     },
   };
 }

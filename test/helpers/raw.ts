@@ -1,4 +1,6 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 
 /** What a server answers to bytes on a connection of their own, until it closes the connection. */
 export function sendRaw(url: string, text: string): Promise<string> {
@@ -11,4 +13,31 @@ export function sendRaw(url: string, text: string): Promise<string> {
     socket.on('error', reject);
     socket.on('close', () => resolve(Buffer.concat(chunks).toString()));
   });
+}
+
+/** Sends bytes, waits until the server has had time to read them, and resets the connection. */
+export async function sendAndReset(url: string, text: string): Promise<void> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  socket.write(text);
+  await setImmediate();
+  socket.resetAndDestroy();
+  await once(socket, 'close');
+}
+
+/** A connection that a test reads and writes step by step; it is not closed when the server closes its side. */
+export async function openRaw(url: string): Promise<{ socket: Socket; read: () => string; ended: Promise<void> }> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+  });
+  const ended = new Promise<void>((resolve) => {
+    socket.once('end', resolve).once('error', () => resolve());
+  });
+  await once(socket, 'connect');
+  return { socket, read: () => text, ended };
 }

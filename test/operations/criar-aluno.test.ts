@@ -1,6 +1,8 @@
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CallOptions, call, KEYS, STUDENT } from '../helpers/api.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { sendRaw } from '../helpers/raw.ts';
 
 type Aluno = { id: string; criado_em: string };
 
@@ -9,10 +11,13 @@ const NOT_A_GYM = 'must be the id of a gym of the tenant';
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  gateway = await startGateway();
+  gateway = await startGateway({ store: await openTestStore() });
 });
 
-afterAll(() => gateway.close());
+afterAll(async () => {
+  await gateway.close();
+  await gateway.store.close();
+});
 
 const create = (json: unknown, options: CallOptions = {}) => call('/alunos', { url: gateway.url, json, ...options });
 const send = (body: string | Uint8Array<ArrayBuffer>, options: CallOptions = {}) =>
@@ -68,7 +73,7 @@ describe('p_nome', () => {
     [['Ana'], ['must be string']],
     ['', ['must NOT have fewer than 1 characters', 'must not be blank']],
     [' \t\n', ['must not be blank']],
-    ['\u00A0\u3000', ['must not be blank']],
+    ['\u00A0\u3000\u0085', ['must not be blank']],
     ['a'.repeat(256), ['must NOT have more than 255 characters']],
     ['a\0b', ['must not contain U+0000 or an unpaired surrogate']],
   ])('refuses %j', async (p_nome, messages) => {
@@ -191,6 +196,15 @@ describe('fields', () => {
     expect(answer).toMatchObject({ status: 422, body: { error: { p_sexo: messages } } });
   });
 
+  test('refuse a name that stands twice, whatever the value that it hides', async () => {
+    const deep = `${'['.repeat(40_000)}${']'.repeat(40_000)}`;
+    const hidden = await send(`{"p_sexo":${deep},"p_sexo":"x","p_nome":"\\u0000","p_nome":"Ana","p_email":"a@b.co"}`);
+    expect(hidden.status).toBe(422);
+    expect(hidden.body).toEqual({
+      error: { p_sexo: ['must not be nested deeper than 64 levels'], p_nome: ['must be given once'] },
+    });
+  });
+
   test('refuse a name that stands twice', async () => {
     const answer = await send('{"p_nome":"Ana","p_email":"ana@aurora.example","p_nome":"Bia"}');
     expect(answer).toMatchObject({ status: 422, body: { error: { p_nome: ['must be given once'] } } });
@@ -262,8 +276,29 @@ describe('a body', () => {
     expect(answer).toMatchObject({ status: 413, body: { error: 'Request body too large' } });
   });
 
-  test('in an encoding that is not known is not JSON', async () => {
-    const answer = await send(JSON.stringify(STUDENT), { headers: { 'Content-Encoding': 'nonsense' } });
+  test('that says to be too large is refused before any of it comes', async () => {
+    const { host } = new URL(gateway.url);
+    const head = `POST /v1/alunos HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\nConnection: close\r\n`;
+    for (const expectation of ['', 'Expect: 100-continue\r\n']) {
+      const answer = await sendRaw(gateway.url, `${head}Content-Length: 10000000000\r\n${expectation}\r\n`);
+      expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    }
+  });
+
+  test('is asked for when the client waits to be', async () => {
+    const { host } = new URL(gateway.url);
+    const body = JSON.stringify(STUDENT);
+    const head = `POST /v1/alunos HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\nConnection: close\r\n`;
+    const answer = await sendRaw(
+      gateway.url,
+      `${head}Expect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/);
+  });
+
+  test('that is compressed is not JSON', async () => {
+    const zipped = new Uint8Array(gzipSync(JSON.stringify(STUDENT)));
+    const answer = await send(zipped, { headers: { 'Content-Encoding': 'gzip' } });
     expect(answer).toMatchObject({ status: 400, body: { error: 'Invalid JSON body' } });
   });
 

@@ -50,13 +50,20 @@ const list = (args: Call['args'] = {}): Call => ({
   function: 'listar_alunos',
   args: { p_api_key: 'wms_demo_aurora', ...args },
   returns: 'rows',
+  readOnly: true,
 });
 const create = (nome: string): Call => ({
   function: 'criar_aluno',
   args: { p_api_key: 'wms_demo_aurora', p_nome: nome, p_email: 'a@b.co' },
   returns: 'row',
+  readOnly: false,
 });
-const slow = (seconds: number): Call => ({ function: 'slow', args: { p_seconds: seconds }, returns: 'rows' });
+const slow = (seconds: number): Call => ({
+  function: 'slow',
+  args: { p_seconds: seconds },
+  returns: 'rows',
+  readOnly: true,
+});
 const never = new AbortController().signal;
 const rowsOf = (result: Result) => ('json' in result ? JSON.parse(result.json) : result);
 
@@ -115,17 +122,12 @@ describe('a call', () => {
   afterAll(() => store.close());
 
   test('of a function that does not exist is an error of the store', async () => {
-    const result = await store.call({ function: 'nada', args: {}, returns: 'rows' }, never);
+    const result = await store.call({ ...list(), function: 'nada', args: {} }, never);
     expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
   });
 
-  test('of a table or a private function is refused by the database', async () => {
-    const result = await store.call({ function: 'publish', args: { p_function: 'slow' }, returns: 'rows' }, never);
-    expect(result).toMatchObject({ failure: { kind: 'storeError' } });
-  });
-
   test('takes names literally', async () => {
-    const call: Call = { function: 'slow"(); drop table x; --', args: { 'p"x': 'y' }, returns: 'rows' };
+    const call: Call = { ...list(), function: 'slow"(); drop table x; --', args: { 'p"x': 'y' } };
     expect(await store.call(call, never)).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
   });
 
@@ -161,7 +163,46 @@ describe('a call', () => {
   });
 });
 
+describe('a close', () => {
+  const slowFolder = () =>
+    open({
+      dataDir: copyOfTemplate(),
+      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
+      statementLimitMs: 100,
+    });
+
+  test('while a new thread starts waits for its end, and frees the folder only then', async () => {
+    const store = await slowFolder();
+    expect(await store.call(slow(60), never)).toMatchObject({ failure: { kind: 'storeTimeout' } });
+    const restarting = store.call(list(), never);
+    await store.close();
+    expect(await restarting).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+    expect(await store.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+  });
+
+  test('is not held up by a statement that does not end', async () => {
+    const store = await open({ migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }) });
+    const running = store.call(slow(3_600), never);
+    await store.close();
+    expect(await running).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+  });
+});
+
+test('a signal that has aborted begins nothing', async () => {
+  const store = await open({ dataDir: copyOfTemplate() });
+  expect(await store.call(list(), AbortSignal.abort())).toMatchObject({ failure: { kind: 'storeTimeout' } });
+  expect(await store.check(never)).toBeUndefined();
+  await store.close();
+});
+
 describe('a folder', () => {
+  test('that cannot be used is named', async () => {
+    const file = join(root, 'a-file');
+    writeFileSync(file, '');
+    await expect(open({ dataDir: file })).rejects.toThrow(`${file} cannot be used: EEXIST`);
+    await expect(open({ dataDir: join(file, 'x') })).rejects.toThrow(`${join(file, 'x')} cannot be used: ENOTDIR`);
+  });
+
   test('that is in use is refused with the name of the user, and is free after it', async () => {
     const dataDir = copyOfTemplate();
     const first = await open({ dataDir });
@@ -224,7 +265,7 @@ describe('migrations', () => {
     await start({ '20991231000000_broken.sql': 'create table private.half (n integer);' }, dataDir);
   });
 
-  test('are refused when an applied one has changed, but for white space', async () => {
+  test('are refused when an applied one has changed, but for white space and comments', async () => {
     const dataDir = await start({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
     await start({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' }, dataDir);
     await expect(start({ '20991231000000_a.sql': 'create table private.a (n bigint);' }, dataDir)).rejects.toThrow(
@@ -252,15 +293,28 @@ describe('migrations', () => {
     await expect(start({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
   });
 
-  test('may be a file of comments alone', async () => {
-    await start({ '20991231000000_a.sql': '-- nothing yet\n' });
+  test.each(['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''])(
+    'are the same at the next start: %j',
+    async (sql) => {
+      const dataDir = await start({ '20991231000000_a.sql': sql });
+      await start({ '20991231000000_a.sql': sql }, dataDir);
+    },
+  );
+
+  test.each([
+    ["select 'a b';", "select 'a     b';"],
+    ['-- off\nselect 1;', '-- off select 1;'],
+    ['select 1;', 'select 1; select 2;'],
+  ])('have changed when they mean something else: %j, then %j', async (before, after) => {
+    const dataDir = await start({ '20991231000000_a.sql': before });
+    await expect(start({ '20991231000000_a.sql': after }, dataDir)).rejects.toThrow(/_a\.sql: has changed/);
   });
 });
 
 test('the seed makes the same rows at every start', async () => {
   const [one, other] = await Promise.all([open({ seed: SEED }), open({ seed: SEED })]);
   for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
-    const call: Call = { function: name, args: { p_api_key: 'wms_demo_aurora', p_limit: 1000 }, returns: 'rows' };
+    const call: Call = { ...list({ p_limit: 1000 }), function: name };
     expect(await one.call(call, never)).toEqual(await other.call(call, never));
   }
   await Promise.all([one.close(), other.close()]);

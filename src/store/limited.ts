@@ -1,0 +1,68 @@
+import type { Fault } from '../errors.ts';
+import type { Call, Result, Store } from './store.ts';
+
+/** How much work a store is given at once. */
+export type Limits = {
+  /** Calls that the store works on. */
+  readonly running: number;
+  /** Calls that wait for their turn; one more is refused at once. */
+  readonly waiting: number;
+};
+
+/**
+ * A store that is given no more work than it can take, and that makes a read once more where the connection was
+ * lost: a server that was restarted leaves dead connections behind. A call that writes is never made twice.
+ */
+export function limited(store: Store, limits: Limits): Store {
+  const waiting = new Set<() => void>();
+  let running = 0;
+
+  /** Waits for a turn; false where the signal came first. */
+  function turn(signal: AbortSignal): Promise<boolean> {
+    return new Promise((resolve) => {
+      const begin = () => {
+        signal.removeEventListener('abort', give);
+        resolve(true);
+      };
+      const give = () => {
+        waiting.delete(begin);
+        resolve(false);
+      };
+      signal.addEventListener('abort', give, { once: true });
+      waiting.add(begin);
+    });
+  }
+
+  function release(): void {
+    const [next] = waiting;
+    if (!next) {
+      running -= 1;
+      return;
+    }
+    // The turn goes over to the next one: the number of those that run stays.
+    waiting.delete(next);
+    next();
+  }
+
+  async function call(call: Call, signal: AbortSignal): Promise<Result> {
+    if (running < limits.running) running += 1;
+    else if (waiting.size >= limits.waiting) return refusal('storeOverloaded', `${waiting.size} calls are waiting`);
+    else if (!(await turn(signal))) return refusal('storeTimeout', signal.reason);
+    try {
+      const result = await store.call(call, signal);
+      return call.readOnly && isConnectionLost(result) && !signal.aborted ? await store.call(call, signal) : result;
+    } finally {
+      release();
+    }
+  }
+
+  return { description: store.description, call, check: (signal) => store.check(signal), close: () => store.close() };
+}
+
+function isConnectionLost(result: Result): boolean {
+  return 'failure' in result && 'connectionLost' in result.failure && result.failure.connectionLost === true;
+}
+
+function refusal(kind: Exclude<Fault['kind'], 'internal'>, cause: unknown): Result {
+  return { failure: { kind, cause } };
+}

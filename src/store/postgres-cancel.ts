@@ -1,0 +1,43 @@
+import pg from 'pg';
+
+/** What pg's clients and connections have, and their types leave out. */
+type ClientInternals = {
+  readonly processID: number;
+  readonly secretKey: number;
+  readonly host: string;
+  readonly port: number;
+  readonly ssl: boolean | object;
+  readonly connection: Connection;
+};
+type Connection = NodeJS.EventEmitter & {
+  connect(port: number | string, host?: string): void;
+  requestSsl(): void;
+  cancel(processID: number, secretKey: number): void;
+  readonly stream: { destroy(): void };
+};
+
+const { Connection: CancelConnection } = pg as unknown as { Connection: new (config: object) => Connection };
+
+/**
+ * Asks Postgres to cancel what a connection is doing (the protocol's CancelRequest, which poolers understand too).
+ * The promise ends when the request was taken or has failed. A query that has not ended `ms` milliseconds from now
+ * loses its connection.
+ */
+export async function cancelQuery(client: pg.PoolClient, running: Promise<unknown>, ms: number): Promise<void> {
+  const { processID, secretKey, host, port, ssl, connection } = client as unknown as ClientInternals;
+  const request = new CancelConnection({ ssl });
+  const send = () => request.cancel(processID, secretKey);
+  const taken = Promise.withResolvers<void>();
+  request.once('connect', ssl ? () => request.requestSsl() : send).once('sslconnect', send);
+  // Whether it was of use shows in the query itself.
+  request.on('error', () => taken.resolve()).once('end', () => taken.resolve());
+  if (host.startsWith('/')) request.connect(`${host}/.s.PGSQL.${port}`);
+  else request.connect(port, host);
+
+  const cut = setTimeout(() => {
+    request.stream.destroy();
+    connection.stream.destroy();
+  }, ms);
+  const stop = () => clearTimeout(cut);
+  await Promise.allSettled([running.then(stop, stop), taken.promise]);
+}

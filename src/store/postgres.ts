@@ -1,0 +1,134 @@
+// Why `pg` and not `postgres`: it sends parameters as the texts they are, whatever the types of a function's
+// arguments, and gives access to the connection, which cancelling a query needs.
+
+import pg from 'pg';
+import { toFailure } from './pg-error.ts';
+import { cancelQuery } from './postgres-cancel.ts';
+import { toStatement } from './statement.ts';
+import type { Call, Result, Store } from './store.ts';
+
+/** How to reach a Postgres. */
+export type PostgresOptions = {
+  /** A connection string, with libpq's usual options. */
+  readonly url: string;
+  readonly connections: number;
+  /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
+  readonly prepare: boolean;
+  /** The longest that connecting, or a statement, may take, in milliseconds. */
+  readonly deadlineMs: number;
+};
+
+/** How long a query may take to end after its cancellation, in milliseconds; then its connection is cut. */
+const CANCEL_MS = 1_000;
+
+/** Opens the store of a Postgres. Nothing is connected yet: a store that cannot be reached is no error here. */
+export function openPostgres(options: PostgresOptions): Store {
+  return new PostgresStore(options);
+}
+
+class PostgresStore implements Store {
+  readonly description: string;
+  readonly #pool: pg.Pool;
+  readonly #prepare: boolean;
+  /** The name of each statement text that was prepared: Postgres plans it once per connection. */
+  readonly #names = new Map<string, string>();
+
+  constructor({ url, connections, prepare, deadlineMs }: PostgresOptions) {
+    this.#prepare = prepare;
+    this.#pool = new pg.Pool({
+      connectionString: url,
+      max: connections,
+      connectionTimeoutMillis: deadlineMs,
+      keepAlive: true,
+      application_name: 'wellness-gateway',
+      // Values are passed through as Postgres writes them.
+      types: { getTypeParser: () => (text: unknown) => text },
+      ...(prepare ? { onConnect: (client: pg.ClientBase) => prepareSession(client, deadlineMs) } : {}),
+    } as pg.PoolConfig);
+    // Without listeners a connection that is lost, idle or in use, would end the process. Its query tells of it.
+    this.#pool.on('error', () => {}).on('connect', (client) => client.on('error', () => {}));
+    this.description = `Postgres at ${describeTarget(this.#pool)}`;
+  }
+
+  async call(call: Call, signal: AbortSignal): Promise<Result> {
+    const { text, values } = toStatement(call);
+    const result = await this.#query(text, values, signal);
+    if ('failure' in result) return result;
+    const json = result.rows[0]?.[0];
+    if (typeof json === 'string') return { json };
+    return { failure: { kind: 'storeError', cause: new Error(`${call.function} returned no row`) } };
+  }
+
+  async check(signal: AbortSignal) {
+    const result = await this.#query('select 1', [], signal);
+    return 'failure' in result && 'cause' in result.failure ? result.failure : undefined;
+  }
+
+  close(): Promise<void> {
+    return this.#pool.end();
+  }
+
+  async #query(
+    text: string,
+    values: readonly (string | null)[],
+    signal: AbortSignal,
+  ): Promise<{ rows: unknown[][] } | Exclude<Result, { json: string }>> {
+    let client: pg.PoolClient;
+    try {
+      client = await this.#pool.connect();
+    } catch (error) {
+      return { failure: toPostgresFailure(error) };
+    }
+    if (signal.aborted) {
+      client.release();
+      return { failure: { kind: 'storeTimeout', cause: signal.reason } };
+    }
+
+    const running = client.query<unknown[]>({ ...this.#named(text), values: [...values], rowMode: 'array' });
+    let cancelled: Promise<void> | undefined;
+    const cancel = () => {
+      cancelled = cancelQuery(client, running, CANCEL_MS);
+    };
+    signal.addEventListener('abort', cancel);
+    let broken = false;
+    try {
+      return await running;
+    } catch (error) {
+      broken = leavesUnusable(error);
+      return { failure: toPostgresFailure(error) };
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      // A cancellation that came late would hit the next query of this connection.
+      await cancelled;
+      client.release(broken);
+    }
+  }
+
+  #named(text: string): { text: string; name?: string } {
+    if (!this.#prepare) return { text };
+    const name = this.#names.get(text) ?? `gateway_${this.#names.size}`;
+    this.#names.set(text, name);
+    return { text, name };
+  }
+}
+
+/** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */
+async function prepareSession(client: pg.ClientBase, deadlineMs: number): Promise<void> {
+  await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`);
+}
+
+function describeTarget(pool: pg.Pool): string {
+  const { host, port, database } = new pg.Client(pool.options);
+  return `${host}:${port}/${database}`;
+}
+
+/** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
+function toPostgresFailure(error: unknown): Exclude<Result, { json: string }>['failure'] {
+  if (error instanceof pg.DatabaseError) return toFailure(error);
+  return { kind: 'storeUnavailable', cause: error, connectionLost: true };
+}
+
+/** Besides a lost connection: a statement that was prepared for a function that has changed since (classes 0A, 42). */
+function leavesUnusable(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) || /^(0A|42|57P)/.test(error.code ?? '');
+}

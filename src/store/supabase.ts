@@ -1,0 +1,140 @@
+import { createClient } from '@supabase/supabase-js';
+import { type Dispatcher, Pool } from 'undici';
+import type { Fault } from '../errors.ts';
+import { type PgError, toFailure } from './pg-error.ts';
+import type { Call, Result, Store } from './store.ts';
+
+/** How to reach the Data API of a Supabase project, or a PostgREST of one's own. */
+export type SupabaseOptions = {
+  readonly url: string;
+  /** A secret key, or a JWT whose role may execute the functions. */
+  readonly key: string;
+  /** The path of PostgREST behind the URL; a bare one has `/`. */
+  readonly restPath: string;
+  readonly connections: number;
+  /** The longest that headers, or a part of the body, may take to come, in milliseconds. */
+  readonly deadlineMs: number;
+};
+
+/** What supabase-js gives: an error that has Postgres's four fields, or that is a text which was no JSON. */
+type Answer = { readonly error: (Partial<PgError> & { details?: string | null }) | null; readonly data: unknown };
+
+/** Opens the store of a Supabase project. Nothing is connected yet: a store that cannot be reached is no error here. */
+export function openSupabase(options: SupabaseOptions): Store {
+  const { origin } = new URL(options.url);
+  const pool = new Pool(origin, {
+    connections: options.connections,
+    connectTimeout: options.deadlineMs,
+    headersTimeout: options.deadlineMs,
+    bodyTimeout: options.deadlineMs,
+  });
+  const client = createClient(options.url, options.key, {
+    global: { fetch: createFetch(pool, options) },
+    // Without it every call would ask the client's authentication for a session, which there is none.
+    accessToken: async () => options.key,
+  });
+  return {
+    description: `Supabase at ${origin}`,
+    call: async (call, signal) => {
+      if (signal.aborted) return { failure: { kind: 'storeTimeout', cause: signal.reason } };
+      // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
+      const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
+      return toResult(call, answer as Answer, signal);
+    },
+    check: async (signal) => {
+      try {
+        const { statusCode, body } = await pool.request({
+          method: 'HEAD',
+          path: options.restPath,
+          headers: toHeaders(options.key),
+          signal,
+        });
+        await body.dump();
+        return statusCode === 200 ? undefined : toFault({ message: `it answers with status ${statusCode}` });
+      } catch (cause) {
+        return { kind: 'storeUnavailable', cause, connectionLost: true };
+      }
+    },
+    close: () => pool.close(),
+  };
+}
+
+/**
+ * The `fetch` that supabase-js is given: on a pool of its own, with headers that are made once, and with nothing
+ * of a Response but what supabase-js reads.
+ */
+function createFetch(pool: Pool, { url, key, restPath }: SupabaseOptions): typeof fetch {
+  const headers = toHeaders(key);
+  const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
+  const path = restPath.replace(/\/$/, '');
+  return async (input, init) => {
+    const answer = await pool.request({
+      method: init?.method as Dispatcher.HttpMethod,
+      path: path + String(input).slice(prefix.length),
+      headers,
+      body: init?.body as string,
+      signal: init?.signal ?? null,
+    });
+    const text = await answer.body.text();
+    const { statusCode: status } = answer;
+    return {
+      ok: status >= 200 && status <= 299,
+      status,
+      statusText: '',
+      headers: new Map(),
+      text: async () => text,
+    } as unknown as Response;
+  };
+}
+
+function toHeaders(key: string): Record<string, string> {
+  return {
+    accept: 'application/json',
+    apikey: key,
+    authorization: `Bearer ${key}`,
+    'content-type': 'application/json',
+    'content-profile': 'public',
+    'user-agent': 'wellness-gateway',
+  };
+}
+
+function toResult(call: Call, { error, data }: Answer, signal: AbortSignal): Result {
+  if (signal.aborted) return { failure: { kind: 'storeTimeout', cause: signal.reason } };
+  if (error) return { failure: toFailureOf(error) };
+  const json = typeof data === 'string' ? toJson(call, data) : undefined;
+  if (json !== undefined) return { json };
+  return { failure: toFault({ message: `the answer is not what ${call.function} returns` }) };
+}
+
+/** A network failure has an empty code, a proxy's page has none; PostgREST's and Postgres's errors always have one. */
+function toFailureOf({ code, message = '', details }: NonNullable<Answer['error']>): ReturnType<typeof toFailure> {
+  if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
+  return toFailure({ code, message, detail: details ?? undefined });
+}
+
+/**
+ * The text of the function's rows or its row, or undefined where it is none of that. The text itself goes to the
+ * client, and not what was parsed of it: numbers that JavaScript cannot hold would change.
+ */
+function toJson(call: Call, text: string): string | undefined {
+  const rows = parse(text);
+  if (!Array.isArray(rows) || !rows.every(isObject)) return undefined;
+  if (call.returns === 'rows') return text;
+  return rows.length === 1 ? text.trim().slice(1, -1).trim() : undefined;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function toFault(error: PgError): Fault {
+  return { kind: 'storeError', cause: error };
+}

