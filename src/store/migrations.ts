@@ -23,6 +23,9 @@ export class MigrationError extends Error {
 type Statement = { readonly offset: number; readonly text: string; readonly withComments: string };
 type Applied = { readonly version: string; readonly statements: string[] | null };
 
+/** Any number that nothing else in the database locks: the letters "wellness". */
+const BOOKKEEPING_LOCK = '8603401876125610867';
+
 const FILE_NAME = /^(\d+)_(.+)\.sql$/;
 
 /** The migrations in a folder, oldest first. Throws MigrationError for a file whose name gives no order. */
@@ -44,23 +47,38 @@ export function readMigrations(folder: string): Migration[] {
 }
 
 /**
- * Applies what is not applied yet, in order, each migration in a transaction of its own, and gives back what it
- * applied. Throws MigrationError for a migration that fails, for an applied one that has changed or is gone, and for
- * one that comes before an applied one: migrations go forward only.
+ * The migrations that are not applied yet, in order; changes nothing in the database. Throws MigrationError for an
+ * applied one that has changed or is gone, and for one that comes before an applied one: migrations go forward only.
  */
-export async function applyMigrations(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
-  const pending = await findPending(await readApplied(db), migrations);
+export async function findPendingMigrations(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
+  return findPending(await readApplied(db), migrations);
+}
+
+/**
+ * Applies what is not applied yet, in order, each migration in a transaction of its own, and gives back what it
+ * applied; those that another run applies at the same time are left to it. `onApplied` hears of each as soon as it
+ * stays. Throws MigrationError for a migration that fails, and as findPendingMigrations does.
+ */
+export async function applyMigrations(
+  db: Connection,
+  migrations: readonly Migration[],
+  onApplied: (migration: Migration) => void = () => {},
+): Promise<Migration[]> {
+  const pending = await findPendingMigrations(db, migrations);
+  if (pending.length > 0) await createBookkeeping(db);
+  const applied: Migration[] = [];
   for (const migration of pending) {
     const statements = await splitStatements(migration);
-    await inTransaction(db, async () => {
+    const isNew = await inTransaction(db, async () => {
+      if (!(await recordMigration(db, migration, statements))) return false;
       for (const statement of statements) await run(db, migration, statement);
-      await db.query(
-        'insert into supabase_migrations.schema_migrations (version, name, statements) select $1, $2, array(select json_array_elements_text($3::json))',
-        [migration.version, migration.name, JSON.stringify(toRecord(migration, statements))],
-      );
+      return true;
     });
+    if (!isNew) continue;
+    applied.push(migration);
+    onApplied(migration);
   }
-  return pending;
+  return applied;
 }
 
 /** Runs a file of SQL in one transaction. Throws MigrationError as a migration does. */
@@ -77,14 +95,43 @@ function toRecord(script: Script, statements: readonly Statement[]): string[] {
 }
 
 async function readApplied(db: Connection): Promise<Applied[]> {
-  await db.query('create schema if not exists supabase_migrations');
-  await db.query(
-    'create table if not exists supabase_migrations.schema_migrations (version text not null primary key, statements text[], name text)',
+  const { rows: found } = await db.query(
+    `select 1 where to_regclass('supabase_migrations.schema_migrations') is not null`,
   );
+  if (found.length === 0) return [];
   const { rows } = await db.query(
     'select version, array_to_json(statements) as statements from supabase_migrations.schema_migrations order by version',
   );
   return rows as Applied[];
+}
+
+/** Behind a lock, because of two that create a thing "if not exists" at the same time one fails. */
+function createBookkeeping(db: Connection): Promise<void> {
+  return inTransaction(db, async () => {
+    await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
+    await db.query(`do $$ begin
+      if to_regclass('supabase_migrations.schema_migrations') is null then
+        create schema if not exists supabase_migrations;
+        create table supabase_migrations.schema_migrations (version text not null primary key, statements text[], name text);
+      end if;
+    end $$`);
+  });
+}
+
+/**
+ * Records a migration before its statements run, so that the row is what keeps two runs apart: the second one waits
+ * here for the end of the first one's transaction, and gets false if the migration stayed. A lock of the session would
+ * be lost behind a pooler in transaction mode.
+ */
+async function recordMigration(db: Connection, migration: Migration, statements: readonly Statement[]) {
+  const { rows } = await db.query(
+    `insert into supabase_migrations.schema_migrations (version, name, statements)
+     select $1, $2, array(select json_array_elements_text($3::json))
+     on conflict (version) do nothing
+     returning version`,
+    [migration.version, migration.name, JSON.stringify(toRecord(migration, statements))],
+  );
+  return rows.length > 0;
 }
 
 async function findPending(applied: readonly Applied[], migrations: readonly Migration[]): Promise<Migration[]> {
@@ -125,13 +172,15 @@ async function toTokens(sql: string): Promise<string> {
   return words.join('\0');
 }
 
-async function inTransaction(db: Connection, work: () => Promise<void>): Promise<void> {
+async function inTransaction<T>(db: Connection, work: () => Promise<T>): Promise<T> {
   await db.query('begin');
   try {
-    await work();
+    const result = await work();
     await db.query('commit');
+    return result;
   } catch (error) {
-    await db.query('rollback');
+    // Where the connection is lost, that is what the error says, and the rollback has happened by itself.
+    await db.query('rollback').catch(() => {});
     throw error;
   }
 }

@@ -25,9 +25,10 @@ begin
       when duplicate_object or unique_violation then null;
     end;
 
-    -- Whoever runs the migrations hands functions over to these roles, which takes membership. That of a role's
-    -- creator is not enough: since Postgres 16 it allows to administer the role, not to become it.
-    if not (select rolsuper from pg_roles where rolname = current_user) then
+    -- Whoever runs the migrations hands functions over to these roles, which takes membership, a superuser's or one
+    -- that is granted. That of a role's creator is not enough: since Postgres 16 it allows to administer the role,
+    -- not to be it.
+    if not pg_has_role(current_user, v_role.name, 'usage') then
       begin
         execute format('grant %I to %I', v_role.name, current_user);
       exception
