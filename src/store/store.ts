@@ -24,8 +24,8 @@ export interface Store {
   readonly description: string;
 
   /**
-   * Calls a function. When the signal aborts, nobody waits for the result any more and the store stops the work;
-   * a call that was not begun by then is never begun.
+   * Calls a function. When the signal aborts, nobody waits for the result any more and the store stops the work as
+   * soon as it can; a call that was not begun by then is never begun.
    */
   call(call: Call, signal: AbortSignal): Promise<Result>;
 

@@ -17,7 +17,11 @@ export type SupabaseOptions = {
 };
 
 /** What supabase-js gives: an error that has Postgres's four fields, or that is a text which was no JSON. */
-type Answer = { readonly error: (Partial<PgError> & { details?: string | null }) | null; readonly data: unknown };
+type Answer = {
+  readonly error: (Partial<PgError> & { details?: string | null }) | null;
+  readonly data: unknown;
+  readonly status: number;
+};
 
 /** Opens the store of a Supabase project. Nothing is connected yet: a store that cannot be reached is no error here. */
 export function openSupabase(options: SupabaseOptions): Store {
@@ -68,13 +72,14 @@ function createFetch(pool: Pool, { url, key, restPath }: SupabaseOptions): typeo
   const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
   const path = restPath.replace(/\/$/, '');
   return async (input, init) => {
-    const answer = await pool.request({
+    const request = pool.request({
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
       headers,
       body: init?.body as string,
       signal: init?.signal ?? null,
     });
+    const answer = await request.catch(throwWithMessage);
     const text = await answer.body.text();
     const { statusCode: status } = answer;
     return {
@@ -85,6 +90,11 @@ function createFetch(pool: Pool, { url, key, restPath }: SupabaseOptions): typeo
       text: async () => text,
     } as unknown as Response;
   };
+}
+
+/** Of a name with several addresses that all fail Node says nothing but what it says of each. */
+function throwWithMessage(error: Error): never {
+  throw error instanceof AggregateError ? new Error(error.errors.map(String).join('; '), { cause: error }) : error;
 }
 
 function toHeaders(key: string): Record<string, string> {
@@ -98,18 +108,19 @@ function toHeaders(key: string): Record<string, string> {
   };
 }
 
-function toResult(call: Call, { error, data }: Answer, signal: AbortSignal): Result {
+function toResult(call: Call, { error, data, status }: Answer, signal: AbortSignal): Result {
   if (signal.aborted) return { failure: { kind: 'storeTimeout', cause: signal.reason } };
-  if (error) return { failure: toFailureOf(error) };
+  if (error) return { failure: toFailureOf(error, status) };
   const json = typeof data === 'string' ? toJson(call, data) : undefined;
   if (json !== undefined) return { json };
-  return { failure: toFault({ message: `the answer is not what ${call.function} returns` }) };
+  return { failure: toFault({ message: `the answer, of status ${status}, is not what ${call.function} returns` }) };
 }
 
 /** A network failure has an empty code, a proxy's page has none; PostgREST's and Postgres's errors always have one. */
-function toFailureOf({ code, message = '', details }: NonNullable<Answer['error']>): ReturnType<typeof toFailure> {
+function toFailureOf(error: NonNullable<Answer['error']>, status: number): ReturnType<typeof toFailure> {
+  const { code, message, details } = error;
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
-  return toFailure({ code, message, detail: details ?? undefined });
+  return toFailure({ code, message: message || `it answers with status ${status}`, detail: details ?? undefined });
 }
 
 /**

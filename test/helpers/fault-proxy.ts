@@ -1,0 +1,179 @@
+// A TCP proxy between a gateway and its store, which does on demand what a network and its servers do at their worst.
+
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+type Direction = 'request' | 'response';
+
+/** What goes wrong; it holds for the connections there are as for new ones. */
+export type ProxyFault = {
+  /** Where: as a connection is made, on the way to the target, or on the way back. */
+  readonly on: 'connect' | Direction;
+  /** `refuse` is for `connect` alone, `stall` and `trickle` (one byte a second) for the other two. */
+  readonly does: 'refuse' | 'reset' | 'stall' | 'trickle';
+  /** What still passes: so many bytes, or everything up to the end of this text. */
+  readonly after?: number | string;
+  /** Whether it happens once; a reset alone can. */
+  readonly once?: boolean;
+};
+
+export type Address = { readonly host: string; readonly port: number };
+
+export type FaultProxy = {
+  readonly port: number;
+  /** Lets a fault begin, in place of the one before. */
+  fail(fault: ProxyFault): void;
+  /** Ends the fault: what was held back goes on its way. */
+  pass(): Promise<void>;
+  /** Resets every connection, and makes new ones to another target where one is given. */
+  cut(target?: Address): void;
+  /** How many connections there are. */
+  connections(): number;
+  /** How often a text was forwarded to the target, or parts of it together became it. */
+  sent(text: string): number;
+  close(): Promise<void>;
+};
+
+/** Starts a proxy that forwards to a target until it is told to fail. */
+export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy> {
+  const flows = new Set<Flow>();
+  let target = firstTarget;
+  let fault: ProxyFault | undefined;
+  let sent = '';
+
+  const server = createServer({ noDelay: true }, (client) => {
+    if (fault?.on === 'connect') {
+      client.on('error', () => {}).resetAndDestroy();
+      happened();
+      return;
+    }
+    const upstream = connect({ ...target, noDelay: true });
+    open('request', client, upstream);
+    open('response', upstream, client);
+  });
+
+  function open(direction: Direction, from: Socket, to: Socket): void {
+    const flow = new Flow(from, to, {
+      fault: () => (fault?.on === direction ? fault : undefined),
+      happened,
+      forwarded: (bytes) => {
+        if (direction === 'request') sent += bytes;
+      },
+    });
+    flows.add(flow);
+    from.on('close', () => flows.delete(flow));
+  }
+
+  function happened(): void {
+    if (fault?.once) fault = undefined;
+  }
+
+  function change(next: ProxyFault | undefined): void {
+    fault = next;
+    for (const flow of flows) flow.restart();
+  }
+
+  async function listen(port: number): Promise<void> {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+  }
+
+  await listen(0);
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    fail: (next) => {
+      if (next.does === 'refuse') server.close();
+      change(next);
+    },
+    pass: async () => {
+      change(undefined);
+      if (!server.listening) await listen(port);
+    },
+    cut: (next = target) => {
+      target = next;
+      for (const flow of flows) flow.reset();
+    },
+    connections: () => flows.size / 2,
+    sent: (text) => sent.split(text).length - 1,
+    close: async () => {
+      for (const flow of flows) flow.reset();
+      server.close();
+    },
+  };
+}
+
+/** What a direction of a connection asks its proxy, and tells it. */
+type Guide = {
+  fault(): ProxyFault | undefined;
+  happened(): void;
+  forwarded(bytes: string): void;
+};
+
+/** One direction of one connection. */
+class Flow {
+  readonly #from: Socket;
+  readonly #to: Socket;
+  readonly #guide: Guide;
+  #held = Buffer.alloc(0);
+  /** What passed since the fault began. */
+  #passed = '';
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(from: Socket, to: Socket, guide: Guide) {
+    this.#from = from;
+    this.#to = to;
+    this.#guide = guide;
+    from.on('data', (chunk) => {
+      this.#held = Buffer.concat([this.#held, chunk]);
+      this.#pump();
+    });
+    from.on('error', () => {});
+    from.on('close', (hadError) => {
+      clearInterval(this.#timer);
+      if (hadError) to.resetAndDestroy();
+      else to.end();
+    });
+  }
+
+  restart(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#passed = '';
+    this.#pump();
+  }
+
+  reset(): void {
+    this.#from.resetAndDestroy();
+    this.#to.resetAndDestroy();
+  }
+
+  #pump(): void {
+    const fault = this.#guide.fault();
+    const room = fault ? this.#roomBefore(fault.after ?? 0) : Number.POSITIVE_INFINITY;
+    this.#forward(room);
+    if (!fault || this.#held.length === 0) return;
+    if (fault.does === 'reset') {
+      this.reset();
+      this.#guide.happened();
+    } else if (fault.does === 'trickle') {
+      this.#timer ??= setInterval(() => this.#forward(1), 1_000);
+    }
+  }
+
+  /** How many of the bytes that are held may pass. */
+  #roomBefore(after: number | string): number {
+    if (typeof after === 'number') return Math.max(0, after - this.#passed.length);
+    const found = (this.#passed + this.#held.toString('latin1')).indexOf(after);
+    return found < 0 ? Number.POSITIVE_INFINITY : Math.max(0, found + after.length - this.#passed.length);
+  }
+
+  #forward(count: number): void {
+    const bytes = this.#held.subarray(0, count);
+    if (bytes.length === 0) return;
+    this.#held = this.#held.subarray(bytes.length);
+    this.#passed += bytes.toString('latin1');
+    this.#guide.forwarded(bytes.toString('latin1'));
+    if (this.#to.writable) this.#to.write(bytes);
+  }
+}
