@@ -14,8 +14,11 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
   }),
 );
 
-/** The lists among them. */
-export const lists = operations.filter(({ method }) => method === 'GET');
+/** The lists in pages among them. */
+export const lists = operations.filter(({ operation }) => {
+  const names = (operation.parameters ?? []).map((parameter) => 'name' in parameter && parameter.name);
+  return names.includes('limit') && names.includes('offset');
+});
 
 /** A body that the creation of a student accepts. */
 export const STUDENT = { p_nome: 'Ana Prado', p_email: 'ana@aurora.example' };
