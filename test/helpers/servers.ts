@@ -81,8 +81,10 @@ async function startEmbeddedPostgres(): Promise<PostgresServer> {
     adminUrl: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
     crash: async () => {
       const pid = Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
-      for (const child of childrenOf(pid)) process.kill(child, 'SIGKILL');
+      const children = childrenOf(pid);
+      // First the one that would end the others in its own way; of these some end by themselves then.
       process.kill(pid, 'SIGKILL');
+      for (const child of children) killIfThere(child);
       // The old processes hold the memory of the data for a moment.
       while (
         !(await postgres.start().then(
@@ -97,6 +99,14 @@ async function startEmbeddedPostgres(): Promise<PostgresServer> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 function childrenOf(pid: number): number[] {
