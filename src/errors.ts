@@ -75,6 +75,16 @@ export function isFault(failure: Failure): failure is Fault {
   return 'cause' in failure;
 }
 
+/** The result of a call that the store could not serve. */
+export function storeFault(kind: StoreFaultKind, cause: unknown): { readonly failure: Fault } {
+  return { failure: { kind, cause } };
+}
+
+/** What an error says. Where every address of a host has failed Node says nothing itself, but of each address. */
+export function messageOf(error: Error): string {
+  return error.message || (error instanceof AggregateError ? error.errors.map(String).join('; ') : error.name);
+}
+
 /** Ends a request from below: carries the failure to where the answer is written. */
 export class RequestFailed extends Error {
   readonly failure: Failure;

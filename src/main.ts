@@ -10,7 +10,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { createApp } from './app.ts';
 import { type Config, readConfig } from './config.ts';
 import { readApiRoot, readDocument } from './document.ts';
-import type { Fault } from './errors.ts';
+import { type Fault, messageOf } from './errors.ts';
 import { readExamples } from './examples.ts';
 import { compile, createGateway } from './gateway.ts';
 import { createServer, type GatewayServer } from './server.ts';
@@ -91,7 +91,7 @@ function logFault(fault: Fault, req?: IncomingMessage): void {
 
 function describe({ kind, cause }: Fault): Record<string, unknown> {
   if (!(cause instanceof Error)) return { fault: kind, cause };
-  return { fault: kind, cause: cause.message, stack: kind === 'internal' ? cause.stack : undefined };
+  return { fault: kind, cause: messageOf(cause), stack: kind === 'internal' ? cause.stack : undefined };
 }
 
 function stopOnSignal(server: GatewayServer, store: Store): void {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { Fault } from '../errors.ts';
+import { type Fault, isFault, storeFault } from '../errors.ts';
 import type { WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
 import { lockFolder } from './lock.ts';
 import { readMigrations } from './migrations.ts';
@@ -78,7 +78,7 @@ class EmbeddedStore implements Store {
 
   async check(signal: AbortSignal): Promise<Fault | undefined> {
     const result = await this.#run({ text: `select '[]' as json`, values: [] }, signal);
-    return 'failure' in result && 'cause' in result.failure ? result.failure : undefined;
+    return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
   async close(): Promise<void> {
@@ -102,7 +102,7 @@ class EmbeddedStore implements Store {
   async start(): Promise<void> {
     await this.#ended;
     const worker = new Worker(new URL('./embedded-worker.ts', import.meta.url), { workerData: this.#input });
-    await new Promise<void>((resolve, reject) => {
+    const ready = new Promise<void>((resolve, reject) => {
       worker.on('message', (reply: WorkerReply) => {
         if ('ready' in reply) resolve();
         else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
@@ -110,19 +110,26 @@ class EmbeddedStore implements Store {
       });
       const onEnd = (error: Error) => {
         reject(error);
-        this.#lose(worker, fault('storeUnavailable', error));
+        this.#lose(worker, storeFault('storeUnavailable', error));
       };
       worker.on('error', onEnd);
       worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
     });
+    try {
+      await ready;
+    } catch (error) {
+      // It may have the folder open still, which is another's from here on.
+      await worker.terminate();
+      throw error;
+    }
     this.#worker = worker;
   }
 
   #run(statement: Statement, signal: AbortSignal): Promise<Result> {
-    if (signal.aborted) return Promise.resolve(fault('storeTimeout', signal.reason));
+    if (signal.aborted) return Promise.resolve(storeFault('storeTimeout', signal.reason));
     return new Promise((resolve) => {
       const abandon = () => {
-        if (this.#waiting.delete(job)) job.settle(fault('storeTimeout', signal.reason));
+        if (this.#waiting.delete(job)) job.settle(storeFault('storeTimeout', signal.reason));
       };
       const job: Job = {
         statement,
@@ -154,7 +161,7 @@ class EmbeddedStore implements Store {
     if (!this.#input.folder) return job;
     const timer = setTimeout(() => {
       const cause = new Error(`ended after ${this.#limitMs} ms: ${job.statement.text}`);
-      this.#lose(worker, fault('storeTimeout', cause));
+      this.#lose(worker, storeFault('storeTimeout', cause));
     }, this.#limitMs);
     return {
       ...job,
@@ -195,17 +202,13 @@ class EmbeddedStore implements Store {
   #dropWaiting(error: Error): void {
     for (const job of this.#waiting) {
       this.#waiting.delete(job);
-      job.settle(fault('storeUnavailable', error));
+      job.settle(storeFault('storeUnavailable', error));
     }
   }
 }
 
 function toResult(reply: Extract<WorkerReply, { json: unknown } | { error: unknown }>): Result {
   if ('error' in reply) return { failure: toFailure(reply.error) };
-  if (reply.json === null) return fault('storeError', new Error('the function returned no row'));
+  if (reply.json === null) return storeFault('storeError', new Error('the function returned no row'));
   return { json: reply.json };
-}
-
-function fault(kind: Exclude<Fault['kind'], 'internal'>, cause: unknown): { failure: Fault } {
-  return { failure: { kind, cause } };
 }

@@ -1,4 +1,4 @@
-import type { Fault } from '../errors.ts';
+import { isFault, storeFault } from '../errors.ts';
 import type { Call, Result, Store } from './store.ts';
 
 /** How much work a store is given at once. */
@@ -46,8 +46,8 @@ export function limited(store: Store, limits: Limits): Store {
 
   async function call(call: Call, signal: AbortSignal): Promise<Result> {
     if (running < limits.running) running += 1;
-    else if (waiting.size >= limits.waiting) return refusal('storeOverloaded', `${waiting.size} calls are waiting`);
-    else if (!(await turn(signal))) return refusal('storeTimeout', signal.reason);
+    else if (waiting.size >= limits.waiting) return storeFault('storeOverloaded', `${waiting.size} calls are waiting`);
+    else if (!(await turn(signal))) return storeFault('storeTimeout', signal.reason);
     try {
       const result = await store.call(call, signal);
       return call.readOnly && isConnectionLost(result) && !signal.aborted ? await store.call(call, signal) : result;
@@ -60,9 +60,5 @@ export function limited(store: Store, limits: Limits): Store {
 }
 
 function isConnectionLost(result: Result): boolean {
-  return 'failure' in result && 'connectionLost' in result.failure && result.failure.connectionLost === true;
-}
-
-function refusal(kind: Exclude<Fault['kind'], 'internal'>, cause: unknown): Result {
-  return { failure: { kind, cause } };
+  return 'failure' in result && isFault(result.failure) && result.failure.connectionLost === true;
 }

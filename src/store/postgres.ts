@@ -2,6 +2,7 @@
 // arguments, and gives access to the connection, which cancelling a query needs.
 
 import pg from 'pg';
+import { isFault, storeFault } from '../errors.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { toStatement } from './statement.ts';
@@ -56,12 +57,12 @@ class PostgresStore implements Store {
     if ('failure' in result) return result;
     const json = result.rows[0]?.[0];
     if (typeof json === 'string') return { json };
-    return { failure: { kind: 'storeError', cause: new Error(`${call.function} returned no row`) } };
+    return storeFault('storeError', new Error(`${call.function} returned no row`));
   }
 
   async check(signal: AbortSignal) {
     const result = await this.#query('select 1', [], signal);
-    return 'failure' in result && 'cause' in result.failure ? result.failure : undefined;
+    return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
   close(): Promise<void> {
@@ -81,7 +82,7 @@ class PostgresStore implements Store {
     }
     if (signal.aborted) {
       client.release();
-      return { failure: { kind: 'storeTimeout', cause: signal.reason } };
+      return storeFault('storeTimeout', signal.reason);
     }
 
     const running = client.query<unknown[]>({ ...this.#named(text), values: [...values], rowMode: 'array' });

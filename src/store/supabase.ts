@@ -1,6 +1,6 @@
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
-import type { Fault } from '../errors.ts';
+import { messageOf, storeFault } from '../errors.ts';
 import { type PgError, toFailure } from './pg-error.ts';
 import type { Call, Result, Store } from './store.ts';
 
@@ -40,7 +40,7 @@ export function openSupabase(options: SupabaseOptions): Store {
   return {
     description: `Supabase at ${origin}`,
     call: async (call, signal) => {
-      if (signal.aborted) return { failure: { kind: 'storeTimeout', cause: signal.reason } };
+      if (signal.aborted) return storeFault('storeTimeout', signal.reason);
       // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
       const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
       return toResult(call, answer as Answer, signal);
@@ -54,7 +54,8 @@ export function openSupabase(options: SupabaseOptions): Store {
           signal,
         });
         await body.dump();
-        return statusCode === 200 ? undefined : toFault({ message: `it answers with status ${statusCode}` });
+        if (statusCode === 200) return undefined;
+        return storeFault('storeError', new Error(`it answers with status ${statusCode}`)).failure;
       } catch (cause) {
         return { kind: 'storeUnavailable', cause, connectionLost: true };
       }
@@ -92,9 +93,9 @@ function createFetch(pool: Pool, { url, key, restPath }: SupabaseOptions): typeo
   };
 }
 
-/** Of a name with several addresses that all fail Node says nothing but what it says of each. */
+/** supabase-js makes a text of an error, and passes nothing on but that. */
 function throwWithMessage(error: Error): never {
-  throw error instanceof AggregateError ? new Error(error.errors.map(String).join('; '), { cause: error }) : error;
+  throw error.message ? error : new Error(messageOf(error), { cause: error });
 }
 
 function toHeaders(key: string): Record<string, string> {
@@ -109,11 +110,11 @@ function toHeaders(key: string): Record<string, string> {
 }
 
 function toResult(call: Call, { error, data, status }: Answer, signal: AbortSignal): Result {
-  if (signal.aborted) return { failure: { kind: 'storeTimeout', cause: signal.reason } };
+  if (signal.aborted) return storeFault('storeTimeout', signal.reason);
   if (error) return { failure: toFailureOf(error, status) };
   const json = typeof data === 'string' ? toJson(call, data) : undefined;
   if (json !== undefined) return { json };
-  return { failure: toFault({ message: `the answer, of status ${status}, is not what ${call.function} returns` }) };
+  return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
 /** A network failure has an empty code, a proxy's page has none; PostgREST's and Postgres's errors always have one. */
@@ -144,8 +145,4 @@ function parse(text: string): unknown {
 
 function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function toFault(error: PgError): Fault {
-  return { kind: 'storeError', cause: error };
 }
