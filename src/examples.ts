@@ -7,7 +7,7 @@ export type ExampleRequest = {
   readonly method: string;
   /** Path and query, behind the document's server. */
   readonly target: string;
-  /** The API key's header; absent where the example is about its absence. */
+  /** The API key's, unless the example is about its absence, and those that are parameters. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
 };
@@ -24,16 +24,20 @@ export type Example = {
   readonly generated: readonly string[];
   /** The state that the data store must be in; undefined for the ordinary one. */
   readonly store?: 'unavailable';
+  /** The example of the same operation whose request has to be sent before. */
+  readonly after?: string;
 };
 
 /** What `x-request` beside a response's example may say: how its request differs from the documented one. */
 type RequestOverride = {
   readonly apiKey?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly rawQuery?: string;
   readonly body?: unknown;
   readonly rawBody?: string;
   readonly bodyOfBytes?: number;
+  readonly after?: string;
   readonly store?: 'unavailable';
 };
 type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
@@ -67,12 +71,13 @@ function readOperationExamples(
         request: {
           method: method.toUpperCase(),
           target: path + toQuery(document, operation, name, override),
-          headers: toHeaders(document, override),
+          headers: toHeaders(document, operation, name, override),
           ...toBody(document, operation, name, override),
         },
         value: example.value,
         generated: example['x-generated'] ?? [],
         ...(override.store ? { store: override.store } : {}),
+        ...(override.after ? { after: override.after } : {}),
       };
     }),
   );
@@ -86,19 +91,37 @@ function toQuery(
   override: RequestOverride,
 ): string {
   if (override.rawQuery !== undefined) return `?${override.rawQuery}`;
-  const query = new URLSearchParams(override.query);
-  for (const source of operation.parameters ?? []) {
-    const parameter = resolve(document, source);
-    const example = parameter.examples?.[name];
-    if (parameter.in === 'query' && example) query.set(parameter.name, String(resolve(document, example).value));
-  }
+  const query = new URLSearchParams({ ...override.query, ...readParameters(document, operation, name, 'query') });
   return query.size > 0 ? `?${query}` : '';
 }
 
-function toHeaders(document: OpenAPIV3.Document, override: RequestOverride): Record<string, string> {
+function toHeaders(
+  document: OpenAPIV3.Document,
+  operation: OpenAPIV3.OperationObject,
+  name: string,
+  override: RequestOverride,
+): Record<string, string> {
   const scheme = findKeyScheme(document);
   const key = override.apiKey === undefined ? scheme?.['x-example'] : override.apiKey;
-  return scheme && typeof key === 'string' ? { [scheme.name]: key } : {};
+  return {
+    ...(scheme && typeof key === 'string' ? { [scheme.name]: key } : {}),
+    ...readParameters(document, operation, name, 'header'),
+    ...override.headers,
+  };
+}
+
+function readParameters(
+  document: OpenAPIV3.Document,
+  operation: OpenAPIV3.OperationObject,
+  name: string,
+  place: 'query' | 'header',
+): Record<string, string> {
+  const entries = (operation.parameters ?? []).flatMap((source) => {
+    const parameter = resolve(document, source);
+    const example = parameter.in === place ? parameter.examples?.[name] : undefined;
+    return example ? [[parameter.name, String(resolve(document, example).value)]] : [];
+  });
+  return Object.fromEntries(entries);
 }
 
 function findKeyScheme(

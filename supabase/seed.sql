@@ -5,8 +5,8 @@ insert into private.tenants (id, name, created_at) values
   ('a0000000-0000-4000-8000-000000000000', 'Academia Aurora', '2024-01-01 09:00:00+00'),
   ('b0000000-0000-4000-8000-000000000000', 'Rede Bosque', '2024-01-01 09:00:00+00');
 
-insert into private.api_keys (tenant_id, id, name, key_hash, permissions, active, expires_at, created_at)
-select k.tenant_id::uuid, k.id::uuid, k.name, sha256(convert_to(k.key, 'UTF8')),
+insert into private.api_keys (tenant_id, id, name, prefix, key_hash, permissions, active, expires_at, created_at)
+select k.tenant_id::uuid, k.id::uuid, k.name, left(k.key, 12), sha256(convert_to(k.key, 'UTF8')),
        k.permissions, k.active, k.expires_at, '2024-01-01 09:00:00+00'
   from (values
     ('a0000000-0000-4000-8000-000000000000', 'a9000000-0000-4000-8000-000000000001',

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { readExamples } from '../src/examples.ts';
-import { call, document, operations } from './helpers/api.ts';
+import { type ExampleRequest, readExamples } from '../src/examples.ts';
+import { type Answer, call, document, operations } from './helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from './helpers/gateway.ts';
 
 const examples = readExamples(document);
@@ -36,16 +36,13 @@ describe.each(operations)('$id', ({ id, operation }) => {
     for (const name of requests) expect(own.map((example) => example.name)).toContain(name);
   });
 
-  test.each(own)('answers the example $name with $status', async ({ request, status, value, generated, store }) => {
-    const [key = null] = Object.values(request.headers);
+  test.each(own)('answers the example $name with $status', async ({ request, status, value, generated, ...state }) => {
     const readOnly = request.method === 'GET';
-    const url = store === 'unavailable' ? withoutStore.url : readOnly ? inject('url') : writable.url;
-    const answer = await call(request.target, {
-      url,
-      method: request.method,
-      key,
-      ...(request.body === undefined ? {} : { body: request.body }),
-    });
+    const url = state.store === 'unavailable' ? withoutStore.url : readOnly ? inject('url') : writable.url;
+    const before = own.find(({ name }) => name === state.after);
+    expect(before?.name).toBe(state.after);
+    if (before) expect((await send(before.request, url)).status).toBe(before.status);
+    const answer = await send(request, url);
 
     expect(answer.status).toBe(status);
     // Of what the server makes the form is checked, by the document's schema in `call`.
@@ -53,3 +50,7 @@ describe.each(operations)('$id', ({ id, operation }) => {
     expect(answer.body).toEqual(generated.length > 0 ? { ...(value as object), ...made } : value);
   });
 });
+
+function send({ target, method, headers, body }: ExampleRequest, url: string): Promise<Answer> {
+  return call(target, { url, method, key: null, headers, ...(body === undefined ? {} : { body }) });
+}

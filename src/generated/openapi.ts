@@ -21,6 +21,9 @@ export interface paths {
          * Create a student
          * @description Creates an active student in the tenant of the key. The same e-mail may be used twice. The body is read as
          *     JSON whatever its `Content-Type` says.
+         *
+         *     A client that may have to send a request again, because the answer to it was lost, gives it an
+         *     `Idempotency-Key` of its own: then it creates one student, however often it is sent.
          */
         post: operations["criarAluno"];
         delete?: never;
@@ -341,7 +344,13 @@ export interface operations {
     criarAluno: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Any text that the client uses for no other request, such as a UUID. For 24 hours the same key with the
+                 *     same body gives the first answer again; with another body it is a 422. It holds within the tenant.
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
