@@ -11,6 +11,10 @@ export type Config = {
   readonly deadlineMs: number;
   /** The largest request body, in bytes. */
   readonly bodyLimit: number;
+  /** How many refusals of a key an address is given at once in a minute; the rest come late. 0 means all. */
+  readonly refusalsPerMinute: number;
+  /** How many proxies stand before the gateway and name the address that a request came from. */
+  readonly proxyHops: number;
 };
 
 /** Which store, and how to reach it. */
@@ -47,6 +51,8 @@ export function readConfig(env: Environment): Config {
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
     bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
+    refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),
+    proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
   };
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;

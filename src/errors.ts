@@ -16,6 +16,11 @@ const table = {
   expectationFailed: { status: 417, text: 'Expectation failed' },
   // Never sent: there is nobody left to read it.
   clientGone: { status: 499, text: 'Client closed request' },
+  tooManyRefusals: {
+    status: 429,
+    text: 'Too many refused requests',
+    headers: { 'Retry-After': '60', Connection: 'close' },
+  },
   headersTooLarge: { status: 431, text: 'Request header fields too large' },
   internal: { status: 500, text: 'Internal error' },
   storeUnavailable: { status: 502, text: 'Data store unavailable' },

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Request, Response } from 'express';
 import { type Context, OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parseBody, readBytes } from './body.ts';
@@ -6,7 +7,9 @@ import { toCall } from './call.ts';
 import { callWithin } from './deadline.ts';
 import { DocumentError, readApiRoot } from './document.ts';
 import { type Failure, type Fault, isFault, RequestFailed } from './errors.ts';
+import { createKeyUseRecorder } from './key-use.ts';
 import { type Operation, readOperations } from './operations.ts';
+import { createRefusals, type HoldBack } from './refusals.ts';
 import { type ApiRequest, convertInputs, readRequest } from './request.ts';
 import { type Outcome, respond } from './respond.ts';
 import { Router } from './router.ts';
@@ -28,12 +31,14 @@ export type GatewayOptions = {
   readonly bodyLimit: number;
   /** The longest that a call of the store may take, in milliseconds. */
   readonly deadlineMs: number;
+  /** How many refusals of a key an address is given at once in a minute; 0 means all. */
+  readonly refusalsPerMinute: number;
   /** Told of every fault: the cause is for the log alone. */
   readonly onFault: (fault: Fault, req: IncomingMessage) => void;
 };
 
-/** Answers one request; never throws. */
-export type Gateway = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
+/** Answers one request; never throws. Express says which address it came from. */
+export type Gateway = (req: Request, res: Response) => Promise<void>;
 
 type Exchange = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly request: ApiRequest };
 
@@ -63,18 +68,20 @@ export async function compile(document: OpenAPIV3.Document): Promise<Program> {
 /** Builds the gateway of a program: match, validate, call, respond, the same for every operation. */
 export function createGateway(program: Program, options: GatewayOptions): Gateway {
   registerHandlers(program, options);
+  const holdBack = createRefusals(options.refusalsPerMinute);
   return async (req, res) => {
     const outcome = await answer(program.backend, req, res);
     if ('failure' in outcome && isFault(outcome.failure)) options.onFault(outcome.failure, req);
-    respond(res, outcome);
+    respond(res, await delayRefusal(outcome, holdBack, req, res));
   };
 }
 
-async function answer(
-  backend: OpenAPIBackend<OpenAPIV3.Document>,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<Outcome> {
+async function delayRefusal(outcome: Outcome, holdBack: HoldBack, req: Request, res: Response): Promise<Outcome> {
+  if (!('failure' in outcome) || outcome.failure.kind !== 'refusedKey') return outcome;
+  return (await holdBack(req.ip, res)) ? outcome : fail({ kind: 'tooManyRefusals' });
+}
+
+async function answer(backend: OpenAPIBackend<OpenAPIV3.Document>, req: Request, res: Response): Promise<Outcome> {
   try {
     const request = readRequest(req);
     return await backend.handleRequest(request as never, { req, res, request } satisfies Exchange);
@@ -86,8 +93,9 @@ async function answer(
 /** The stages of a request, in the order in which openapi-backend comes to them. */
 function registerHandlers(
   { backend, router, operations }: Program,
-  { store, bodyLimit, deadlineMs }: GatewayOptions,
+  { store, bodyLimit, deadlineMs, onFault }: GatewayOptions,
 ): void {
+  const recordKeyUse = createKeyUseRecorder(store, deadlineMs);
   const operationOf = (context: Context): Operation => {
     const operation = operations.get(context.operation.operationId ?? '');
     if (!operation) throw new Error(`${context.operation.operationId} is no operation of the document`);
@@ -131,9 +139,12 @@ function registerHandlers(
   });
 
   for (const operation of operations.values()) {
-    backend.register(operation.id, async (_context: Context, { res, request }: Exchange): Promise<Outcome> => {
-      const result = await callWithin(deadlineMs, store, toCall(operation, request), res);
-      return 'json' in result ? { status: operation.status, json: result.json } : result;
+    backend.register(operation.id, async (_context: Context, { req, res, request }: Exchange): Promise<Outcome> => {
+      const call = toCall(operation, request);
+      const result = await callWithin(deadlineMs, store, call, res);
+      if (!('json' in result)) return result;
+      recordKeyUse(operation.key, call, (fault) => onFault(fault, req));
+      return { status: operation.status, json: result.json };
     });
   }
 }

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import type { IncomingMessage, Server } from 'node:http';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,8 +10,8 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { createApp } from './app.ts';
 import { type Config, readConfig } from './config.ts';
 import { readApiRoot, readDocument } from './document.ts';
-import { type Fault, messageOf } from './errors.ts';
 import { readExamples } from './examples.ts';
+import { createFaultLog, type OnFault } from './fault-log.ts';
 import { compile, createGateway } from './gateway.ts';
 import { createServer, type GatewayServer } from './server.ts';
 import { openEmbedded } from './store/embedded.ts';
@@ -30,13 +30,15 @@ async function main(): Promise<void> {
   // Before the store: a migration that was applied stays, whatever is wrong with the document.
   const program = await compile(document);
   const store = limited(await openStore(config), { running: config.connections, waiting: config.waiting });
+  const keyHeaders = [...program.operations.values()].map(({ key }) => key.header);
+  const logFault = createFaultLog([...new Set(keyHeaders)], console.error);
   const gateway = createGateway(program, { ...config, store, onFault: logFault });
-  const server = createServer(createApp(gateway, logFault));
+  const server = createServer(createApp(gateway, logFault, config.proxyHops));
   server.listen(config.port, config.host);
   await once(server, 'listening');
   stopOnSignal(server, store);
   await printWelcome(server, store, document, config);
-  if (config.store.kind !== 'embedded') await reportUntilReachable(store, config.deadlineMs);
+  if (config.store.kind !== 'embedded') await reportUntilReachable(store, config.deadlineMs, logFault);
 }
 
 function openStore({ store, connections, deadlineMs }: Config): Store | Promise<Store> {
@@ -55,11 +57,11 @@ function openStore({ store, connections, deadlineMs }: Config): Store | Promise<
 }
 
 /** A store that cannot be reached at the start may come yet: until then the gateway answers 502 by itself. */
-async function reportUntilReachable(store: Store, deadlineMs: number): Promise<void> {
+async function reportUntilReachable(store: Store, deadlineMs: number, onFault: OnFault): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const fault = await store.check(AbortSignal.timeout(deadlineMs));
     if (!fault) break;
-    logFault(fault);
+    onFault(fault);
     await delay(Math.min(attempt, 30) * 1_000, undefined, { ref: false });
   }
   console.log('The store answers');
@@ -82,16 +84,6 @@ async function printWelcome(server: Server, store: Store, document: OpenAPIV3.Do
   const isPublic = !['127.0.0.1', '::1'].includes(address);
   const isUnwanted = config.store.kind !== 'embedded' || !config.store.demoData;
   if (isPublic || isUnwanted) console.warn('Warning: the demo data is in this store, and everybody knows its keys');
-}
-
-function logFault(fault: Fault, req?: IncomingMessage): void {
-  const path = req?.url?.replace(/\?.*$/s, '');
-  console.error(JSON.stringify({ time: new Date().toISOString(), method: req?.method, path, ...describe(fault) }));
-}
-
-function describe({ kind, cause }: Fault): Record<string, unknown> {
-  if (!(cause instanceof Error)) return { fault: kind, cause };
-  return { fault: kind, cause: messageOf(cause), stack: kind === 'internal' ? cause.stack : undefined };
 }
 
 function stopOnSignal(server: GatewayServer, store: Store): void {

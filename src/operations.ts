@@ -22,8 +22,16 @@ export type Operation = {
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
   readonly bodyDefaults: Readonly<Record<string, string | number | boolean>>;
-  /** The header that carries the API key, and the argument that it becomes. */
-  readonly key: { readonly header: string; readonly argument: string };
+  readonly key: Key;
+};
+
+/** How an operation is given its API key. */
+export type Key = {
+  /** The header that carries it, in lower case. */
+  readonly header: string;
+  readonly argument: string;
+  /** The function that is told of a key's use. */
+  readonly usedFunction?: string;
 };
 
 /** An operation as openapi-backend gives it: dereferenced, with its path, method, parameters and security. */
@@ -143,14 +151,22 @@ class OperationReader {
     return Object.fromEntries(defaults.filter(([, value]) => value !== undefined));
   }
 
-  #readKey(): Operation['key'] {
+  #readKey(): Key {
     const names = (this.#source.security ?? []).flatMap((requirement) => Object.keys(requirement));
     const scheme = names.length === 1 ? this.#schemes[names[0] ?? ''] : undefined;
     if (!scheme || '$ref' in scheme || scheme.type !== 'apiKey' || scheme.in !== 'header') {
       this.#mistake('security must require one scheme, of type apiKey in a header');
       return { header: '', argument: '' };
     }
-    return { header: scheme.name.toLowerCase(), argument: toArgument(scheme.name) };
+    const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
+    const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
+    if (usedFunction !== undefined && !isFunction)
+      this.#mistake('x-rpc-used of the security scheme must name a function');
+    return {
+      header: scheme.name.toLowerCase(),
+      argument: toArgument(scheme.name),
+      ...(isFunction ? { usedFunction } : {}),
+    };
   }
 
   #checkArguments(operation: Operation): void {

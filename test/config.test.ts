@@ -10,6 +10,8 @@ test('has a default for everything', () => {
     waiting: 1_000,
     deadlineMs: 5_000,
     bodyLimit: 100_000,
+    refusalsPerMinute: 600,
+    proxyHops: 0,
   });
 });
 
@@ -23,6 +25,8 @@ test('reads what is set', () => {
     STORE_WAITING: '0',
     DEADLINE_MS: '250',
     BODY_LIMIT_BYTES: '1000',
+    REFUSALS_PER_MINUTE: '0',
+    PROXY_HOPS: '2',
   };
   expect(readConfig(env)).toEqual({
     port: 0,
@@ -32,6 +36,8 @@ test('reads what is set', () => {
     waiting: 0,
     deadlineMs: 250,
     bodyLimit: 1_000,
+    refusalsPerMinute: 0,
+    proxyHops: 2,
   });
 });
 

@@ -19,7 +19,7 @@ const LAYERS = [
   ['main.ts'],
   ['app.ts', 'server.ts'],
   ['gateway.ts'],
-  ['respond.ts', 'router.ts', 'body.ts', 'call.ts', 'deadline.ts'],
+  ['respond.ts', 'router.ts', 'body.ts', 'call.ts', 'deadline.ts', 'key-use.ts', 'refusals.ts', 'fault-log.ts'],
   ['request.ts', 'validation.ts', 'examples.ts'],
   ['operations.ts', 'problems.ts', 'config.ts'],
   ['document.ts'],

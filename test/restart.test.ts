@@ -96,7 +96,7 @@ test('a stop under load fails no request that was begun', async () => {
   expect(gateway.faults).toEqual([]);
 });
 
-test('a crash of Postgres under 10,000 creates loses none that was acknowledged and makes none twice', async () => {
+test('a crash of Postgres under 10,000 creates loses none that was acknowledged and makes none twice, sent again or not', async () => {
   if (!server.crash) return expect(process.env.TEST_DATABASE_URL).toBeDefined();
   const url = loginUrl(database.adminUrl, 'gateway_test');
   const opened = openPostgres({ url, connections: 8, prepare: true, deadlineMs: 5_000 });
@@ -104,15 +104,31 @@ test('a crash of Postgres under 10,000 creates loses none that was acknowledged 
   const gateway = await startGateway({ store });
   const names = Array.from({ length: 10_000 }, (_, n) => `Queda ${n}`);
   const statuses = new Map<string, number>();
-  const pending = [...names];
-  const clients = Array.from({ length: 16 }, async () => {
-    for (let name = pending.pop(); name; name = pending.pop()) {
-      const body = JSON.stringify({ p_nome: name, p_email: 'queda@aurora.example' });
-      const answer = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body });
-      await answer.arrayBuffer();
-      statuses.set(name, answer.status);
-    }
-  });
+  const create = async (name: string, idempotent: boolean) => {
+    const answer = await fetch(`${gateway.url}/alunos`, {
+      method: 'POST',
+      headers: { ...headers, ...(idempotent ? { 'Idempotency-Key': name.replace(' ', '-') } : {}) },
+      body: JSON.stringify({ p_nome: name, p_email: 'queda@aurora.example' }),
+    });
+    await answer.arrayBuffer();
+    statuses.set(name, answer.status);
+  };
+  /** Every other one may be sent again. */
+  const mayRepeat = (name: string) => names.indexOf(name) % 2 === 0;
+  const sendAll = async (all: readonly string[]) => {
+    const pending = [...all];
+    const clients = Array.from({ length: 16 }, async () => {
+      for (let name = pending.pop(); name; name = pending.pop()) await create(name, mayRepeat(name));
+    });
+    await Promise.all(clients);
+  };
+  const readRows = () =>
+    asAdmin(database.adminUrl, async (admin) => {
+      const { rows } = await admin.query(`select nome from private.alunos where nome like 'Queda %'`);
+      return rows.map(({ nome }) => nome as string);
+    });
+
+  const sent = sendAll(names);
   await vi.waitFor(() => expect(statuses.size).toBeGreaterThan(3_000), { timeout: 20_000 });
   const crashed = performance.now();
   await server.crash();
@@ -122,21 +138,24 @@ test('a crash of Postgres under 10,000 creates loses none that was acknowledged 
     interval: 20,
   });
   const recovered = performance.now();
-  await Promise.all(clients);
+  await sent;
 
-  const found = await asAdmin(database.adminUrl, async (admin) => {
-    const { rows } = await admin.query(`select nome from private.alunos where nome like 'Queda %'`);
-    return rows.map(({ nome }) => nome as string);
-  });
+  const found = await readRows();
   const acknowledged = names.filter((name) => statuses.get(name) === 201);
   expect(new Set(statuses.values())).toEqual(new Set([201, 502]));
   expect(acknowledged.length).toBeGreaterThan(3_000);
   const rows = new Set(found);
   expect(acknowledged.filter((name) => !rows.has(name))).toEqual([]);
   expect(found).toHaveLength(rows.size);
+
+  const repeatable = names.filter(mayRepeat);
+  await sendAll(repeatable);
+  expect(new Set(repeatable.map((name) => statuses.get(name)))).toEqual(new Set([201]));
+  expect((await readRows()).toSorted()).toEqual([...new Set([...found, ...repeatable])].toSorted());
   console.log(
     `acknowledged ${acknowledged.length}, refused ${names.length - acknowledged.length}, rows ${found.length}; ` +
-      `Postgres was back after ${Math.round(restarted - crashed)} ms, the gateway ${Math.round(recovered - restarted)} ms later`,
+      `Postgres was back after ${Math.round(restarted - crashed)} ms, the gateway ${Math.round(recovered - restarted)} ms later; ` +
+      `${repeatable.length} sent again`,
   );
   await gateway.close();
   await store.close();

@@ -46,7 +46,7 @@ export type CallOptions = {
 };
 
 /** Answers of the HTTP layer, which the document does not describe. */
-const HTTP_LAYER = [404, 405, 408, 417, 431];
+const HTTP_LAYER = [404, 405, 408, 417, 429, 431];
 
 const backend = new OpenAPIBackend<OpenAPIV3.Document>({
   definition: structuredClone(document),

@@ -24,6 +24,8 @@ export type TestGatewayOptions = {
   readonly document?: OpenAPIV3.Document;
   readonly deadlineMs?: number;
   readonly bodyLimit?: number;
+  readonly refusalsPerMinute?: number;
+  readonly proxyHops?: number;
 };
 
 export type TestGateway = {
@@ -79,8 +81,9 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const document = options.document ?? readDocument('openapi.yaml');
   const onFault = (fault: Fault) => faults.push(fault);
   const program = await compile(document);
-  const gateway = createGateway(program, { deadlineMs: 5_000, bodyLimit: 100_000, ...options, onFault });
-  const server = createServer(createApp(gateway, onFault));
+  const defaults = { deadlineMs: 5_000, bodyLimit: 100_000, refusalsPerMinute: 0 };
+  const gateway = createGateway(program, { ...defaults, ...options, onFault });
+  const server = createServer(createApp(gateway, onFault, options.proxyHops));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

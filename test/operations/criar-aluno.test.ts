@@ -313,6 +313,93 @@ describe('a body', () => {
   });
 });
 
+describe('Idempotency-Key', () => {
+  const once = (key: string, json: unknown = STUDENT, options: CallOptions = {}) =>
+    create(json, { headers: { 'Idempotency-Key': key }, ...options });
+  const countOf = async (nome: string, key = KEYS.aurora) =>
+    ((await call(`/alunos?limit=1000&nome=${encodeURIComponent(nome)}`, { url: gateway.url, key })).body as unknown[])
+      .length;
+
+  test('gives the first answer again, and makes one student', async () => {
+    const student = { ...STUDENT, p_nome: 'Duas Vezes', p_academia_id: CENTRO, p_data_nascimento: '17/05/1990' };
+    const first = await once('duas-vezes', student);
+    const second = await once('duas-vezes', student);
+    expect(second).toMatchObject({ status: 201, body: first.body });
+    expect(await countOf('Duas Vezes')).toBe(1);
+  });
+
+  test('takes a body with the same fields for the same, however it is written', async () => {
+    const first = await once('outra-grafia', { p_nome: 'Outra Grafia', p_email: 'a@b.co' });
+    const second = await send('{ "p_email": "a@b.co",\n"p_nome": "Outra Gr\\u0061fia" }', {
+      headers: { 'idempotency-key': 'outra-grafia' },
+    });
+    expect(second).toMatchObject({ status: 201, body: first.body });
+  });
+
+  test('makes one student of 50 requests at once', async () => {
+    const student = { ...STUDENT, p_nome: 'Cinquenta' };
+    const answers = await Promise.all(Array.from({ length: 50 }, () => once('cinquenta', student)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
+    expect(new Set(answers.map(({ body }) => JSON.stringify(body))).size).toBe(1);
+    expect(await countOf('Cinquenta')).toBe(1);
+  });
+
+  test.each([
+    ['p_nome', 'Outro'],
+    ['p_email', 'outro@aurora.example'],
+    ['p_telefone', '1'],
+    ['p_sexo', 'x'],
+    ['p_data_nascimento', '1990-05-17'],
+    ['p_academia_id', CENTRO],
+    ['p_modalidade', 'y'],
+  ])('that was used is refused for a body with another %s', async (field, value) => {
+    await once('reusada', { ...STUDENT, p_nome: 'Reusada' });
+    const answer = await once('reusada', { ...STUDENT, p_nome: 'Reusada', [field]: value });
+    const error = { 'Idempotency-Key': ['was used for another request in the last 24 hours'] };
+    expect(answer).toMatchObject({ status: 422, body: { error } });
+    expect(await countOf('Reusada')).toBe(1);
+  });
+
+  test('of one tenant says nothing to another', async () => {
+    const student = { ...STUDENT, p_nome: 'Mesma Chave' };
+    const aurora = await once('mesma-chave', student);
+    const bosque = await once('mesma-chave', { ...student, p_email: 'b@bosque.example' }, { key: KEYS.bosque });
+    expect(bosque.status).toBe(201);
+    expect((bosque.body as Aluno).id).not.toBe((aurora.body as Aluno).id);
+    expect(await countOf('Mesma Chave', KEYS.bosque)).toBe(1);
+  });
+
+  test('holds for what was created alone: after a refusal the body may be another', async () => {
+    const gym = 'b1000000-0000-4000-8000-000000000001';
+    expect((await once('corrigida', { ...STUDENT, p_academia_id: gym })).status).toBe(422);
+    expect((await once('corrigida', { ...STUDENT, p_academia_id: CENTRO })).status).toBe(201);
+  });
+
+  test('gives nothing to an API key that is refused', async () => {
+    await once('sem-permissao');
+    const answer = await once('sem-permissao', STUDENT, { key: KEYS.readOnly });
+    expect(answer).toMatchObject({ status: 401, body: { error: 'API Key sem permissão para criar_aluno' } });
+  });
+
+  test.each(['a', '~'.repeat(255), '"quoted"'])('may be %j', async (key) => {
+    expect((await once(key)).status).toBe(201);
+  });
+
+  test.each([
+    ['', ['must NOT have fewer than 1 characters']],
+    ['a'.repeat(256), ['must NOT have more than 255 characters']],
+    ['a b', ['must be of visible ASCII characters']],
+    ['\xe9', ['must be of visible ASCII characters']],
+  ])('may not be %j', async (key, messages) => {
+    expect(await once(key)).toMatchObject({ status: 422, body: { error: { 'Idempotency-Key': messages } } });
+  });
+
+  test('means nothing to a list', async () => {
+    const headers = { 'Idempotency-Key': '' };
+    expect((await call('/academias', { url: gateway.url, headers })).status).toBe(200);
+  });
+});
+
 test('refuses a key without the permission', async () => {
   const answer = await create(STUDENT, { key: KEYS.readOnly });
   expect(answer).toMatchObject({ status: 401, body: { error: 'API Key sem permissão para criar_aluno' } });
