@@ -35,9 +35,20 @@ export type PostgresServer = {
 
 /** Starts a Postgres, or takes the one that TEST_DATABASE_URL names, and makes the template. */
 export async function startPostgres(): Promise<PostgresServer> {
-  const server = process.env.TEST_DATABASE_URL
-    ? { adminUrl: process.env.TEST_DATABASE_URL, crash: undefined, stop: async () => {} }
-    : await startEmbeddedPostgres();
+  return makeTemplate(
+    process.env.TEST_DATABASE_URL
+      ? { adminUrl: process.env.TEST_DATABASE_URL, crash: undefined, stop: async () => {} }
+      : await startEmbeddedPostgres(),
+  );
+}
+
+/** Starts a Postgres that logs every statement, and gives what it logs to `onLog`. */
+export async function startLoggingPostgres(onLog: (text: string) => void): Promise<PostgresServer> {
+  const settings = ['log_statement=all', 'log_min_duration_statement=0', 'log_error_verbosity=verbose'];
+  return makeTemplate(await startEmbeddedPostgres([...settings, 'log_lock_waits=on', 'log_min_messages=info'], onLog));
+}
+
+async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   const template = newName();
   await asAdmin(server.adminUrl, (admin) => admin.query(`create database ${template} template template0`));
   const adminUrl = databaseUrl(server.adminUrl, template);
@@ -57,7 +68,10 @@ export async function startPostgres(): Promise<PostgresServer> {
   return { adminUrl, crash: server.crash, stop };
 }
 
-async function startEmbeddedPostgres(): Promise<PostgresServer> {
+async function startEmbeddedPostgres(
+  settings: readonly string[] = [],
+  onLog: (text: string) => void = () => {},
+): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
   // Whoever it runs as has to get there.
   chmodSync(folder, 0o755);
@@ -72,8 +86,13 @@ async function startEmbeddedPostgres(): Promise<PostgresServer> {
     // Postgres does not run as root; the package runs it as the user postgres then.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200', '-c', 'unix_socket_directories='],
-    onLog: () => {},
+    postgresFlags: [
+      'listen_addresses=127.0.0.1',
+      'max_connections=200',
+      'unix_socket_directories=',
+      ...settings,
+    ].flatMap((setting) => ['-c', setting]),
+    onLog,
   });
   await postgres.initialise();
   await postgres.start();
