@@ -10,34 +10,30 @@ import { LRUCache } from 'lru-cache';
 export type HoldBack = (address: string | undefined, res: ServerResponse) => Promise<boolean>;
 
 const MINUTE_MS = 60_000;
-/** The longest that a refusal is held back: a client that waits for its answer is to get it. */
-const MAX_DELAY_MS = 5_000;
+/** How late a refusal comes; a client that waits for its answer is to get it. */
+const DELAY_MS = 5_000;
 /** How many are held back at once, each of which keeps a request in memory. */
 const MAX_HELD = 2_000;
 /** How many addresses are remembered; the one that was quiet for the longest is forgotten. */
 const MAX_ADDRESSES = 10_000;
 
 /**
- * Counts refusals by client address. Each address is given so many in a minute at once; beyond that they come at
- * that rate (the generic cell rate algorithm, ITU-T I.371), until they are 5 s late. 0 holds nothing back.
+ * Counts refusals by client address, for a minute from the first one on. So many of them are given at once, and the
+ * rest come 5 s late; 0 holds nothing back.
  */
 export function createRefusals(perMinute: number): HoldBack {
   if (perMinute === 0) return async () => true;
-  /** When the allowance of an address will be whole again. */
-  const whole = new LRUCache<string, number>({ max: MAX_ADDRESSES });
+  const counts = new LRUCache<string, number>({ max: MAX_ADDRESSES, ttl: MINUTE_MS, noUpdateTTL: true });
   let held = 0;
 
   return async (address, res) => {
     const network = toNetwork(address ?? '');
-    const now = performance.now();
-    const next = Math.max(whole.get(network) ?? 0, now) + MINUTE_MS / perMinute;
-    const at = Math.min(next, now + MINUTE_MS + MAX_DELAY_MS);
-    whole.set(network, at);
-    const ms = at - now - MINUTE_MS;
-    if (ms <= 0) return true;
+    const count = (counts.get(network) ?? 0) + 1;
+    counts.set(network, count);
+    if (count <= perMinute) return true;
     if (held >= MAX_HELD) return false;
     held += 1;
-    await delayUntilGone(ms, res);
+    await delayUntilGone(DELAY_MS, res);
     held -= 1;
     return true;
   };
