@@ -5,20 +5,10 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { readConfig } from '../src/config.ts';
 import { applyMigrations, findPendingMigrations, type Migration, readMigrations } from '../src/store/migrations.ts';
+import { connect } from './database.ts';
 
 const USAGE = 'Usage: npm run migrate [-- --dry-run]';
 const FOLDER = 'supabase/migrations';
-/** How long the server may take to accept the connection, in milliseconds. */
-const CONNECT_MS = 10_000;
-
-/** What to do about an error of a connection, by the code of Postgres or of the system. */
-const ADVICE: Readonly<Record<string, string>> = {
-  '28000': 'check the user in DATABASE_URL, and what the server lets in',
-  '28P01': 'check the user and the password in DATABASE_URL',
-  '3D000': 'create the database, or check its name in DATABASE_URL',
-  ECONNREFUSED: 'check that the server runs, and the host and port in DATABASE_URL',
-  ENOTFOUND: 'check the host in DATABASE_URL',
-};
 
 async function main(args: string[]): Promise<void> {
   const isDryRun = readArguments(args);
@@ -29,7 +19,10 @@ async function main(args: string[]): Promise<void> {
     );
   }
   const migrations = readMigrations(FOLDER);
-  const client = await connect(store.url);
+  const client = await connect(store.url, 'wellness-migrate');
+  client.on('notice', ({ severity, message, hint }) => {
+    if (severity === 'WARNING') console.warn(`warning: ${message}${hint ? `\n  hint: ${hint}` : ''}`);
+  });
   try {
     const done = await (isDryRun ? listPending(client, migrations) : apply(client, migrations));
     if (done.length === 0) console.log('nothing to do');
@@ -63,35 +56,6 @@ async function apply(client: pg.Client, migrations: readonly Migration[]): Promi
     await reloadSchema().catch(() => {});
     throw error;
   }
-}
-
-async function connect(url: string): Promise<pg.Client> {
-  let client: pg.Client;
-  try {
-    client = new pg.Client({
-      connectionString: url,
-      connectionTimeoutMillis: CONNECT_MS,
-      application_name: 'wellness-migrate',
-    });
-  } catch (error) {
-    throw new Error(`DATABASE_URL cannot be read: ${(error as Error).message}; percent-encode the password in it`);
-  }
-  // Without a listener the end of the connection would end the process; the query that runs is told of it too.
-  client.on('error', () => {});
-  try {
-    await client.connect();
-  } catch (error) {
-    await client.end().catch(() => {});
-    throw toConnectionError(client, error);
-  }
-  return client;
-}
-
-/** Without the database: a password with an unencoded slash would be taken for a part of its name. */
-function toConnectionError({ host, port }: pg.Client, error: unknown): Error {
-  // A host with several addresses gives an error without a message.
-  const { code = '', message } = error as { code?: string; message: string };
-  return new Error(`Cannot connect to ${host}:${port}: ${message || code}; ${ADVICE[code] ?? 'check DATABASE_URL'}`);
 }
 
 main(process.argv.slice(2)).catch((error) => {

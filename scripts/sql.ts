@@ -1,24 +1,18 @@
 // Runs a file of SQL on the embedded store, as its administrator: npm run sql -- FILE
 
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { PGlite } from '@electric-sql/pglite';
-import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { readFileSync } from 'node:fs';
 import { readConfig } from '../src/config.ts';
-import { lockFolder } from '../src/store/lock.ts';
 import { runScript } from '../src/store/migrations.ts';
+import { openFolder } from './database.ts';
 
 async function main(file: string | undefined): Promise<void> {
   if (!file) throw new Error('Usage: npm run sql -- FILE\nFILE is SQL for the embedded store; - is standard input.');
   const { store } = readConfig(process.env);
-  const dataDir = store.kind === 'embedded' ? store.dataDir : undefined;
-  const folder = dataDir && join(dataDir, 'postgres');
-  if (!folder || !existsSync(folder))
-    throw new Error(`There is no store in ${dataDir ?? 'memory'}: npm start makes one`);
+  if (store.kind !== 'embedded') {
+    throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
+  }
   const sql = readFileSync(file === '-' ? 0 : file, 'utf8');
-
-  const unlock = lockFolder(dataDir);
-  const db = await PGlite.create({ dataDir: folder, extensions: { pg_trgm } });
+  const { db, close } = await openFolder(store.dataDir);
   try {
     const results: { rows: object[] }[] = [];
     const query = async (text: string, values?: unknown[]) => {
@@ -29,8 +23,7 @@ async function main(file: string | undefined): Promise<void> {
     await runScript({ query }, { file, sql });
     for (const { rows } of results) if (rows.length > 0) console.table(rows);
   } finally {
-    await db.close();
-    unlock();
+    await close();
   }
 }
 

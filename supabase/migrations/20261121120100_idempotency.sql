@@ -18,7 +18,16 @@ begin
 
   -- To hand a function over to the role, one has to be allowed to be it, and not only to administer it.
   if not pg_has_role(current_user, p_name, 'usage') then
-    execute format('grant %I to %I', p_name, current_user);
+    begin
+      execute format('grant %I to %I', p_name, current_user);
+    exception
+      when insufficient_privilege then
+        raise exception using
+          errcode = 'insufficient_privilege',
+          message = format('%s may not become the role %s, which another role of this server has made',
+                           current_user, p_name),
+          hint = format('As that role or as a superuser: grant %I to %I with admin option', p_name, current_user);
+    end;
   end if;
 end;
 $$;

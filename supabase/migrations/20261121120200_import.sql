@@ -1,6 +1,6 @@
 -- The import of students that a tenant has already, for administrators.
 
-create function private.import_alunos(p_tenant_id uuid, p_lines json)
+create function private.import_alunos(p_tenant_id uuid, p_lines json, p_check_only boolean default false)
 returns table (line integer, field text, message text)
 language plpgsql
 volatile
@@ -34,7 +34,7 @@ begin
         return next;
     end;
   end loop;
-  if v_is_bad then
+  if v_is_bad or p_check_only then
     return;
   end if;
 
@@ -49,5 +49,5 @@ begin
    order by l.line;
 end;
 $$;
-comment on function private.import_alunos(uuid, json) is
-  'Creates a student from each object of an array, or none: gives back every line whose fields the rules of criar_aluno refuse. An object has its line''s number in line, and the fields of the document';
+comment on function private.import_alunos(uuid, json, boolean) is
+  'Creates a student from each object of an array, or none: gives back every line whose fields the rules of criar_aluno refuse. An object has its line''s number in line, and the fields of the document. It may check alone';

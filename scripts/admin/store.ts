@@ -1,0 +1,69 @@
+import { join } from 'node:path';
+import pg from 'pg';
+import type { StoreConfig } from '../../src/config.ts';
+import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
+import { AccessError, connect, openFolder } from '../database.ts';
+
+/** A store that is open for its administrator. */
+export type AdminStore = Connection & { close(): Promise<void> };
+
+/** Opens the configured store. Throws AccessError and FolderError where it cannot be had. */
+export function openStore(config: StoreConfig): Promise<AdminStore> {
+  if (config.kind === 'embedded') return openEmbedded(config.dataDir);
+  if (config.kind === 'postgres') return openPostgres(config.url);
+  throw new AccessError(
+    "The Data API of a Supabase project cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
+  );
+}
+
+/** Brings the store up to date first, as the start of the gateway does. */
+async function openEmbedded(dataDir: string | undefined): Promise<AdminStore> {
+  const { db, close } = await openFolder(dataDir);
+  try {
+    await applyMigrations(db, readMigrations(join(import.meta.dirname, '../../supabase/migrations')));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { query: (sql, values) => db.query(sql, values), close };
+}
+
+async function openPostgres(url: string): Promise<AdminStore> {
+  const client = await connect(url, 'wellness-admin');
+  return {
+    query: (sql, values) => client.query(sql, values).catch(failWith),
+    close: () => client.end(),
+  };
+}
+
+/** What is no answer of the server is the end of the connection to it. */
+function failWith(error: Error): never {
+  if (error instanceof pg.DatabaseError) throw error;
+  throw new AccessError(
+    `The connection to the database was lost: ${error.message}; look whether the command took effect before you run it again`,
+  );
+}
+
+/**
+ * The rows of a query as JSON has them: the same from both drivers, whatever types they know. Times have the zone of
+ * the session.
+ */
+export async function queryRows<T>(db: Connection, sql: string, values: unknown[] = []): Promise<T[]> {
+  const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
+  const [{ json }] = rows as [{ json: T[] }];
+  return json;
+}
+
+/** Does something in a transaction, which an error undoes. */
+export async function inTransaction<T>(db: Connection, work: () => Promise<T>): Promise<T> {
+  await db.query('begin');
+  try {
+    const result = await work();
+    await db.query('commit');
+    return result;
+  } catch (error) {
+    // Where the connection is lost, that is what the error says, and the rollback has happened by itself.
+    await db.query('rollback').catch(() => {});
+    throw error;
+  }
+}
