@@ -26,6 +26,9 @@ type Applied = { readonly version: string; readonly statements: string[] | null 
 /** Any number that nothing else in the database locks: the letters "wellness". */
 const BOOKKEEPING_LOCK = '8603401876125610867';
 
+/** How long a statement of a migration waits for others; then the migration fails, and may be applied again. */
+const LOCK_TIMEOUT = '5s';
+
 const FILE_NAME = /^(\d+)_(.+)\.sql$/;
 
 /** The migrations in a folder, oldest first. Throws MigrationError for a file whose name gives no order. */
@@ -71,6 +74,8 @@ export async function applyMigrations(
     const statements = await splitStatements(migration);
     const isNew = await inTransaction(db, async () => {
       if (!(await recordMigration(db, migration, statements))) return false;
+      // A statement that waits for a lock holds up all that come after it, the gateway's calls too.
+      await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
       for (const statement of statements) await run(db, migration, statement);
       return true;
     });

@@ -1,0 +1,113 @@
+-- The fields that a function refuses by itself, and what the client is told.
+
+begin;
+set local client_min_messages = warning;
+create extension if not exists pgtap with schema extensions;
+set local search_path = extensions;
+
+-- Roles that a test acts as need pgTAP: the migrations take from everybody what is created later.
+grant usage on schema extensions to public;
+do $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in
+    select d.objid
+      from pg_depend d
+      join pg_extension e on e.oid = d.refobjid
+     where e.extname = 'pgtap'
+       and d.classid = 'pg_proc'::regclass
+       and not has_function_privilege('public', d.objid, 'execute')
+  loop
+    execute format('grant execute on function %s to public', v_function);
+  end loop;
+end;
+$$;
+
+select plan(26);
+
+insert into private.tenants (id, name) values
+  ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
+  ('e0000000-0000-4000-8000-000000000002', 'Academia Dois');
+insert into private.api_keys (tenant_id, name, key_hash) values
+  ('e0000000-0000-4000-8000-000000000001', 'Um', sha256('test_um'));
+insert into private.academias (tenant_id, id, nome, ativo) values
+  ('e0000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000001', 'Um', true),
+  ('e0000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000002', 'Inativa', false),
+  ('e0000000-0000-4000-8000-000000000002', 'e1000000-0000-4000-8000-000000000003', 'Dois', true);
+
+create function pg_temp.detail_of(p_sql text)
+returns text
+language plpgsql
+as $$
+declare
+  v_detail text;
+begin
+  execute p_sql;
+  return null;
+exception
+  when others then
+    get stacked diagnostics v_detail = pg_exception_detail;
+    return v_detail;
+end;
+$$;
+grant execute on function pg_temp.detail_of(text) to public;
+
+set local role gateway;
+
+-- p_data_nascimento.
+
+select lives_ok(
+  format('select public.criar_aluno(%L, %L, %L, p_data_nascimento => %L)', 'test_um', 'Ana', 'a@um.example', d.text),
+  format('the date of birth %s is accepted', coalesce(to_json(d.text)::text, 'null'))
+)
+  from (values (null), ('2000-02-29'), ('29/02/2000'), ('0001-01-01')) as d (text);
+select throws_ok(
+  format('select public.criar_aluno(%L, %L, %L, p_data_nascimento => %L)', 'test_um', 'Ana', 'a@um.example', d.text),
+  'PT422', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
+  format('the date of birth %s is refused', to_json(d.text))
+)
+  from (values
+    (''), ('2001-02-29'), ('29/02/2001'), ('2001-13-01'), ('13/13/2001'), ('0000-01-01'), ('01/02/01'), ('2001-2-3'),
+    ('2001/02/03'), ('03-02-2001'), ('20010203'), ('today'), ('infinity'), (' 2001-02-03'), (E'2001-02-03\n')
+  ) as d (text);
+select is(
+  pg_temp.detail_of($$ select public.criar_aluno('test_um', 'Ana', 'a@um.example', p_data_nascimento => '') $$),
+  'p_data_nascimento',
+  'the refusal is on p_data_nascimento'
+);
+
+-- p_academia_id.
+
+select lives_ok(
+  format('select public.criar_aluno(%L, %L, %L, p_academia_id => %L)', 'test_um', 'Ana', 'a@um.example', a.id),
+  format('the id is accepted of %s', a.purpose)
+)
+  from (values
+    (null, 'no gym'),
+    ('e1000000-0000-4000-8000-000000000001', 'a gym of the tenant'),
+    ('e1000000-0000-4000-8000-000000000002', 'a gym of the tenant that is inactive')
+  ) as a (id, purpose);
+select throws_ok(
+  format('select public.criar_aluno(%L, %L, %L, p_academia_id => %L)', 'test_um', 'Ana', 'a@um.example', a.id),
+  'PT422', 'must be the id of a gym of the tenant',
+  format('the id is refused of %s', a.purpose)
+)
+  from (values
+    ('e1000000-0000-4000-8000-000000000003', 'a gym of another tenant'),
+    ('e1000000-0000-4000-8000-00000000000f', 'a gym that is not there')
+  ) as a (id, purpose);
+select is(
+  pg_temp.detail_of(
+    $$
+      select public.criar_aluno('test_um', 'Ana', 'a@um.example',
+                                p_academia_id => 'e1000000-0000-4000-8000-00000000000f')
+    $$
+  ),
+  'p_academia_id',
+  'the refusal is on p_academia_id'
+);
+
+reset role;
+select * from finish();
+rollback;

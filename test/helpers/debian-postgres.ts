@@ -1,0 +1,99 @@
+// Debian's Postgres 15, which has extensions that check SQL, in the state of a Supabase project with the migrations.
+
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
+import { MIGRATIONS } from './gateway.ts';
+import { asAdmin, findPort } from './servers.ts';
+import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
+
+const BINARIES = '/usr/lib/postgresql/15/bin';
+const EXTENSIONS = '/usr/share/postgresql/15/extension';
+const SUPERUSER = 'supabase_admin';
+const OWNER = 'postgres';
+const PASSWORD = 'only-for-tests';
+
+/** Debian's Postgres while it runs, for tests that leave its database as it was: the URLs for two of its roles. */
+export type DebianPostgres = {
+  /** A role that may make roles and is no superuser, as a project's owner: it has applied the migrations. */
+  readonly ownerUrl: string;
+  readonly superuserUrl: string;
+  stop(): Promise<void>;
+};
+
+/** Whether Debian's Postgres has an extension here; where it has not, that is said, and is an error in CI. */
+export function canTestOnDebian(extension: 'pgtap' | 'plpgsql_check'): boolean {
+  if (existsSync(join(BINARIES, 'postgres')) && existsSync(join(EXTENSIONS, `${extension}.control`))) return true;
+  const message = `The package postgresql-15-${extension.replace('_', '-')} is not installed: its tests cannot run`;
+  if (process.env.CI) throw new Error(message);
+  console.warn(`\n${message}, and are SKIPPED\n`);
+  return false;
+}
+
+/** Starts it in a folder of its own and applies the migrations, without the demo data. */
+export async function startDebianPostgres(): Promise<DebianPostgres> {
+  const folder = mkdtempSync(join(tmpdir(), 'postgres-15-'));
+  const port = await findPort();
+  const url = (role: string) => `postgres://${role}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+  let server: ChildProcess | undefined;
+  const stop = async () => {
+    if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
+    rmSync(folder, { recursive: true });
+  };
+  try {
+    server = startServer(folder, port);
+    await waitFor(server, url(SUPERUSER));
+    await asAdmin(url(SUPERUSER), makeProject);
+    await asAdmin(url(OWNER), async (db) => {
+      await db.query(SUPABASE_GRANTS);
+      await applyMigrations(db, readMigrations(MIGRATIONS));
+    });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { ownerUrl: url(OWNER), superuserUrl: url(SUPERUSER), stop };
+}
+
+function startServer(folder: string, port: number): ChildProcess {
+  const data = join(folder, 'data');
+  const passwordFile = join(folder, 'password');
+  writeFileSync(passwordFile, PASSWORD);
+  const user = findUser();
+  if (user) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid);
+  const options = { ...user, cwd: folder };
+
+  const login = [`--username=${SUPERUSER}`, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
+  const cluster = ['--encoding=UTF8', '--locale=C', '--no-sync', data];
+  execFileSync(join(BINARIES, 'initdb'), [...login, ...cluster], { ...options, stdio: 'pipe' });
+  const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+  const args = ['-D', data, ...settings.flatMap((setting) => ['-c', setting])];
+  return spawn(join(BINARIES, 'postgres'), args, { ...options, stdio: 'ignore' });
+}
+
+/** Postgres does not run as root: there it has to be the user that its package has made. */
+function findUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+async function waitFor(server: ChildProcess, url: string): Promise<void> {
+  const connect = () => asAdmin(url, async () => true).catch(() => false);
+  while (!(await connect())) {
+    if (server.exitCode !== null) throw new Error(`Postgres ended with ${server.exitCode}`);
+    await delay(20);
+  }
+}
+
+async function makeProject(db: pg.Client): Promise<void> {
+  await db.query(SUPABASE_ROLES);
+  await db.query(`create role ${OWNER} login createrole password '${PASSWORD}'`);
+  await db.query(`grant anon, authenticated, service_role to ${OWNER}`);
+  await db.query(`alter database postgres owner to ${OWNER}`);
+}

@@ -1,0 +1,79 @@
+// Runs the scripts of supabase/tests as pg_prove does, and reads what they tell, which is the Test Anything Protocol.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { pgtap } from '@electric-sql/pglite-pgtap';
+import { parse } from 'libpg-query';
+import { applyMigrations, type Connection, readMigrations, type Script } from '../../src/store/migrations.ts';
+import { MIGRATIONS } from './gateway.ts';
+import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
+
+const FOLDER = 'supabase/tests';
+
+/** The names of the scripts. */
+export const scripts = readdirSync(FOLDER).sort();
+
+/** The tests of a script by their outcome: the descriptions, the reasons for skipping, the failures' whole text. */
+export type TapReport = {
+  readonly passed: readonly string[];
+  readonly skipped: readonly string[];
+  readonly failed: readonly string[];
+};
+
+type Tap = { readonly planned: number | undefined; readonly tests: readonly string[] };
+
+/** A script, with statements that come first in its transaction. */
+export function readScript(name: string, first = ''): Script {
+  const file = join(FOLDER, name);
+  return { file, sql: readFileSync(file, 'utf8').replace(/^begin;$/m, () => `begin;${first && ` ${first};`}`) };
+}
+
+/** A Postgres in memory that has pgTAP and the migrations, and no data. */
+export async function openPglite({ asSupabase }: { readonly asSupabase: boolean }): Promise<PGlite> {
+  const db = await PGlite.create({ extensions: { pg_trgm, pgtap } });
+  if (asSupabase) await db.exec(SUPABASE_ROLES + SUPABASE_GRANTS);
+  await applyMigrations(db, readMigrations(MIGRATIONS));
+  await db.exec('create extension pgtap with schema extensions');
+  return db;
+}
+
+/**
+ * Runs a script, which begins and rolls back its own transaction. Throws, with the line, where a statement fails, and
+ * where the tests are not as many as the script has planned.
+ */
+export async function runTap(db: Connection, script: Script): Promise<TapReport> {
+  const bytes = Buffer.from(script.sql);
+  const lines: string[] = [];
+  for (const { stmt_location: start = 0, stmt_len: length = bytes.length } of (await parse(script.sql)).stmts ?? []) {
+    const statement = bytes.toString('utf8', start, start + length);
+    const { rows } = await db.query(statement).catch(async (error) => {
+      await db.query('rollback');
+      const before = bytes.toString('utf8', 0, start) + /^\s*/.exec(statement)?.[0];
+      throw new Error(`${script.file}:${before.split('\n').length}: ${error.message}`);
+    });
+    for (const row of rows as object[]) lines.push(...Object.values(row).join('').split('\n'));
+  }
+  return readTap(script.file, lines);
+}
+
+function readTap(file: string, lines: readonly string[]): TapReport {
+  const { planned, tests } = lines.reduce<Tap>(addLine, { planned: undefined, tests: [] });
+  if (planned !== tests.length) throw new Error(`${file}: ${planned} tests are planned, and ${tests.length} were run`);
+  const find = (pattern: RegExp) => tests.flatMap((test) => pattern.exec(test)?.[1] ?? []);
+  return {
+    passed: find(/^ok \d+ - (.*)/),
+    skipped: find(/^ok \d+ # SKIP (.*)/),
+    failed: find(/^not ok \d+ - (.*)/s),
+  };
+}
+
+/** A test is a line, with the comments that follow it. */
+function addLine({ planned, tests }: Tap, line: string): Tap {
+  const plan = /^1\.\.(\d+)$/.exec(line);
+  if (plan) return { planned: Number(plan[1]), tests };
+  if (/^(not )?ok \d/.test(line)) return { planned, tests: [...tests, line] };
+  if (line.startsWith('#')) return { planned, tests: [...tests.slice(0, -1), `${tests.at(-1) ?? ''}\n${line}`] };
+  return { planned, tests };
+}
