@@ -113,8 +113,8 @@ select set_eq(
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_search') f $$,
-  array['private.search_alunos'],
-  'gateway_search executes its own function alone'
+  array['private.search_alunos', 'private.current_tenant'],
+  'gateway_search executes its own function, and asks for the tenant'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_retention') f $$,
@@ -128,6 +128,7 @@ select is_empty(
      cross join aclexplode(coalesce(f.acl, acldefault('f', f.owner))) a
      where a.grantee <> f.owner
        and a.grantee::regrole::text not in ('gateway', 'service_role', 'gateway_functions')
+       and (f.name, a.grantee::regrole::text) <> ('private.current_tenant', 'gateway_search')
   $$,
   'no other role is granted a function'
 );

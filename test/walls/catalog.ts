@@ -1,0 +1,261 @@
+// What the database's own catalog has to say for the two walls to stand. New tables and functions have to keep to it
+// as the old ones do; whatever only some of them may do is listed by name.
+
+import type { PGlite } from '@electric-sql/pglite';
+import { rows } from '../helpers/database.ts';
+import { type Check, differences } from './check.ts';
+
+/** The private functions that act with other rights than their caller's, and whose rights these are. */
+const DEFINERS: Record<string, string> = {
+  forget_responses: 'gateway_retention',
+  search_alunos: 'gateway_search',
+  touch_key: 'gateway_keys',
+  verify_key: 'gateway_keys',
+};
+
+/** What the published functions call. */
+const CALLED_BY_FUNCTIONS = [
+  'current_tenant',
+  'forget_responses',
+  'keep_response',
+  'recall_response',
+  'require_academia',
+  'search_alunos',
+  'to_birth_date',
+  'to_uuid',
+  'touch_key',
+  'verify_key',
+];
+
+const TABLE_GRANTS = [
+  'gateway_functions: select on academias',
+  'gateway_functions: select on alunos',
+  'gateway_functions: insert on alunos (tenant_id, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)',
+  'gateway_functions: select on anamnese_secoes',
+  'gateway_functions: select on anamneses',
+  'gateway_functions: select on idempotency_keys',
+  'gateway_functions: insert on idempotency_keys (tenant_id, key, request_hash)',
+  'gateway_functions: update on idempotency_keys (request_hash, response, created_at)',
+  'gateway_functions: select on personais',
+  'gateway_functions: select on treinos',
+  'gateway_keys: select on api_keys (tenant_id, key_hash, permissions, active, expires_at, last_used_at)',
+  'gateway_keys: update on api_keys (last_used_at)',
+  'gateway_retention: select on idempotency_keys (tenant_id, key, created_at)',
+  'gateway_retention: delete on idempotency_keys',
+  'gateway_search: select on alunos (tenant_id, id, academia_id, personal_id, ativo, criado_em, nome_busca)',
+];
+
+const SCHEMA_GRANTS = [
+  'gateway_functions: usage on private',
+  'gateway_keys: usage on private',
+  'gateway_retention: usage on private',
+  'gateway_search: usage on private',
+  'everybody: usage on public',
+  'gateway: usage on public',
+  'gateway_functions: usage on public',
+];
+
+/** The tables on which the published functions see the rows of the tenant, and the column that says whose they are. */
+const ISOLATED = { by: 'tenant_id', but: { tenants: 'id' } as Record<string, string>, not: ['api_keys'] };
+const IS_OLD = `(created_at <= (now() - '24:00:00'::interval))`;
+
+const OTHER_POLICIES = [
+  'alunos.search: permissive, select to gateway_search using true',
+  'api_keys.recording: permissive, update to gateway_keys using true',
+  'api_keys.verification: permissive, select to gateway_keys using true',
+  `idempotency_keys.retention_delete: permissive, delete to gateway_retention using ${IS_OLD}`,
+  `idempotency_keys.retention_select: permissive, select to gateway_retention using ${IS_OLD}`,
+];
+
+const GRANTEE = `case when a.grantee = 0 then 'everybody' else a.grantee::regrole::text end`;
+const MAY_PASS_ON = `case when a.is_grantable then ' with grant option' else '' end`;
+const OUR_SCHEMAS = `('public', 'private')`;
+
+/** Rules for the catalog. */
+export const catalogChecks: readonly Check[] = [
+  {
+    name: 'every function acts with the rights that it needs, and no more',
+    find: async (db) => {
+      const functions = await rows<{ schema: string; name: string; definer: boolean; owner: string; admin: string }>(
+        db,
+        `select n.nspname as schema, p.proname as name, p.prosecdef as definer, p.proowner::regrole::text as owner,
+                session_user as admin
+           from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in ${OUR_SCHEMAS}`,
+      );
+      return functions.flatMap(({ schema, name, definer, owner, admin }) => {
+        const rights = schema === 'public' ? 'gateway_functions' : DEFINERS[name];
+        return differences(
+          [`${schema}.${name} ${definer ? 'defines rights' : 'takes rights'}, owned by ${owner}`],
+          [`${schema}.${name} ${rights ? 'defines rights' : 'takes rights'}, owned by ${rights ?? admin}`],
+        );
+      });
+    },
+  },
+  {
+    name: 'every function finds names in pg_catalog alone',
+    find: (db) =>
+      column(
+        db,
+        `select format('%s.%s has %s', n.nspname, p.proname, coalesce(p.proconfig::text, 'no path'))
+           from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+          where n.nspname in ${OUR_SCHEMAS}
+            and not coalesce(p.proconfig @> '{"search_path=pg_catalog, pg_temp"}', false)`,
+      ),
+  },
+  {
+    name: 'the gateway executes the published functions, they execute their helpers, and nobody else anything',
+    find: async (db) => {
+      const published = await column(db, `select proname from pg_proc where pronamespace = 'public'::regnamespace`);
+      const granted = await column(
+        db,
+        `select format('%s: %s.%s', ${GRANTEE}, n.nspname, p.proname) || ${MAY_PASS_ON}
+           from pg_proc p
+           join pg_namespace n on n.oid = p.pronamespace,
+                aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+          where n.nspname in ${OUR_SCHEMAS} and a.grantee <> p.proowner`,
+      );
+      return differences(granted, [
+        ...published.map((name) => `gateway: public.${name}`),
+        ...CALLED_BY_FUNCTIONS.map((name) => `gateway_functions: private.${name}`),
+        'gateway_search: private.current_tenant',
+      ]);
+    },
+  },
+  {
+    name: 'every role has the rights on tables and columns that its functions need, and no more',
+    find: async (db) =>
+      differences(
+        await column(
+          db,
+          `select format('%s: %s on %s', ${GRANTEE}, lower(a.privilege_type), c.relname) || ${MAY_PASS_ON}
+             from pg_class c, aclexplode(c.relacl) a
+            where c.relnamespace::regnamespace::text in ${OUR_SCHEMAS} and a.grantee <> c.relowner
+            union all
+           select format('%s: %s on %s (%s)', ${GRANTEE}, lower(a.privilege_type), c.relname,
+                         string_agg(t.attname, ', ' order by t.attnum)) || ${MAY_PASS_ON}
+             from pg_class c join pg_attribute t on t.attrelid = c.oid, aclexplode(t.attacl) a
+            where c.relnamespace::regnamespace::text in ${OUR_SCHEMAS} and a.grantee <> c.relowner
+            group by a.grantee, a.privilege_type, c.relname, a.is_grantable`,
+        ),
+        TABLE_GRANTS,
+      ),
+  },
+  {
+    name: 'every role sees the schemas that it needs, and creates in none',
+    find: async (db) =>
+      differences(
+        await column(
+          db,
+          `select format('%s: %s on %s', ${GRANTEE}, lower(a.privilege_type), n.nspname) || ${MAY_PASS_ON}
+             from pg_namespace n, aclexplode(n.nspacl) a
+            where n.nspname in ${OUR_SCHEMAS} and a.grantee <> n.nspowner`,
+        ),
+        SCHEMA_GRANTS,
+      ),
+  },
+  {
+    name: 'nothing that is created later is open to anybody',
+    find: async (db) =>
+      differences(
+        await column(
+          db,
+          `select format('what %s creates is open to %s', case when d.defaclrole = session_user::regrole
+                         then 'the administrator' else d.defaclrole::regrole::text end,
+                         coalesce(string_agg(${GRANTEE}, ', '), 'nobody'))
+             from pg_default_acl d
+             left join aclexplode(d.defaclacl) a on a.grantee <> d.defaclrole
+            group by d.oid, d.defaclrole`,
+        ),
+        ['what the administrator creates is open to nobody', 'what gateway_functions creates is open to nobody'],
+      ),
+  },
+  {
+    name: 'row security holds on every table, for its owner too',
+    find: (db) =>
+      column(
+        db,
+        `select relname from pg_class
+          where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')
+            and not (relrowsecurity and relforcerowsecurity)`,
+      ),
+  },
+  {
+    name: 'row security shows the published functions the rows of their tenant, and nobody more than it needs',
+    find: async (db) => {
+      const tables = await rows<{ name: string; admin: string }>(
+        db,
+        `select relname as name, relowner::regrole::text as admin
+           from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')`,
+      );
+      const found = await column(
+        db,
+        `select format('%s.%s: %s, %s to %s using %s', tablename, policyname, lower(permissive), lower(cmd),
+                       array_to_string(roles, ', '), qual) || coalesce(' with check ' || with_check, '')
+           from pg_policies where schemaname in ${OUR_SCHEMAS}`,
+      );
+      return differences(found, [
+        ...tables.map(({ name, admin }) => `${name}.administration: permissive, all to ${admin} using true`),
+        ...tables.filter(({ name }) => !ISOLATED.not.includes(name)).map(({ name }) => isolationOf(name)),
+        ...OTHER_POLICIES,
+      ]);
+    },
+  },
+  {
+    name: 'the administrator owns every table and the schema of the tables',
+    find: (db) =>
+      column(
+        db,
+        `select format('%s is owned by %s', relname, relowner::regrole) from pg_class
+          where relnamespace = 'private'::regnamespace and relowner <> session_user::regrole
+          union all
+         select format('schema private is owned by %s', nspowner::regrole) from pg_namespace
+          where nspname = 'private' and nspowner <> session_user::regrole`,
+      ),
+  },
+  {
+    name: 'no role of the gateway can do anything by itself, or be another role',
+    find: (db) =>
+      column(
+        db,
+        `select format('%s has %s', rolname, key)
+           from pg_roles r, json_each_text(row_to_json(r))
+          where rolname like 'gateway%' and value = 'true'
+          union all
+         select format('%s is %s', member::regrole, roleid::regrole) from pg_auth_members
+          where member::regrole::text like 'gateway%' or roleid::regrole::text like 'gateway%'`,
+      ),
+  },
+  {
+    name: 'every row is told apart by its tenant, and refers to rows of its tenant alone',
+    find: (db) =>
+      column(
+        db,
+        `select format('%s has no key that begins with tenant_id', c.relname)
+           from pg_class c
+          where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'tenants'
+            and not exists (select from pg_constraint k where k.conrelid = c.oid and k.contype = 'p'
+                               and pg_get_constraintdef(k.oid) ~ '^PRIMARY KEY \\(tenant_id, ')
+          union all
+         select format('%s.%s refers to nothing of its tenant', c.relname, t.attname)
+           from pg_class c join pg_attribute t on t.attrelid = c.oid
+          where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and t.attname ~ '_id$'
+            and not exists (select from pg_constraint k where k.conrelid = c.oid and k.contype = 'f'
+                               and t.attnum = any (k.conkey) and k.convalidated
+                               and pg_get_constraintdef(k.oid) ~ ('^FOREIGN KEY \\(' || case t.attname
+                                     when 'tenant_id' then 'tenant_id\\) REFERENCES private.tenants\\(id\\)'
+                                     else 'tenant_id, \\w+\\) REFERENCES private.\\w+\\(tenant_id, id\\)' end))`,
+      ),
+  },
+];
+
+function isolationOf(table: string): string {
+  const column = ISOLATED.but[table] ?? ISOLATED.by;
+  const tenant = '( SELECT private.current_tenant() AS current_tenant)';
+  return `${table}.tenant_isolation: permissive, all to gateway_functions using (${column} = ${tenant})`;
+}
+
+/** The texts that a query of one column gives. */
+async function column(db: PGlite, sql: string): Promise<string[]> {
+  const found = await rows<Record<string, string>>(db, sql);
+  return found.map((row) => String(Object.values(row)[0]));
+}

@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto';
+import type { PGlite } from '@electric-sql/pglite';
+
+type Owned = { readonly tenant_id: string };
+
+/** An API key, with the text that the database holds the hash of. */
+export type Key = Owned & {
+  readonly key: string;
+  readonly permissions: readonly string[] | null;
+  readonly active: boolean;
+  readonly expires_at: string | null;
+};
+
+/** Every row that tenants have, as the tables' columns name the values. Times are written as Postgres writes JSON. */
+export type World = {
+  readonly tenants: readonly { readonly id: string; readonly name: string }[];
+  readonly api_keys: readonly Key[];
+  readonly academias: readonly (Owned & { id: string; nome: string; ativo: boolean; criado_em: string })[];
+  readonly personais: readonly (Owned & {
+    id: string;
+    nome: string;
+    email: string;
+    ativo: boolean;
+    academia_id: string;
+    criado_em: string;
+  })[];
+  readonly alunos: readonly (Owned & {
+    id: string;
+    nome: string;
+    email: string;
+    ativo: boolean;
+    academia_id: string | null;
+    personal_id: string | null;
+    criado_em: string;
+  })[];
+  readonly treinos: readonly (Owned & {
+    id: string;
+    nome: string;
+    aluno_id: string;
+    personal_id: string;
+    ativo: boolean;
+    data_inicio: string;
+    criado_em: string;
+  })[];
+  readonly anamneses: readonly (Owned & {
+    id: string;
+    aluno_id: string;
+    status: string;
+    resposta: Record<string, unknown> | null;
+    criado_em: string;
+  })[];
+  readonly anamnese_secoes: readonly (Owned & { id: string; titulo: string; ordem: number; ativo: boolean })[];
+};
+
+/** Ids that worlds share out among the rows of all tables and tenants. */
+export const IDS = [1, 2, 3, 4, 5, 6].map((n) => `${n}0000000-0000-4000-8000-00000000000${n}`);
+
+/** An id that no row of any world has. */
+export const MISSING_ID = 'f0000000-0000-4000-8000-00000000000f';
+
+/** What a tenant has of a world, and nothing else. */
+export function ownOf(world: World, tenant: string): World {
+  const own = <T extends Owned>(rows: readonly T[]) => rows.filter((row) => row.tenant_id === tenant);
+  return {
+    tenants: world.tenants.filter(({ id }) => id === tenant),
+    api_keys: own(world.api_keys),
+    academias: own(world.academias),
+    personais: own(world.personais),
+    alunos: own(world.alunos),
+    treinos: own(world.treinos),
+    anamneses: own(world.anamneses),
+    anamnese_secoes: own(world.anamnese_secoes),
+  };
+}
+
+/** Writes the rows of a world, as the administrator. */
+export async function loadWorld(db: PGlite, world: World): Promise<void> {
+  const api_keys = world.api_keys.map(({ key, ...rest }) => ({
+    ...rest,
+    name: key,
+    key_hash: `\\x${createHash('sha256').update(key).digest('hex')}`,
+  }));
+  for (const [table, rows] of Object.entries({ ...world, api_keys })) {
+    if (rows.length === 0) continue;
+    const columns = Object.keys(rows[0] ?? {}).join(', ');
+    await db.query(
+      `insert into private.${table} (${columns})
+       select ${columns} from json_populate_recordset(null::private.${table}, $1)`,
+      [JSON.stringify(rows)],
+    );
+  }
+}
+
+/** Leaves no row of any tenant. Not by truncate, which takes twenty times as long for tables this small. */
+export async function emptyWorld(db: PGlite): Promise<void> {
+  await db.exec(`
+    delete from private.idempotency_keys;
+    delete from private.anamnese_secoes;
+    delete from private.anamneses;
+    delete from private.treinos;
+    delete from private.alunos;
+    delete from private.personais;
+    delete from private.academias;
+    delete from private.api_keys;
+    delete from private.tenants;
+  `);
+}
