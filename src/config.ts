@@ -13,6 +13,8 @@ export type Config = {
   readonly bodyLimit: number;
   /** How many refusals of a key an address is given at once in a minute; the rest come late. 0 means all. */
   readonly refusalsPerMinute: number;
+  /** Whether a document and a database that disagree stop the start, or are told in a warning. */
+  readonly contractCheck: 'error' | 'warn';
   /** How many proxies stand before the gateway and name the address that a request came from. */
   readonly proxyHops: number;
 };
@@ -52,6 +54,7 @@ export function readConfig(env: Environment): Config {
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
     bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
     refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),
+    contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
     proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
   };
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
@@ -98,6 +101,11 @@ class Reader {
 
   matching(name: string, fallback: string, pattern: RegExp, expected: string): string {
     return this.#read(name, fallback, expected, (text) => (pattern.test(text) ? text : undefined));
+  }
+
+  /** One of several words, of which the first is the default. */
+  choice<T extends string>(name: string, words: readonly [T, ...T[]]): T {
+    return this.#read(name, words[0], words.join(' or '), (text) => words.find((word) => word === text));
   }
 
   flag(name: string, fallback: boolean): boolean {

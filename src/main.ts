@@ -4,16 +4,18 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createApp } from './app.ts';
 import { type Config, readConfig } from './config.ts';
-import { readApiRoot, readDocument } from './document.ts';
+import { ContractError, findDrift } from './contract-check.ts';
+import { createLocator, readApiRoot, readDocument } from './document.ts';
+import type { Fault } from './errors.ts';
 import { readExamples } from './examples.ts';
 import { createFaultLog, type OnFault } from './fault-log.ts';
-import { compile, createGateway } from './gateway.ts';
-import { createServer, type GatewayServer } from './server.ts';
+import { compile, createGateway, type Program } from './gateway.ts';
+import { createServer } from './server.ts';
 import { openEmbedded } from './store/embedded.ts';
 import { limited } from './store/limited.ts';
 import { openPostgres } from './store/postgres.ts';
@@ -21,12 +23,13 @@ import type { Store } from './store/store.ts';
 import { openSupabase } from './store/supabase.ts';
 
 const ROOT = join(import.meta.dirname, '..');
+const DOCUMENT = join(ROOT, 'openapi.yaml');
 /** How long requests that are under way at the signal to stop may go on, in milliseconds. */
 const DRAIN_MS = 10_000;
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  const document = readDocument(join(ROOT, 'openapi.yaml'));
+  const document = readDocument(DOCUMENT);
   // Before the store: a migration that was applied stays, whatever is wrong with the document.
   const program = await compile(document);
   const store = limited(await openStore(config), { running: config.connections, waiting: config.waiting });
@@ -34,11 +37,33 @@ async function main(): Promise<void> {
   const logFault = createFaultLog([...new Set(keyHeaders)], console.error);
   const gateway = createGateway(program, { ...config, store, onFault: logFault });
   const server = createServer(createApp(gateway, logFault, config.proxyHops));
-  server.listen(config.port, config.host);
-  await once(server, 'listening');
-  stopOnSignal(server, store);
-  await printWelcome(server, store, document, config);
-  if (config.store.kind !== 'embedded') await reportUntilReachable(store, config.deadlineMs, logFault);
+  const stop = async () => {
+    if (server.listening) await server.drain(DRAIN_MS);
+    await store.close();
+  };
+  try {
+    const check = () => checkContract(program, store, config);
+    const fault = await check();
+    server.listen(config.port, config.host);
+    await once(server, 'listening');
+    stopOnSignal(stop);
+    await printWelcome(server, store, document, config);
+    if (fault) await reportUntilReachable(fault, check, logFault);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Throws ContractError where document and database disagree, unless that is only to be told; gives the fault of a store that cannot say. */
+async function checkContract(program: Program, store: Store, config: Config): Promise<Fault | undefined> {
+  const { deadlineMs, contractCheck } = config;
+  const locate = createLocator(DOCUMENT);
+  const drift = await findDrift({ program, file: basename(DOCUMENT), locate, store, deadlineMs });
+  if ('failure' in drift) return drift.failure;
+  if (drift.lines.length > 0 && contractCheck === 'error') throw new ContractError(drift.lines.join('\n'));
+  for (const line of drift.lines) console.warn(`Warning: ${line}`);
+  return undefined;
 }
 
 function openStore({ store, connections, deadlineMs }: Config): Store | Promise<Store> {
@@ -57,12 +82,16 @@ function openStore({ store, connections, deadlineMs }: Config): Store | Promise<
 }
 
 /** A store that cannot be reached at the start may come yet: until then the gateway answers 502 by itself. */
-async function reportUntilReachable(store: Store, deadlineMs: number, onFault: OnFault): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
-    const fault = await store.check(AbortSignal.timeout(deadlineMs));
-    if (!fault) break;
+async function reportUntilReachable(
+  first: Fault,
+  check: () => Promise<Fault | undefined>,
+  onFault: OnFault,
+): Promise<void> {
+  let fault: Fault | undefined = first;
+  for (let attempt = 1; fault; attempt += 1) {
     onFault(fault);
     await delay(Math.min(attempt, 30) * 1_000, undefined, { ref: false });
+    fault = await check();
   }
   console.log('The store answers');
 }
@@ -86,17 +115,23 @@ async function printWelcome(server: Server, store: Store, document: OpenAPIV3.Do
   if (isPublic || isUnwanted) console.warn('Warning: the demo data is in this store, and everybody knows its keys');
 }
 
-function stopOnSignal(server: GatewayServer, store: Store): void {
-  const stop = async () => {
-    process.off('SIGINT', stop).off('SIGTERM', stop);
-    await server.drain(DRAIN_MS);
-    await store.close();
+function stopOnSignal(stop: () => Promise<void>): void {
+  const onSignal = async () => {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    await stop();
   };
-  process.on('SIGINT', stop).on('SIGTERM', stop);
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
 }
 
 /** Mistakes of whoever runs it are told in a line; the stack is for those that are ours. */
-const EXPECTED = ['ConfigError', 'DocumentError', 'FolderError', 'MigrationError', 'EmbeddedStoreError'];
+const EXPECTED = [
+  'ConfigError',
+  'ContractError',
+  'DocumentError',
+  'FolderError',
+  'MigrationError',
+  'EmbeddedStoreError',
+];
 
 main().catch((error) => {
   const isExpected = EXPECTED.includes(error?.name) || typeof error?.syscall === 'string';

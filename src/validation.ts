@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type Options } from 'ajv';
 import ajvFormats from 'ajv-formats';
+import { unescapePointer } from './document.ts';
 import type { FieldErrors } from './errors.ts';
 import type { Input } from './operations.ts';
 import type { Problems } from './problems.ts';
@@ -74,9 +75,4 @@ function toMessage(error: ErrorObject): string {
   if (error.keyword === 'enum') return `${message}: ${error.params.allowedValues.join(', ')}`;
   if (error.keyword === 'pattern') return error.parentSchema?.['x-pattern-message'] ?? message;
   return message;
-}
-
-/** RFC 6901, section 4. */
-function unescapePointer(segment: string): string {
-  return segment.replaceAll('~1', '/').replaceAll('~0', '~');
 }

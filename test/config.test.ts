@@ -11,6 +11,7 @@ test('has a default for everything', () => {
     deadlineMs: 5_000,
     bodyLimit: 100_000,
     refusalsPerMinute: 600,
+    contractCheck: 'error',
     proxyHops: 0,
   });
 });
@@ -26,6 +27,7 @@ test('reads what is set', () => {
     DEADLINE_MS: '250',
     BODY_LIMIT_BYTES: '1000',
     REFUSALS_PER_MINUTE: '0',
+    CONTRACT_CHECK: 'warn',
     PROXY_HOPS: '2',
   };
   expect(readConfig(env)).toEqual({
@@ -37,6 +39,7 @@ test('reads what is set', () => {
     deadlineMs: 250,
     bodyLimit: 1_000,
     refusalsPerMinute: 0,
+    contractCheck: 'warn',
     proxyHops: 2,
   });
 });

@@ -409,6 +409,7 @@ const newest: Store = {
   description: 'the store that was opened last',
   call: (call, signal) => current().call(call, signal),
   check: (signal) => current().check(signal),
+  describe: (signal) => current().describe(signal),
   close: () => current().close(),
 };
 

@@ -18,9 +18,20 @@ function importsOf(file: string): string[] {
 const LAYERS = [
   ['main.ts'],
   ['app.ts', 'server.ts'],
+  ['contract-check.ts'],
   ['gateway.ts'],
-  ['respond.ts', 'router.ts', 'body.ts', 'call.ts', 'deadline.ts', 'key-use.ts', 'refusals.ts', 'fault-log.ts'],
-  ['request.ts', 'validation.ts', 'examples.ts'],
+  [
+    'respond.ts',
+    'router.ts',
+    'body.ts',
+    'call.ts',
+    'deadline.ts',
+    'key-use.ts',
+    'refusals.ts',
+    'fault-log.ts',
+    'contract.ts',
+  ],
+  ['request.ts', 'validation.ts', 'examples.ts', 'contract-types.ts'],
   ['operations.ts', 'problems.ts', 'config.ts'],
   ['document.ts'],
   ['store/store.ts'],
@@ -30,7 +41,7 @@ const LAYERS = [
 /** A store knows the interface, the errors and what is the stores' own; it knows nothing of HTTP. */
 const STORE_LAYERS = [
   ['store/embedded.ts', 'store/postgres.ts', 'store/supabase.ts', 'store/limited.ts'],
-  ['store/embedded-worker.ts', 'store/postgres-cancel.ts'],
+  ['store/embedded-worker.ts', 'store/postgres-cancel.ts', 'store/describe.ts', 'store/postgrest-description.ts'],
   ['store/statement.ts', 'store/pg-error.ts', 'store/migrations.ts', 'store/lock.ts'],
   ['store/store.ts'],
   ['errors.ts'],

@@ -18,6 +18,7 @@ const store: Store = {
     return { json: '[]' };
   },
   check: async () => undefined,
+  describe: async () => ({ functions: [] }),
   close: async () => {},
 };
 const functions = () => calls.map((call) => call.function);

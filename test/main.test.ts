@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -75,6 +75,43 @@ afterEach(async () => {
 });
 
 afterAll(() => rmSync(root, { recursive: true, maxRetries: 5 }));
+
+describe('a database that the document disagrees with', () => {
+  const LINE =
+    /^openapi\.yaml:(\d+): listarSecoes → listar_secoes: in the document ordem is integer; in the database the column ordem is text\n$/;
+
+  /** A store whose list of sections gives a text for a number. */
+  function newDrifted(): string {
+    const folder = newFolder();
+    const sql = `drop function public.listar_secoes(text, integer, integer);
+      create function public.listar_secoes(p_api_key text, p_limit integer default 100, p_offset integer default 0)
+      returns table (id uuid, titulo text, ordem text, ativo boolean) language plpgsql stable
+      security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
+      select private.publish('public.listar_secoes')`;
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/sql.ts', '-'], {
+      env: { PATH: process.env.PATH, DATA_DIR: folder },
+      input: sql,
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([0, '']);
+    return folder;
+  }
+
+  test('stops the start, with the line of the document', async () => {
+    const gateway = new Process({ DATA_DIR: newDrifted() });
+    expect(await gateway.end()).toBe(1);
+    const [, line] = LINE.exec(gateway.errors) ?? [gateway.errors];
+    expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe('        ordem: { type: integer }');
+    expect(gateway.output).not.toContain('Listening');
+  });
+
+  test('is only told of, where that is configured', async () => {
+    const gateway = new Process({ DATA_DIR: newDrifted(), CONTRACT_CHECK: 'warn' });
+    await gateway.url();
+    expect(gateway.errors.replace(/^Warning: /, '')).toMatch(LINE);
+    expect(await gateway.end('SIGTERM')).toBe(0);
+  });
+});
 
 describe('start', () => {
   test('prints where it listens, its store, and a curl line that works when pasted', async () => {

@@ -8,6 +8,7 @@ const store: Store = {
   description: 'none',
   call: () => Promise.reject(new Error('not called')),
   check: async () => undefined,
+  describe: async () => ({ functions: [] }),
   close: async () => {},
 };
 

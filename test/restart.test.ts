@@ -72,6 +72,36 @@ test('a store that cannot be reached at the start is reported and tried again, a
   await postgrest.stop();
 });
 
+test('a store that comes after the start, and that the document disagrees with, stops the gateway', async () => {
+  const drifted = await createDatabase(server.adminUrl);
+  await asAdmin(drifted.adminUrl, (admin) =>
+    admin.query('alter function public.listar_secoes(text, integer, integer) rename to listar_outras'),
+  );
+  const storePort = await findPort();
+  const child = spawn(process.execPath, ['src/main.ts'], {
+    env: {
+      PATH: process.env.PATH,
+      PORT: '0',
+      SUPABASE_URL: `http://127.0.0.1:${storePort}`,
+      SUPABASE_KEY: POSTGREST_KEY,
+      SUPABASE_REST_PATH: '/',
+    },
+  });
+  let errors = '';
+  child.stderr.on('data', (chunk) => {
+    errors += chunk;
+  });
+  await vi.waitFor(() => expect(errors).toContain('"fault":"storeUnavailable"'), { timeout: 10_000 });
+  const postgrest = await startPostgrest(drifted, storePort);
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(1);
+  expect(errors).toMatch(
+    /\nopenapi\.yaml:\d+: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n$/,
+  );
+  await postgrest.stop();
+  await drifted.drop();
+});
+
 test('a stop under load fails no request that was begun', async () => {
   const url = loginUrl(database.adminUrl, 'gateway_test');
   const store = limited(openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000 }), {

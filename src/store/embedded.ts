@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { type Fault, isFault, storeFault } from '../errors.ts';
+import { DESCRIPTION, toDescription } from './describe.ts';
 import type { WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
 import { lockFolder } from './lock.ts';
 import { readMigrations } from './migrations.ts';
 import { toFailure } from './pg-error.ts';
 import { type Statement, toStatement } from './statement.ts';
-import type { Call, Result, Store } from './store.ts';
+import type { Call, Description, Result, Store } from './store.ts';
 
 /** Where an embedded store keeps its data and what it starts with. */
 export type EmbeddedOptions = {
@@ -79,6 +80,10 @@ class EmbeddedStore implements Store {
   async check(signal: AbortSignal): Promise<Fault | undefined> {
     const result = await this.#run({ text: `select '[]' as json`, values: [] }, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
+  }
+
+  async describe(signal: AbortSignal): Promise<Description> {
+    return toDescription(await this.#run(DESCRIPTION, signal));
   }
 
   async close(): Promise<void> {

@@ -56,7 +56,13 @@ export function limited(store: Store, limits: Limits): Store {
     }
   }
 
-  return { description: store.description, call, check: (signal) => store.check(signal), close: () => store.close() };
+  return {
+    description: store.description,
+    call,
+    check: (signal) => store.check(signal),
+    describe: (signal) => store.describe(signal),
+    close: () => store.close(),
+  };
 }
 
 function isConnectionLost(result: Result): boolean {

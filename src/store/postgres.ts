@@ -3,10 +3,11 @@
 
 import pg from 'pg';
 import { isFault, storeFault } from '../errors.ts';
+import { DESCRIPTION, toDescription } from './describe.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
-import { toStatement } from './statement.ts';
-import type { Call, Result, Store } from './store.ts';
+import { type Statement, toStatement } from './statement.ts';
+import type { Call, Description, Result, Store } from './store.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
@@ -51,13 +52,12 @@ class PostgresStore implements Store {
     this.description = `Postgres at ${describeTarget(this.#pool)}`;
   }
 
-  async call(call: Call, signal: AbortSignal): Promise<Result> {
-    const { text, values } = toStatement(call);
-    const result = await this.#query(text, values, signal);
-    if ('failure' in result) return result;
-    const json = result.rows[0]?.[0];
-    if (typeof json === 'string') return { json };
-    return storeFault('storeError', new Error(`${call.function} returned no row`));
+  call(call: Call, signal: AbortSignal): Promise<Result> {
+    return this.#run(toStatement(call), signal);
+  }
+
+  async describe(signal: AbortSignal): Promise<Description> {
+    return toDescription(await this.#run(DESCRIPTION, signal));
   }
 
   async check(signal: AbortSignal) {
@@ -67,6 +67,14 @@ class PostgresStore implements Store {
 
   close(): Promise<void> {
     return this.#pool.end();
+  }
+
+  async #run({ text, values }: Statement, signal: AbortSignal): Promise<Result> {
+    const result = await this.#query(text, values, signal);
+    if ('failure' in result) return result;
+    const json = result.rows[0]?.[0];
+    if (typeof json === 'string') return { json };
+    return storeFault('storeError', new Error('the function returned no row'));
   }
 
   async #query(

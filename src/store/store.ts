@@ -18,6 +18,49 @@ export type Call = {
 /** What a call gives: JSON text as the database wrote it, a refusal, or a fault. A store never throws. */
 export type Result = { readonly json: string } | { readonly failure: Refusal | Fault };
 
+/** An argument that a function takes. */
+export type Argument = {
+  readonly name: string;
+  /** As Postgres writes it, such as `timestamp with time zone`; of a domain the type that it is made of. */
+  readonly type: string;
+  readonly hasDefault: boolean;
+  /** The values of an enumerated type. */
+  readonly labels?: readonly string[] | null;
+};
+
+/** A column that a function returns. */
+export type Column = {
+  readonly name: string;
+  readonly type: string;
+  /** Whether it may be null; null where the database does not tell. */
+  readonly isNullable: boolean | null;
+};
+
+/** What a database says of a function in schema public. What a store cannot see of it is left out. */
+export type DatabaseFunction = {
+  readonly name: string;
+  readonly arguments: readonly Argument[];
+  readonly isVolatile?: boolean;
+  readonly result?: {
+    readonly columns: readonly Column[];
+    /** Whether it returns a set, and whether that is of one row at most. */
+    readonly isSet: boolean;
+    readonly isSingle: boolean;
+  };
+  readonly security?: {
+    readonly owner: string;
+    /** Whether the owner can log in, owns tables or bypasses row security. */
+    readonly ownerIsAble: boolean;
+    readonly definer: boolean;
+    readonly path: string | null;
+    /** The roles beside the owner that may execute it; `public` for everybody. */
+    readonly executors: readonly string[];
+  };
+};
+
+/** The functions of a store, or why it cannot tell now. */
+export type Description = { readonly functions: readonly DatabaseFunction[] } | { readonly failure: Fault };
+
 /** Where the functions live. Any number of calls may be made at once. */
 export interface Store {
   /** What a person reads at start: the kind of store and where its data is. */
@@ -31,6 +74,9 @@ export interface Store {
 
   /** Why the store cannot serve now, or undefined where it can. It never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
+
+  /** What its database says of the functions in schema public. It never throws. */
+  describe(signal: AbortSignal): Promise<Description>;
 
   /** Finishes what is under way and lets go of everything. */
   close(): Promise<void>;

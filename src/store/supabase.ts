@@ -1,7 +1,8 @@
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
-import { messageOf, storeFault } from '../errors.ts';
+import { type Fault, messageOf, storeFault } from '../errors.ts';
 import { type PgError, toFailure } from './pg-error.ts';
+import { readPublished } from './postgrest-description.ts';
 import type { Call, Result, Store } from './store.ts';
 
 /** How to reach the Data API of a Supabase project, or a PostgREST of one's own. */
@@ -37,6 +38,22 @@ export function openSupabase(options: SupabaseOptions): Store {
     // Without it every call would ask the client's authentication for a session, which there is none.
     accessToken: async () => options.key,
   });
+  /** PostgREST's root says what it has read of the database, as an OpenAPI document. */
+  const askRoot = async (
+    method: 'GET' | 'HEAD',
+    signal: AbortSignal,
+  ): Promise<{ text: string } | { failure: Fault }> => {
+    try {
+      const headers = toHeaders(options.key);
+      const { statusCode, body } = await pool.request({ method, path: options.restPath, headers, signal });
+      const text = await body.text();
+      return statusCode === 200
+        ? { text }
+        : storeFault('storeError', new Error(`it answers with status ${statusCode}`));
+    } catch (cause) {
+      return { failure: { kind: 'storeUnavailable', cause, connectionLost: true } };
+    }
+  };
   return {
     description: `Supabase at ${origin}`,
     call: async (call, signal) => {
@@ -46,19 +63,12 @@ export function openSupabase(options: SupabaseOptions): Store {
       return toResult(call, answer as Answer, signal);
     },
     check: async (signal) => {
-      try {
-        const { statusCode, body } = await pool.request({
-          method: 'HEAD',
-          path: options.restPath,
-          headers: toHeaders(options.key),
-          signal,
-        });
-        await body.dump();
-        if (statusCode === 200) return undefined;
-        return storeFault('storeError', new Error(`it answers with status ${statusCode}`)).failure;
-      } catch (cause) {
-        return { kind: 'storeUnavailable', cause, connectionLost: true };
-      }
+      const answer = await askRoot('HEAD', signal);
+      return 'failure' in answer ? answer.failure : undefined;
+    },
+    describe: async (signal) => {
+      const answer = await askRoot('GET', signal);
+      return 'failure' in answer ? answer : { functions: readPublished(answer.text) };
     },
     close: () => pool.close(),
   };

@@ -68,6 +68,7 @@ function closing(store: Store, stop: () => Promise<void>): Store {
     description: store.description,
     call: (call, signal) => store.call(call, signal),
     check: (signal) => store.check(signal),
+    describe: (signal) => store.describe(signal),
     close: async () => {
       await store.close();
       await stop();

@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { checkContract } from '../../src/contract.ts';
+import { compile } from '../../src/gateway.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { document } from '../helpers/api.ts';
 import { openTestStore } from '../helpers/gateway.ts';
 
 // What every store has to do, whatever is behind it. The interface's tests run through each of them too.
@@ -38,6 +41,23 @@ test('says what it is, without a password or a key', () => {
 
 test('can be reached', async () => {
   expect(await store.check(never)).toBeUndefined();
+});
+
+test('describes its functions as the document has them', async () => {
+  const { operations, router } = await compile(document);
+  const description = await store.describe(never);
+  if ('failure' in description) throw description.failure.cause;
+  expect(checkContract(operations, router.getOperations(), description.functions)).toEqual([]);
+  const { arguments: args } = description.functions.find(({ name }) => name === 'listar_treinos') ?? { arguments: [] };
+  expect(args.map(({ name, type, hasDefault }) => `${name} ${type} ${hasDefault}`)).toEqual([
+    'p_api_key text false',
+    'p_ativo boolean true',
+    'p_limit integer true',
+    'p_offset integer true',
+    'p_id_aluno text true',
+    'p_id_personal text true',
+    'p_data_inicio_gte date true',
+  ]);
 });
 
 describe('a call', () => {

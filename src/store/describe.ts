@@ -1,0 +1,81 @@
+// What Postgres's own catalog says of the functions in schema public. Every role may read it.
+
+import { isFault } from '../errors.ts';
+import type { Statement } from './statement.ts';
+import type { Description, Result } from './store.ts';
+
+/** Gives one row with one column, `json`: an array of DatabaseFunction as text. */
+export const DESCRIPTION: Statement = {
+  values: [],
+  text: `
+with type as (
+  select t.oid, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) as name,
+         (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = t.oid) as labels
+    from pg_type t
+), function as (
+  select * from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'
+), argument as (
+  select p.oid as function, a.name, t.name as type, t.labels, coalesce(a.mode, 'i') as mode, a.n,
+         count(*) filter (where coalesce(a.mode, 'i') in ('i', 'b', 'v')) over (partition by p.oid order by a.n)
+           > p.pronargs - p.pronargdefaults as has_default
+    from function p
+   cross join unnest(
+           coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes
+         ) with ordinality a (type, name, mode, n)
+    join type t on t.oid = a.type
+), stored as (
+  select c.relname as table, a.attname as name, not a.attnotnull as nullable
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+   where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
+), result as (
+  select a.function, a.name, a.type, a.n,
+         -- Postgres does not say it of a function's result. It is what the columns of that name say, in the tables
+         -- that the function names; null where there is none.
+         (select bool_and(s.nullable) from stored s where s.name = a.name and p.prosrc ~ ('\\mprivate\\.' || s.table || '\\M'))
+           as nullable
+    from argument a
+    join function p on p.oid = a.function
+   where a.mode in ('t', 'o', 'b')
+  union all
+  select p.oid, a.attname, t.name, a.attnum, not a.attnotnull
+    from function p
+    join pg_type r on r.oid = p.prorettype and r.typtype = 'c'
+    join pg_attribute a on a.attrelid = r.typrelid and a.attnum > 0 and not a.attisdropped
+    join type t on t.oid = a.atttypid
+)
+select coalesce(json_agg(json_build_object(
+         'name', p.proname,
+         'arguments', coalesce((
+           select json_agg(json_build_object('name', name, 'type', type, 'hasDefault', has_default, 'labels', labels)
+                           order by n)
+             from argument where function = p.oid and mode in ('i', 'b', 'v')), '[]'),
+         'isVolatile', p.provolatile = 'v',
+         'result', json_build_object(
+           'columns', coalesce((
+             select json_agg(json_build_object('name', name, 'type', type, 'isNullable', nullable) order by n)
+               from result where function = p.oid), '[]'),
+           'isSet', p.proretset,
+           'isSingle', not p.proretset or p.prorows = 1),
+         'security', json_build_object(
+           'owner', o.rolname,
+           'ownerIsAble', o.rolsuper or o.rolbypassrls or o.rolcanlogin
+             or exists (select from pg_class where relowner = o.oid and relkind in ('r', 'p')),
+           'definer', p.prosecdef,
+           'path', (select substr(c, length('search_path=') + 1) from unnest(p.proconfig) c where c like 'search_path=%'),
+           'executors', (
+             select coalesce(json_agg(coalesce(r.rolname, 'public') order by r.rolname), '[]')
+               from (select distinct grantee from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner)))
+                      where grantee <> p.proowner) e
+               left join pg_roles r on r.oid = e.grantee))
+       ) order by p.proname, p.oid), '[]')::text as json
+  from function p
+  join pg_roles o on o.oid = p.proowner`,
+};
+
+/** The functions that the statement has described. */
+export function toDescription(result: Result): Description {
+  if ('json' in result) return { functions: JSON.parse(result.json) };
+  const { failure } = result;
+  return { failure: isFault(failure) ? failure : { kind: 'storeError', cause: failure } };
+}
