@@ -60,9 +60,9 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
       application_name: program,
     });
   } catch (error) {
-    throw new AccessError(
-      `DATABASE_URL cannot be read: ${(error as Error).message}; percent-encode the password in it`,
-    );
+    const { code, message } = error as NodeJS.ErrnoException;
+    const advice = code === 'ENOENT' ? 'check the files that it names' : 'percent-encode the password in it';
+    throw new AccessError(`DATABASE_URL cannot be read: ${message}; ${advice}`);
   }
   // Without a listener the end of the connection would end the process; the query that runs is told of it too.
   client.on('error', () => {});

@@ -26,5 +26,15 @@ export function createFaultLog(keyHeaders: readonly string[], write: (line: stri
 
 function describe({ kind, cause }: Fault): Record<string, unknown> {
   if (!(cause instanceof Error)) return { fault: kind, cause };
-  return { fault: kind, cause: messageOf(cause), stack: kind === 'internal' ? cause.stack : undefined };
+  // What Postgres adds to an error says in which function it came up.
+  const { code, detail, hint, where } = cause as Error & Record<string, string | undefined>;
+  return {
+    fault: kind,
+    cause: messageOf(cause),
+    code,
+    detail,
+    hint,
+    where,
+    stack: kind === 'internal' ? cause.stack : undefined,
+  };
 }

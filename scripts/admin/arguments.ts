@@ -4,7 +4,8 @@ import { InvalidArgumentError } from 'commander';
 import ms from 'ms';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const DURATION = /^\d{1,9}(\.\d+)? ?[a-z]+$/i;
+/** In small letters: of 1M nobody knows whether it is a minute or a month. */
+const DURATION = /^\d{1,9}(\.\d+)? ?[a-z]+$/;
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 const A_DURATION = 'a duration such as 90d, 12h or 30m';
 /** A thousand years, in milliseconds: what is longer is a slip, and soon no date. */

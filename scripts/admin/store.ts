@@ -36,9 +36,9 @@ async function openPostgres(url: string): Promise<AdminStore> {
   };
 }
 
-/** What is no answer of the server is the end of the connection to it. */
+/** What is no answer of the server, or its last one, is the end of the connection to it. */
 function failWith(error: Error): never {
-  if (error instanceof pg.DatabaseError) throw error;
+  if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
   throw new AccessError(
     `The connection to the database was lost: ${error.message}; look whether the command took effect before you run it again`,
   );

@@ -28,6 +28,7 @@ const BOOKKEEPING_LOCK = '8603401876125610867';
 
 /** How long a statement of a migration waits for others; then the migration fails, and may be applied again. */
 const LOCK_TIMEOUT = '5s';
+const LOCK_NOT_AVAILABLE = '55P03';
 
 const FILE_NAME = /^(\d+)_(.+)\.sql$/;
 
@@ -235,7 +236,9 @@ async function parsed(parse: Parse, script: Script): Promise<NonNullable<Awaited
 
 /** `file:line:column: message`, with what Postgres adds to it. The offset counts from the script's beginning. */
 function toMigrationError(script: Script, offset: number, error: unknown): MigrationError {
-  const { message, code, position, detail, hint, where } = error as Record<string, string | undefined>;
+  const { message, code, position, detail, where, ...rest } = error as Record<string, string | undefined>;
+  const hint =
+    code === LOCK_NOT_AVAILABLE ? 'other work holds the table: apply it again when that has ended' : rest.hint;
   const blank = /^\s*/.exec(script.sql.slice(offset))?.[0].length ?? 0;
   const at = offset + (position ? Number(position) - 1 : blank);
   const lines = script.sql.slice(0, at).split('\n');

@@ -3,10 +3,15 @@
 
 alter table private.api_keys
   add column prefix text,
-  add column last_used_at timestamptz;
+  add column last_used_at timestamptz,
+  add column rotated_at timestamptz,
+  add column expires_unrotated_at timestamptz;
 comment on column private.api_keys.prefix is
   'The first characters of the key, by which people tell keys apart; null for a key that private.issue_key did not make';
 comment on column private.api_keys.last_used_at is 'When the key was last used, to the minute; null for never';
+comment on column private.api_keys.rotated_at is 'When another key took its place; null for a key that none did';
+comment on column private.api_keys.expires_unrotated_at is
+  'Of a rotated key the expiry that it had before, which its successor takes over';
 
 create unique index api_keys_by_prefix on private.api_keys (prefix);
 create unique index api_keys_by_id on private.api_keys (id);
@@ -244,8 +249,12 @@ declare
   v_old constant private.api_keys := private.require_key(p_key_id);
   -- A key that private.issue_key did not make has no prefix, and so no environment.
   v_environment constant text := coalesce(split_part(v_old.prefix, '_', 2), 'live');
+  -- A key whose successor was lost may be rotated again, and only its own expiry has come nearer.
+  v_expires_at constant timestamptz :=
+    case when v_old.rotated_at is null then v_old.expires_at else v_old.expires_unrotated_at end;
 begin
-  if not v_old.active or v_old.expires_at <= now() then
+  -- The clock and not now(), which stood still while another rotation held the key.
+  if not v_old.active or v_old.expires_at <= clock_timestamp() then
     raise exception using
       errcode = 'object_not_in_prerequisite_state',
       message = format('key %s cannot be rotated: it is revoked or expired', p_key_id),
@@ -257,14 +266,15 @@ begin
       message = format('the overlap of two keys cannot be %s', coalesce(p_overlap::text, 'null'));
   end if;
 
-  -- Before the new key: of the two, whose expiry is the same, only the old one ends with the overlap.
   update private.api_keys k
-     set expires_at = least(k.expires_at, now() + p_overlap)
+     set expires_at = least(k.expires_at, now() + p_overlap),
+         rotated_at = now(),
+         expires_unrotated_at = v_expires_at
    where k.id = p_key_id;
   return query
     select i.*
       from private.issue_key(
-             v_old.tenant_id, v_old.name, v_old.permissions, coalesce(p_expires_at, v_old.expires_at), v_environment
+             v_old.tenant_id, v_old.name, v_old.permissions, coalesce(p_expires_at, v_expires_at), v_environment
            ) i;
 end;
 $$;

@@ -9,6 +9,9 @@ as $$
 declare
   v_line record;
   v_is_bad boolean := false;
+  -- Each line a microsecond after the one before it: the embedded Postgres has a clock of milliseconds, and a list of
+  -- students has the order of their creation.
+  v_now timestamptz;
 begin
   perform private.require_tenant(p_tenant_id);
 
@@ -38,15 +41,15 @@ begin
     return;
   end if;
 
+  v_now := clock_timestamp();
   insert into private.alunos
-    (tenant_id, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
-  select p_tenant_id, l.p_nome, l.p_email, l.p_telefone, l.p_sexo, private.to_birth_date(l.p_data_nascimento),
+    (tenant_id, criado_em, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
+  select p_tenant_id, v_now + row_number() over (order by l.line) * interval '1 microsecond', l.p_nome, l.p_email, l.p_telefone, l.p_sexo, private.to_birth_date(l.p_data_nascimento),
          l.p_academia_id, l.p_modalidade
     from json_to_recordset(p_lines) as l (
            line integer, p_nome text, p_email text, p_telefone text, p_sexo text, p_data_nascimento text,
            p_academia_id uuid, p_modalidade text
-         )
-   order by l.line;
+         );
 end;
 $$;
 comment on function private.import_alunos(uuid, json, boolean) is

@@ -5,7 +5,7 @@ set local client_min_messages = warning;
 create extension if not exists pgtap with schema extensions;
 set local search_path = extensions;
 
-select plan(9);
+select plan(11);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -38,6 +38,19 @@ select results_eq(
            ('e0000000-0000-4000-8000-000000000001', 'Caio', 'caio@um.example', null, null, null, null, null, true)
   $$,
   'each of them makes a student with all of its fields'
+);
+select results_eq(
+  'select a.nome from private.alunos a where a.tenant_id = ''e0000000-0000-4000-8000-000000000001'' order by a.criado_em',
+  $$ values ('Ana'), ('Caio') $$,
+  'the students have the order of their lines'
+);
+select is_empty(
+  $$
+    select * from private.import_alunos('e0000000-0000-4000-8000-000000000001', '[
+      {"line": 2, "p_nome": "Davi", "p_email": "davi@um.example"}
+    ]', true);
+  $$,
+  'lines may be checked alone'
 );
 select is_empty(
   $$ select * from private.import_alunos('e0000000-0000-4000-8000-000000000001', '[]') $$,

@@ -5,7 +5,7 @@ set local client_min_messages = warning;
 create extension if not exists pgtap with schema extensions;
 set local search_path = extensions;
 
-select plan(73);
+select plan(75);
 
 create temporary table tenant as
 select private.create_tenant('Academia Um') as id;
@@ -332,6 +332,22 @@ select matches(
   pg_temp.key('own'),
   '^wms_live_',
   'a key that issue_key did not make is rotated to one for the environment live'
+);
+
+-- A successor was lost, so its predecessor is rotated again.
+insert into issued
+select 'lost', k.* from private.rotate_key(pg_temp.id('own'), interval '1 hour') k;
+insert into issued
+select 'found', k.* from private.rotate_key(pg_temp.id('own'), interval '2 hours') k;
+select is(
+  (select expires_at from private.api_keys where id = pg_temp.id('found')),
+  null,
+  'a key that is rotated again gives its own expiry on, and not the end of its overlap'
+);
+select is(
+  (select expires_at from private.api_keys where id = pg_temp.id('own')),
+  now() + interval '1 hour',
+  'a key that is rotated again does not live longer by it'
 );
 
 -- revoke_key.
