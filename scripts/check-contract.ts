@@ -3,7 +3,7 @@
 
 import { type Config, readConfig } from '../src/config.ts';
 import { ContractError, findDrift } from '../src/contract-check.ts';
-import { createLocator, readDocument } from '../src/document.ts';
+import { readDocument } from '../src/document.ts';
 import { messageOf } from '../src/errors.ts';
 import { compile } from '../src/gateway.ts';
 import { openEmbedded } from '../src/store/embedded.ts';
@@ -18,13 +18,7 @@ async function main(): Promise<void> {
   const program = await compile(readDocument(DOCUMENT));
   const store = await openStore(config);
   try {
-    const drift = await findDrift({
-      program,
-      file: DOCUMENT,
-      locate: createLocator(DOCUMENT),
-      store,
-      deadlineMs: config.deadlineMs,
-    });
+    const drift = await findDrift({ program, document: DOCUMENT, store, deadlineMs: config.deadlineMs });
     if ('failure' in drift) throw new Error(`${store.description} cannot say: ${describe(drift.failure.cause)}`);
     if (drift.lines.length > 0) throw new ContractError(drift.lines.join('\n'));
     console.log(`${DOCUMENT} and the database agree on ${program.operations.size} operations`);

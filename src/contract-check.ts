@@ -1,5 +1,6 @@
+import { basename } from 'node:path';
 import { checkContract, type Finding } from './contract.ts';
-import type { Locate } from './document.ts';
+import { createLocator } from './document.ts';
 import type { Fault } from './errors.ts';
 import type { Program } from './gateway.ts';
 import type { Store } from './store/store.ts';
@@ -12,9 +13,8 @@ export class ContractError extends Error {
 /** What a check of the contract needs, beside the store's functions. */
 export type ContractCheckOptions = {
   readonly program: Program;
-  /** The document's file, as messages name it, and its lines. */
-  readonly file: string;
-  readonly locate: Locate;
+  /** The document's file. */
+  readonly document: string;
   readonly store: Store;
   readonly deadlineMs: number;
 };
@@ -24,13 +24,15 @@ export type ContractCheckOptions = {
  * store could not be asked.
  */
 export async function findDrift(options: ContractCheckOptions): Promise<{ lines: string[] } | { failure: Fault }> {
-  const { program, file, locate, store, deadlineMs } = options;
+  const { program, document, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
   if ('failure' in description) return description;
   const findings = checkContract(program.operations, program.router.getOperations(), description.functions);
+  if (findings.length === 0) return { lines: [] };
+  const locate = createLocator(document);
   const located = findings.map((finding) => ({ line: locate(finding.place), text: toText(finding) }));
   located.sort((one, other) => one.line - other.line);
-  return { lines: located.map(({ line, text }) => `${file}:${line}: ${text}`) };
+  return { lines: located.map(({ line, text }) => `${basename(document)}:${line}: ${text}`) };
 }
 
 function toText({ operation, function: name, document, database }: Finding): string {

@@ -2,6 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { canHold, describeSchema, isWrittenAs } from './contract-types.ts';
+import type { Place } from './document.ts';
 import type { DocumentOperation, Operation } from './operations.ts';
 import type { Argument, Column, DatabaseFunction } from './store/store.ts';
 
@@ -11,12 +12,11 @@ export type Finding = {
   readonly function: string;
   /** What the document says, and where: the path to the place within it. */
   readonly document: string;
-  readonly place: readonly (string | number)[];
+  readonly place: Place;
   readonly database: string;
 };
 
 type Schema = OpenAPIV3.SchemaObject;
-type Place = Finding['place'];
 /** An argument that the gateway gives, and what stands in the document of it. */
 type Fed = {
   readonly argument: string;

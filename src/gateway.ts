@@ -6,6 +6,7 @@ import { parseBody, readBytes } from './body.ts';
 import { toCall } from './call.ts';
 import { callWithin } from './deadline.ts';
 import { DocumentError, readApiRoot } from './document.ts';
+import { findLostParameters, readMistakes } from './document-mistakes.ts';
 import { type Failure, type Fault, isFault, RequestFailed } from './errors.ts';
 import { createKeyUseRecorder } from './key-use.ts';
 import { type Operation, readOperations } from './operations.ts';
@@ -47,6 +48,8 @@ type Exchange = { readonly req: IncomingMessage; readonly res: ServerResponse; r
  * gateway does not do.
  */
 export async function compile(document: OpenAPIV3.Document): Promise<Program> {
+  const lost = findLostParameters(document);
+  if (lost.length > 0) throw new DocumentError(lost);
   const backend = new OpenAPIBackend<OpenAPIV3.Document>({
     definition: structuredClone(document),
     apiRoot: readApiRoot(document),
@@ -57,7 +60,7 @@ export async function compile(document: OpenAPIV3.Document): Promise<Program> {
   try {
     await backend.init();
   } catch (error) {
-    throw new DocumentError(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new DocumentError(readMistakes(error), { cause: error });
   }
   const router = new Router(backend.definition, backend.apiRoot);
   backend.router = router;

@@ -10,13 +10,13 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { createApp } from './app.ts';
 import { type Config, readConfig } from './config.ts';
 import { ContractError, findDrift } from './contract-check.ts';
-import { createLocator, readApiRoot, readDocument } from './document.ts';
+import { createLocator, DocumentError, readApiRoot, readDocument } from './document.ts';
 import type { Fault } from './errors.ts';
 import { readExamples } from './examples.ts';
 import { createFaultLog, type OnFault } from './fault-log.ts';
 import { compile, createGateway, type Program } from './gateway.ts';
 import { createServer } from './server.ts';
-import { openEmbedded } from './store/embedded.ts';
+import { type EmbeddedStore, openEmbedded } from './store/embedded.ts';
 import { limited } from './store/limited.ts';
 import { openPostgres } from './store/postgres.ts';
 import type { Store } from './store/store.ts';
@@ -24,6 +24,10 @@ import { openSupabase } from './store/supabase.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENT = join(ROOT, 'openapi.yaml');
+const MIGRATIONS = join(ROOT, 'supabase/migrations');
+const FILES = { document: DOCUMENT, migrations: MIGRATIONS, types: join(ROOT, 'src/generated/openapi.ts') };
+/** npm run dev: whoever edits a document and a database has one of them first. */
+const IS_WATCHING = process.argv.includes('--watch');
 /** How long requests that are under way at the signal to stop may go on, in milliseconds. */
 const DRAIN_MS = 10_000;
 
@@ -32,12 +36,16 @@ async function main(): Promise<void> {
   const document = readDocument(DOCUMENT);
   // Before the store: a migration that was applied stays, whatever is wrong with the document.
   const program = await compile(document);
-  const store = limited(await openStore(config), { running: config.connections, waiting: config.waiting });
+  const opened = await openStore(config);
+  const store = limited(opened, { running: config.connections, waiting: config.waiting });
   const keyHeaders = [...program.operations.values()].map(({ key }) => key.header);
   const logFault = createFaultLog([...new Set(keyHeaders)], console.error);
-  const gateway = createGateway(program, { ...config, store, onFault: logFault });
-  const server = createServer(createApp(gateway, logFault, config.proxyHops));
+  const options = { ...config, store, onFault: logFault };
+  let gateway = createGateway(program, options);
+  const server = createServer(createApp((req, res) => gateway(req, res), logFault, config.proxyHops));
+  let stopWatching = () => {};
   const stop = async () => {
+    stopWatching();
     if (server.listening) await server.drain(DRAIN_MS);
     await store.close();
   };
@@ -48,6 +56,14 @@ async function main(): Promise<void> {
     await once(server, 'listening');
     stopOnSignal(stop);
     await printWelcome(server, store, document, config);
+    if (IS_WATCHING) {
+      const { develop } = await import('./dev.ts');
+      const migrate = 'migrate' in opened ? () => opened.migrate() : undefined;
+      const serve = (next: Program) => {
+        gateway = createGateway(next, options);
+      };
+      stopWatching = develop({ ...FILES, ...options, migrate, serve, log: console.log }, program);
+    }
     if (fault) await reportUntilReachable(fault, check, logFault);
   } catch (error) {
     await stop();
@@ -55,18 +71,21 @@ async function main(): Promise<void> {
   }
 }
 
-/** Throws ContractError where document and database disagree, unless that is only to be told; gives the fault of a store that cannot say. */
+/**
+ * Throws ContractError where document and database disagree, unless that is only to be told. Gives the fault of a
+ * store that cannot say.
+ */
 async function checkContract(program: Program, store: Store, config: Config): Promise<Fault | undefined> {
   const { deadlineMs, contractCheck } = config;
-  const locate = createLocator(DOCUMENT);
-  const drift = await findDrift({ program, file: basename(DOCUMENT), locate, store, deadlineMs });
+  const isFatal = contractCheck === 'error' && !IS_WATCHING;
+  const drift = await findDrift({ program, document: DOCUMENT, store, deadlineMs });
   if ('failure' in drift) return drift.failure;
-  if (drift.lines.length > 0 && contractCheck === 'error') throw new ContractError(drift.lines.join('\n'));
+  if (drift.lines.length > 0 && isFatal) throw new ContractError(drift.lines.join('\n'));
   for (const line of drift.lines) console.warn(`Warning: ${line}`);
   return undefined;
 }
 
-function openStore({ store, connections, deadlineMs }: Config): Store | Promise<Store> {
+function openStore({ store, connections, deadlineMs }: Config): Store | Promise<EmbeddedStore> {
   if (store.kind === 'postgres') return openPostgres({ ...store, connections, deadlineMs });
   if (store.kind === 'supabase') return openSupabase({ ...store, connections, deadlineMs });
   if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
@@ -75,7 +94,7 @@ function openStore({ store, connections, deadlineMs }: Config): Store | Promise<
   const seed = join(ROOT, 'supabase/seed.sql');
   return openEmbedded({
     dataDir: store.dataDir,
-    migrationsDir: join(ROOT, 'supabase/migrations'),
+    migrationsDir: MIGRATIONS,
     seed: store.demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
     statementLimitMs: deadlineMs,
   });
@@ -124,16 +143,13 @@ function stopOnSignal(stop: () => Promise<void>): void {
 }
 
 /** Mistakes of whoever runs it are told in a line; the stack is for those that are ours. */
-const EXPECTED = [
-  'ConfigError',
-  'ContractError',
-  'DocumentError',
-  'FolderError',
-  'MigrationError',
-  'EmbeddedStoreError',
-];
+const EXPECTED = ['ConfigError', 'ContractError', 'FolderError', 'MigrationError', 'EmbeddedStoreError'];
 
 main().catch((error) => {
+  if (error instanceof DocumentError) {
+    console.error(error.describe(basename(DOCUMENT), createLocator(DOCUMENT)));
+    process.exit(1);
+  }
   const isExpected = EXPECTED.includes(error?.name) || typeof error?.syscall === 'string';
   console.error(isExpected ? error.message : error);
   process.exit(1);

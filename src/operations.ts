@@ -1,5 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { DocumentError } from './document.ts';
+import { DocumentError, type Mistake } from './document.ts';
 
 /** A value that a request may carry: where it stands, and the argument of the function that it becomes. */
 export type Input = {
@@ -50,16 +50,20 @@ export function readOperations(
   document: OpenAPIV3.Document,
   operations: readonly DocumentOperation[],
 ): Map<string, Operation> {
-  const mistakes: string[] = [];
+  const mistakes: Mistake[] = [];
   const result = new Map<string, Operation>();
   for (const source of operations) {
     const reader = new OperationReader(source, document.components?.securitySchemes ?? {});
     const operation = reader.read();
-    mistakes.push(...reader.mistakes.map((mistake) => `${source.method.toUpperCase()} ${source.path}: ${mistake}`));
-    if (result.has(operation.id)) mistakes.push(`operationId ${operation.id} is used twice`);
+    const place = ['paths', source.path, source.method];
+    const name = `${source.method.toUpperCase()} ${source.path}`;
+    mistakes.push(...reader.mistakes.map((mistake) => ({ text: `${name}: ${mistake}`, place })));
+    if (result.has(operation.id)) {
+      mistakes.push({ text: `operationId ${operation.id} is used twice`, place: [...place, 'operationId'] });
+    }
     result.set(operation.id, operation);
   }
-  if (mistakes.length > 0) throw new DocumentError(mistakes.join('\n'));
+  if (mistakes.length > 0) throw new DocumentError(mistakes);
   return result;
 }
 
@@ -112,7 +116,7 @@ class OperationReader {
   }
 
   #readInput(source: OpenAPIV3.ReferenceObject | OpenAPIV3.ParameterObject): Input[] {
-    if ('$ref' in source) throw new DocumentError(`unresolved reference ${source.$ref}`);
+    if ('$ref' in source) throw new DocumentError([{ text: `unresolved reference ${source.$ref}` }]);
     const schema = (source.schema ?? {}) as OpenAPIV3.SchemaObject;
     const scalar = SCALARS.includes(schema.type ?? '');
     if ((source.in !== 'query' && source.in !== 'path' && source.in !== 'header') || !scalar) {

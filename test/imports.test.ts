@@ -18,6 +18,7 @@ function importsOf(file: string): string[] {
 const LAYERS = [
   ['main.ts'],
   ['app.ts', 'server.ts'],
+  ['dev.ts'],
   ['contract-check.ts'],
   ['gateway.ts'],
   [
@@ -32,7 +33,7 @@ const LAYERS = [
     'contract.ts',
   ],
   ['request.ts', 'validation.ts', 'examples.ts', 'contract-types.ts'],
-  ['operations.ts', 'problems.ts', 'config.ts'],
+  ['operations.ts', 'problems.ts', 'config.ts', 'document-mistakes.ts'],
   ['document.ts'],
   ['store/store.ts'],
   ['errors.ts'],

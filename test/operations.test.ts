@@ -78,7 +78,7 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
   [
     'with a keyword that is none',
     changed((o) => o.parameters?.push(parameter({ type: 'string', maxlength: 1 }))),
-    /not valid OpenAPI/,
+    /has \w+, which is none of OpenAPI's names/,
   ],
 ])('refuses a document %s', async (_what, broken, message) => {
   await expect(startGateway({ document: broken, store })).rejects.toThrow(message);

@@ -19,8 +19,8 @@ export type WorkerInput = {
   readonly seed: Script | undefined;
 };
 
-/** What the thread is sent: a statement to run, or word to end. */
-export type WorkerRequest = Statement | 'close';
+/** What the thread is sent: a statement to run, migrations to apply, or word to end. */
+export type WorkerRequest = Statement | { readonly migrations: readonly Migration[] } | 'close';
 
 /** What the thread sends: that it is ready or why it never will be, and the result of each statement. */
 export type WorkerReply =
@@ -41,7 +41,7 @@ try {
       await db.close();
       port.close();
     } else {
-      reply(await run(db, request));
+      reply('migrations' in request ? await migrate(db, request.migrations) : await run(db, request));
     }
   });
   reply({ ready: true });
@@ -57,6 +57,19 @@ async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlit
   if (!folder && seed) await runScript(db, seed);
   await db.exec(`set timezone = 'UTC'; set role gateway`);
   return db;
+}
+
+/** Applies what is not applied yet, as the administrator, and gives the files of it. */
+async function migrate(db: PGlite, migrations: readonly Migration[]): Promise<WorkerReply> {
+  await db.exec('reset role');
+  try {
+    const applied = await applyMigrations(db, migrations);
+    return { json: JSON.stringify(applied.map(({ file }) => file)) };
+  } catch (error) {
+    return { error: { message: toMessage(error) } };
+  } finally {
+    await db.exec('set role gateway');
+  }
 }
 
 /** Makes a database aside and puts it in its place when it is whole: a first start that is killed leaves none. */

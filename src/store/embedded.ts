@@ -6,7 +6,7 @@ import type { WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.
 import { lockFolder } from './lock.ts';
 import { readMigrations } from './migrations.ts';
 import { toFailure } from './pg-error.ts';
-import { type Statement, toStatement } from './statement.ts';
+import { toStatement } from './statement.ts';
 import type { Call, Description, Result, Store } from './store.ts';
 
 /** Where an embedded store keeps its data and what it starts with. */
@@ -28,20 +28,27 @@ export class EmbeddedStoreError extends Error {
 /** How long a statement that is running may hold up the end of the store, in milliseconds. */
 const CLOSE_MS = 2_000;
 
-type Job = { readonly statement: Statement; readonly settle: (result: Result) => void };
+/** A store whose database is the gateway's own, so that the gateway migrates it. */
+export type EmbeddedStore = Store & {
+  /** Applies migrations that are new, and gives their files. Throws as openEmbedded does for one that fails. */
+  migrate(): Promise<string[]>;
+};
+
+type Work = Exclude<WorkerRequest, 'close'>;
+type Job = { readonly work: Work; readonly settle: (result: Result) => void };
 
 /**
  * Opens a Postgres inside this process: applies the migrations, and loads the seed where the store is new. Throws
  * FolderError where the folder cannot be had, MigrationError and EmbeddedStoreError where a migration stands against it.
  */
-export async function openEmbedded(options: EmbeddedOptions): Promise<Store> {
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
   const input: WorkerInput = {
     folder: options.dataDir && join(options.dataDir, 'postgres'),
     migrations: readMigrations(options.migrationsDir),
     seed: options.seed,
   };
   const unlock = options.dataDir ? lockFolder(options.dataDir) : () => {};
-  const store = new EmbeddedStore(options, input, unlock);
+  const store = new WorkerStore(options, input, unlock);
   try {
     await store.start();
   } catch (error) {
@@ -52,9 +59,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<Store> {
 }
 
 /** Sends statements to the thread one at a time, so that one that nobody waits for any more is never begun. */
-class EmbeddedStore implements Store {
+class WorkerStore implements EmbeddedStore {
   readonly description: string;
-  readonly #input: WorkerInput;
+  #input: WorkerInput;
+  readonly #migrationsDir: string;
   readonly #limitMs: number;
   readonly #unlock: () => void;
   readonly #waiting = new Set<Job>();
@@ -66,9 +74,10 @@ class EmbeddedStore implements Store {
   #starting: Promise<void> | undefined;
   #closed = false;
 
-  constructor({ dataDir, statementLimitMs }: EmbeddedOptions, input: WorkerInput, unlock: () => void) {
+  constructor({ dataDir, migrationsDir, statementLimitMs }: EmbeddedOptions, input: WorkerInput, unlock: () => void) {
     this.description = `embedded Postgres, data in ${dataDir ?? 'memory'}`;
     this.#input = input;
+    this.#migrationsDir = migrationsDir;
     this.#limitMs = statementLimitMs;
     this.#unlock = unlock;
   }
@@ -84,6 +93,18 @@ class EmbeddedStore implements Store {
 
   async describe(signal: AbortSignal): Promise<Description> {
     return toDescription(await this.#run(DESCRIPTION, signal));
+  }
+
+  async migrate(): Promise<string[]> {
+    const migrations = readMigrations(this.#migrationsDir);
+    const result = await this.#run({ migrations }, new AbortController().signal);
+    if ('failure' in result) {
+      const { cause } = result.failure as Fault;
+      throw new EmbeddedStoreError((cause as Error).message, { cause });
+    }
+    // A thread that is started anew applies them too.
+    this.#input = { ...this.#input, migrations };
+    return JSON.parse(result.json);
   }
 
   async close(): Promise<void> {
@@ -130,14 +151,14 @@ class EmbeddedStore implements Store {
     this.#worker = worker;
   }
 
-  #run(statement: Statement, signal: AbortSignal): Promise<Result> {
+  #run(work: Work, signal: AbortSignal): Promise<Result> {
     if (signal.aborted) return Promise.resolve(storeFault('storeTimeout', signal.reason));
     return new Promise((resolve) => {
       const abandon = () => {
         if (this.#waiting.delete(job)) job.settle(storeFault('storeTimeout', signal.reason));
       };
       const job: Job = {
-        statement,
+        work,
         settle: (result) => {
           signal.removeEventListener('abort', abandon);
           resolve(result);
@@ -158,14 +179,15 @@ class EmbeddedStore implements Store {
     }
     this.#waiting.delete(job);
     this.#running = this.#watched(this.#worker, job);
-    this.#worker.postMessage(job.statement satisfies WorkerRequest);
+    this.#worker.postMessage(job.work satisfies WorkerRequest);
   }
 
   /** Postgres cannot be interrupted here, but its thread can be ended: the data outlives it where it is in a folder. */
   #watched(worker: Worker, job: Job): Job {
-    if (!this.#input.folder) return job;
+    const { work } = job;
+    if (!this.#input.folder || 'migrations' in work) return job;
     const timer = setTimeout(() => {
-      const cause = new Error(`ended after ${this.#limitMs} ms: ${job.statement.text}`);
+      const cause = new Error(`ended after ${this.#limitMs} ms: ${work.text}`);
       this.#lose(worker, storeFault('storeTimeout', cause));
     }, this.#limitMs);
     return {

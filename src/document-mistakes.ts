@@ -1,0 +1,69 @@
+// What openapi-backend has against a document, in a line for each thing.
+
+import type { OpenAPIV3 } from 'openapi-types';
+import { type Mistake, readPointer } from './document.ts';
+
+type SchemaError = {
+  readonly instancePath: string;
+  readonly message: string;
+  readonly keyword: string;
+  readonly params: { readonly additionalProperty?: string };
+};
+
+const PLACES = ['query', 'path', 'header', 'cookie'];
+
+/** Parameters that stand nowhere, over which openapi-backend stumbles without a word of where. */
+export function findLostParameters(document: OpenAPIV3.Document): Mistake[] {
+  return Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
+    Object.entries(item ?? {}).flatMap(([method, operation]) => {
+      const { parameters = [] } = operation as OpenAPIV3.OperationObject;
+      return parameters.flatMap((parameter, index) => {
+        if ('$ref' in parameter || PLACES.includes(parameter.in)) return [];
+        const text = `parameter ${parameter.name} is in ${parameter.in}: expected one of ${PLACES.join(', ')}`;
+        return [{ text, place: ['paths', path, method, 'parameters', index, 'in'] }];
+      });
+    }),
+  );
+}
+
+/** The mistakes that an error of openapi-backend's start tells. */
+export function readMistakes(error: unknown): Mistake[] {
+  const { message, parentPath } = error as Error & { parentPath?: string };
+  const errors = readSchemaErrors(message);
+  if (errors.length > 0) return errors.map(toMistake).filter(isFirstOfItsText);
+  return [{ text: message, ...(parentPath ? { place: readPointer(parentPath) } : {}) }];
+}
+
+/**
+ * The errors that openapi-backend lists as JSON behind its message, without those that only follow from another: what
+ * is wrong inside an object makes all that it stands in wrong, and no reference.
+ */
+function readSchemaErrors(message: string): SchemaError[] {
+  const [, list] = /^Document is not valid OpenAPI\.[^\n]*\n(.*)$/s.exec(message) ?? [];
+  if (list === undefined) return [];
+  const errors = (JSON.parse(list) as SchemaError[]).filter(({ keyword }) => keyword !== 'oneOf');
+  const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);
+  // Where a schema may stand, a reference may: as one, it has every name too much that it has, and a wrong name twice.
+  const isOfReference = ({ instancePath, params: { additionalProperty } }: SchemaError) => {
+    const here = errors.filter((other) => other.instancePath === instancePath);
+    const times = here.filter(({ params }) => params.additionalProperty === additionalProperty).length;
+    return additionalProperty !== undefined && here.some(isReferenceMissing) && times === 1;
+  };
+  const isOuter = ({ instancePath }: SchemaError) =>
+    errors.some((other) => other.instancePath.startsWith(`${instancePath}/`));
+  return errors.filter((error) => !isOuter(error) && !isReferenceMissing(error) && !isOfReference(error));
+}
+
+function toMistake({ instancePath, message, params }: SchemaError): Mistake {
+  const { additionalProperty } = params;
+  const what =
+    additionalProperty === undefined ? message : `has ${additionalProperty}, which is none of OpenAPI's names`;
+  const place = readPointer(instancePath);
+  const at = additionalProperty === undefined ? place : [...place, additionalProperty];
+  return { text: `${instancePath || 'the document'} ${what}`, place: at };
+}
+
+/** The alternatives of a schema repeat what is wrong with each of them. */
+function isFirstOfItsText({ text }: Mistake, index: number, all: readonly Mistake[]): boolean {
+  return all.findIndex((other) => other.text === text) === index;
+}

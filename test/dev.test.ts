@@ -1,0 +1,162 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+
+// npm run dev in a copy of the repository, which the tests edit. They build on one another, as an hour of editing does.
+
+const root = mkdtempSync(join(tmpdir(), 'dev-'));
+const at = (...path: string[]) => join(root, ...path);
+const openapi = at('openapi.yaml');
+const migration = (name: string) => at('supabase/migrations', name);
+let child: ChildProcess;
+let output = '';
+let url: string;
+
+beforeAll(async () => {
+  for (const path of ['src', 'supabase', 'openapi.yaml', 'package.json', 'README.md']) {
+    cpSync(path, at(path), { recursive: true });
+  }
+  symlinkSync(resolve('node_modules'), at('node_modules'));
+  child = spawn(process.execPath, ['src/main.ts', '--watch'], {
+    cwd: root,
+    env: { PATH: process.env.PATH, PORT: '0', DATA_DIR: at('.data') },
+  });
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      output += chunk;
+    });
+  }
+  await said('Watching openapi.yaml');
+  url = /Listening on (\S+)\n/.exec(output)?.[1] ?? '';
+});
+
+afterAll(async () => {
+  child.kill('SIGTERM');
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(0);
+  rmSync(root, { recursive: true });
+});
+
+async function said(text: string | RegExp): Promise<void> {
+  await vi.waitFor(() => expect(output).toMatch(text), { timeout: 20_000, interval: 20 });
+}
+
+/** Does something to the files, and gives what the terminal says of it until it has said the text. */
+async function saidAfter(edit: () => void, text: string | RegExp): Promise<string> {
+  output = '';
+  edit();
+  await said(text);
+  return output;
+}
+
+const editDocument = (change: (text: string) => string) =>
+  writeFileSync(openapi, change(readFileSync(openapi, 'utf8')));
+const get = async (path: string) => {
+  const answer = await fetch(url + path, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
+  return [answer.status, await answer.json()];
+};
+
+describe('the walk of the README', () => {
+  const readme = readFileSync('README.md', 'utf8');
+  const section = /## Add an operation\n(.*?)\n## /s.exec(readme)?.[1] ?? '';
+  const block = (language: string) => {
+    const found = new RegExp(`^   \`\`\`${language}\n(.*?)^   \`\`\`$`, 'ms').exec(section)?.[1] ?? '';
+    return found.replaceAll(/^ {3}/gm, '');
+  };
+
+  test('describes the operation in the document, and is told that its function is missing', async () => {
+    const yaml = block('yaml').replaceAll(/^(?=.)/gm, '  ');
+    const text = await saidAfter(
+      () => editDocument((text) => text.replace(/^paths:\n/m, (at) => at + yaml)),
+      /missing|none of/,
+    );
+    const [, line] =
+      /openapi\.yaml:(\d+): contarPersonais → contar_personais: .*there is none of that name/.exec(text) ?? [];
+    expect(readFileSync(openapi, 'utf8').split('\n')[Number(line) - 1]).toContain('x-rpc: contar_personais');
+    expect((await get('/personais/contagem'))[0]).toBe(502);
+  });
+
+  test('writes the function, and is told that document and database agree', async () => {
+    const text = await saidAfter(
+      () => writeFileSync(migration('20991231000000_contar_personais.sql'), block('sql')),
+      'document and database agree',
+    );
+    expect(text).toContain('applied 20991231000000_contar_personais.sql');
+  });
+
+  test('calls it by the curl line', async () => {
+    const [, command = ''] = /^(curl .*)$/m.exec(block('sh')) ?? [];
+    const local = command.replace('http://127.0.0.1:3000/v1', url);
+    expect(local).not.toBe(command);
+    const answer = execFileSync('sh', ['-c', `${local} --silent`], { encoding: 'utf8' });
+    expect(JSON.parse(answer)).toEqual([{ academia_id: 'a1000000-0000-4000-8000-000000000001', total: 2 }]);
+  });
+
+  test('has the types of the operation', () => {
+    expect(readFileSync(at('src/generated/openapi.ts'), 'utf8')).toContain('contarPersonais');
+  });
+});
+
+describe('a document that is saved', () => {
+  test('is served without a request that fails', async () => {
+    let isEditing = true;
+    const statuses = new Set<unknown>();
+    const clients = Array.from({ length: 8 }, async () => {
+      while (isEditing) statuses.add((await get('/academias?limit=1'))[0]);
+    });
+    for (const maximum of [900, 800, 700]) {
+      const edit = () =>
+        editDocument((text) => text.replace(/maximum: \d+\n(?= {6}default: 100)/, `maximum: ${maximum}\n`));
+      await saidAfter(edit, 'document and database agree');
+      expect(await get(`/academias?limit=${maximum + 1}`)).toEqual([
+        422,
+        { error: { limit: [`must be <= ${maximum}`] } },
+      ]);
+    }
+    isEditing = false;
+    await Promise.all(clients);
+    expect(statuses).toEqual(new Set([200]));
+  });
+
+  test.each([
+    ['no YAML', (text: string) => `${text}\n  a: [`, /openapi\.yaml:\d+: /],
+    [
+      'no OpenAPI',
+      (text: string) => text.replace('in: query', 'in: nowhere'),
+      /openapi\.yaml:\d+: parameter \w+ is in nowhere/,
+    ],
+    [
+      'what the gateway does not do',
+      (text: string) => text.replace('x-rpc: listar_treinos', 'x-rpc: A B'),
+      /openapi\.yaml:\d+: GET \/treinos: x-rpc must name/,
+    ],
+  ])('and is %s is refused with its line, and the last good one is served', async (_what, change, message) => {
+    const good = readFileSync(openapi, 'utf8');
+    expect(await saidAfter(() => editDocument(change), 'The last good document is served')).toMatch(message);
+    expect((await get('/treinos?limit=1'))[0]).toBe(200);
+    await saidAfter(() => writeFileSync(openapi, good), 'document and database agree');
+  });
+});
+
+describe('a migration that is saved', () => {
+  test('and fails is told with its place, and is applied when it is mended', async () => {
+    const file = migration('20991231000001_indice.sql');
+    const sql = 'create index treinos_by_nome\n  on private.treino (tenant_id, nome);\n';
+    const text = await saidAfter(() => writeFileSync(file, sql), 'does not exist');
+    expect(text).toContain('20991231000001_indice.sql:1:1: relation "private.treino" does not exist (42P01)');
+    expect((await get('/treinos?limit=1'))[0]).toBe(200);
+    await saidAfter(
+      () => writeFileSync(file, sql.replace('treino (', 'treinos (')),
+      'applied 20991231000001_indice.sql',
+    );
+  });
+
+  test('and changed after it was applied is told so', async () => {
+    const file = migration('20991231000001_indice.sql');
+    const text = await saidAfter(() => writeFileSync(file, 'select 1;'), 'has changed since it was applied');
+    expect(text).toContain('change the database by a new migration');
+  });
+});
