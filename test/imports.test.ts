@@ -48,10 +48,13 @@ const STORE_LAYERS = [
   ['errors.ts'],
 ];
 
+/** The client is a package of its own: it knows nothing of the gateway but the types of the document. */
+const CLIENT_LAYERS = [['client.ts'], ['generated/openapi.ts']];
+
 const layerOf = (layers: string[][], file: string) => layers.findIndex((layer) => layer.includes(file));
 
 test('every file has its layer', () => {
-  const known = new Set([...LAYERS, ...STORE_LAYERS].flat());
+  const known = new Set([...LAYERS, ...STORE_LAYERS, ...CLIENT_LAYERS].flat());
   expect(files.filter((file) => !file.startsWith('generated/') && !known.has(file))).toEqual([]);
   expect([...known].filter((file) => !files.includes(file))).toEqual([]);
 });
@@ -72,6 +75,10 @@ describe.each(STORE_LAYERS.flat())('%s as a part of a store', (file) => {
       expect(layerOf(STORE_LAYERS, other), `${file} imports ${other}`).toBeGreaterThan(layerOf(STORE_LAYERS, file));
     }
   });
+});
+
+test('client.ts imports the generated types alone', () => {
+  for (const other of importsOf('client.ts')) expect(layerOf(CLIENT_LAYERS, other), other).toBe(1);
 });
 
 test('errors.ts imports nothing', () => {

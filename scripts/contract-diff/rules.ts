@@ -1,0 +1,130 @@
+// The rules of api-smart-diff, corrected where they are wrong about what breaks a client.
+
+import {
+  allAnnotation,
+  allBreaking,
+  breaking,
+  breakingIf,
+  type ClassifyRule,
+  type CompareRules,
+  type DiffTypeClassifier,
+  getParentContext,
+  type NodeContext,
+  nonBreaking,
+  openApiSchemaRules,
+  openapi3Rules,
+  operationSecurityItemClassifyRule,
+  propertyClassifyRule,
+  resolveRef,
+  reverseClassifyRuleTransformer,
+  transformComapreRules,
+} from 'api-smart-diff';
+
+/** What breaks a client of an OpenAPI document: inputs that are narrowed, and outputs that are widened. */
+export function createRules(): CompareRules {
+  // Each direction has rules of its own: they remember what the comparison of two shared schemas gave.
+  const request = createRequestRules();
+  const response = transformComapreRules(createRequestRules(), reverseClassifyRuleTransformer);
+  return change(openapi3Rules(), {
+    '/paths/*/*/parameters': { $: [when((_, after) => hasRequiredItem(after)), breaking, breaking] },
+    '/paths/*/*/parameters/*': { $: [when((_, after) => isRequired(after)), breaking, breaking] },
+    '/paths/*/*/requestBody': { $: [when((_, after) => isRequired(after)), breaking, breaking] },
+    '/paths/*/*/parameters/*/schema': { ...request, $: allBreaking },
+    '/paths/*/*/requestBody/content/*/schema': { ...request, $: allBreaking },
+    // The library takes the schema of a shared response for a request's.
+    '/paths/*/*/responses/*/content/*/schema': { ...response, $: allBreaking },
+    '/security/*': { $: operationSecurityItemClassifyRule },
+    '/servers/*': { $: [nonBreaking, breaking, breaking], '/url': { $: allBreaking } },
+    ...Object.fromEntries(SHARED.map((kind) => [`/components/${kind}`, { $: allAnnotation, skip: true }])),
+  });
+}
+
+/** Compared where it is used: only there it is known to be input or output. */
+const SHARED = ['schemas', 'responses', 'parameters', 'requestBodies', 'headers', 'examples'];
+
+function createRequestRules(): CompareRules {
+  return transformComapreRules(openApiSchemaRules({ version: '3.0.x' }), (rules) =>
+    '/nullable' in rules ? change(rules, KEYWORDS) : rules,
+  );
+}
+
+type Changes = Readonly<Record<string, CompareRules>>;
+
+/** The rules with those at some paths changed. */
+function change(rules: CompareRules, changes: Changes): CompareRules {
+  return Object.entries(changes).reduce((all, [path, rule]) => changeAt(all, path.slice(1).split('/'), rule), rules);
+}
+
+function changeAt(rules: CompareRules, [name, ...rest]: string[], rule: CompareRules): CompareRules {
+  if (name === undefined) return { ...rules, ...rule };
+  const key = `/${name}` as const;
+  const child = rules[key] ?? {};
+  const changed = (old: CompareRules) => changeAt(old, rest, rule);
+  return { ...rules, [key]: typeof child === 'function' ? (context) => changed(child(context)) : changed(child) };
+}
+
+/** Breaking where this holds of what was and what is. */
+function when(isBreaking: (before: NodeContext, after: NodeContext) => boolean): DiffTypeClassifier {
+  return ({ before, after }) => breakingIf(isBreaking(before, after));
+}
+
+const isRequired = ({ value, root }: Pick<NodeContext, 'value' | 'root'>) =>
+  (resolveRef(value, root) as { required?: boolean }).required === true;
+const hasRequiredItem = ({ value, root }: NodeContext) =>
+  (value as unknown[]).some((item) => isRequired({ value: item, root }));
+
+// Where one side has no enum, the library gives it an empty one.
+const hasValues = ({ parent }: NodeContext) => (parent as unknown[]).length > 0;
+const isClosed = (property: NodeContext) => getParentContext(property, '', 'additionalProperties')?.value === false;
+const isWidening = (before: unknown, after: unknown) => before === 'integer' && after === 'number';
+
+const [addInput, , , addOutput, removeOutput] = propertyClassifyRule as Extract<ClassifyRule, { length: 6 }>;
+
+/** Of each keyword: what adding, removing and replacing it does to a request, and then to a response. */
+const KEYWORDS: Changes = {
+  '/type': {
+    $: [
+      breaking,
+      nonBreaking,
+      when((before, after) => !isWidening(before.value, after.value)),
+      nonBreaking,
+      breaking,
+      when((before, after) => !isWidening(after.value, before.value)),
+    ],
+  },
+  '/format': { $: [breaking, nonBreaking, breaking, nonBreaking, breaking, breaking] },
+  '/pattern': { $: [breaking, nonBreaking, breaking, nonBreaking, breaking, breaking] },
+  '/nullable': {
+    $: [
+      nonBreaking,
+      when(({ value }) => value === true),
+      when(({ value }) => value === true),
+      when((_, { value }) => value === true),
+      nonBreaking,
+      when((_, { value }) => value === true),
+    ],
+  },
+  '/enum/*': {
+    $: [
+      when((before) => !hasValues(before)),
+      when((_, after) => hasValues(after)),
+      breaking,
+      when((before) => hasValues(before)),
+      when((_, after) => !hasValues(after)),
+      breaking,
+    ],
+  },
+  '/default': { $: [nonBreaking, breaking, breaking, nonBreaking, nonBreaking, nonBreaking] },
+  // Clients have to pass over fields that they do not know, so for a response nothing breaks.
+  '/additionalProperties': {
+    $: [
+      when((_, { value }) => value !== true),
+      nonBreaking,
+      when((before, after) => before.value === true || after.value === false),
+      nonBreaking,
+      nonBreaking,
+      nonBreaking,
+    ],
+  },
+  '/properties/*': { $: [addInput, when((_, after) => isClosed(after)), breaking, addOutput, removeOutput, breaking] },
+};
