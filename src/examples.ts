@@ -22,8 +22,8 @@ export type Example = {
   readonly value: unknown;
   /** Fields of the body that the server makes: their values differ each time. */
   readonly generated: readonly string[];
-  /** The state that the data store must be in; undefined for the ordinary one. */
-  readonly store?: 'unavailable';
+  /** The state that the data store must be in, where the answer depends on it and is no success. */
+  readonly store?: 'unavailable' | 'demo';
   /** The example of the same operation whose request has to be sent before. */
   readonly after?: string;
 };
@@ -38,7 +38,7 @@ type RequestOverride = {
   readonly rawBody?: string;
   readonly bodyOfBytes?: number;
   readonly after?: string;
-  readonly store?: 'unavailable';
+  readonly store?: 'unavailable' | 'demo';
 };
 type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
 type Named<T> = Readonly<Record<string, T>>;
@@ -124,9 +124,11 @@ function readParameters(
   return Object.fromEntries(entries);
 }
 
-function findKeyScheme(
-  document: OpenAPIV3.Document,
-): (OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string }) | undefined {
+/** The scheme of the API key, with a key that may do everything in the demo data and one that is nobody's. */
+export type KeyScheme = OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string; 'x-unknown-example'?: string };
+
+/** The document's first scheme of an API key. */
+export function findKeyScheme(document: OpenAPIV3.Document): KeyScheme | undefined {
   const schemes = Object.values(document.components?.securitySchemes ?? {});
   return schemes.map((scheme) => resolve(document, scheme)).find((scheme) => scheme.type === 'apiKey');
 }
@@ -150,7 +152,8 @@ function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): N
   return (content?.['application/json']?.examples ?? {}) as Named<T>;
 }
 
-function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
+/** What a reference in the document refers to; anything else as it is. */
+export function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
   if (!('$ref' in value)) return value;
   const path = value.$ref.replace(/^#\//, '').split('/');
   return path.reduce<unknown>((node, name) => (node as Named<unknown>)[name], document) as T;

@@ -1,0 +1,153 @@
+// Sends requests to the deployment, some at once and no more.
+
+import { errors, Pool } from 'undici';
+import type { Json } from '../../src/store/store.ts';
+import { isRead } from './operations.ts';
+import { OWN_KEY, type Request } from './request.ts';
+
+/** The deployment does not answer; the message says why. */
+export class Unreachable extends Error {
+  override readonly name = 'Unreachable';
+  /** What the run had created until then. */
+  created: Created = [];
+}
+
+/** The ids of what was created, with what created it. */
+export type Created = readonly { readonly by: string; readonly id: string }[];
+
+export type Answer = {
+  readonly status: number;
+  readonly contentType: string;
+  readonly text: string;
+  /** Undefined where the text is no JSON. */
+  readonly body: Json | undefined;
+};
+
+/** An answer, or why there was none. */
+export type Reply = Answer | { readonly missing: string };
+
+export type ClientOptions = {
+  /** The URL that the operations' paths come behind, without a slash at its end. */
+  readonly url: string;
+  readonly keyHeader: string;
+  readonly key: string;
+  /** Whether to refuse all that could change something. */
+  readonly readOnly: boolean;
+  readonly timeoutMs: number;
+};
+
+/** How many requests are under way at once. */
+export const AT_ONCE = 8;
+
+export class Client {
+  readonly #options: ClientOptions;
+  readonly #pool: Pool;
+  readonly #root: string;
+  readonly #created = new Map<string, string>();
+  #sent = 0;
+  #unreachable: Unreachable | undefined;
+
+  constructor(options: ClientOptions) {
+    const { origin, pathname } = new URL(options.url);
+    const { timeoutMs } = options;
+    this.#options = options;
+    this.#root = pathname.replace(/\/$/, '');
+    this.#pool = new Pool(origin, {
+      connections: AT_ONCE,
+      connectTimeout: timeoutMs,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+    });
+  }
+
+  /** How many requests were sent. */
+  get sent(): number {
+    return this.#sent;
+  }
+
+  /** The ids of what was created, with what created it. */
+  get created(): Created {
+    return [...this.#created].map(([id, by]) => ({ by, id }));
+  }
+
+  /** Throws Unreachable, at once from then on, where the deployment cannot be reached any more. */
+  async send(request: Request): Promise<Reply> {
+    if (this.#unreachable) throw this.#unreachable;
+    if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
+    try {
+      const answer = await this.#exchangeSafely(request);
+      this.#note(request, answer);
+      return answer;
+    } catch (error) {
+      await this.probe();
+      return { missing: describeFailure(error, this.#options.timeoutMs) };
+    }
+  }
+
+  /** Throws Unreachable where not even the simplest request is answered. */
+  async probe(): Promise<void> {
+    try {
+      await this.#exchange({ method: 'GET', target: '/', headers: {}, key: null });
+    } catch (error) {
+      const reason = describeFailure(error, this.#options.timeoutMs);
+      this.#unreachable = new Unreachable(`${this.#options.url} cannot be reached: ${reason}`, { cause: error });
+      throw this.#unreachable;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  /** A server may close a connection that was idle just as it is used again; what only reads is sent once more then. */
+  async #exchangeSafely(request: Request): Promise<Answer> {
+    try {
+      return await this.#exchange(request);
+    } catch (error) {
+      const wasClosed = error instanceof errors.SocketError || (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+      if (!wasClosed || !isRead(request)) throw error;
+      return this.#exchange(request);
+    }
+  }
+
+  #note(request: Request, { status, body }: Answer): void {
+    if (isRead(request) || status < 200 || status > 299 || typeof body !== 'object' || body === null) return;
+    const { id } = body as { id?: Json };
+    if (typeof id === 'string') this.#created.set(id, `${request.method} ${request.target.replace(/\?.*/s, '')}`);
+  }
+
+  async #exchange({ method, target, headers, key, body }: Request): Promise<Answer> {
+    const { key: ownKey, keyHeader } = this.#options;
+    this.#sent++;
+    const response = await this.#pool.request({
+      method: method as 'GET',
+      path: this.#root + target,
+      headers: {
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+        ...(key === null ? {} : { [keyHeader]: key === OWN_KEY ? ownKey : key }),
+      },
+      body: body ?? null,
+    });
+    const text = await response.body.text();
+    const contentType = String(response.headers['content-type'] ?? '');
+    return { status: response.statusCode, contentType, text, body: parse(text) };
+  }
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function describeFailure(error: unknown, timeoutMs: number): string {
+  const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
+  if (isLate) return `no answer within ${timeoutMs / 1_000} s`;
+  // Where a name has several addresses, the error of each is in a list and the error itself says nothing.
+  const cause = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
+  return cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : String(cause);
+}

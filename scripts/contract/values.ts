@@ -1,0 +1,103 @@
+// Values that a schema allows.
+
+import fc from 'fast-check';
+import type { Json } from '../../src/store/store.ts';
+import type { Input, Schema } from './operations.ts';
+
+/** Values to choose from, and those at the bounds, which are always tried. */
+export type Values = { readonly some: fc.Arbitrary<Json>; readonly edges: readonly Json[] };
+
+/** Letters of several lengths in UTF-8, and what URLs, JSON, SQL and shells have a meaning for. */
+const LETTERS = [...'abzABZ059 -._\'"\\%&=+</?#,;:@(){}[]!$*~áçãéíõúüÁÇÉñø漢😀'];
+const VISIBLE = [...'abzABZ059-._\'"\\%&=+</?#,;:@(){}[]!$*~'];
+/** What a repetition of these shows of a length: one, two and four bytes in UTF-8. */
+export const REPEATED = ['a', '0', 'é', '😀'];
+/** Longer texts than this are not tried where there is no bound. */
+const LONG = 200;
+/** Reserved for examples (RFC 2606), so that no mail reaches anybody. */
+export const DOMAIN = 'contract.example';
+
+/** Values that an input accepts. */
+export function createValid(input: Input): Values {
+  const { some, edges } = validOf(input, input.schema);
+  const accepts = (value: Json) => input.validate(value) && canBeSent(input, value);
+  return { some: some.filter(accepts), edges: unique(edges).filter(accepts) };
+}
+
+/** A value that an input accepts, plain where it can be. */
+export function pickValid(input: Input): Json {
+  const plain: readonly Json[] = ['Contract test', `contract-test@${DOMAIN}`, 1, true];
+  const found = plain.find((value) => input.validate(value) && canBeSent(input, value));
+  return found ?? fc.sample(createValid(input).some, { numRuns: 1, seed: 1 })[0] ?? null;
+}
+
+function validOf(input: Input, schema: Schema): Values {
+  if (schema.enum) return { some: fc.constantFrom(...(schema.enum as Json[])), edges: schema.enum };
+  if (schema.type === 'boolean') return { some: fc.boolean(), edges: [true, false] };
+  if (schema.type === 'integer' || schema.type === 'number') return numbersOf(schema);
+  if (schema.type === 'array') return { some: fc.constant([]), edges: [[]] };
+  if (schema.type === 'object') return { some: fc.dictionary(fc.constantFrom('a', 'b'), fc.nat()), edges: [{}] };
+  return FORMATS[schema.format ?? '']?.() ?? textsOf(input, schema);
+}
+
+function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647 }: Schema): Values {
+  const inside = [minimum, minimum + 1, maximum - 1, maximum];
+  if (type === 'integer') return { some: fc.integer({ min: minimum, max: maximum }), edges: inside };
+  // Whole numbers are written the same by all, without an exponent.
+  return { some: fc.double({ min: minimum, max: maximum, noNaN: true }).map(Math.round), edges: inside };
+}
+
+function textsOf(input: Input, schema: Schema): Values {
+  const { minLength = 0, maxLength = LONG, pattern } = schema;
+  const unit = lettersOf(input);
+  const texts = fc.string({ unit, minLength, maxLength: Math.max(minLength, maxLength) });
+  const edges = REPEATED.flatMap((letter) => boundsOf(input, letter).valid.map((length) => letter.repeat(length)));
+  // A pattern of only what must occur somewhere is met by most texts; of others hardly any text is.
+  const isStrict = pattern !== undefined && fc.sample(texts, { numRuns: 20, seed: 1 }).some((t) => !input.validate(t));
+  return { some: isStrict ? fc.stringMatching(new RegExp(pattern, 'u')) : texts, edges };
+}
+
+/** A letter of those that an input can be sent. */
+export function lettersOf(input: Input): fc.Arbitrary<string> {
+  return fc.constantFrom(...(input.in === 'header' ? VISIBLE : LETTERS));
+}
+
+/** The lengths at which the repetition of a letter becomes valid or stops to be, on either side. */
+export function boundsOf(input: Input, letter: string): { valid: number[]; invalid: number[] } {
+  const longest = (input.schema.maxLength ?? LONG) + 2;
+  const lengths = Array.from({ length: longest + 1 }, (_, length) => length);
+  const accepted = lengths.map((length) => input.validate(letter.repeat(length)) === true);
+  const isBound = (length: number) => [length - 1, length + 1].some((next) => accepted[next] === !accepted[length]);
+  const atBound = lengths.filter(isBound);
+  const ends = input.schema.maxLength === undefined ? [0, LONG] : [];
+  return {
+    valid: [...atBound, ...ends].filter((length) => accepted[length]),
+    invalid: atBound.filter((length) => !accepted[length]),
+  };
+}
+
+const day = fc
+  .date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true })
+  .map((date) => date.toISOString());
+
+const FORMATS: Record<string, () => Values> = {
+  uuid: () => ({ some: fc.uuid(), edges: ['A1B2C3D4-0000-4000-8000-0000000000FF'] }),
+  date: () => ({ some: day.map((text) => text.slice(0, 10)), edges: ['0001-01-01', '2024-02-29', '9999-12-31'] }),
+  'date-time': () => ({ some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] }),
+  email: () => ({
+    some: fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/).map((name) => `${name}@${DOMAIN}`),
+    edges: [`a@${DOMAIN}`, `a.b+c_d-e@${DOMAIN}`],
+  }),
+};
+
+/** HTTP takes white space away from the ends of a header, and what else a client can write there is not certain. */
+export function canBeSent(input: Input, value: Json): boolean {
+  if (input.in === 'header') return /^([!-~]([ -~]*[!-~])?)?$/.test(String(value));
+  // An empty segment, or dots, are another path.
+  return input.in !== 'path' || !/^\.{0,2}$/.test(String(value));
+}
+
+/** Each value once. */
+export function unique<T extends Json>(values: readonly T[]): T[] {
+  return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
+}
