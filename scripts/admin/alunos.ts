@@ -1,12 +1,11 @@
 // The import of students: every line passes the rules of the document and those of SQL, or none is created.
 
-import type { Connection } from '../../src/store/migrations.ts';
+import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import type { CsvRecord } from './csv.ts';
 import { type BadLine, Refusal } from './errors.ts';
 import type { Column } from './header.ts';
 import { toCount } from './output.ts';
 import type { Rules } from './rules.ts';
-import { inTransaction } from './store.ts';
 
 /** Lines that SQL is given at once. */
 const BATCH = 1_000;

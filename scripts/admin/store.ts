@@ -53,17 +53,3 @@ export async function queryRows<T>(db: Connection, sql: string, values: unknown[
   const [{ json }] = rows as [{ json: T[] }];
   return json;
 }
-
-/** Does something in a transaction, which an error undoes. */
-export async function inTransaction<T>(db: Connection, work: () => Promise<T>): Promise<T> {
-  await db.query('begin');
-  try {
-    const result = await work();
-    await db.query('commit');
-    return result;
-  } catch (error) {
-    // Where the connection is lost, that is what the error says, and the rollback has happened by itself.
-    await db.query('rollback').catch(() => {});
-    throw error;
-  }
-}

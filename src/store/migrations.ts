@@ -178,7 +178,8 @@ async function toTokens(sql: string): Promise<string> {
   return words.join('\0');
 }
 
-async function inTransaction<T>(db: Connection, work: () => Promise<T>): Promise<T> {
+/** Does something in a transaction, which an error undoes. */
+export async function inTransaction<T>(db: Connection, work: () => Promise<T>): Promise<T> {
   await db.query('begin');
   try {
     const result = await work();
