@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { canTestSupabase } from './test/helpers/shared-gateway.ts';
 
@@ -18,6 +19,8 @@ export default defineConfig({
     // A new embedded Postgres takes seconds to make, more on a busy machine.
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // Of two processors one would be left idle: most of the time a test waits for a server.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     projects: stores.map((name) => ({
       extends: true as const,
       test: {
