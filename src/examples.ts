@@ -1,6 +1,7 @@
 // The document's examples as requests that can be sent and answers that can be expected.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import { readPointer } from './document.ts';
 
 /** A request that an example stands for. */
 export type ExampleRequest = {
@@ -155,6 +156,5 @@ function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): N
 /** What a reference in the document refers to; anything else as it is. */
 export function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
   if (!('$ref' in value)) return value;
-  const path = value.$ref.replace(/^#\//, '').split('/');
-  return path.reduce<unknown>((node, name) => (node as Named<unknown>)[name], document) as T;
+  return readPointer(value.$ref).reduce<unknown>((node, name) => (node as Named<unknown>)[name], document) as T;
 }

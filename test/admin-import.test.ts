@@ -7,6 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openFolder } from '../scripts/database.ts';
 import { openEmbedded } from '../src/store/embedded.ts';
 import { MIGRATIONS, SEED } from './helpers/gateway.ts';
+import { type Run, type RunOptions, runCommand } from './helpers/run.ts';
 import { asAdmin, createDatabase, type Database, type PostgresServer, startPostgres } from './helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -50,26 +51,12 @@ const rows = (sql: string, values: unknown[] = []): Promise<Record<string, unkno
 const students = (columns = 'nome, email') =>
   rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
 
-type Run = { readonly code: number; readonly output: string; readonly errors: string };
-
 /** What `npm run admin -- import alunos …` runs, in a process of its own; on the Postgres unless it is told another store. */
-async function admin(
-  args: string[],
-  { env = { DATABASE_URL: database.adminUrl }, input }: { env?: Record<string, string>; input?: string } = {},
-): Promise<Run> {
-  const child = spawn(process.execPath, ['scripts/admin.ts', 'import', 'alunos', ...args], {
-    env: { PATH: process.env.PATH, ...env },
+function admin(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
+  return runCommand('scripts/admin.ts', ['import', 'alunos', ...args], {
+    env,
+    ...(input === undefined ? {} : { input }),
   });
-  let [output, errors] = ['', ''];
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    errors += chunk;
-  });
-  if (input !== undefined) child.stdin.end(input);
-  const [code] = await once(child, 'close');
-  return { code, output, errors };
 }
 
 /** Imports a file with this content. */

@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +8,7 @@ import { openPostgres } from '../src/store/postgres.ts';
 import type { Store } from '../src/store/store.ts';
 import { call } from './helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from './helpers/gateway.ts';
+import { type Run, runCommand } from './helpers/run.ts';
 import {
   asAdmin,
   createDatabase,
@@ -50,20 +49,9 @@ afterAll(async () => {
   rmSync(root, { recursive: true });
 });
 
-type Run = { readonly code: number; readonly output: string; readonly errors: string };
-
 /** What `npm run admin -- …` runs, in a process of its own; on the Postgres unless it is told another store. */
-async function admin(args: string[], env: Record<string, string> = { DATABASE_URL: database.adminUrl }): Promise<Run> {
-  const child = spawn(process.execPath, ['scripts/admin.ts', ...args], { env: { PATH: process.env.PATH, ...env } });
-  let [output, errors] = ['', ''];
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    errors += chunk;
-  });
-  const [code] = await once(child, 'close');
-  return { code, output, errors };
+function admin(args: string[], env: Record<string, string> = { DATABASE_URL: database.adminUrl }): Promise<Run> {
+  return runCommand('scripts/admin.ts', args, { env });
 }
 
 /** The value that a command which has to succeed gives to scripts. */

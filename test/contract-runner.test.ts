@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +8,7 @@ import { type RunOptions, runContract } from '../scripts/contract/run.ts';
 import { type Fault, mapQuery, NO_ANSWER, startProxy } from './contract-runner/proxy.ts';
 import { document, KEYS } from './helpers/api.ts';
 import { openDemoStore, startGateway, type TestGateway } from './helpers/gateway.ts';
+import { type Run, runCommand } from './helpers/run.ts';
 import { findPort } from './helpers/servers.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'contract-'));
@@ -456,20 +455,9 @@ describe('a faulty gateway', () => {
   });
 });
 
-type Ended = { readonly code: number; readonly output: string; readonly errors: string };
-
 /** What `npm run contract -- …` runs, in a process of its own. */
-async function command(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  const child = spawn(process.execPath, ['scripts/contract.ts', ...args], { env: { PATH: process.env.PATH, ...env } });
-  let [output, errors] = ['', ''];
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    errors += chunk;
-  });
-  const [code] = await once(child, 'close');
-  return { code, output, errors };
+function command(args: readonly string[], env: Record<string, string> = {}): Promise<Run> {
+  return runCommand('scripts/contract.ts', args, { env });
 }
 
 describe('the command', () => {

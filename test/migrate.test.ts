@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +7,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations, runScript } from '../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './helpers/gateway.ts';
+import { runCommand } from './helpers/run.ts';
 import { asAdmin, databaseUrl, findPort, type PostgresServer, startPostgres } from './helpers/servers.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
@@ -65,19 +65,11 @@ function projectWith(files: Record<string, string>): string {
   return project;
 }
 
-type Run = { readonly code: number | null; readonly lines: string[]; readonly errors: string };
+type Run = { readonly code: number; readonly lines: string[]; readonly errors: string };
 
 /** What `npm run migrate` runs, in a process of its own. */
 async function run(env: Record<string, string>, args: string[] = [], project = '.'): Promise<Run> {
-  const child = spawn(process.execPath, [SCRIPT, ...args], { cwd: project, env: { PATH: process.env.PATH, ...env } });
-  let [output, errors] = ['', ''];
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    errors += chunk;
-  });
-  const [code] = await once(child, 'close');
+  const { code, output, errors } = await runCommand(SCRIPT, args, { env, cwd: project });
   return { code, lines: output.split('\n').slice(0, -1), errors };
 }
 

@@ -1,0 +1,23 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+/** How a command ended, and what it has printed. */
+export type Run = { readonly code: number; readonly output: string; readonly errors: string };
+
+export type RunOptions = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string };
+
+/** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
+export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {
+  const { env, cwd = '.', input } = options;
+  const child = spawn(process.execPath, [file, ...args], { cwd, env: { PATH: process.env.PATH, ...env } });
+  let [output, errors] = ['', ''];
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    errors += chunk;
+  });
+  if (input !== undefined) child.stdin.end(input);
+  const [code] = await once(child, 'close');
+  return { code, output, errors };
+}
