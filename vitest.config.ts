@@ -4,9 +4,11 @@ import { canTestSupabase } from './test/helpers/shared-gateway.ts';
 
 /** The tests of the interface, which every store has to pass. */
 const INTERFACE = [
+  'test/conditional.test.ts',
   'test/document.test.ts',
   'test/http.test.ts',
   'test/key.test.ts',
+  'test/links.test.ts',
   'test/parameters.test.ts',
   'test/operations/*.test.ts',
   'test/store/contract.test.ts',

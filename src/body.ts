@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { RequestFailed } from './errors.ts';
+import { messages } from './messages.ts';
 import { findProblem, inspectText, type Problems } from './problems.ts';
 import type { Json } from './store/store.ts';
 
@@ -40,7 +41,7 @@ export function parseBody(bytes: Uint8Array): Body {
   const text = decodeUtf8(bytes);
   const fields = parseJson(text);
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: ['must be object'] } });
+    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
   }
   const problems = inspectText(text);
   for (const [name, value] of Object.entries(fields as Body['fields'])) {

@@ -20,11 +20,17 @@ export type ClientOptions = {
 export type Result<Data> = { readonly ok: true; readonly data: Data } | Failure;
 
 /** Every way in which a call can fail, told apart by `kind`. */
-export type Failure = { readonly ok: false } & (
+export type Failure = {
+  readonly ok: false;
+  /** What the gateway's log calls the request, to be named in a report; missing where the answer, if any, has none. */
+  readonly requestId?: string;
+} & (
   | { readonly kind: 'badRequest'; readonly status: 400; readonly message: string }
   | { readonly kind: 'refusedKey'; readonly status: 401; readonly message: string }
   /** With the messages for each invalid parameter or field. */
   | { readonly kind: 'invalidInput'; readonly status: 422; readonly fields: FieldMessages }
+  /** Nothing was done: the call may be repeated, and not before `retryAfterSeconds`. */
+  | ({ readonly kind: 'tooManyRequests'; readonly status: 429 } & Retryable)
   /** A read may be repeated; whether a create took place is not known. */
   | ({ readonly kind: 'storeFailure'; readonly status: 502 } & Retryable)
   /** Any other status, or a body that is not the API's. */
@@ -151,24 +157,32 @@ function createHeaders(apiKey: string): Headers {
   }
 }
 
-function readData(response: Response, text: unknown): Result<unknown> {
-  if (response.status === 204) return { ok: true, data: undefined };
+function readData({ status, headers }: Response, text: unknown): Result<unknown> {
+  if (status === 204) return { ok: true, data: undefined };
   try {
     return { ok: true, data: JSON.parse(String(text)) };
   } catch {
-    return { ok: false, kind: 'unexpectedAnswer', status: response.status, message: 'The body is not JSON' };
+    return { ...readFailed(headers), kind: 'unexpectedAnswer', status, message: 'The body is not JSON' };
   }
 }
 
 function toFailure({ status, headers }: Response, body: unknown): Failure {
+  const failed = readFailed(headers);
   const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
   const message = typeof error === 'string' ? error : `HTTP ${status}`;
   const retryable = { message, ...readRetryAfter(headers) };
-  if (status === 400) return { ok: false, kind: 'badRequest', status, message };
-  if (status === 401) return { ok: false, kind: 'refusedKey', status, message };
-  if (status === 422 && isFieldMessages(error)) return { ok: false, kind: 'invalidInput', status, fields: error };
-  if (status === 502) return { ok: false, kind: 'storeFailure', status, ...retryable };
-  return { ok: false, kind: 'unexpectedAnswer', status, ...retryable };
+  if (status === 400) return { ...failed, kind: 'badRequest', status, message };
+  if (status === 401) return { ...failed, kind: 'refusedKey', status, message };
+  if (status === 422 && isFieldMessages(error)) return { ...failed, kind: 'invalidInput', status, fields: error };
+  if (status === 429) return { ...failed, kind: 'tooManyRequests', status, ...retryable };
+  if (status === 502) return { ...failed, kind: 'storeFailure', status, ...retryable };
+  return { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
+}
+
+/** What every failure has that was answered. */
+function readFailed(headers: Headers): { ok: false; requestId?: string } {
+  const requestId = headers.get('X-Request-Id');
+  return { ok: false, ...(requestId === null ? {} : { requestId }) };
 }
 
 function isFieldMessages(error: unknown): error is FieldMessages {

@@ -17,6 +17,30 @@ export type Config = {
   readonly contractCheck: 'error' | 'warn';
   /** How many proxies stand before the gateway and name the address that a request came from. */
   readonly proxyHops: number;
+  readonly rateLimits: RateLimitConfig;
+  /** The origins whose pages may call the gateway from a browser; `*` among them means all. */
+  readonly corsOrigins: readonly string[];
+  /** Whether the documentation page and the document are served. */
+  readonly docs: boolean;
+  /** The port of the metrics, where they have one of their own. */
+  readonly metricsPort: number | undefined;
+  readonly log: LogConfig;
+  /** Where traces are sent by OTLP over HTTP, and the part of those that begin here which is; undefined sends none. */
+  readonly traces: { readonly url: string; readonly ratio: number } | undefined;
+};
+
+/** How many requests are taken in a minute; 0 means all. */
+export type RateLimitConfig = {
+  readonly perKey: number;
+  readonly perAddress: number;
+  /** The URL of a Redis that several gateways count in; undefined counts in each gateway by itself. */
+  readonly redisUrl: string | undefined;
+};
+
+/** What is logged, and whether as lines of JSON or for people; `auto` is for people on a terminal. */
+export type LogConfig = {
+  readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  readonly format: 'auto' | 'json' | 'pretty';
 };
 
 /** Which store, and how to reach it. */
@@ -56,9 +80,28 @@ export function readConfig(env: Environment): Config {
     refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),
     contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
     proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
+    rateLimits: {
+      perKey: reader.integer('KEY_REQUESTS_PER_MINUTE', 0, 0, 10_000_000),
+      perAddress: reader.integer('ADDRESS_REQUESTS_PER_MINUTE', 0, 0, 10_000_000),
+      redisUrl: reader.secretUrl('REDIS_URL', ['redis:', 'rediss:'], 'redis://host:6379'),
+    },
+    corsOrigins: reader.list('CORS_ORIGINS', isOrigin, 'origins like https://painel.example, parted by commas, or *'),
+    docs: reader.flag('DOCS', true),
+    metricsPort: reader.integer('METRICS_PORT', undefined, 0, 65_535),
+    log: {
+      level: reader.choice('LOG_LEVEL', ['info', 'debug', 'warn', 'error', 'silent']),
+      format: reader.choice('LOG_FORMAT', ['auto', 'json', 'pretty']),
+    },
+    traces: readTraces(reader),
   };
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;
+}
+
+function readTraces(reader: Reader): Config['traces'] {
+  const url = reader.secretUrl('OTEL_EXPORTER_OTLP_ENDPOINT', ['http:', 'https:'], 'http://collector:4318');
+  const ratio = reader.ratio('OTEL_TRACES_SAMPLER_ARG', 1);
+  return url === undefined ? undefined : { url, ratio };
 }
 
 function readStore(reader: Reader): StoreConfig {
@@ -82,6 +125,11 @@ function readStore(reader: Reader): StoreConfig {
   return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, demoData };
 }
 
+/** Whether a text is what a browser sends as Origin (RFC 6454, section 6.2), or stands for all of them. */
+function isOrigin(text: string): boolean {
+  return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
+}
+
 class Reader {
   readonly mistakes: string[] = [];
   readonly #env: Environment;
@@ -92,11 +140,17 @@ class Reader {
 
   readonly isSet = (name: string): boolean => (this.#env[name] ?? '') !== '';
 
-  integer(name: string, fallback: number, min: number, max: number): number {
-    return this.#read(name, fallback, `a whole number from ${min} to ${max}`, (text) => {
+  integer<T extends number | undefined>(name: string, fallback: T, min: number, max: number): number | T {
+    return this.#read<number | T>(name, fallback, `a whole number from ${min} to ${max}`, (text) => {
       const value = Number(text);
       return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
     });
+  }
+
+  ratio(name: string, fallback: number): number {
+    return this.#read(name, fallback, 'a number from 0 to 1', (text) =>
+      /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
+    );
   }
 
   matching(name: string, fallback: string, pattern: RegExp, expected: string): string {
@@ -106,6 +160,14 @@ class Reader {
   /** One of several words, of which the first is the default. */
   choice<T extends string>(name: string, words: readonly [T, ...T[]]): T {
     return this.#read(name, words[0], words.join(' or '), (text) => words.find((word) => word === text));
+  }
+
+  /** Several values, parted by commas; none where it is not set. */
+  list(name: string, isValid: (text: string) => boolean, expected: string): readonly string[] {
+    return this.#read<readonly string[]>(name, [], expected, (text) => {
+      const values = text.split(',').map((value) => value.trim());
+      return values.every(isValid) ? values : undefined;
+    });
   }
 
   flag(name: string, fallback: boolean): boolean {

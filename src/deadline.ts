@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Failure } from './errors.ts';
-import type { Call, Result, Store } from './store/store.ts';
+import type { Call, Origin, Result, Store } from './store/store.ts';
 
 /**
  * Calls the store, for at most `ms` milliseconds and for no longer than the client stays. When the time is up the
@@ -11,6 +11,7 @@ export async function callWithin(
   store: Store,
   call: Call,
   res: ServerResponse,
+  origin?: Origin,
 ): Promise<Result | { readonly failure: Failure }> {
   if (res.closed) return { failure: { kind: 'clientGone' } };
   const controller = new AbortController();
@@ -26,7 +27,7 @@ export async function callWithin(
   };
   res.once('close', onClose);
   try {
-    return await Promise.race([store.call(call, controller.signal), ended]);
+    return await Promise.race([store.call(call, controller.signal, origin), ended]);
   } finally {
     clearTimeout(timer);
     res.off('close', onClose);

@@ -41,15 +41,25 @@ export type Fault = {
 };
 
 /** What a store says when it refuses a call that the client can mend. */
-export type Refusal =
-  | { readonly kind: 'refusedKey'; readonly text: string }
-  | { readonly kind: 'invalidInput'; readonly fields: FieldErrors };
+export type Refusal = { readonly kind: 'refusedKey'; readonly text: string } | InvalidInput;
+
+/** A request whose inputs are refused. */
+export type InvalidInput = {
+  readonly kind: 'invalidInput';
+  readonly fields: FieldErrors;
+  /** In Portuguese, by their English: the messages that no table can have, because they name a rule's values. */
+  readonly composed?: ReadonlyMap<string, string>;
+  /** The languages of the messages, as BCP 47 has them; English alone unless told. */
+  readonly languages?: readonly string[];
+};
 
 /** What a request can end in other than success. */
 export type Failure =
   | Fault
   | Refusal
   | { readonly kind: 'methodNotAllowed'; readonly allow: readonly string[] }
+  /** In how many seconds the client may come again. */
+  | { readonly kind: 'tooManyRequests'; readonly retryAfter: number }
   | { readonly kind: Exclude<keyof typeof table, Fault['kind']> };
 
 /** A failure as HTTP has it: the status, the value of `error` in the body, and headers that belong to it. */
@@ -65,14 +75,20 @@ export function toHttpError(failure: Failure): HttpError {
     case 'refusedKey':
       return { status: 401, error: failure.text };
     case 'invalidInput':
-      return { status: 422, error: failure.fields };
+      return { status: 422, error: failure.fields, headers: toLanguageHeaders(failure) };
     case 'methodNotAllowed':
       return { status: 405, error: 'Method not allowed', headers: { Allow: failure.allow.join(', ') } };
+    case 'tooManyRequests':
+      return { status: 429, error: 'Too many requests', headers: { 'Retry-After': `${failure.retryAfter}` } };
     default: {
       const { status, text, headers = {} }: Entry = table[failure.kind];
       return { status, error: text, headers };
     }
   }
+}
+
+function toLanguageHeaders({ languages = ['en'] }: InvalidInput): Readonly<Record<string, string>> {
+  return { 'Content-Language': languages.join(', '), Vary: 'Accept-Language' };
 }
 
 /** Tells a fault, which is logged, from a failure that is the client's. */

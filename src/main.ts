@@ -2,25 +2,26 @@
 
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import type { OpenAPIV3 } from 'openapi-types';
-import { createApp } from './app.ts';
+import { createApp, createManagementApp } from './app.ts';
 import { type Config, readConfig } from './config.ts';
-import { ContractError, findDrift } from './contract-check.ts';
-import { createLocator, DocumentError, readApiRoot, readDocument } from './document.ts';
-import type { Fault } from './errors.ts';
-import { readExamples } from './examples.ts';
-import { createFaultLog, type OnFault } from './fault-log.ts';
+import { createDocs } from './docs.ts';
+import { createLocator, DocumentError, readDocument } from './document.ts';
 import { compile, createGateway, type Program } from './gateway.ts';
-import { createServer } from './server.ts';
+import { createLog, type Log } from './log.ts';
+import { createHealth, createMetricsRoute } from './management.ts';
+import { createMetrics } from './metrics.ts';
+import { createFaultHandler, createObserver } from './observer.ts';
+import { openRateLimits } from './rate-limits.ts';
+import { createReadiness } from './readiness.ts';
+import { createServer, type GatewayServer } from './server.ts';
 import { type EmbeddedStore, openEmbedded } from './store/embedded.ts';
 import { limited } from './store/limited.ts';
 import { openPostgres } from './store/postgres.ts';
 import type { Store } from './store/store.ts';
 import { openSupabase } from './store/supabase.ts';
+import type { Tracing } from './tracing.ts';
+import { welcome } from './welcome.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENT = join(ROOT, 'openapi.yaml');
@@ -32,64 +33,103 @@ const IS_WATCHING = process.argv.includes('--watch');
 const DRAIN_MS = 10_000;
 
 async function main(): Promise<void> {
+  // As the first process of a container it would not be ended by a signal that nobody listens for.
+  let stop = async (): Promise<void> => process.exit(0);
+  stopOnSignal(() => stop());
   const config = readConfig(process.env);
-  const document = readDocument(DOCUMENT);
   // Before the store: a migration that was applied stays, whatever is wrong with the document.
-  const program = await compile(document);
-  const opened = await openStore(config);
-  const store = limited(opened, { running: config.connections, waiting: config.waiting });
-  const keyHeaders = [...program.operations.values()].map(({ key }) => key.header);
-  const logFault = createFaultLog([...new Set(keyHeaders)], console.error);
-  const options = { ...config, store, onFault: logFault };
+  let program = await compile(readDocument(DOCUMENT));
+  const keyHeaders = readKeyHeaders(program);
+  const log = createLog({ ...config.log, keyHeaders, isTerminal: process.stdout.isTTY });
+  const opened = await openStore(config, log);
+  const bounded = limited(opened, { running: config.connections, waiting: config.waiting });
+  const metrics = createMetrics(() => ({ ...bounded.load(), ...bounded.connections() }));
+  const store = metrics.measured(bounded);
+  const readiness = createReadiness({
+    ...{ store, log, document: DOCUMENT, deadlineMs: config.deadlineMs },
+    readProgram: () => program,
+    isDriftFatal: config.contractCheck === 'error' && !IS_WATCHING,
+  });
+
+  const options = { ...config, store, onFault: createFaultHandler(log) };
   let gateway = createGateway(program, options);
-  const server = createServer(createApp((req, res) => gateway(req, res), logFault, config.proxyHops));
+  const tracing = await openTraces(config, log);
+  const rateLimits = await openRateLimits(config.rateLimits, {
+    keyHeaders,
+    onFault: ({ message }) => log.warn(message),
+    onRecovered: () => log.info('Requests are counted in Redis again'),
+  });
+  const health = createHealth(readiness);
+  const metricsRoute = createMetricsRoute(metrics);
+  const hasMetricsPort = config.metricsPort !== undefined;
+  const app = createApp({
+    ...{ ...config, ...options },
+    gateway: (req, res) => gateway(req, res),
+    observer: createObserver([log.request, metrics.request], tracing?.begin),
+    management: hasMetricsPort ? [health] : [health, metricsRoute],
+    docs: config.docs ? createDocs(() => program.document) : undefined,
+    rateLimiter: rateLimits?.middleware,
+  });
+  const server = createServer(app);
+  const management = hasMetricsPort
+    ? createServer(createManagementApp([health, metricsRoute], options.onFault))
+    : undefined;
   let stopWatching = () => {};
-  const stop = async () => {
+  stop = async () => {
     stopWatching();
-    if (server.listening) await server.drain(DRAIN_MS);
-    await store.close();
+    readiness.end();
+    await drain(server);
+    if (management) await drain(management);
+    await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
   };
   try {
-    const check = () => checkContract(program, store, config);
-    const fault = await check();
-    server.listen(config.port, config.host);
-    await once(server, 'listening');
-    stopOnSignal(stop);
-    await printWelcome(server, store, document, config);
+    const fault = await readiness.checkAtStart();
+    await listen(server, config.port, config.host);
+    if (management) await listen(management, config.metricsPort ?? 0, config.host);
+    await welcome({
+      ...{ server, management, log, docs: config.docs, document: program.document, store: store.description },
+      isDemoWanted: config.store.kind === 'embedded' && config.store.demoData,
+    });
     if (IS_WATCHING) {
       const { develop } = await import('./dev.ts');
       const migrate = 'migrate' in opened ? () => opened.migrate() : undefined;
       const serve = (next: Program) => {
-        gateway = createGateway(next, options);
+        program = next;
+        gateway = createGateway(program, options);
       };
-      stopWatching = develop({ ...FILES, ...options, migrate, serve, log: console.log }, program);
+      stopWatching = develop({ ...FILES, ...options, migrate, serve, log: log.info }, program);
     }
-    if (fault) await reportUntilReachable(fault, check, logFault);
+    if (fault) await readiness.reportUntilReachable(fault);
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-/**
- * Throws ContractError where document and database disagree, unless that is only to be told. Gives the fault of a
- * store that cannot say.
- */
-async function checkContract(program: Program, store: Store, config: Config): Promise<Fault | undefined> {
-  const { deadlineMs, contractCheck } = config;
-  const isFatal = contractCheck === 'error' && !IS_WATCHING;
-  const drift = await findDrift({ program, document: DOCUMENT, store, deadlineMs });
-  if ('failure' in drift) return drift.failure;
-  if (drift.lines.length > 0 && isFatal) throw new ContractError(drift.lines.join('\n'));
-  for (const line of drift.lines) console.warn(`Warning: ${line}`);
-  return undefined;
+async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | undefined> {
+  if (!traces) return undefined;
+  const { openTracing } = await import('./tracing.ts');
+  return openTracing({ ...traces, warn });
 }
 
-function openStore({ store, connections, deadlineMs }: Config): Store | Promise<EmbeddedStore> {
+function readKeyHeaders({ operations }: Program): string[] {
+  return [...new Set([...operations.values()].map(({ key }) => key.header))];
+}
+
+async function listen(server: GatewayServer, port: number, host: string): Promise<void> {
+  server.listen(port, host);
+  await once(server, 'listening');
+}
+
+async function drain(server: GatewayServer): Promise<void> {
+  if (server.listening) await server.drain(DRAIN_MS);
+}
+
+function openStore({ store, connections, deadlineMs }: Config, log: Log): Store | Promise<EmbeddedStore> {
   if (store.kind === 'postgres') return openPostgres({ ...store, connections, deadlineMs });
   if (store.kind === 'supabase') return openSupabase({ ...store, connections, deadlineMs });
   if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
-    console.log(`Making a store in ${store.dataDir}, which takes some seconds`);
+    log.info(`Making a store in ${store.dataDir}, which takes some seconds`);
   }
   const seed = join(ROOT, 'supabase/seed.sql');
   return openEmbedded({
@@ -98,40 +138,6 @@ function openStore({ store, connections, deadlineMs }: Config): Store | Promise<
     seed: store.demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
     statementLimitMs: deadlineMs,
   });
-}
-
-/** A store that cannot be reached at the start may come yet: until then the gateway answers 502 by itself. */
-async function reportUntilReachable(
-  first: Fault,
-  check: () => Promise<Fault | undefined>,
-  onFault: OnFault,
-): Promise<void> {
-  let fault: Fault | undefined = first;
-  for (let attempt = 1; fault; attempt += 1) {
-    onFault(fault);
-    await delay(Math.min(attempt, 30) * 1_000, undefined, { ref: false });
-    fault = await check();
-  }
-  console.log('The store answers');
-}
-
-/** Says where it listens, and how to make a first call: only one that was just seen to work. */
-async function printWelcome(server: Server, store: Store, document: OpenAPIV3.Document, config: Config): Promise<void> {
-  const { address, family, port } = server.address() as AddressInfo;
-  const reachable = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
-  const url = `http://${family === 'IPv6' ? `[${reachable}]` : reachable}:${port}${readApiRoot(document)}`;
-  console.log(`Listening on ${url}\nStore: ${store.description}`);
-
-  const example = readExamples(document).find(({ request, status }) => request.method === 'GET' && status === 200);
-  if (!example) return;
-  const { target, headers } = example.request;
-  const answer = await fetch(url + target, { headers }).catch(() => undefined);
-  if (!answer?.ok) return;
-  const header = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);
-  console.log(`Demo data: try\n  curl${header.join('')} '${url}${target}'`);
-  const isPublic = !['127.0.0.1', '::1'].includes(address);
-  const isUnwanted = config.store.kind !== 'embedded' || !config.store.demoData;
-  if (isPublic || isUnwanted) console.warn('Warning: the demo data is in this store, and everybody knows its keys');
 }
 
 function stopOnSignal(stop: () => Promise<void>): void {

@@ -21,6 +21,8 @@ export type Operation = {
   readonly readOnly: boolean;
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
+  /** The inputs that say which part of a list is wanted, where it is given in pages. */
+  readonly page?: { readonly limit: Input; readonly offset: Input };
   readonly bodyDefaults: Readonly<Record<string, string | number | boolean>>;
   readonly key: Key;
 };
@@ -97,7 +99,7 @@ class OperationReader {
       key: this.#readKey(),
     };
     this.#checkArguments(operation);
-    return operation;
+    return { ...operation, ...readPage(operation) };
   }
 
   #readSuccess(): Pick<Operation, 'status' | 'returns'> {
@@ -187,6 +189,13 @@ class OperationReader {
   #mistake(text: string): void {
     this.mistakes.push(text);
   }
+}
+
+function readPage({ returns, inputs }: Operation): Pick<Operation, 'page'> {
+  const find = (name: string) =>
+    inputs.find((input) => input.in === 'query' && input.name === name && input.default !== undefined);
+  const [limit, offset] = [find('limit'), find('offset')];
+  return returns === 'rows' && limit && offset ? { page: { limit, offset } } : {};
 }
 
 /** The one rule from a name in the document to an argument: `limit` → `p_limit`, `X-Api-Key` → `p_api_key`. */

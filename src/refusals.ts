@@ -3,8 +3,8 @@
 
 import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
+import { toNetwork } from './network.ts';
 
 /** Waits for as long as a refusal is to be held back; false where too many are, so that this one has to be dropped. */
 export type HoldBack = (address: string | undefined, res: ServerResponse) => Promise<boolean>;
@@ -47,15 +47,4 @@ async function delayUntilGone(ms: number, res: ServerResponse): Promise<void> {
   // An abortion is the one way in which this fails.
   await delay(ms, undefined, { signal: controller.signal }).catch(() => {});
   res.off('close', gone);
-}
-
-/**
- * What one client has to itself: an address of IPv4, 64 bits of one of IPv6 (RFC 6177). A proxy may name the port
- * too, which is another with each connection.
- */
-function toNetwork(address: string): string {
-  const text = address.replace(/^\[(.*)\](:\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1');
-  if (!ipaddr.isValid(text)) return text.slice(0, 100);
-  const parsed = ipaddr.process(text);
-  return 'parts' in parsed ? parsed.parts.slice(0, 4).join(':') : parsed.toString();
 }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { RequestFailed } from './errors.ts';
+import { messages } from './messages.ts';
 import type { Input, Operation } from './operations.ts';
 import { findProblem, type Problems } from './problems.ts';
 import type { Json } from './store/store.ts';
@@ -45,7 +46,7 @@ export function convertInputs(request: ApiRequest, { inputs, key }: Operation): 
     if (input.in === 'header') decodeHeader(request, name);
     const value = source[name];
     if (value === undefined) continue;
-    const problem = Array.isArray(value) ? 'must be given once' : findProblem(value);
+    const problem = Array.isArray(value) ? messages.isRepeated.en : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
     else if (typeof value === 'string') source[name] = convert(value, input.type);
   }

@@ -1,23 +1,67 @@
 // The only place that writes bodies.
 
-import { type ServerResponse, STATUS_CODES } from 'node:http';
+import { hash } from 'node:crypto';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import helmet from 'helmet';
 import { type Failure, toHttpError } from './errors.ts';
 
-/** How a request ended: JSON text with its status, or a failure. */
-export type Outcome = { readonly status: number; readonly json: string } | { readonly failure: Failure };
+type Headers = Readonly<Record<string, string>>;
 
-const HEADERS = {
+/** How a request ended: JSON text with its status, or a failure. */
+export type Outcome = Success | { readonly failure: Failure };
+
+/** JSON text with its status, and headers of its own. */
+export type Success = {
+  readonly status: number;
+  readonly json: string;
+  readonly headers?: Headers;
+  /** The request header that tells one client's copy from another's; without it no copy may be kept. */
+  readonly keptBy?: string;
+};
+
+/** A whole answer. */
+export type Answer = { readonly status: number; readonly headers: Headers; readonly body: string | Uint8Array };
+
+const SECURITY = readSecurityHeaders();
+const HEADERS: Headers = {
+  ...SECURITY,
   'Content-Type': 'application/json; charset=utf-8',
   // The answer is one tenant's, told apart by a header that a shared cache does not look at.
   'Cache-Control': 'no-store',
-  'X-Content-Type-Options': 'nosniff',
 };
 
 /** Writes the answer; does nothing where one was begun or the client is gone. */
 export function respond(res: ServerResponse, outcome: Outcome): void {
+  write(res, toAnswer(outcome));
+}
+
+/** Writes an answer that is no outcome of an operation, with the security headers that nobody has set by then. */
+export function sendText(res: ServerResponse, { headers, ...answer }: Answer): void {
+  const missing = Object.entries(SECURITY).filter(([name]) => !res.hasHeader(name));
+  write(res, { ...answer, headers: { ...Object.fromEntries(missing), ...headers } });
+}
+
+function write(res: ServerResponse, { status, headers, body }: Answer): void {
   if (res.headersSent || res.destroyed) return;
-  const { status, body, headers } = toAnswer(outcome);
-  res.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(body) }).end(body);
+  // What middleware has set is added to, and no header is there twice.
+  const vary = [res.getHeader('Vary') ?? [], headers.Vary ?? []].flat().join(', ');
+  const all = vary ? { ...headers, Vary: vary } : headers;
+  if (headers.ETag && isKept(res.req.headers['if-none-match'], headers.ETag)) {
+    // By its type a body would be compressed, and there is none (RFC 9110, 15.4.5).
+    const { 'Content-Type': _type, ...kept } = all;
+    res.writeHead(304, kept).end();
+  } else {
+    res.writeHead(status, { ...all, 'Content-Length': Buffer.byteLength(body) }).end(body);
+  }
+}
+
+/**
+ * Whether the client has the answer, by its If-None-Match (RFC 9110, 13.1.2). Its Cache-Control does not matter: that
+ * speaks to caches on the way, and fetch sends no-cache by itself with each If-None-Match.
+ */
+function isKept(condition: string | undefined, tag: string): boolean {
+  const toOpaque = (text: string) => text.trim().replace(/^W\//, '');
+  return condition?.trim() === '*' || (condition ?? '').split(',').map(toOpaque).includes(toOpaque(tag));
 }
 
 /** The whole answer as it goes over the wire, for a connection on which Node could not read a request. */
@@ -32,8 +76,43 @@ export function toRawResponse(failure: Failure): string {
   ].join('\r\n');
 }
 
-function toAnswer(outcome: Outcome): { status: number; body: string; headers: Record<string, string> } {
-  if ('json' in outcome) return { status: outcome.status, body: outcome.json, headers: HEADERS };
-  const { status, error, headers } = toHttpError(outcome.failure);
-  return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers } };
+function toAnswer(outcome: Outcome): Answer {
+  if ('failure' in outcome) {
+    const { status, error, headers } = toHttpError(outcome.failure);
+    return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers } };
+  }
+  const { status, json, headers, keptBy } = outcome;
+  return { status, body: json, headers: { ...HEADERS, ...headers, ...(keptBy ? toKept(json, keptBy) : {}) } };
+}
+
+/** The client may keep its copy, and asks each time whether it still holds (RFC 9111, 5.2.2.4). */
+function toKept(json: string, keptBy: string): Headers {
+  // Weak, because the bytes differ by their compression.
+  const ETag = `W/"${hash('sha1', json, 'base64url')}"`;
+  return { ETag, 'Cache-Control': 'private, no-cache', Vary: `${keptBy}, Accept-Encoding` };
+}
+
+/** helmet's headers for answers that no browser shows; they do not depend on the request. */
+function readSecurityHeaders(): Headers {
+  const headers: Record<string, string> = {};
+  const setHeaders = helmet({
+    contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
+    // Other hosts of the domain are none of the gateway's business.
+    strictTransportSecurity: { includeSubDomains: false },
+    crossOriginOpenerPolicy: false,
+    originAgentCluster: false,
+    xDnsPrefetchControl: false,
+    xDownloadOptions: false,
+    xFrameOptions: false,
+    xPermittedCrossDomainPolicies: false,
+    xXssProtection: false,
+  });
+  const res = {
+    setHeader: (name: string, value: string) => {
+      headers[name] = value;
+    },
+    removeHeader: () => {},
+  };
+  setHeaders({} as IncomingMessage, res as unknown as ServerResponse, () => {});
+  return headers;
 }

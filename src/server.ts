@@ -34,9 +34,7 @@ export function createServer(listener: RequestListener): GatewayServer {
     awaited?.add(res);
     res.once('close', () => awaited?.delete(res));
     if (!server.listening) res.setHeader('Connection', 'close');
-    // Node's own answer to a request without Host has no body.
-    if (req.httpVersion === '1.1' && !req.headers.host) respond(res, { failure: { kind: 'badRequest' } });
-    else listener(req, res);
+    listener(req, res);
   };
 
   const server = createHttpServer(
@@ -44,6 +42,9 @@ export function createServer(listener: RequestListener): GatewayServer {
       headersTimeout: 5_000,
       requestTimeout: 10_000,
       connectionsCheckingInterval: 1_000,
+      // Longer than the proxies in front keep a connection, or one would be closed under a request.
+      keepAliveTimeout: 75_000,
+      // Node's own answer to a request without Host has no body.
       requireHostHeader: false,
     },
     onRequest,
@@ -54,7 +55,7 @@ export function createServer(listener: RequestListener): GatewayServer {
   });
   // The client is told to go on when its body is wanted (see body.ts), and not before.
   server.on('checkContinue', onRequest);
-  server.on('checkExpectation', (_req, res) => respond(res, { failure: { kind: 'expectationFailed' } }));
+  server.on('checkExpectation', onRequest);
   server.on('connect', (_req, socket) => refuse(socket, { kind: 'methodNotAllowed', allow: [] }));
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const failure = failures[error.code ?? ''] ?? { kind: 'badRequest' };

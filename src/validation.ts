@@ -2,7 +2,10 @@ import { Ajv, type ErrorObject, type Options } from 'ajv';
 import ajvFormats from 'ajv-formats';
 import { unescapePointer } from './document.ts';
 import type { FieldErrors } from './errors.ts';
+import type { Translations } from './language.ts';
+import { messages } from './messages.ts';
 import type { Input } from './operations.ts';
+import { toPortuguese } from './portuguese.ts';
 import type { Problems } from './problems.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -58,16 +61,30 @@ export function toFieldErrors(
   return Object.fromEntries(result);
 }
 
+/** What toFieldErrors says of the errors, in Portuguese by the English; what has no translation is left out. */
+export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
+  const texts = errors.map((error) => {
+    const [, , english] = toFieldError(error);
+    const [, , portuguese] = toFieldError(translatePattern(toPortuguese(error), translations));
+    return [english, portuguese] as const;
+  });
+  return new Map(texts.filter(([english, portuguese]) => english !== portuguese));
+}
+
+function translatePattern(error: ErrorObject, translations: Translations): ErrorObject {
+  const text = error.parentSchema?.['x-pattern-message'];
+  return { ...error, parentSchema: { ...error.parentSchema, 'x-pattern-message': translations.get(text) ?? text } };
+}
+
 /** `/query/limit` → query, limit; a missing or undeclared field is named by the error's params, not by its path. */
 function toFieldError(error: ErrorObject): [source: string, name: string, message: string] {
   const [, source = '', field, ...rest] = error.instancePath.split('/').map(unescapePointer);
   const place = rest.length > 0 ? `/${rest.join('/')} ` : '';
   if (field !== undefined) return [source, field, place + toMessage(error)];
   const name = error.params.missingProperty ?? error.params.additionalProperty ?? 'body';
-  if (error.keyword === 'required') return [source, name, 'is required'];
+  if (error.keyword === 'required') return [source, name, messages.isRequired.en];
   if (error.keyword !== 'additionalProperties') return [source, name, toMessage(error)];
-  const kind = source === 'requestBody' ? 'field' : 'parameter';
-  return [source, name, `is not a ${kind} of this operation`];
+  return [source, name, (source === 'requestBody' ? messages.isNoField : messages.isNoParameter).en];
 }
 
 function toMessage(error: ErrorObject): string {

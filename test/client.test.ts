@@ -1,13 +1,18 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test, vi } from 'vitest';
 import { ClientError, type components, createClient, type Failure, type Item, type ListPath } from '../src/client.ts';
 import { storeFault } from '../src/errors.ts';
+import { createObserver } from '../src/observer.ts';
+import { openRateLimits } from '../src/rate-limits.ts';
 import type { Store } from '../src/store/store.ts';
 import { KEYS, STUDENT } from './helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from './helpers/gateway.ts';
 import { findPort } from './helpers/servers.ts';
+import { createStudents } from './helpers/stub-store.ts';
+
+const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 
 type Aluno = components['schemas']['Aluno'];
 
@@ -70,6 +75,18 @@ describe('a list', () => {
     expect(targets).toEqual(['?limit=100&offset=0', '?limit=100&offset=100', '?limit=100&offset=200']);
   });
 
+  test('is read from answers that are compressed', async () => {
+    const encodings: (string | null)[] = [];
+    const fetch = async (request: Request) => {
+      const response = await globalThis.fetch(request);
+      encodings.push(response.headers.get('Content-Encoding'));
+      return response;
+    };
+    const compressed = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
+    expect(await Array.fromAsync(compressed.all('/alunos'))).toEqual(await allStudents());
+    expect(encodings).toEqual(Array(3).fill(expect.stringMatching(/^(br|gzip)$/)));
+  });
+
   test('ends with an empty page where its last one is full', async () => {
     const { client, targets } = recordingClient();
     expect(await Array.fromAsync(client.all('/alunos', { pageSize: 125 }))).toEqual(await allStudents());
@@ -97,7 +114,8 @@ describe('a list', () => {
 
   test('gives a failure as its last page', async () => {
     const pages = await Array.fromAsync(client.pages('/alunos', { pageSize: 1001 }));
-    expect(pages).toEqual([{ ok: false, kind: 'invalidInput', status: 422, fields: { limit: ['must be <= 1000'] } }]);
+    const fields = { limit: ['must be <= 1000'] };
+    expect(pages).toEqual([{ ok: false, requestId: ID, kind: 'invalidInput', status: 422, fields }]);
   });
 
   test('of items throws the failure, after the items that came before it', async () => {
@@ -144,7 +162,7 @@ describe('a failure', () => {
   const get = async (baseUrl: string, apiKey: string) => createClient({ baseUrl, apiKey }).GET('/alunos');
 
   test('of the request is a 400', async () => {
-    const failure = { ok: false, kind: 'badRequest', status: 400, message: 'Missing X-Api-Key header' };
+    const failure = { ok: false, requestId: ID, kind: 'badRequest', status: 400, message: 'Missing X-Api-Key header' };
     expect(await get(inject('url'), '')).toEqual(failure);
   });
 
@@ -152,13 +170,15 @@ describe('a failure', () => {
     ['wms_demo_desconhecida', 'API Key inválida'],
     [KEYS.expired, 'API Key expirada'],
   ])('of the key %s is a 401 with the text of the data store', async (key, message) => {
-    expect(await get(inject('url'), key)).toEqual({ ok: false, kind: 'refusedKey', status: 401, message });
+    const failure = { ok: false, requestId: ID, kind: 'refusedKey', status: 401, message };
+    expect(await get(inject('url'), key)).toEqual(failure);
   });
 
   test('of fields is a 422 with the messages of each', async () => {
     const result = await client.POST('/alunos', { body: { p_nome: ' ', p_email: 'ana' } });
     expect(result).toEqual({
       ok: false,
+      requestId: ID,
       kind: 'invalidInput',
       status: 422,
       fields: { p_nome: ['must not be blank'], p_email: ['must match format "email"'] },
@@ -169,7 +189,7 @@ describe('a failure', () => {
     const faults = [storeFault('storeOverloaded', 'full'), storeFault('storeTimeout', 'late')];
     const store = { call: async () => faults.shift() } as unknown as Store;
     const gateway = await startGateway({ store });
-    const failure = { ok: false, kind: 'storeFailure', status: 502 };
+    const failure = { ok: false, requestId: ID, kind: 'storeFailure', status: 502 };
     expect(await get(gateway.url, KEYS.aurora)).toEqual({
       ...failure,
       message: 'Data store unavailable',
@@ -179,9 +199,32 @@ describe('a failure', () => {
     await gateway.close();
   });
 
+  test('of too many requests is a 429, with the seconds to wait', async () => {
+    const options = { keyHeaders: ['X-Api-Key'], onFault: () => {}, onRecovered: () => {} };
+    const limits = await openRateLimits({ perKey: 1, perAddress: 0, redisUrl: undefined }, options);
+    const gateway = await startGateway({ store: createStudents(1), parts: { rateLimiter: limits?.middleware } });
+    expect(await get(gateway.url, KEYS.aurora)).toMatchObject({ ok: true });
+    const failure = { ok: false, requestId: ID, kind: 'tooManyRequests', status: 429, message: 'Too many requests' };
+    expect(await get(gateway.url, KEYS.aurora)).toEqual({ ...failure, retryAfterSeconds: 60 });
+    await gateway.close();
+  });
+
+  test('has the id of its request, as the log of the gateway has it', async () => {
+    const told: string[] = [];
+    const store = { call: async () => storeFault('storeTimeout', 'late') } as unknown as Store;
+    const observer = createObserver([({ id }) => told.push(id)]);
+    const gateway = await startGateway({ store, parts: { observer } });
+    const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
+    const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
+    expect(error.message).toBe('502: Data store timeout');
+    await vi.waitFor(() => expect(told).toEqual([error.failure.requestId]));
+    await gateway.close();
+  });
+
   test('is unexpected where the API has no such answer', async () => {
     const unexpected = { ok: false, kind: 'unexpectedAnswer' };
-    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual({ ...unexpected, status: 404, message: 'Not found' });
+    const notFound = { ...unexpected, requestId: ID, status: 404, message: 'Not found' };
+    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
     const answers: [Response, object][] = [
       [
         new Response('<html>', { status: 503, headers: { 'Retry-After': '7' } }),

@@ -13,6 +13,12 @@ test('has a default for everything', () => {
     refusalsPerMinute: 600,
     contractCheck: 'error',
     proxyHops: 0,
+    rateLimits: { perKey: 0, perAddress: 0, redisUrl: undefined },
+    corsOrigins: [],
+    docs: true,
+    metricsPort: undefined,
+    log: { level: 'info', format: 'auto' },
+    traces: undefined,
   });
 });
 
@@ -29,6 +35,16 @@ test('reads what is set', () => {
     REFUSALS_PER_MINUTE: '0',
     CONTRACT_CHECK: 'warn',
     PROXY_HOPS: '2',
+    KEY_REQUESTS_PER_MINUTE: '600',
+    ADDRESS_REQUESTS_PER_MINUTE: '6000',
+    REDIS_URL: 'redis://redis:6379/1',
+    CORS_ORIGINS: 'https://painel.example, http://localhost:5173',
+    DOCS: 'off',
+    METRICS_PORT: '9464',
+    LOG_LEVEL: 'warn',
+    LOG_FORMAT: 'json',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+    OTEL_TRACES_SAMPLER_ARG: '0.1',
   };
   expect(readConfig(env)).toEqual({
     port: 0,
@@ -41,6 +57,12 @@ test('reads what is set', () => {
     refusalsPerMinute: 0,
     contractCheck: 'warn',
     proxyHops: 2,
+    rateLimits: { perKey: 600, perAddress: 6_000, redisUrl: 'redis://redis:6379/1' },
+    corsOrigins: ['https://painel.example', 'http://localhost:5173'],
+    docs: false,
+    metricsPort: 9464,
+    log: { level: 'warn', format: 'json' },
+    traces: { url: 'http://collector:4318', ratio: 0.1 },
   });
 });
 
@@ -74,7 +96,12 @@ test.each([
 });
 
 test('never shows what may be secret', () => {
-  const env = { DATABASE_URL: 'mysql://u:hidden@h/d', SUPABASE_URL: 'hidden', SUPABASE_KEY: 'hid den' };
+  const env = {
+    DATABASE_URL: 'mysql://u:hidden@h/d',
+    SUPABASE_URL: 'hidden',
+    SUPABASE_KEY: 'hid den',
+    REDIS_URL: 'hidden',
+  };
   expect(() => readConfig(env)).toThrow(/^DATABASE_URL=\(not shown\): expected a URL like postgres:/);
   expect(() => readConfig(env)).not.toThrow(/hidden|hid den/);
 });
@@ -92,6 +119,10 @@ test.each([
   ['DEMO_DATA', 'false', 'on or off'],
   ['DEADLINE_MS', '0', 'a whole number from 10 to 60000'],
   ['BODY_LIMIT_BYTES', '100kb', 'a whole number from 1 to 10000000'],
+  ['CORS_ORIGINS', 'https://a.example/', 'origins like https://painel.example, parted by commas, or *'],
+  ['CORS_ORIGINS', 'https://a.example,,*', 'origins like https://painel.example, parted by commas, or *'],
+  ['LOG_LEVEL', 'verbose', 'info or debug or warn or error or silent'],
+  ['OTEL_TRACES_SAMPLER_ARG', '1.5', 'a number from 0 to 1'],
 ])('refuses %s=%s', (name, value, expected) => {
   expect(() => readConfig({ [name]: value })).toThrow(
     new ConfigError(`${name}=${JSON.stringify(value)}: expected ${expected}`),

@@ -440,6 +440,120 @@ describe('a faulty gateway', () => {
     await findFault('takes p_sexo', fault, { only: ['criarAluno'] });
   });
 
+  /** A gateway whose answers have these headers, undefined where they lack one. */
+  const headers = (change: (headers: Record<string, string>, query: string) => Record<string, string | undefined>) =>
+    ({
+      answer: ({ headers }, { query }) => {
+        const changed = Object.entries({ ...headers, ...change(headers, query) });
+        return { headers: Object.fromEntries(changed.filter(([, value]) => value !== undefined)) as typeof headers };
+      },
+    }) satisfies Fault;
+  const link = (change: (link: string | undefined, query: string) => string | undefined) =>
+    headers(({ link }, query) => ({ link: change(link, query) }));
+  const LINKED = 'links each page to those beside it';
+
+  test.each([
+    ['without a link to the next page', (text = '') => text.replace('"next"', '"last"'), /^a2000000\S+ too, 4 records/],
+    [
+      'without a link to the page before',
+      (text = '') => text.replace('"prev"', '"first"'),
+      /^a Link to the page before/,
+    ],
+    ['without any links', () => undefined, /^a2000000\S+ too, 4 records/],
+    [
+      'with a next that is the same page',
+      (text = '') => text.replace(/offset=\d+>; rel="next/, 'offset=0>; rel="next'),
+    ],
+    ['with a next that skips one', (text = '') => text.replace(/offset=2>; rel="next/, 'offset=3>; rel="next')],
+    [
+      'with a prev that is the first page',
+      (text = '') => text.replace(/offset=\d+>; rel="prev/, 'offset=0>; rel="prev'),
+    ],
+    ['with a next that has another limit', (text = '') => text.replace(/limit=\d+(.*rel="next")/, 'limit=1001$1')],
+    [
+      'with a next after the end',
+      (text?: string) =>
+        text?.includes('next') ? text : [text, '<?limit=2&offset=4>; rel="next"'].filter(Boolean).join(', '),
+    ],
+    [
+      'with a prev before the beginning',
+      (text = '') => text.replace('"next"', '"next", <?limit=2&offset=0>; rel="prev"'),
+    ],
+  ])('is caught %s', async (_what, change, expected = /./) => {
+    const only = ['listarPersonais'];
+    const { failures } = await findFaults(link(change), { only });
+    expect(failures).toEqual([expect.objectContaining({ name: LINKED, expected: expect.stringMatching(expected) })]);
+  });
+
+  test('may stand behind a proxy that makes its links absolute', async () => {
+    const absolute = link((text) => text?.replaceAll('<?', '<https://api.example/v1/personais?'));
+    expect((await findFaults(absolute, { only })).failures).toEqual([]);
+  });
+
+  test('is caught where a copy does not hold', async () => {
+    const fault: Fault = { ask: ({ headers: { 'if-none-match': _tag, ...headers } }) => ({ headers }) };
+    const { failures, url } = await findFaults(fault, { only });
+    expect(failures).toMatchObject(
+      [{ name: 'does not send again what the client has', expected: '304 without a body', got: /^200 \[/ }].map(
+        ({ got, ...failure }) => ({ ...failure, got: expect.stringMatching(got) }),
+      ),
+    );
+    const tag = /If-None-Match: (W\/"[\w-]+")' '(.*)'$/.exec(failures[0]?.curl ?? '');
+    expect(tag?.[2]).toBe(`${url}/personais?limit=1`);
+  });
+
+  test('is caught where a copy holds that has changed', async () => {
+    let answers = 0;
+    const fault = headers(({ etag }) => (etag ? { etag: `W/"${answers++}"` } : {}));
+    const { failures } = await findFaults(fault, { only });
+    expect(namesOf(failures)).toEqual(['does not send again what the client has']);
+  });
+
+  test.each([
+    ['tags', { etag: undefined }, 'does not send again what the client has', 'an ETag', 'none'],
+    [
+      'ids',
+      { 'x-request-id': undefined },
+      'tells the id of a request as X-Request-Id',
+      /^X-Request-Id: contract-/,
+      'none',
+    ],
+    [
+      'one id alone',
+      { 'x-request-id': 'same' },
+      'tells the id of a request as X-Request-Id',
+      /, or a proxy's own$/,
+      /^same,/,
+    ],
+    [
+      'types to guess',
+      { 'x-content-type-options': undefined },
+      'lets no browser guess what an answer is',
+      /nosniff/,
+      'none',
+    ],
+    ['no language', { 'content-language': undefined }, 'tells the language of its messages', /: pt-BR$/, 'none'],
+    ['another language', { 'content-language': 'en' }, 'tells the language of its messages', /: pt-BR$/, 'en'],
+  ])('is caught with %s', async (_what, change, name, expected, got) => {
+    const { failures } = await findFaults(
+      headers(() => change),
+      { only },
+    );
+    const [asExpected, asGot] = [expect.stringMatching(expected), expect.stringMatching(got)];
+    expect(failures).toEqual([expect.objectContaining({ name, expected: asExpected, got: asGot })]);
+  });
+
+  test('may stand behind a proxy that gives requests ids of its own', async () => {
+    let requests = 0;
+    const fault = headers(() => ({ 'x-request-id': `proxy-${requests++}` }));
+    expect((await findFaults(fault, { only })).failures).toEqual([]);
+  });
+
+  test('is caught on the refusals of a creation too, for which nothing is created', async () => {
+    const fault = headers(() => ({ 'x-content-type-options': undefined }));
+    await findFault('lets no browser guess what an answer is', fault, { only: ['criarAluno'] });
+  });
+
   test('is shown as one failure where it refuses the key', async () => {
     const report = await run({ key: KEYS.readOnly, only: ['criarAluno'] });
     expect(namesOf(failuresOf(report))).toEqual(['accepts the key']);

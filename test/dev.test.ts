@@ -22,7 +22,7 @@ beforeAll(async () => {
   symlinkSync(resolve('node_modules'), at('node_modules'));
   child = spawn(process.execPath, ['src/main.ts', '--watch'], {
     cwd: root,
-    env: { PATH: process.env.PATH, PORT: '0', DATA_DIR: at('.data') },
+    env: { PATH: process.env.PATH, PORT: '0', DATA_DIR: at('.data'), LOG_FORMAT: 'pretty' },
   });
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk) => {

@@ -17,10 +17,10 @@ function importsOf(file: string): string[] {
 /** Layers from the top to the ground: a file imports from below its own layer alone. */
 const LAYERS = [
   ['main.ts'],
-  ['app.ts', 'server.ts'],
-  ['dev.ts'],
-  ['contract-check.ts'],
-  ['gateway.ts'],
+  ['app.ts', 'server.ts', 'management.ts', 'welcome.ts', 'tracing.ts'],
+  ['readiness.ts', 'dev.ts', 'docs.ts', 'observer.ts'],
+  ['contract-check.ts', 'log.ts', 'metrics.ts', 'docs-page.ts', 'routes.ts'],
+  ['gateway.ts', 'rate-limits.ts'],
   [
     'respond.ts',
     'router.ts',
@@ -29,12 +29,13 @@ const LAYERS = [
     'deadline.ts',
     'key-use.ts',
     'refusals.ts',
-    'fault-log.ts',
+    'counters.ts',
+    'links.ts',
     'contract.ts',
   ],
-  ['request.ts', 'validation.ts', 'examples.ts', 'contract-types.ts'],
-  ['operations.ts', 'problems.ts', 'config.ts', 'document-mistakes.ts'],
-  ['document.ts'],
+  ['request.ts', 'redis.ts', 'validation.ts', 'examples.ts', 'contract-types.ts'],
+  ['operations.ts', 'network.ts', 'problems.ts', 'language.ts', 'portuguese.ts', 'config.ts', 'document-mistakes.ts'],
+  ['document.ts', 'messages.ts', 'observation.ts'],
   ['store/store.ts'],
   ['errors.ts'],
 ];

@@ -42,29 +42,26 @@ test('a store that cannot be reached at the start is reported and tried again, a
       SUPABASE_REST_PATH: '/',
     },
   });
-  let [output, errors] = ['', ''];
+  let output = '';
   child.stdout.on('data', (chunk) => {
     output += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    errors += chunk;
   });
   const get = async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/v1/academias?limit=1`, { headers });
     return [answer.status, await answer.json()];
   };
 
-  await vi.waitFor(() => expect(errors).toContain('"fault":"storeUnavailable"'), { timeout: 10_000 });
-  expect(output).toContain(`Store: Supabase at http://127.0.0.1:${storePort}\n`);
-  expect(errors).toContain('ECONNREFUSED');
+  await vi.waitFor(() => expect(output).toContain('"fault":{"kind":"storeUnavailable"'), { timeout: 10_000 });
+  expect(output).toContain(`Store: Supabase at http://127.0.0.1:${storePort}"`);
+  expect(output).toContain('ECONNREFUSED');
   expect(await get()).toEqual([502, { error: 'Data store unavailable' }]);
 
   const postgrest = await startPostgrest(database, storePort);
   await vi.waitFor(async () => expect(await get()).toMatchObject([200, [{ nome: 'Aurora Centro' }]]), {
     timeout: 1_000,
   });
-  await vi.waitFor(() => expect(output).toContain('The store answers\n'), { timeout: 5_000 });
-  expect(errors).not.toContain(POSTGREST_KEY);
+  await vi.waitFor(() => expect(output).toContain('The store answers'), { timeout: 5_000 });
+  expect(output).not.toContain(POSTGREST_KEY);
 
   child.kill('SIGTERM');
   const [code] = await once(child, 'exit');
@@ -87,16 +84,19 @@ test('a store that comes after the start, and that the document disagrees with, 
       SUPABASE_REST_PATH: '/',
     },
   });
-  let errors = '';
+  let [output, errors] = ['', ''];
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
   child.stderr.on('data', (chunk) => {
     errors += chunk;
   });
-  await vi.waitFor(() => expect(errors).toContain('"fault":"storeUnavailable"'), { timeout: 10_000 });
+  await vi.waitFor(() => expect(output).toContain('"fault":{"kind":"storeUnavailable"'), { timeout: 10_000 });
   const postgrest = await startPostgrest(drifted, storePort);
   const [code] = await once(child, 'exit');
   expect(code).toBe(1);
   expect(errors).toMatch(
-    /\nopenapi\.yaml:\d+: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n$/,
+    /^openapi\.yaml:\d+: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n$/,
   );
   await postgrest.stop();
   await drifted.drop();
@@ -189,4 +189,4 @@ test('a crash of Postgres under 10,000 creates loses none that was acknowledged 
   );
   await gateway.close();
   await store.close();
-});
+}, 90_000);

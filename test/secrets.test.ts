@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createFaultLog } from '../src/fault-log.ts';
+import { createLog } from '../src/log.ts';
 import {
   asAdmin,
   findPort,
@@ -159,17 +160,28 @@ test('without the setting of the database the log of Postgres would have it', as
 
 test('a fault is logged without the key, wherever it stands, and with all the rest', () => {
   const lines: string[] = [];
-  const log = createFaultLog(['x-api-key'], (line) => lines.push(line));
+  const write = (line: string) => lines.push(line);
+  const options = { level: 'info', format: 'json', keyHeaders: ['x-api-key'], isTerminal: false } as const;
+  const log = createLog(options, { write });
   const req = { method: 'GET', url: '/v1/a?x=1', headers: { 'x-api-key': 'a "quoted" key', host: 'h' } };
   const cause = { code: '22P02', message: 'bad: a "quoted" key', detail: ['a "quoted" key', 7] };
-  log({ kind: 'storeError', cause }, req as never);
-  log({ kind: 'internal', cause: new Error('a "quoted" key') }, req as never);
+  const observation = { req: req as unknown as IncomingMessage, id: 'request-1', begunAt: 0, traceparent: undefined };
+  const record = { ...observation, route: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
+  log.request({ ...record, fault: { kind: 'storeError', cause } });
+  log.fault({ kind: 'internal', cause: new Error('a "quoted" key') }, observation);
   expect(JSON.parse(lines[0] ?? '')).toEqual({
+    level: 'error',
     time: expect.any(String),
+    requestId: 'request-1',
     method: 'GET',
     path: '/v1/a',
-    fault: 'storeError',
-    cause: { code: '22P02', message: 'bad: [API key]', detail: ['[API key]', 7] },
+    status: 502,
+    durationMs: 1.3,
+    responseBytes: 10,
+    fault: {
+      kind: 'storeError',
+      cause: { code: '22P02', message: 'bad: [API key]', detail: ['[API key]', 7] },
+    },
   });
   expect(lines[1]).toContain('secrets.test.ts');
   expect(lines.join('\n')).not.toContain('quoted');

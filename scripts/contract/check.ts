@@ -54,11 +54,11 @@ export async function expectAnswer(
   operation: Operation,
   request: Request,
   expected: Expected,
-): Promise<{ status: number; body: Json }> {
+): Promise<{ status: number; body: Json; headers: Answer['headers'] }> {
   const reply = await client.send(request);
   if ('missing' in reply) throw new Mismatch(request, describe(expected), describeReply(reply));
   const fault = findFault(operation, reply, expected);
-  if (fault === undefined) return { status: reply.status, body: reply.body as Json };
+  if (fault === undefined) return { status: reply.status, body: reply.body as Json, headers: reply.headers };
   throw new Mismatch(request, describe(expected), [fault, describeReply(reply)].filter(Boolean).join('\n'));
 }
 

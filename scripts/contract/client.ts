@@ -18,6 +18,8 @@ export type Created = readonly { readonly by: string; readonly id: string }[];
 export type Answer = {
   readonly status: number;
   readonly contentType: string;
+  /** By their names in lower case; one that came several times is joined. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
   /** Undefined where the text is no JSON. */
   readonly body: Json | undefined;
@@ -131,8 +133,10 @@ export class Client {
       body: body ?? null,
     });
     const text = await response.body.text();
-    const contentType = String(response.headers['content-type'] ?? '');
-    return { status: response.statusCode, contentType, text, body: parse(text) };
+    const fields = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
+    const received: Answer['headers'] = Object.fromEntries(fields);
+    const contentType = received['content-type'] ?? '';
+    return { status: response.statusCode, contentType, headers: received, text, body: parse(text) };
   }
 }
 

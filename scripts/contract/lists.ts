@@ -8,6 +8,7 @@ import {
   type Condition,
   comparePages,
   describeRow,
+  followLink,
   idOf,
   knownOf,
   type ListOperation,
@@ -32,6 +33,9 @@ export function createListChecks(setting: Setting, operation: ListOperation, lis
     { name: 'gives the page of any limit and offset', run: () => checks.pagesAreParts() },
     { name: 'gives nothing beyond the end', run: () => checks.endsAtItsEnd() },
     { name: 'gives the same when asked again', run: () => checks.isStable() },
+    ...(operation.headers.has('link')
+      ? [{ name: 'links each page to those beside it', run: () => checks.pagesAreLinked() }]
+      : []),
     ...filters.map((filter) => ({
       name: `filters by ${filter.input.name}${filter.match === 'none' ? ', which no property shows' : ''}`,
       run: () => checks.filters([filter]),
@@ -100,6 +104,32 @@ class ListChecks {
     }
   }
 
+  /** The links lead through the whole list, and back again. */
+  async pagesAreLinked(): Promise<void> {
+    const whole = await this.#readWhole();
+    const pages = await this.#followNext(this.#toSize(whole.length / 3));
+    comparePages(pages, whole, whole);
+    for (const [index, page] of pages.entries()) {
+      const before = pages[index - 1];
+      const { prev } = page.links;
+      if (!before && prev !== undefined) throw new Mismatch(page.request, 'no Link to a page before', prev);
+      if (!before) continue;
+      if (prev === undefined) throw new Mismatch(page.request, 'a Link to the page before', 'none');
+      comparePages([await followLink(this.#setting, this.#operation, page, prev)], before.rows, before.rows);
+    }
+  }
+
+  async #followNext(limit: number): Promise<Page[]> {
+    let page = await readPage(this.#setting, this.#operation, { limit, offset: 0 });
+    const pages = [page];
+    while (page.links.next !== undefined && pages.length < MOST_PAGES) {
+      if (page.rows.length < limit) throw new Mismatch(page.request, 'no Link to a page after', page.links.next);
+      page = await followLink(this.#setting, this.#operation, page, page.links.next);
+      pages.push(page);
+    }
+    return pages;
+  }
+
   /** The result of filters is the whole list, filtered. */
   async filters(filters: readonly Filter[]): Promise<void> {
     const whole = await this.#readWhole();
@@ -138,11 +168,14 @@ class ListChecks {
   }
 
   #sizes(length: number): number[] {
-    const { minimum = 1 } = this.#operation.list.limit.schema;
-    const largest = largestPage(this.#operation);
-    const parts = [1, 2, 3, 7, MOST_PAGES].map((count) => Math.ceil(length / count));
-    const sizes = parts.map((size) => Math.min(Math.max(size, minimum), largest));
+    const sizes = [1, 2, 3, 7, MOST_PAGES].map((count) => this.#toSize(length / count));
     return [...new Set(sizes)].sort((a, b) => a - b);
+  }
+
+  /** About so many records, as a limit that the list takes. */
+  #toSize(count: number): number {
+    const { minimum = 1 } = this.#operation.list.limit.schema;
+    return Math.min(Math.max(Math.ceil(count), minimum), largestPage(this.#operation));
   }
 
   #defaultSize(): number {

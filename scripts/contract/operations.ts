@@ -50,6 +50,8 @@ export type Operation = {
   readonly status: number;
   /** The validator of the body of every status that is declared. */
   readonly answers: ReadonlyMap<number, ValidateFunction>;
+  /** The headers that the success is described with, in lower case. */
+  readonly headers: ReadonlySet<string>;
   readonly list?: List;
 };
 
@@ -127,6 +129,7 @@ class Reader {
       needsKey: (source.security ?? this.#document.security ?? []).length > 0,
       status,
       answers: this.#readAnswers(source),
+      headers: this.#readHeaders(source, status),
       ...(list ? { list } : {}),
     };
   }
@@ -162,6 +165,11 @@ class Reader {
         this.#compile(this.#resolve(response).content?.['application/json']?.schema ?? {}),
       ]),
     );
+  }
+
+  #readHeaders({ responses }: OpenAPIV3.OperationObject, status: number): Set<string> {
+    const { headers = {} } = this.#resolve(responses[status] ?? { description: '' });
+    return new Set(Object.keys(headers).map((name) => name.toLowerCase()));
   }
 
   #readList(

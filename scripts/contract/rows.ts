@@ -16,8 +16,11 @@ export type ListOperation = Operation & { readonly list: List };
 /** A value for a filter. */
 export type Condition = { readonly filter: Filter; readonly value: Json };
 
-/** A page, with the request that gave it. */
-export type Page = { readonly request: Request; readonly rows: readonly Row[] };
+/** A page, with the request that gave it and the pages beside it. */
+export type Page = { readonly request: Request; readonly rows: readonly Row[]; readonly links: Links };
+
+/** The queries of the pages after and before a page, by their relation. */
+export type Links = Readonly<Record<string, string>>;
 
 /** Reads one page; leaves the limit or the offset to their defaults where it is not told them. */
 export async function readPage(
@@ -31,10 +34,25 @@ export async function readPage(
   if (place.limit !== undefined) assignments.push({ input: limit, value: place.limit });
   if (place.offset !== undefined) assignments.push({ input: offset, value: place.offset });
   const request = toRequest(operation, assignments);
-  const { body } = await expectAnswer(setting, operation, request, { status: operation.status });
+  return sendForPage(setting, operation, request, place.limit ?? limit.schema.default);
+}
+
+/** Reads the page that a link of another one leads to. */
+export function followLink(setting: Setting, operation: ListOperation, from: Page, query: string): Promise<Page> {
+  const target = from.request.target.replace(/\?.*|$/s, query);
+  const limit = new URLSearchParams(query).get(operation.list.limit.name);
+  return sendForPage(setting, operation, { ...from.request, target }, limit === null ? undefined : Number(limit));
+}
+
+async function sendForPage(
+  setting: Setting,
+  operation: ListOperation,
+  request: Request,
+  most: number | undefined,
+): Promise<Page> {
+  const { body, headers } = await expectAnswer(setting, operation, request, { status: operation.status });
   const rows = body as readonly Row[];
-  const most = place.limit ?? limit.schema.default;
-  if (most === undefined || rows.length <= most) return { request, rows };
+  if (most === undefined || rows.length <= most) return { request, rows, links: readLinks(headers.link) };
   throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
 }
 
@@ -52,6 +70,13 @@ export async function readPages(
     if (page.rows.length < size) break;
   }
   return pages;
+}
+
+/** The queries of the header Link (RFC 8288, 3); a proxy may have made the references absolute. */
+function readLinks(field = ''): Links {
+  const links = [...field.matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
+  const pairs = links.map(([, reference = '', relation = '']) => [relation, reference.replace(/^[^?]*/, '')]);
+  return Object.fromEntries(pairs);
 }
 
 /** The largest page that a list gives. */

@@ -5,6 +5,7 @@ import { type Check, describeReply, findFormFault, Mismatch, type Setting, type 
 import { AT_ONCE, Client, Unreachable } from './client.ts';
 import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
+import { createHeaderChecks } from './headers.ts';
 import { createEntryCheck, createInputChecks } from './inputs.ts';
 import { createListChecks } from './lists.ts';
 import { type Contract, isRead, type Operation, readContract } from './operations.ts';
@@ -95,6 +96,7 @@ class Run {
     const checks = [
       ...examples.checks,
       ...createInputChecks(this.#setting, operation),
+      ...createHeaderChecks(this.#setting, operation, hasPortuguese(this.#options.document)),
       ...(list ? createListChecks(this.#setting, list, lists) : []),
       ...createCreationChecks(this.#setting, operation, lists),
     ];
@@ -165,6 +167,10 @@ class Run {
 /** Whether the key may not do what the document has: nothing else could be seen of the operation then. */
 function isRefusal(entry: Outcome): boolean {
   return entry.result === 'failed' && entry.got.startsWith('401 ');
+}
+
+function hasPortuguese(document: OpenAPIV3.Document): boolean {
+  return (document as { 'x-translations'?: object })['x-translations'] !== undefined;
 }
 
 function shorten(text: string): string {

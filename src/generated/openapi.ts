@@ -136,10 +136,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /**
-         * @description A boolean, written as a word
-         * @enum {string}
-         */
+        /** @enum {string} */
         Ativo: "true" | "false";
         /** @default 100 */
         Limit: number;
@@ -285,7 +282,18 @@ export interface components {
     };
     parameters: never;
     requestBodies: never;
-    headers: never;
+    headers: {
+        /**
+         * @description The page after this one (`rel="next"`) where this one is full, and the one before it (`rel="prev"`)
+         * @example <?limit=100&offset=100>; rel="next"
+         */
+        Link: string;
+        /**
+         * @description For `If-None-Match` in a later request for the same page
+         * @example W/"9WP8oN83GA3-Y93Fef8Q2xN61cQ"
+         */
+        ETag: string;
+    };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
@@ -321,6 +329,8 @@ export interface operations {
             /** @description A page of students */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -436,6 +446,8 @@ export interface operations {
             /** @description A page of workouts */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -475,6 +487,8 @@ export interface operations {
             /** @description A page of gyms */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -514,6 +528,8 @@ export interface operations {
             /** @description A page of personal trainers */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -555,6 +571,8 @@ export interface operations {
             /** @description A page of anamneses */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -592,6 +610,8 @@ export interface operations {
             /** @description A page of sections */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {

@@ -26,7 +26,7 @@ export type WorkerRequest = Statement | { readonly migrations: readonly Migratio
 export type WorkerReply =
   | { readonly ready: true }
   | { readonly failed: string }
-  | { readonly json: string | null }
+  | { readonly json: string | null; readonly count?: number }
   | { readonly error: PgError };
 
 const port = parentPort;
@@ -98,8 +98,8 @@ function toMessage(error: unknown): string {
 
 async function run(db: PGlite, statement: Statement): Promise<WorkerReply> {
   try {
-    const { rows } = await db.query<{ json: string | null }>(statement.text, [...statement.values]);
-    return { json: rows[0]?.json ?? null };
+    const { rows } = await db.query<{ json: string | null; count: number }>(statement.text, [...statement.values]);
+    return rows[0] ?? { json: null };
   } catch (error) {
     const { code, message, detail } = error as PgError;
     return { error: { code, message, detail } };

@@ -237,5 +237,5 @@ class WorkerStore implements EmbeddedStore {
 function toResult(reply: Extract<WorkerReply, { json: unknown } | { error: unknown }>): Result {
   if ('error' in reply) return { failure: toFailure(reply.error) };
   if (reply.json === null) return storeFault('storeError', new Error('the function returned no row'));
-  return { json: reply.json };
+  return { ...reply, json: reply.json };
 }

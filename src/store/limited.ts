@@ -1,5 +1,5 @@
 import { isFault, storeFault } from '../errors.ts';
-import type { Call, Result, Store } from './store.ts';
+import type { Call, Origin, Result, Store } from './store.ts';
 
 /** How much work a store is given at once. */
 export type Limits = {
@@ -9,11 +9,14 @@ export type Limits = {
   readonly waiting: number;
 };
 
+/** A store that says how much work it has. */
+export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load(): Limits };
+
 /**
  * A store that is given no more work than it can take, and that makes a read once more where the connection was
  * lost: a server that was restarted leaves dead connections behind. A call that writes is never made twice.
  */
-export function limited(store: Store, limits: Limits): Store {
+export function limited(store: Store, limits: Limits): LimitedStore {
   const waiting = new Set<() => void>();
   let running = 0;
 
@@ -44,13 +47,14 @@ export function limited(store: Store, limits: Limits): Store {
     next();
   }
 
-  async function call(call: Call, signal: AbortSignal): Promise<Result> {
+  async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     if (running < limits.running) running += 1;
     else if (waiting.size >= limits.waiting) return storeFault('storeOverloaded', `${waiting.size} calls are waiting`);
     else if (!(await turn(signal))) return storeFault('storeTimeout', signal.reason);
     try {
-      const result = await store.call(call, signal);
-      return call.readOnly && isConnectionLost(result) && !signal.aborted ? await store.call(call, signal) : result;
+      const result = await store.call(call, signal, origin);
+      const isRepeated = call.readOnly && isConnectionLost(result) && !signal.aborted;
+      return isRepeated ? await store.call(call, signal, origin) : result;
     } finally {
       release();
     }
@@ -61,6 +65,8 @@ export function limited(store: Store, limits: Limits): Store {
     call,
     check: (signal) => store.check(signal),
     describe: (signal) => store.describe(signal),
+    connections: () => store.connections?.() ?? { open: 0, idle: 0 },
+    load: () => ({ running, waiting: waiting.size }),
     close: () => store.close(),
   };
 }

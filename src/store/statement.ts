@@ -4,22 +4,29 @@ import type { Call } from './store.ts';
 export type Statement = { readonly text: string; readonly values: readonly (string | null)[] };
 
 /**
- * The statement of a call. It gives one row with one column, `json`: the function's rows as a JSON array, or its
- * single row as an object (null for none). Calls with the same function and argument names have the same text.
+ * The statement of a call. It gives one row with the columns `json`, the function's rows as a JSON array or its single
+ * row as an object (null for none), and `count`, how many they are. Calls with the same function and argument names
+ * have the same text. With `applicationName` the database shows it while the statement runs, and in what it logs of it.
  */
-export function toStatement(call: Call): Statement {
+export function toStatement(call: Call, applicationName?: string): Statement {
   const names = Object.keys(call.args);
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
   // Through a subquery, or the row of a function with one column would be that column's value.
   const rows = `(select * from public.${quote(call.function)}(${args})) r`;
+  // A condition that does not depend on the rows is met before the function is called. What it sets ends with the
+  // transaction, and needs no statement of its own, nor one that is prepared for each request.
+  const named = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
+  const values = names.map((name) => toText(call.args[name]));
   return {
-    text:
-      call.returns === 'row'
-        ? `select row_to_json(r)::text as json from ${rows}`
-        : // Not json_agg, which puts a line break between the rows.
-          `select '[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' as json from ${rows}`,
-    values: names.map((name) => toText(call.args[name])),
+    text: `select ${toColumns(call)} from ${rows}${applicationName === undefined ? '' : ` where ${named}`}`,
+    values: applicationName === undefined ? values : [...values, applicationName],
   };
+}
+
+function toColumns({ returns }: Call): string {
+  if (returns === 'row') return 'row_to_json(r)::text as json, 1 as count';
+  // Not json_agg, which puts a line break between the rows.
+  return `'[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' as json, count(*)::integer as count`;
 }
 
 /** Sent as text, a value takes the type of the function's argument: no driver has to guess it. */

@@ -15,8 +15,25 @@ export type Call = {
   readonly readOnly: boolean;
 };
 
-/** What a call gives: JSON text as the database wrote it, a refusal, or a fault. A store never throws. */
-export type Result = { readonly json: string } | { readonly failure: Refusal | Fault };
+/** The request that a call is made for, so that what it does in the database can be traced to it. */
+export type Origin = {
+  readonly requestId: string;
+  /** The request's place in a trace (W3C Trace Context, section 3.2). */
+  readonly traceparent?: string | undefined;
+};
+
+/** JSON text as the database wrote it. */
+export type Rows = {
+  readonly json: string;
+  /** How many rows it has, where the call returns rows. */
+  readonly count?: number;
+};
+
+/** What a call gives: rows, a refusal, or a fault. A store never throws. */
+export type Result = Rows | { readonly failure: Refusal | Fault };
+
+/** The connections that a store has open, and those of them that are not in use. */
+export type Connections = { readonly open: number; readonly idle: number };
 
 /** An argument that a function takes. */
 export type Argument = {
@@ -70,13 +87,16 @@ export interface Store {
    * Calls a function. When the signal aborts, nobody waits for the result any more and the store stops the work as
    * soon as it can; a call that was not begun by then is never begun.
    */
-  call(call: Call, signal: AbortSignal): Promise<Result>;
+  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
   /** Why the store cannot serve now, or undefined where it can. It never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
   /** What its database says of the functions in schema public. It never throws. */
   describe(signal: AbortSignal): Promise<Description>;
+
+  /** Its connections; a store that has its database in the process has none. */
+  connections?(): Connections;
 
   /** Finishes what is under way and lets go of everything. */
   close(): Promise<void>;

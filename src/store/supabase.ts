@@ -3,7 +3,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { type Fault, messageOf, storeFault } from '../errors.ts';
 import { type PgError, toFailure } from './pg-error.ts';
 import { readPublished } from './postgrest-description.ts';
-import type { Call, Result, Store } from './store.ts';
+import type { Call, Origin, Result, Rows, Store } from './store.ts';
 
 /** How to reach the Data API of a Supabase project, or a PostgREST of one's own. */
 export type SupabaseOptions = {
@@ -33,8 +33,10 @@ export function openSupabase(options: SupabaseOptions): Store {
     headersTimeout: options.deadlineMs,
     bodyTimeout: options.deadlineMs,
   });
+  // The signal of a call is what goes through supabase-js as it is; a header of its own has three copied each time.
+  const origins = new WeakMap<AbortSignal, Origin>();
   const client = createClient(options.url, options.key, {
-    global: { fetch: createFetch(pool, options) },
+    global: { fetch: createFetch(pool, options, origins) },
     // Without it every call would ask the client's authentication for a session, which there is none.
     accessToken: async () => options.key,
   });
@@ -56,8 +58,9 @@ export function openSupabase(options: SupabaseOptions): Store {
   };
   return {
     description: `Supabase at ${origin}`,
-    call: async (call, signal) => {
+    call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
+      if (origin) origins.set(signal, origin);
       // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
       const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
       return toResult(call, answer as Answer, signal);
@@ -70,6 +73,7 @@ export function openSupabase(options: SupabaseOptions): Store {
       const answer = await askRoot('GET', signal);
       return 'failure' in answer ? answer : { functions: readPublished(answer.text) };
     },
+    connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
     close: () => pool.close(),
   };
 }
@@ -78,15 +82,20 @@ export function openSupabase(options: SupabaseOptions): Store {
  * The `fetch` that supabase-js is given: on a pool of its own, with headers that are made once, and with nothing
  * of a Response but what supabase-js reads.
  */
-function createFetch(pool: Pool, { url, key, restPath }: SupabaseOptions): typeof fetch {
-  const headers = toHeaders(key);
+function createFetch(
+  pool: Pool,
+  { url, key, restPath }: SupabaseOptions,
+  origins: WeakMap<AbortSignal, Origin>,
+): typeof fetch {
+  const common = toHeaders(key);
   const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
   const path = restPath.replace(/\/$/, '');
   return async (input, init) => {
+    const origin = init?.signal && origins.get(init.signal);
     const request = pool.request({
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
-      headers,
+      headers: origin ? { ...common, ...toTraceHeaders(origin) } : common,
       body: init?.body as string,
       signal: init?.signal ?? null,
     });
@@ -101,6 +110,11 @@ function createFetch(pool: Pool, { url, key, restPath }: SupabaseOptions): typeo
       text: async () => text,
     } as unknown as Response;
   };
+}
+
+/** What PostgREST shows to the functions, and to a proxy in front of it, of the request that a call is made for. */
+function toTraceHeaders({ requestId, traceparent }: Origin): Record<string, string> {
+  return { 'x-request-id': requestId, ...(traceparent ? { traceparent } : {}) };
 }
 
 /** supabase-js makes a text of an error, and passes nothing on but that. */
@@ -122,8 +136,8 @@ function toHeaders(key: string): Record<string, string> {
 function toResult(call: Call, { error, data, status }: Answer, signal: AbortSignal): Result {
   if (signal.aborted) return storeFault('storeTimeout', signal.reason);
   if (error) return { failure: toFailureOf(error, status) };
-  const json = typeof data === 'string' ? toJson(call, data) : undefined;
-  if (json !== undefined) return { json };
+  const rows = typeof data === 'string' ? toRows(call, data) : undefined;
+  if (rows) return rows;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
@@ -138,11 +152,11 @@ function toFailureOf(error: NonNullable<Answer['error']>, status: number): Retur
  * The text of the function's rows or its row, or undefined where it is none of that. The text itself goes to the
  * client, and not what was parsed of it: numbers that JavaScript cannot hold would change.
  */
-function toJson(call: Call, text: string): string | undefined {
+function toRows(call: Call, text: string): Rows | undefined {
   const rows = parse(text);
   if (!Array.isArray(rows) || !rows.every(isObject)) return undefined;
-  if (call.returns === 'rows') return text;
-  return rows.length === 1 ? text.trim().slice(1, -1).trim() : undefined;
+  if (call.returns === 'rows') return { json: text, count: rows.length };
+  return rows.length === 1 ? { json: text.trim().slice(1, -1).trim(), count: 1 } : undefined;
 }
 
 function parse(text: string): unknown {

@@ -15,7 +15,16 @@ export type Asked = {
 };
 
 /** An answer on its way to the client. */
-export type Answered = { readonly status: number; readonly contentType: string; readonly body: string };
+export type Answered = {
+  readonly status: number;
+  readonly contentType: string;
+  /** The others, but for those of the connection. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+};
+
+/** What holds for one connection, or for a body that may be changed. */
+const OWN_HEADERS = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'date'];
 
 /** A status that stands for the end of the connection. */
 export const NO_ANSWER = 0;
@@ -43,12 +52,12 @@ export async function startProxy(gatewayUrl: string, { ask, answer }: Fault = {}
     const came = { method: req.method ?? '', path, query, headers: req.headers, body: await text(req) };
     asked.push(came);
     const answered = await forward(origin, { ...came, ...ask?.(came) });
-    const { status, contentType, body } = { ...answered, ...answer?.(answered, came) };
+    const { status, contentType, headers, body } = { ...answered, ...answer?.(answered, came) };
     if (status === NO_ANSWER) {
       res.destroy();
       return;
     }
-    res.writeHead(status, { 'Content-Type': contentType }).end(body);
+    res.writeHead(status, { ...headers, ...(contentType ? { 'Content-Type': contentType } : {}) }).end(body);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -79,7 +88,9 @@ async function forward(origin: string, { method, path, query, headers, body }: A
   outgoing.end(body);
   const [response] = await once(outgoing, 'response');
   const answer = (await buffer(response)).toString();
-  return { status: response.statusCode, contentType: String(response.headers['content-type']), body: answer };
+  const { 'content-type': contentType = '', ...others } = response.headers as Record<string, string>;
+  const kept = Object.entries(others).filter(([name]) => !OWN_HEADERS.includes(name));
+  return { status: response.statusCode, contentType, headers: Object.fromEntries(kept), body: answer };
 }
 
 /** A query with its parameters changed, each given as it is written; undefined takes it away. */

@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createApp } from '../../src/app.ts';
+import { type AppParts, createApp } from '../../src/app.ts';
 import { readApiRoot, readDocument } from '../../src/document.ts';
 import type { Fault } from '../../src/errors.ts';
 import { compile, createGateway } from '../../src/gateway.ts';
+import { createObserver } from '../../src/observer.ts';
 import { createServer, type GatewayServer } from '../../src/server.ts';
 import { openEmbedded } from '../../src/store/embedded.ts';
 import { openPostgres } from '../../src/store/postgres.ts';
@@ -25,7 +26,8 @@ export type TestGatewayOptions = {
   readonly deadlineMs?: number;
   readonly bodyLimit?: number;
   readonly refusalsPerMinute?: number;
-  readonly proxyHops?: number;
+  /** What the application has beside the gateway. */
+  readonly parts?: Partial<AppParts>;
 };
 
 export type TestGateway = {
@@ -66,9 +68,10 @@ export async function openTestStore(): Promise<Store> {
 function closing(store: Store, stop: () => Promise<void>): Store {
   return {
     description: store.description,
-    call: (call, signal) => store.call(call, signal),
+    call: (call, signal, origin) => store.call(call, signal, origin),
     check: (signal) => store.check(signal),
     describe: (signal) => store.describe(signal),
+    connections: () => store.connections?.() ?? { open: 0, idle: 0 },
     close: async () => {
       await store.close();
       await stop();
@@ -81,10 +84,11 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const faults: Fault[] = [];
   const document = options.document ?? readDocument('openapi.yaml');
   const onFault = (fault: Fault) => faults.push(fault);
+  const observer = createObserver([]);
   const program = await compile(document);
   const defaults = { deadlineMs: 5_000, bodyLimit: 100_000, refusalsPerMinute: 0 };
   const gateway = createGateway(program, { ...defaults, ...options, onFault });
-  const server = createServer(createApp(gateway, onFault, options.proxyHops));
+  const server = createServer(createApp({ gateway, onFault, observer, ...options.parts }));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

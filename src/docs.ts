@@ -1,0 +1,113 @@
+// The page for those who call the operations: Scalar shows the document, from files that the gateway serves itself.
+
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import express, { type RequestHandler, type Router } from 'express';
+import type { OpenAPIV3 } from 'openapi-types';
+import { stringify } from 'yaml';
+import { START_SCRIPT, securePage, toPage, toShownDocument } from './docs-page.ts';
+import { sendText } from './respond.ts';
+import { addPath } from './routes.ts';
+
+const SCRIPT = 'text/javascript; charset=utf-8';
+const JSON_TEXT = 'application/json; charset=utf-8';
+/** Of RFC 9512, which has no charset: YAML is UTF-8. */
+const YAML = 'application/yaml';
+
+/**
+ * Serves the page at /docs, and at /openapi.json and /openapi.yaml the document that `readDocument` gives at the time.
+ * The addresses in the page are relative, so a proxy may put a path before them.
+ */
+export function createDocs(readDocument: () => OpenAPIV3.Document): Router {
+  const scalar = findScalar();
+  const serve = (type: string, write: (document: OpenAPIV3.Document) => string) => serveText(type, readDocument, write);
+  const router = express.Router({ strict: true });
+  addPath(router, '/docs/', (_req, res) => sendText(res, { status: 308, headers: { Location: '../docs' }, body: '' }));
+  const page = serve('text/html; charset=utf-8', (document) => toPage(document, scalar.path));
+  addPath(router, '/docs', securePage, page);
+  addPath(
+    router,
+    '/docs/start.js',
+    serve(SCRIPT, () => START_SCRIPT),
+  );
+  addPath(router, `/${scalar.path}`, serveForGood(SCRIPT, scalar.file));
+  const shown = serve(JSON_TEXT, (document) => JSON.stringify(toShownDocument(document)));
+  addPath(router, '/docs/openapi.json', shown);
+  addPath(
+    router,
+    '/openapi.json',
+    serve(JSON_TEXT, (document) => JSON.stringify(document)),
+  );
+  addPath(
+    router,
+    '/openapi.yaml',
+    serve(YAML, (document) => stringify(document)),
+  );
+  return router;
+}
+
+/** Scalar's script for browsers, and its path here, which another version has another of. */
+function findScalar(): { readonly file: string; readonly path: string } {
+  const manifest = findPackageJSON('@scalar/api-reference', import.meta.url) ?? '';
+  const { version, browser } = JSON.parse(readFileSync(manifest, 'utf8'));
+  return { file: join(dirname(manifest), browser), path: `docs/scalar-${version}.js` };
+}
+
+type Text = { readonly body: string; readonly tag: string };
+
+/** Serves what is written of the document: once for each, since npm run dev puts another in its place. */
+function serveText(
+  type: string,
+  readDocument: () => OpenAPIV3.Document,
+  write: (document: OpenAPIV3.Document) => string,
+): RequestHandler {
+  const texts = new WeakMap<OpenAPIV3.Document, Text>();
+  const read = (document: OpenAPIV3.Document): Text => {
+    const body = write(document);
+    // Weak, because the bytes differ by their compression.
+    const text = { body, tag: `W/"${hash('sha1', body, 'base64url')}"` };
+    texts.set(document, text);
+    return text;
+  };
+  return (_req, res) => {
+    const document = readDocument();
+    const { body, tag } = texts.get(document) ?? read(document);
+    const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache', ETag: tag };
+    sendText(res, { status: 200, headers, body });
+  };
+}
+
+/** In the order of preference. Brotli's higher qualities take seconds to save another tenth. */
+const ENCODINGS = {
+  br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
+  gzip: (bytes: Buffer) => promisify(gzip)(bytes),
+  identity: async (bytes: Buffer) => bytes,
+} as const;
+type Encoding = keyof typeof ENCODINGS;
+
+/** Serves a file whose address changes with its content; it is read and compressed once, when it is first asked for. */
+function serveForGood(type: string, file: string): RequestHandler {
+  const bodies = new Map<Encoding, Promise<Buffer>>();
+  const read = (encoding: Encoding): Promise<Buffer> => {
+    const body = readFile(file).then(ENCODINGS[encoding]);
+    bodies.set(encoding, body);
+    return body;
+  };
+  const encodings = Object.keys(ENCODINGS) as Encoding[];
+  return async (req, res) => {
+    // One after the other: asked for all at once, a browser's order would decide, and gzip comes first in it.
+    const encoding = encodings.find((name) => req.acceptsEncodings(name)) ?? 'identity';
+    const headers = {
+      'Content-Type': type,
+      'Cache-Control': 'public, max-age=31536000, immutable',
+      Vary: 'Accept-Encoding',
+      ...(encoding === 'identity' ? {} : { 'Content-Encoding': encoding }),
+    };
+    sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? read(encoding)) });
+  };
+}

@@ -1,0 +1,118 @@
+import type { IncomingMessage } from 'node:http';
+import { type DestinationStream, type Level, type Logger, pino } from 'pino';
+import pretty from 'pino-pretty';
+import type { LogConfig } from './config.ts';
+import { type Fault, messageOf } from './errors.ts';
+import { type Observation, PROBES, type RequestRecord, readPath } from './observation.ts';
+
+/** The log of the process: lines of JSON, or of text for a person at a terminal. */
+export type Log = {
+  info(text: string): void;
+  warn(text: string): void;
+  /** Writes the line of a request. */
+  request(record: RequestRecord): void;
+  /** Writes of a fault that stands on no request's line; the request that it goes back to is named. */
+  fault(fault: Fault, observation?: Observation): void;
+};
+
+/** What is written and how, and the headers that carry a key, in lower case: a whole key is never written. */
+export type LogOptions = LogConfig & { readonly keyHeaders: readonly string[]; readonly isTerminal: boolean };
+
+/** As much of a key as it is listed by; of one that is not much longer that would be too much. */
+const PREFIX_LENGTH = 17;
+const MIN_LENGTH_TO_SHOW = 40;
+/** A shorter text is no key, and to blot it out would make the rest unreadable. */
+const MIN_LENGTH_TO_HIDE = 8;
+
+/** Opens the log, on standard output unless it is given a stream. */
+export function createLog(options: LogOptions, stream?: DestinationStream): Log {
+  const logger = createLogger(options, stream);
+  const { keyHeaders } = options;
+  return {
+    info: (text) => logger.info(text),
+    warn: (text) => logger.warn(text),
+    request: (record) => {
+      const level = toLevel(record);
+      if (logger.isLevelEnabled(level)) logger[level](toLine(record, keyHeaders));
+    },
+    fault: (fault, observation) => {
+      const keys = observation ? readKeys(observation.req, keyHeaders) : [];
+      logger.error({ requestId: observation?.id, fault: describe(fault, keys) });
+    },
+  };
+}
+
+function createLogger({ level, format, isTerminal }: LogOptions, stream: DestinationStream | undefined): Logger {
+  const options = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
+  if (!isPretty) return pino(options, stream ?? pino.destination({ sync: false }));
+  return pino(
+    options,
+    pretty({
+      colorize: isTerminal,
+      translateTime: 'SYS:HH:MM:ss.l',
+      ignore: 'requestId,method,path,operation,route,status,durationMs,storeMs,responseBytes,keyPrefix,traceId',
+      messageFormat: (line, messageKey) => toSentence(line, messageKey),
+      customColors: 'message:reset',
+      ...(stream ? { destination: stream } : {}),
+    }),
+  );
+}
+
+function toLevel({ fault, status, route }: RequestRecord): Level {
+  if (fault || (status >= 500 && !PROBES.includes(route))) return 'error';
+  return PROBES.includes(route) ? 'debug' : 'info';
+}
+
+function toLine(record: RequestRecord, keyHeaders: readonly string[]): Record<string, unknown> {
+  const { req, fault } = record;
+  const keys = readKeys(req, keyHeaders);
+  return {
+    requestId: record.id,
+    method: req.method,
+    path: readPath(req),
+    operation: record.operation,
+    status: record.status,
+    durationMs: round(record.durationMs),
+    storeMs: record.storeMs === undefined ? undefined : round(record.storeMs),
+    responseBytes: record.responseBytes,
+    keyPrefix: keys.find((key) => key.length >= MIN_LENGTH_TO_SHOW)?.slice(0, PREFIX_LENGTH),
+    traceId: (record.span?.traceparent ?? record.traceparent)?.slice(3, 35),
+    fault: fault && describe(fault, keys),
+  };
+}
+
+function toSentence(line: Record<string, unknown>, messageKey: string): string {
+  const { method, path, status, durationMs, storeMs, requestId, keyPrefix } = line;
+  if (status === undefined) return String(line[messageKey] ?? (requestId ? `after request ${requestId}` : ''));
+  const store = storeMs === undefined ? '' : ` (store ${storeMs} ms)`;
+  const key = keyPrefix === undefined ? '' : ` key ${keyPrefix}…`;
+  return `${method} ${path} ${status} in ${durationMs} ms${store}${key} request ${requestId}`;
+}
+
+function readKeys(req: IncomingMessage, keyHeaders: readonly string[]): string[] {
+  return keyHeaders.map((name) => String(req.headers[name] ?? '')).filter((key) => key.length >= MIN_LENGTH_TO_HIDE);
+}
+
+/** A fault without the keys: a database may repeat in an error what it was given. */
+function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
+  const withoutKeys = (_name: string, value: unknown) =>
+    typeof value === 'string' ? keys.reduce((text, key) => text.replaceAll(key, '[API key]'), value) : value;
+  return JSON.parse(JSON.stringify({ kind, ...describeCause(kind, cause) }, withoutKeys));
+}
+
+function describeCause(kind: Fault['kind'], cause: unknown): Record<string, unknown> {
+  if (!(cause instanceof Error)) return { cause };
+  // What Postgres adds to an error says in which function it came up.
+  const { code, detail, hint, where } = cause as Error & Record<string, string | undefined>;
+  return { cause: messageOf(cause), code, detail, hint, where, stack: kind === 'internal' ? cause.stack : undefined };
+}
+
+function round(ms: number): number {
+  return Math.round(ms * 10) / 10;
+}

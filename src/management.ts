@@ -1,0 +1,28 @@
+// What whoever runs the gateway asks it: outside of the interface, and without a key.
+
+import { Router } from 'express';
+import type { Metrics } from './metrics.ts';
+import type { Readiness } from './readiness.ts';
+import { respond, sendText } from './respond.ts';
+import { addPath } from './routes.ts';
+
+/** Serves /healthz, whether the process runs, and /readyz, whether it can serve requests. */
+export function createHealth(readiness: Pick<Readiness, 'read'>): Router {
+  const router = Router();
+  addPath(router, '/healthz', (_req, res) => respond(res, { status: 200, json: JSON.stringify({ status: 'ok' }) }));
+  addPath(router, '/readyz', async (_req, res) => {
+    const report = await readiness.read();
+    respond(res, { status: report.status === 'ready' ? 200 : 503, json: JSON.stringify(report) });
+  });
+  return router;
+}
+
+/** Serves /metrics for Prometheus. */
+export function createMetricsRoute(metrics: Metrics): Router {
+  const router = Router();
+  addPath(router, '/metrics', async (_req, res) => {
+    const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' };
+    sendText(res, { status: 200, headers, body: await metrics.read() });
+  });
+  return router;
+}

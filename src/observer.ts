@@ -1,0 +1,67 @@
+import type { Request, RequestHandler, Response } from 'express';
+import type { Fault } from './errors.ts';
+import type { Log } from './log.ts';
+import { type Observation, observe, PROBES, type RequestRecord, type Span } from './observation.ts';
+
+/** Is told of each request whose answer is out. */
+export type Sink = (record: RequestRecord) => void;
+
+/** Begins the part of a trace that a request is. */
+export type BeginSpan = (observation: Observation) => Span;
+
+/** Status of a request whose client was gone before the answer was out; nobody is sent it. */
+const CLIENT_GONE = 499;
+
+/** The middleware that comes first: gives each request its id, which the answer carries, and tells of it at its end. */
+export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan): RequestHandler {
+  return (req, res, next) => {
+    const observation = observe(req, res);
+    const readBytes = countBytes(res);
+    res.setHeader('X-Request-Id', observation.id);
+    if (beginSpan && !PROBES.includes(req.path)) observation.span = beginSpan(observation);
+    res.once('close', () => {
+      observation.isEnded = true;
+      const record = {
+        ...observation,
+        route: observation.operation ?? toRoute(req),
+        status: res.writableFinished ? res.statusCode : CLIENT_GONE,
+        durationMs: performance.now() - observation.begunAt,
+        responseBytes: readBytes(),
+      };
+      const attributes = { 'http.route': record.route, 'http.response.status_code': record.status };
+      observation.span?.end(attributes, observation.fault);
+      for (const sink of sinks) sink(record);
+    });
+    next();
+  };
+}
+
+/** Counts what an answer takes on its connection: those of requests in front of it may still be under way. */
+function countBytes(res: Response): () => number {
+  const { socket } = res.req;
+  let begin: number | undefined;
+  let end: number | undefined;
+  const onTurn = () => {
+    begin = socket.bytesWritten;
+  };
+  if (res.socket) onTurn();
+  else res.once('socket', onTurn);
+  // Before Node's own listener, which writes the next answer.
+  res.prependOnceListener('finish', () => {
+    end = socket.bytesWritten;
+  });
+  return () => (begin === undefined ? 0 : (end ?? socket.bytesWritten) - begin);
+}
+
+/** A fault stands on the line of its request; where that is written, or has one, on a line of its own. */
+export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, observation: Observation) => void {
+  return (fault, observation) => {
+    if (observation.isEnded || observation.fault) log.fault(fault, observation);
+    else observation.fault = fault;
+  };
+}
+
+/** What express matched beside the operations; a path that a client made up is no name for a metric. */
+function toRoute(req: Request): string {
+  return typeof req.route?.path === 'string' ? req.route.path : 'none';
+}

@@ -1,0 +1,19 @@
+import { asAdmin } from './servers.ts';
+
+/** Does something while a function of the database has another body, which may be declarations and statements. */
+export async function withBody(adminUrl: string, name: string, body: string, work: () => Promise<void>): Promise<void> {
+  await asAdmin(adminUrl, async (admin) => {
+    const { rows } = await admin.query(`select pg_get_functiondef(('public.' || $1)::regproc) as definition`, [name]);
+    const [{ definition }] = rows as [{ definition: string }];
+    const other = definition.replace(
+      /AS \$function\$.*\$function\$/s,
+      () => `AS $function$ begin ${body}; end; $function$`,
+    );
+    await admin.query(other);
+    try {
+      await work();
+    } finally {
+      await admin.query(definition);
+    }
+  });
+}

@@ -1,0 +1,71 @@
+// Debian's Redis, which keeps nothing on the disk.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findPort } from './servers.ts';
+
+const BINARY = '/usr/bin/redis-server';
+
+/** A Redis while it runs. */
+export type RedisServer = {
+  readonly url: string;
+  readonly port: number;
+  /** Holds the process, as a machine does that is short of everything; its connections stay open. */
+  pause(): void;
+  resume(): void;
+  /** Ends it at once, as a crash does. */
+  stop(): Promise<void>;
+};
+
+/** Whether Debian's Redis is here; where it is not, that is said, and is an error in CI. */
+export function canTestRedis(): boolean {
+  if (existsSync(BINARY)) return true;
+  const message = 'The package redis-server is not installed: the tests of limits that gateways share cannot run';
+  if (process.env.CI) throw new Error(message);
+  console.warn(`\n${message}, and are SKIPPED\n`);
+  return false;
+}
+
+/** Starts an empty Redis with settings of its command line. */
+export async function startRedis(settings: readonly string[] = [], port?: number): Promise<RedisServer> {
+  const taken = port ?? (await findPort());
+  const folder = mkdtempSync(join(tmpdir(), 'redis-'));
+  const nothingKept = ['--save', '', '--appendonly', 'no', '--dir', folder];
+  const args = ['--port', `${taken}`, '--bind', '127.0.0.1', ...nothingKept, ...settings];
+  const server = spawn(BINARY, args, { stdio: 'ignore' });
+  const stop = async () => {
+    if (server.exitCode === null && server.kill('SIGKILL')) await once(server, 'exit');
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    while (!(await listens(taken))) {
+      if (server.exitCode !== null) throw new Error(`Redis ended with ${server.exitCode}`);
+      await delay(20);
+    }
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url: `redis://127.0.0.1:${taken}`, port: taken, ...signals(server), stop };
+}
+
+function signals(server: ChildProcess): Pick<RedisServer, 'pause' | 'resume'> {
+  return { pause: () => void server.kill('SIGSTOP'), resume: () => void server.kill('SIGCONT') };
+}
+
+async function listens(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
