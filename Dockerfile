@@ -1,0 +1,45 @@
+# Debian, as the tests run on: Node calls its builds for Alpine's C library experimental. Not distroless: whoever
+# operates the gateway runs scripts in the image, and Kubernetes a sleep.
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+# Of Scalar the gateway serves one file, which needs none of the 270 packages that come with it (see src/docs.ts); and
+# nothing reads source maps.
+RUN scalar=node_modules/@scalar/api-reference \
+  && script=$(node -p "require('./$scalar/package.json').browser") \
+  && mkdir -p "/tmp/scalar/$(dirname "$script")" \
+  && cp "$scalar/package.json" /tmp/scalar/ \
+  && cp "$scalar/$script" "/tmp/scalar/$script" \
+  && npm uninstall --no-save --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund @scalar/api-reference \
+  && mkdir -p node_modules/@scalar \
+  && cp -r /tmp/scalar "$scalar" \
+  && find node_modules -name '*.map' -delete
+
+FROM ${NODE_IMAGE}
+LABEL org.opencontainers.image.title="Wellness gateway" \
+  org.opencontainers.image.description="A tenant-scoped REST API, served from Postgres functions" \
+  org.opencontainers.image.licenses="MIT"
+# The keys of the demo data are known to everybody, so here it has to be asked for.
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data DEMO_DATA=off
+WORKDIR /app
+RUN install --directory --owner=node --group=node --mode=700 /data
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY package.json openapi.yaml ./
+COPY supabase/seed.sql ./supabase/seed.sql
+COPY supabase/migrations ./supabase/migrations
+COPY scripts/migrate.ts scripts/admin.ts scripts/sql.ts scripts/check-contract.ts scripts/database.ts ./scripts/
+COPY scripts/admin ./scripts/admin
+COPY scripts/deploy/jwt.ts ./scripts/deploy/jwt.ts
+COPY src ./src
+# The image's user node, by its number: Kubernetes cannot tell from a name that it is not root.
+USER 1000:1000
+# The embedded store's; a gateway on Postgres writes nothing.
+VOLUME /data
+EXPOSE 3000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+# Not through npm, which does not pass SIGTERM on.
+CMD ["node", "src/main.ts"]

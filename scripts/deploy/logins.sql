@@ -1,0 +1,44 @@
+-- Makes the roles that log in and become `gateway`, or gives those that are there these passwords. For psql 15 and
+-- later, as the role that applied the migrations:
+--
+--   GATEWAY_PASSWORD=… psql --no-psqlrc --set=ON_ERROR_STOP=1 --file=scripts/deploy/logins.sql "$ADMIN_URL"
+--
+-- gateway_login  GATEWAY_PASSWORD        the user in the gateway's DATABASE_URL
+-- authenticator  AUTHENTICATOR_PASSWORD  what PostgREST logs in as; not on Supabase, which has its own
+--
+-- A role whose password is not given stays as it is. From the environment, because everybody on a machine can list
+-- the arguments of its processes.
+
+\set gateway_password ''
+\set authenticator_password ''
+\getenv gateway_password GATEWAY_PASSWORD
+\getenv authenticator_password AUTHENTICATOR_PASSWORD
+
+-- The statements below hold the passwords: neither the server's log nor its statistics may keep them. Whoever is no
+-- superuser may not say so, and should know that the server logs no such statements.
+select set_config(name, value, false) as "not kept"
+  from (values
+    ('log_statement', 'none'),
+    ('log_min_duration_statement', '-1'),
+    ('log_min_error_statement', 'panic'),
+    ('pg_stat_statements.track_utility', 'off')
+  ) as s (name, value)
+  join pg_settings using (name)
+ where has_parameter_privilege(name, 'set')
+\g /dev/null
+
+select statement
+  from (values
+         ('gateway_login', :'gateway_password'),
+         ('authenticator', :'authenticator_password')
+       ) as l (login, password)
+ cross join lateral (values
+         (1, case when to_regrole(login) is null then format('create role %I', login) end),
+         -- Without the rights of `gateway` until it becomes that role.
+         (2, format('alter role %I login noinherit password %L', login, password)),
+         (3, format('grant gateway to %I', login))
+       ) as s (step, statement)
+ where password <> ''
+   and statement is not null
+ order by login, step
+\gexec
