@@ -331,7 +331,8 @@ describe('the port of the metrics', () => {
     for (const target of ['/', '/v1/academias', '/docs', '/openapi.json', '/metrics/x']) {
       expect(await ask(gateway.managementOrigin, target, { headers })).toEqual(NOT_FOUND);
     }
-    expect(await ask(gateway.managementOrigin, '/metrics', { method: 'POST' })).toEqual(NOT_FOUND);
+    const NOT_ALLOWED = [405, NOT_FOUND[1], '{"error":"Method not allowed"}'];
+    expect(await ask(gateway.managementOrigin, '/metrics', { method: 'POST' })).toEqual(NOT_ALLOWED);
   });
 
   test('is none unless it is configured: then they are beside the operations', async () => {
