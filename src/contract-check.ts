@@ -27,7 +27,7 @@ export async function findDrift(options: ContractCheckOptions): Promise<{ lines:
   const { program, document, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
   if ('failure' in description) return description;
-  const findings = checkContract(program.operations, program.router.getOperations(), description.functions);
+  const findings = checkContract(program.operations, program.router.operations, description.functions);
   if (findings.length === 0) return { lines: [] };
   const locate = createLocator(document);
   const located = findings.map((finding) => ({ line: locate(finding.place), text: toText(finding) }));

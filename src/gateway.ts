@@ -1,7 +1,8 @@
+import type { ValidateFunction } from 'ajv';
 import type { Request, Response } from 'express';
-import { type Context, OpenAPIBackend } from 'openapi-backend';
+import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
-import { parseBody, readBytes } from './body.ts';
+import { type Body, parseBody, readBytes } from './body.ts';
 import { toCall } from './call.ts';
 import { callWithin } from './deadline.ts';
 import { DocumentError, readApiRoot } from './document.ts';
@@ -12,7 +13,7 @@ import { readTranslations, speak, type Translations } from './language.ts';
 import { toLink } from './links.ts';
 import { callObserved, type Observation, observe } from './observation.ts';
 import { type Operation, readOperations } from './operations.ts';
-import { createRefusals, type HoldBack } from './refusals.ts';
+import { createRefusals } from './refusals.ts';
 import { type ApiRequest, convertInputs, readRequest } from './request.ts';
 import { type Outcome, respond } from './respond.ts';
 import { Router } from './router.ts';
@@ -23,10 +24,11 @@ import { createAjv, toFieldErrors, translateErrors } from './validation.ts';
 export type Program = {
   /** As it was read. */
   readonly document: OpenAPIV3.Document;
-  readonly backend: OpenAPIBackend<OpenAPIV3.Document>;
   readonly router: Router;
   /** By operationId. */
   readonly operations: ReadonlyMap<string, Operation>;
+  /** What each operation's requests have to be, by operationId. */
+  readonly validators: ReadonlyMap<string, readonly ValidateFunction[]>;
   readonly translations: Translations;
 };
 
@@ -45,8 +47,6 @@ export type GatewayOptions = {
 
 /** Answers one request; never throws. Express says which address it came from. */
 export type Gateway = (req: Request, res: Response) => Promise<void>;
-
-type Exchange = { readonly req: Request; readonly res: Response; readonly request: ApiRequest };
 
 /**
  * Compiles a document. Throws DocumentError, with all that is wrong, where it is no OpenAPI 3.0 or asks for what the
@@ -67,115 +67,86 @@ export async function compile(document: OpenAPIV3.Document): Promise<Program> {
   } catch (error) {
     throw new DocumentError(readMistakes(error), { cause: error });
   }
-  const router = new Router(backend.definition, backend.apiRoot);
-  backend.router = router;
-  backend.validator.router = router;
+  const router = new Router(backend.router.getOperations(), backend.apiRoot);
+  const operations = readOperations(backend.definition, router.operations);
+  const toValidators = (id: string) => [id, backend.validator.getRequestValidatorsForOperation(id)] as const;
   return {
     document,
-    backend,
     router,
-    operations: readOperations(backend.definition, router.getOperations()),
+    operations,
+    validators: new Map([...operations.keys()].map(toValidators)),
     translations: readTranslations(document),
   };
 }
 
-/** Builds the gateway of a program: match, validate, call, respond, the same for every operation. */
+/**
+ * Builds the gateway of a program. What openapi-backend compiled is used here without its handlers, so that the stages
+ * of a request stand in one place, and none of them can be left out by a handler that is not registered.
+ */
 export function createGateway(program: Program, options: GatewayOptions): Gateway {
-  registerHandlers(program, options);
-  const holdBack = createRefusals(options.refusalsPerMinute);
-  return async (req, res) => {
-    const outcome = await answer(program, req, res);
-    if ('failure' in outcome && isFault(outcome.failure)) options.onFault(outcome.failure, observe(req, res));
-    respond(res, await delayRefusal(outcome, holdBack, req, res));
-  };
-}
-
-async function delayRefusal(outcome: Outcome, holdBack: HoldBack, req: Request, res: Response): Promise<Outcome> {
-  if (!('failure' in outcome) || outcome.failure.kind !== 'refusedKey') return outcome;
-  return (await holdBack(req.ip, res)) ? outcome : fail({ kind: 'tooManyRefusals' });
-}
-
-/** What a program answers, each 422 in the language of its client. */
-async function answer(program: Program, req: Request, res: Response): Promise<Outcome> {
-  const outcome = await handle(program.backend, req, res);
-  if (!('failure' in outcome) || outcome.failure.kind !== 'invalidInput') return outcome;
-  return fail(speak(outcome.failure, req, program.translations));
-}
-
-async function handle(backend: OpenAPIBackend<OpenAPIV3.Document>, req: Request, res: Response): Promise<Outcome> {
-  try {
-    const request = readRequest(req);
-    return await backend.handleRequest(request as never, { req, res, request } satisfies Exchange);
-  } catch (error) {
-    return fail(error instanceof RequestFailed ? error.failure : { kind: 'internal', cause: error });
-  }
-}
-
-/** The stages of a request, in the order in which openapi-backend comes to them. */
-function registerHandlers(
-  { backend, router, operations, translations }: Program,
-  { store, bodyLimit, deadlineMs, onFault }: GatewayOptions,
-): void {
+  const { store, bodyLimit, deadlineMs, onFault } = options;
   const recordKeyUse = createKeyUseRecorder(store, deadlineMs);
-  const operationOf = (context: Context): Operation => {
-    const operation = operations.get(context.operation.operationId ?? '');
-    if (!operation) throw new Error(`${context.operation.operationId} is no operation of the document`);
-    return operation;
+  const holdBack = createRefusals(options.refusalsPerMinute);
+
+  async function handle(req: Request, res: Response, observation: Observation): Promise<Outcome> {
+    const request = readRequest(req);
+    const operation = findOperation(program, request);
+    observation.operation = operation.id;
+    convertInputs(request, operation);
+    // Without a key nothing of the body is read.
+    if (!request.headers[operation.key.header]) return fail({ kind: 'missingKey' });
+    if (operation.hasBody) takeBody(request, parseBody(await readBytes(req, res, bodyLimit)));
+    validate(program, operation, request);
+
+    const call = toCall(operation, request);
+    const result = await callObserved(observation, call.function, (origin) =>
+      callWithin(deadlineMs, store, call, res, origin),
+    );
+    if ('failure' in result) return result;
+    recordKeyUse(operation.key, call, (fault) => onFault(fault, observation));
+    return toSuccess(operation, request, result);
+  }
+
+  return async (req, res) => {
+    const observation = observe(req, res);
+    let outcome: Outcome;
+    try {
+      outcome = await handle(req, res, observation);
+    } catch (error) {
+      outcome = fail(error instanceof RequestFailed ? error.failure : { kind: 'internal', cause: error });
+    }
+    respond(res, 'failure' in outcome ? await settle(outcome.failure, req, res, observation) : outcome);
   };
 
-  for (const [name, scheme] of Object.entries(backend.definition.components?.securitySchemes ?? {})) {
-    if ('type' in scheme && scheme.type === 'apiKey') {
-      backend.registerSecurityHandler(name, ({ request }: Context) => request.headers[scheme.name.toLowerCase()]);
-    }
+  /** What a client is told of a failure, and when. */
+  async function settle(failure: Failure, req: Request, res: Response, observation: Observation): Promise<Outcome> {
+    if (isFault(failure)) onFault(failure, observation);
+    if (failure.kind === 'invalidInput') return fail(speak(failure, req, program.translations));
+    if (failure.kind !== 'refusedKey') return fail(failure);
+    return fail((await holdBack(req.ip, res)) ? failure : { kind: 'tooManyRefusals' });
   }
+}
 
-  backend.register({
-    notFound: () => fail({ kind: 'notFound' }),
-    methodNotAllowed: (_context, { request }: Exchange) =>
-      fail({ kind: 'methodNotAllowed', allow: router.methodsOf(request.path) }),
-    notImplemented: (context) => fail({ kind: 'internal', cause: `no handler for ${context.operation.operationId}` }),
-    postRoutingHandler: (context, { req, res, request }: Exchange) => {
-      if (!context.operation) return;
-      const operation = operationOf(context);
-      observe(req, res).operation = operation.id;
-      convertInputs(request, operation);
-    },
-    unauthorizedHandler: () => fail({ kind: 'missingKey' }),
-    // Without a key nothing of the body is read.
-    postSecurityHandler: async (context, { req, res, request }: Exchange) => {
-      if (!context.security.authorized || !operationOf(context).hasBody) return;
-      const body = parseBody(await readBytes(req, res, bodyLimit));
-      request.requestBody = body.fields;
-      for (const [field, messages] of body.problems) request.problems.set(field, messages);
-    },
-    validationFail: (context, { request }: Exchange) => {
-      const { inputs } = operationOf(context);
-      const errors = context.validation.errors ?? [];
-      return fail({
-        kind: 'invalidInput',
-        fields: toFieldErrors(errors, request.problems, inputs),
-        composed: translateErrors(errors, translations),
-      });
-    },
-    preOperationHandler: (_context, { request }: Exchange) => {
-      if (request.problems.size > 0) {
-        throw new RequestFailed({ kind: 'invalidInput', fields: Object.fromEntries(request.problems) });
-      }
-    },
-  });
+function findOperation({ router, operations }: Program, request: ApiRequest): Operation {
+  const { operationId = '' } = router.match(request);
+  const operation = operations.get(operationId);
+  if (!operation) throw new Error(`${operationId} is no operation of the document`);
+  return operation;
+}
 
-  for (const operation of operations.values()) {
-    backend.register(operation.id, async (_context: Context, { req, res, request }: Exchange): Promise<Outcome> => {
-      const observation = observe(req, res);
-      const call = toCall(operation, request);
-      const result = await callObserved(observation, call.function, (origin) =>
-        callWithin(deadlineMs, store, call, res, origin),
-      );
-      if ('failure' in result) return result;
-      recordKeyUse(operation.key, call, (fault) => onFault(fault, observation));
-      return toSuccess(operation, request, result);
-    });
-  }
+function takeBody(request: ApiRequest, { fields, problems }: Body): void {
+  request.requestBody = fields;
+  for (const [field, messages] of problems) request.problems.set(field, messages);
+}
+
+/** Throws RequestFailed with all that is wrong with a request's inputs and body. */
+function validate({ validators, translations }: Program, { id, inputs }: Operation, request: ApiRequest): void {
+  const { params, query, headers, cookies, requestBody, problems } = request;
+  const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
+  const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
+  if (errors.length === 0 && problems.size === 0) return;
+  const fields = toFieldErrors(errors, problems, inputs);
+  throw new RequestFailed({ kind: 'invalidInput', fields, composed: translateErrors(errors, translations) });
 }
 
 function toSuccess(operation: Operation, request: ApiRequest, { json, count }: Rows): Outcome {

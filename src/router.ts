@@ -1,63 +1,44 @@
-import { OpenAPIRouter, type ParsedRequest, type Request } from 'openapi-backend';
-import type { OpenAPIV3 } from 'openapi-types';
+import { RequestFailed } from './errors.ts';
 import type { DocumentOperation } from './operations.ts';
 import { type ApiRequest, decode, normalizePath } from './request.ts';
 
 type Route = { readonly pattern: RegExp; readonly names: readonly string[]; readonly operation: DocumentOperation };
 
 /**
- * openapi-backend's router with what is constant computed once: its own flattens the document several times a
- * request, and parses each request three times. Requests come here taken apart already (see request.ts).
+ * Finds the operation of a request. Beside openapi-backend's router, which flattens the document several times a
+ * request and reads each request three times, what is constant is computed once here.
  */
-export class Router extends OpenAPIRouter<OpenAPIV3.Document> {
-  readonly #operations: DocumentOperation[];
+export class Router {
+  /** The operations, dereferenced. */
+  readonly operations: readonly DocumentOperation[];
+  readonly #root: string;
   readonly #routes: readonly Route[];
   readonly #exact = new Map<string, Route[]>();
 
-  constructor(definition: OpenAPIV3.Document, apiRoot: string) {
-    super({ definition, apiRoot });
-    this.#operations = super.getOperations();
-    this.#routes = this.#operations.map(toRoute).sort(mostLiteralFirst);
+  constructor(operations: readonly DocumentOperation[], apiRoot: string) {
+    this.operations = operations;
+    this.#root = apiRoot === '/' ? '' : apiRoot;
+    this.#routes = operations.map(toRoute).sort(mostLiteralFirst);
     for (const route of this.#routes) {
       const path = normalizePath(route.operation.path);
       if (route.names.length === 0) this.#exact.set(path, [...(this.#exact.get(path) ?? []), route]);
     }
   }
 
-  override getOperations(): DocumentOperation[] {
-    return this.#operations;
-  }
-
-  override matchOperation(request: Request): DocumentOperation {
-    const routes = this.#routesOf(request.path);
-    if (routes.length === 0) throw new Error('404-notFound');
+  /**
+   * The operation of a request, whose path parameters are put into it. Throws RequestFailed where there is no such
+   * path, or the path does not have the method.
+   */
+  match(request: ApiRequest): DocumentOperation {
+    const path = request.path.startsWith(`${this.#root}/`) ? request.path.slice(this.#root.length) : '';
+    const routes = this.#exact.get(path) ?? this.#routes.filter(({ pattern }) => pattern.test(path));
+    if (routes.length === 0) throw new RequestFailed({ kind: 'notFound' });
     // A HEAD is a GET whose answer has no body (RFC 9110, 9.3.2); Node leaves the body out.
     const method = request.method === 'head' && !has(routes, 'head') ? 'get' : request.method;
     const route = routes.find(({ operation }) => operation.method === method);
-    if (!route) throw new Error('405-methodNotAllowed');
-    readPathParameters(route, this.#relative(request.path), request as unknown as ApiRequest);
+    if (!route) throw new RequestFailed({ kind: 'methodNotAllowed', allow: toMethods(routes) });
+    readPathParameters(route, path, request);
     return route.operation;
-  }
-
-  override parseRequest(request: Request): ParsedRequest {
-    return request as unknown as ParsedRequest;
-  }
-
-  /** The methods of a path, as the header Allow lists them. */
-  methodsOf(path: string): string[] {
-    const routes = this.#routesOf(path);
-    const methods = routes.map(({ operation }) => operation.method.toUpperCase());
-    return (has(routes, 'get') ? [...methods, 'HEAD'] : methods).sort();
-  }
-
-  #routesOf(path: string): readonly Route[] {
-    const relative = this.#relative(path);
-    return this.#exact.get(relative) ?? this.#routes.filter(({ pattern }) => pattern.test(relative));
-  }
-
-  #relative(path: string): string {
-    const root = this.apiRoot === '/' ? '' : this.apiRoot;
-    return path.startsWith(`${root}/`) ? path.slice(root.length) : '';
   }
 }
 
@@ -77,7 +58,14 @@ function has(routes: readonly Route[], method: string): boolean {
   return routes.some(({ operation }) => operation.method === method);
 }
 
+/** The methods of a path, as the header Allow lists them. */
+function toMethods(routes: readonly Route[]): string[] {
+  const methods = routes.map(({ operation }) => operation.method.toUpperCase());
+  return (has(routes, 'get') ? [...methods, 'HEAD'] : methods).sort();
+}
+
 function readPathParameters(route: Route, path: string, request: ApiRequest): void {
+  if (route.names.length === 0) return;
   const values = route.pattern.exec(path)?.slice(1) ?? [];
   route.names.forEach((name, index) => {
     request.params[name] = decode(values[index] ?? '');

@@ -29,7 +29,7 @@ async function check(sql: string, edit: Edit = () => {}): Promise<Finding[]> {
     // What the gateway sees, it sees as this role.
     await db.exec('set local role gateway');
     const [row] = await rows<{ json: string }>(db, DESCRIPTION.text);
-    return checkContract(operations, router.getOperations(), JSON.parse(row?.json ?? ''));
+    return checkContract(operations, router.operations, JSON.parse(row?.json ?? ''));
   });
 }
 

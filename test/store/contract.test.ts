@@ -47,7 +47,7 @@ test('describes its functions as the document has them', async () => {
   const { operations, router } = await compile(document);
   const description = await store.describe(never);
   if ('failure' in description) throw description.failure.cause;
-  expect(checkContract(operations, router.getOperations(), description.functions)).toEqual([]);
+  expect(checkContract(operations, router.operations, description.functions)).toEqual([]);
   const { arguments: args } = description.functions.find(({ name }) => name === 'listar_treinos') ?? { arguments: [] };
   expect(args.map(({ name, type, hasDefault }) => `${name} ${type} ${hasDefault}`)).toEqual([
     'p_api_key text false',

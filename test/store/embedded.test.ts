@@ -115,7 +115,7 @@ describe('a call', () => {
     store = await open({
       dataDir,
       migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-      statementLimitMs: 500,
+      statementLimitMs: 2_000,
     });
   });
 

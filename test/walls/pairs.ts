@@ -45,10 +45,13 @@ export function pairsOf(world: World, others: readonly Keyless[]): Pair[] {
   );
 }
 
-/** All that a client is sent, but for the time. */
+/** All that a client is sent, but for the time, the request's own id, and the id in a Link that it has sent itself. */
 export function toBytes({ status, headers, text }: RawAnswer): unknown {
-  return { status, headers: [...headers].filter(([name]) => name !== 'date'), text };
+  const others = [...headers].filter(([name]) => !['date', 'x-request-id'].includes(name));
+  return { status, headers: others.map(([name, value]) => [name, value.replace(SENT_ID, '$1=')]), text };
 }
+
+const SENT_ID = new RegExp(`\\b(${ID_INPUTS.map(({ input }) => input).join('|')})=[\\w-]+`, 'g');
 
 function bareRequest(operation: string): Keyless {
   const body = operation === 'criarAluno' ? { p_nome: 'Ana', p_email: 'ana@example.com' } : undefined;

@@ -1,0 +1,130 @@
+import { existsSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askAll } from '../scripts/bench/agreement.ts';
+import { parseAutocannon } from '../scripts/bench/autocannon.ts';
+import { CASES, type Case, toApiRequest } from '../scripts/bench/cases.ts';
+import { createCleanup } from '../scripts/bench/cleanup.ts';
+import { createGenerator } from '../scripts/bench/generator.ts';
+import { toOutcomes } from '../scripts/bench/goals.ts';
+import type { Peer } from '../scripts/bench/peer.ts';
+import { openWorld } from '../scripts/bench/peers.ts';
+import { parseCpu, parsePeakMemory, readCpu, readPeakMemory } from '../scripts/bench/process-figures.ts';
+import { type Measurement, measureAll } from '../scripts/bench/run.ts';
+import { toPercentile, toSpread } from '../scripts/bench/statistics.ts';
+import { parseWrk, toScript } from '../scripts/bench/wrk.ts';
+import { hasPostgrest } from './helpers/servers.ts';
+
+describe('figures', () => {
+  it('are read from what wrk prints at its end', () => {
+    const output = `Running 1s test @ http://127.0.0.1:3000
+  1 threads and 32 connections
+Requests/sec:   6070.00
+figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"refused":0,"failed":2}
+`;
+    expect(parseWrk(output)).toEqual({ requests: 6070, seconds: 1.1, p50: 4.812, p99: 12.4, refused: 0, failed: 2 });
+    expect(() => parseWrk('unable to connect')).toThrow('unable to connect');
+  });
+
+  it('are read from the result of autocannon', () => {
+    const result = {
+      ...{ duration: 2.01, errors: 1, requests: { total: 900 }, latency: { p50: 3, p99: 9 } },
+      statusCodeStats: { '200': { count: 880 }, '401': { count: 15 }, '502': { count: 5 } },
+    } as unknown as Parameters<typeof parseAutocannon>[0];
+    expect(parseAutocannon(result)).toEqual({ requests: 900, seconds: 2.01, p50: 3, p99: 9, refused: 20, failed: 1 });
+  });
+
+  it('are read from /proc, whatever the name of the program', () => {
+    const stat = '812 (a ) 9 (b) S 1 812 812 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 11 0 5 6 7';
+    expect(parseCpu(stat)).toBe(3_000_000);
+    expect(parsePeakMemory('VmPeak:\t  900 kB\nVmHWM:\t   2048 kB\nVmRSS:\t  512 kB\n')).toBe(2_097_152);
+    expect(parsePeakMemory('Name:\tkthreadd\n')).toBeUndefined();
+  });
+
+  it.skipIf(!existsSync('/proc/self/stat'))('of this process are known', () => {
+    expect(readCpu(process.pid)).toBeGreaterThan(0);
+    expect(readPeakMemory(process.pid)).toBeGreaterThan(1e6);
+  });
+
+  it('have a median, a least and a most', () => {
+    expect(toSpread([5, 1, 3])).toEqual({ median: 3, min: 1, max: 5 });
+    expect(toSpread([4, 1, 2, 10])).toEqual({ median: 3, min: 1, max: 10 });
+    expect(toSpread([])).toBeUndefined();
+  });
+
+  it('have percentiles by the nearest rank', () => {
+    const hundred = Array.from({ length: 100 }, (_, n) => n + 1);
+    expect([toPercentile(hundred, 0.5), toPercentile(hundred, 0.99), toPercentile([7], 0.5)]).toEqual([50, 99, 7]);
+  });
+});
+
+describe('a goal', () => {
+  const measure = (round: number, peer: Measurement['peer'], rate: number, cpu: number): Measurement => ({
+    ...{ round, peer, case: 'rows10', connections: 32, rate, cpu, p50: 1, p99: 2 },
+  });
+
+  it('is held against the ratios of the rounds, and not against that of the medians', () => {
+    const outcomes = toOutcomes([
+      ...[measure(1, 'gateway-postgres', 900, 130), measure(1, 'node-http', 1_000, 100)],
+      ...[measure(2, 'node-http', 500, 200), measure(2, 'gateway-postgres', 450, 300)],
+      ...[measure(3, 'gateway-postgres', 80, 150), measure(3, 'node-http', 100, 100)],
+    ]);
+    expect(outcomes).toMatchObject([
+      { than: 'node-http', figure: 'rate', measured: { median: 0.9, min: 0.8, max: 0.9 }, isMet: true },
+      { than: 'node-http', figure: 'cpu', measured: { median: 1.5, min: 1.3, max: 1.5 }, isMet: false },
+    ]);
+  });
+});
+
+it('the script of wrk has each request as it goes over the wire', () => {
+  const [line = ''] = toScript('127.0.0.1:80', [toApiRequest(findCase('create'), 'k"1')])
+    .split('\n')
+    .slice(1);
+  expect(line).toMatch(/^ {2}"POST \/v1\/alunos HTTP\/1\.1\\r\\nHost: 127\.0\.0\.1:80\\r\\nX-Api-Key: k\\"1\\r\\n/);
+  expect(line).toMatch(/Content-Length: \d+\\r\\n\\r\\n\{\\"p_nome\\":\\"L\\\\u00edgia Prado\\",.*\}",$/);
+});
+
+describe.skipIf(!hasPostgrest)('the peers', () => {
+  const cleanup = createCleanup();
+  const size = { tenants: 2, students: 1_200 };
+  let peers: readonly Peer[] = [];
+
+  beforeAll(async () => {
+    ({ peers } = await openWorld(cleanup, createGenerator(cleanup, 'autocannon'), size));
+  }, 120_000);
+  afterAll(() => cleanup.close());
+
+  it.each(CASES)('answer the same: $title', async (case_) => {
+    const answers = await askAll(peers, case_, size.tenants);
+    const [first] = answers.values();
+    expect(first?.status).toBe(case_.status);
+    expect(Object.fromEntries(answers)).toEqual(Object.fromEntries([...answers.keys()].map((peer) => [peer, first])));
+    expect(answers.size).toBe(case_.isForValidating ? 6 : 10);
+  });
+
+  it.each([
+    ['rows10', 10],
+    ['rows100', 100],
+    ['rows1000', 1_000],
+    ['search', 4],
+  ])('%s has %i rows', async (id, count) => {
+    const answers = await askAll(peers.slice(0, 1), findCase(id), size.tenants);
+    expect([...answers.values()][0]?.body).toHaveLength(count);
+  });
+
+  it('are measured one after the other, over HTTP and without', async () => {
+    const wanted = peers.filter(({ id }) => id === 'postgres-loop' || id === 'node-http');
+    const plan = { ...size, cases: [findCase('refused')], connections: [2], rounds: 1, seconds: 1 };
+    const measurements = await measureAll(wanted, plan, new AbortController().signal, () => {});
+    expect(measurements.map(({ peer }) => peer)).toEqual(['postgres-loop', 'node-http']);
+    for (const { rate, p50, p99 } of measurements) {
+      expect(rate).toBeGreaterThan(0);
+      expect(p99).toBeGreaterThanOrEqual(p50);
+    }
+  });
+});
+
+function findCase(id: string): Case {
+  const found = CASES.find((case_) => case_.id === id);
+  if (!found) throw new Error(`there is no case ${id}`);
+  return found;
+}
