@@ -49,7 +49,7 @@ export function createApp({ gateway, onFault, proxyHops = 0, ...parts }: AppPart
   return assemble(middleware, onFault).set('trust proxy', proxyHops);
 }
 
-/** The application of a port of its own, which only those who run the gateway can reach. */
+/** The application of a port of its own, which need not be within the reach of clients. */
 export function createManagementApp(parts: readonly RequestHandler[], onFault: AppParts['onFault']): Express {
   const notFound: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
   return assemble([...parts, notFound], onFault);

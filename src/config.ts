@@ -80,11 +80,7 @@ export function readConfig(env: Environment): Config {
     refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),
     contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
     proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
-    rateLimits: {
-      perKey: reader.integer('KEY_REQUESTS_PER_MINUTE', 0, 0, 10_000_000),
-      perAddress: reader.integer('ADDRESS_REQUESTS_PER_MINUTE', 0, 0, 10_000_000),
-      redisUrl: reader.secretUrl('REDIS_URL', ['redis:', 'rediss:'], 'redis://host:6379'),
-    },
+    rateLimits: readRateLimits(reader),
     corsOrigins: reader.list('CORS_ORIGINS', isOrigin, 'origins like https://painel.example, parted by commas, or *'),
     docs: reader.flag('DOCS', true),
     metricsPort: reader.integer('METRICS_PORT', undefined, 0, 65_535),
@@ -94,8 +90,21 @@ export function readConfig(env: Environment): Config {
     },
     traces: readTraces(reader),
   };
+  if (config.port !== 0 && config.port === config.metricsPort) {
+    reader.mistakes.push('PORT and METRICS_PORT are the same: expected two ports, or METRICS_PORT not set');
+  }
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;
+}
+
+function readRateLimits(reader: Reader): RateLimitConfig {
+  const perKey = reader.integer('KEY_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
+  const perAddress = reader.integer('ADDRESS_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
+  const redisUrl = reader.secretUrl('REDIS_URL', ['redis:', 'rediss:'], 'redis://host:6379/0', /^\/?\d*$/);
+  if (redisUrl !== undefined && perKey + perAddress === 0) {
+    reader.mistakes.push('REDIS_URL: expected with KEY_REQUESTS_PER_MINUTE or ADDRESS_REQUESTS_PER_MINUTE');
+  }
+  return { perKey, perAddress, redisUrl };
 }
 
 function readTraces(reader: Reader): Config['traces'] {
@@ -178,8 +187,11 @@ class Reader {
     return this.#read(name, undefined, expected, (text) => (pattern.test(text) ? text : undefined), true);
   }
 
-  secretUrl(name: string, protocols: readonly string[], example: string): string | undefined {
-    const isUrl = (text: string) => URL.canParse(text) && protocols.includes(new URL(text).protocol);
+  secretUrl(name: string, protocols: readonly string[], example: string, path = /^/): string | undefined {
+    const isUrl = (text: string) => {
+      const url = URL.parse(text);
+      return url !== null && protocols.includes(url.protocol) && path.test(url.pathname);
+    };
     return this.#read(name, undefined, `a URL like ${example}`, (text) => (isUrl(text) ? text : undefined), true);
   }
 

@@ -1,6 +1,5 @@
 // The page for those who call the operations: Scalar shows the document, from files that the gateway serves itself.
 
-import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { findPackageJSON } from 'node:module';
@@ -11,7 +10,7 @@ import express, { type RequestHandler, type Router } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
 import { START_SCRIPT, securePage, toPage, toShownDocument } from './docs-page.ts';
-import { sendText } from './respond.ts';
+import { sendText, toEntityTag } from './respond.ts';
 import { addPath } from './routes.ts';
 
 const SCRIPT = 'text/javascript; charset=utf-8';
@@ -20,13 +19,14 @@ const JSON_TEXT = 'application/json; charset=utf-8';
 const YAML = 'application/yaml';
 
 /**
- * Serves the page at /docs, and at /openapi.json and /openapi.yaml the document that `readDocument` gives at the time.
+ * Serves the page at /docs, to which / leads, and at /openapi.json and /openapi.yaml the document that `readDocument` gives at the time.
  * The addresses in the page are relative, so a proxy may put a path before them.
  */
 export function createDocs(readDocument: () => OpenAPIV3.Document): Router {
   const scalar = findScalar();
   const serve = (type: string, write: (document: OpenAPIV3.Document) => string) => serveText(type, readDocument, write);
   const router = express.Router({ strict: true });
+  addPath(router, '/', (_req, res) => sendText(res, { status: 302, headers: { Location: 'docs' }, body: '' }));
   addPath(router, '/docs/', (_req, res) => sendText(res, { status: 308, headers: { Location: '../docs' }, body: '' }));
   const page = serve('text/html; charset=utf-8', (document) => toPage(document, scalar.path));
   addPath(router, '/docs', securePage, page);
@@ -69,8 +69,7 @@ function serveText(
   const texts = new WeakMap<OpenAPIV3.Document, Text>();
   const read = (document: OpenAPIV3.Document): Text => {
     const body = write(document);
-    // Weak, because the bytes differ by their compression.
-    const text = { body, tag: `W/"${hash('sha1', body, 'base64url')}"` };
+    const text = { body, tag: toEntityTag(body) };
     texts.set(document, text);
     return text;
   };
@@ -96,6 +95,7 @@ function serveForGood(type: string, file: string): RequestHandler {
   const read = (encoding: Encoding): Promise<Buffer> => {
     const body = readFile(file).then(ENCODINGS[encoding]);
     bodies.set(encoding, body);
+    body.catch(() => bodies.delete(encoding));
     return body;
   };
   const encodings = Object.keys(ENCODINGS) as Encoding[];

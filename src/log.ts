@@ -12,15 +12,21 @@ export type Log = {
   /** Writes the line of a request. */
   request(record: RequestRecord): void;
   /** Writes of a fault that stands on no request's line; the request that it goes back to is named. */
-  fault(fault: Fault, observation?: Observation): void;
+  fault(text: string, fault: Fault, observation?: Observation): void;
 };
 
 /** What is written and how, and the headers that carry a key, in lower case: a whole key is never written. */
-export type LogOptions = LogConfig & { readonly keyHeaders: readonly string[]; readonly isTerminal: boolean };
+export type LogOptions = LogConfig & {
+  readonly keyHeaders: readonly string[];
+  readonly isTerminal: boolean;
+  readonly hasColors?: boolean;
+};
 
 /** As much of a key as it is listed by; of one that is not much longer that would be too much. */
 const PREFIX_LENGTH = 17;
 const MIN_LENGTH_TO_SHOW = 40;
+/** Lines that nobody reads are kept up to so many bytes; those after them are dropped. */
+const MAX_UNWRITTEN = 16_000_000;
 /** A shorter text is no key, and to blot it out would make the rest unreadable. */
 const MIN_LENGTH_TO_HIDE = 8;
 
@@ -35,14 +41,17 @@ export function createLog(options: LogOptions, stream?: DestinationStream): Log 
       const level = toLevel(record);
       if (logger.isLevelEnabled(level)) logger[level](toLine(record, keyHeaders));
     },
-    fault: (fault, observation) => {
+    fault: (text, fault, observation) => {
       const keys = observation ? readKeys(observation.req, keyHeaders) : [];
-      logger.error({ requestId: observation?.id, fault: describe(fault, keys) });
+      logger.error({ requestId: observation?.id, fault: describe(fault, keys) }, text);
     },
   };
 }
 
-function createLogger({ level, format, isTerminal }: LogOptions, stream: DestinationStream | undefined): Logger {
+function createLogger(
+  { level, format, isTerminal, hasColors = false }: LogOptions,
+  stream: DestinationStream | undefined,
+): Logger {
   const options = {
     level,
     base: null,
@@ -50,11 +59,11 @@ function createLogger({ level, format, isTerminal }: LogOptions, stream: Destina
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? pino.destination({ sync: false }));
+  if (!isPretty) return pino(options, stream ?? pino.destination({ sync: false, maxLength: MAX_UNWRITTEN }));
   return pino(
     options,
     pretty({
-      colorize: isTerminal,
+      colorize: hasColors,
       translateTime: 'SYS:HH:MM:ss.l',
       ignore: 'requestId,method,path,operation,route,status,durationMs,storeMs,responseBytes,keyPrefix,traceId',
       messageFormat: (line, messageKey) => toSentence(line, messageKey),
@@ -89,7 +98,7 @@ function toLine(record: RequestRecord, keyHeaders: readonly string[]): Record<st
 
 function toSentence(line: Record<string, unknown>, messageKey: string): string {
   const { method, path, status, durationMs, storeMs, requestId, keyPrefix } = line;
-  if (status === undefined) return String(line[messageKey] ?? (requestId ? `after request ${requestId}` : ''));
+  if (status === undefined) return `${line[messageKey]}${requestId ? `, request ${requestId}` : ''}`;
   const store = storeMs === undefined ? '' : ` (store ${storeMs} ms)`;
   const key = keyPrefix === undefined ? '' : ` key ${keyPrefix}…`;
   return `${method} ${path} ${status} in ${durationMs} ms${store}${key} request ${requestId}`;

@@ -33,17 +33,23 @@ const IS_WATCHING = process.argv.includes('--watch');
 const DRAIN_MS = 10_000;
 
 async function main(): Promise<void> {
-  // As the first process of a container it would not be ended by a signal that nobody listens for.
+  // Until it serves there is nothing to finish; and the first process of a container is not ended by a signal that
+  // nobody listens for.
   let stop = async (): Promise<void> => process.exit(0);
   stopOnSignal(() => stop());
   const config = readConfig(process.env);
   // Before the store: a migration that was applied stays, whatever is wrong with the document.
   let program = await compile(readDocument(DOCUMENT));
   const keyHeaders = readKeyHeaders(program);
-  const log = createLog({ ...config.log, keyHeaders, isTerminal: process.stdout.isTTY });
+  const { isTTY: isTerminal } = process.stdout;
+  const hasColors = isTerminal && process.stdout.hasColors();
+  const log = createLog({ ...config.log, keyHeaders, isTerminal, hasColors });
   const opened = await openStore(config, log);
   const bounded = limited(opened, { running: config.connections, waiting: config.waiting });
-  const metrics = createMetrics(() => ({ ...bounded.load(), ...bounded.connections() }));
+  const metrics = createMetrics(
+    () => ({ ...bounded.load(), ...bounded.connections() }),
+    async () => (await readiness.read()).status === 'ready',
+  );
   const store = metrics.measured(bounded);
   const readiness = createReadiness({
     ...{ store, log, document: DOCUMENT, deadlineMs: config.deadlineMs },
@@ -72,10 +78,10 @@ async function main(): Promise<void> {
   });
   const server = createServer(app);
   const management = hasMetricsPort
-    ? createServer(createManagementApp([health, metricsRoute], options.onFault))
+    ? createServer(createManagementApp([createObserver([log.request]), health, metricsRoute], options.onFault))
     : undefined;
   let stopWatching = () => {};
-  stop = async () => {
+  const close = async () => {
     stopWatching();
     readiness.end();
     await drain(server);
@@ -84,10 +90,11 @@ async function main(): Promise<void> {
   };
   try {
     const fault = await readiness.checkAtStart();
-    await listen(server, config.port, config.host);
     if (management) await listen(management, config.metricsPort ?? 0, config.host);
+    await listen(server, config.port, config.host);
+    stop = close;
     await welcome({
-      ...{ server, management, log, docs: config.docs, document: program.document, store: store.description },
+      ...{ server, management, log, docs: config.docs, program, store },
       isDemoWanted: config.store.kind === 'embedded' && config.store.demoData,
     });
     if (IS_WATCHING) {
@@ -101,7 +108,7 @@ async function main(): Promise<void> {
     }
     if (fault) await readiness.reportUntilReachable(fault);
   } catch (error) {
-    await stop();
+    await close();
     throw error;
   }
 }

@@ -21,8 +21,11 @@ const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 /** Bytes, from an empty list to a page of 1,000 records. */
 const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 
+/** The largest body that can be configured, in bytes. */
+const MAX_SIZE = 10_000_000;
+
 /** Starts the metrics: requests under the names of OpenTelemetry's conventions, the store, Node and the process. */
-export function createMetrics(readLoad: () => StoreLoad): Metrics {
+export function createMetrics(readLoad: () => StoreLoad, isReady: () => Promise<boolean>): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -56,6 +59,14 @@ export function createMetrics(readLoad: () => StoreLoad): Metrics {
     registers,
   });
   addLoadGauges(registry, readLoad);
+  new Gauge({
+    name: 'gateway_ready',
+    help: 'Whether /readyz is 200',
+    registers,
+    async collect() {
+      this.set((await isReady()) ? 1 : 0);
+    },
+  });
 
   return {
     request: ({ req, route, status, durationMs, responseBytes }) => {
@@ -63,7 +74,8 @@ export function createMetrics(readLoad: () => StoreLoad): Metrics {
       durations.observe(labels, durationMs / 1_000);
       responseSizes.observe(labels, responseBytes);
       const length = Number(req.headers['content-length']);
-      if (length > 0) requestSizes.observe(labels, length);
+      // One that announces more is refused.
+      if (length > 0 && length <= MAX_SIZE) requestSizes.observe(labels, length);
     },
     measured: (store) => ({
       description: store.description,

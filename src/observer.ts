@@ -56,7 +56,7 @@ function countBytes(res: Response): () => number {
 /** A fault stands on the line of its request; where that is written, or has one, on a line of its own. */
 export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, observation: Observation) => void {
   return (fault, observation) => {
-    if (observation.isEnded || observation.fault) log.fault(fault, observation);
+    if (observation.isEnded || observation.fault) log.fault('A fault beside an answer', fault, observation);
     else observation.fault = fault;
   };
 }

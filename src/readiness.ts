@@ -17,7 +17,7 @@ export type ReadinessOptions = {
   readonly log: {
     info(text: string): void;
     warn(text: string): void;
-    fault(fault: Fault): void;
+    fault(text: string, fault: Fault): void;
   };
 };
 
@@ -51,6 +51,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   const { store, readProgram, document, deadlineMs, isDriftFatal, log } = options;
   let told = '';
   let isStopping = false;
+  let hasFault = false;
   const late: Fault = { kind: 'storeTimeout', cause: new Error(`no answer within ${deadlineMs} ms`) };
   const readDrift = () =>
     within(deadlineMs, findDrift({ program: readProgram(), document, store, deadlineMs }), { failure: late });
@@ -61,6 +62,9 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   };
   const readStore = remember(STORE_EVERY_MS, async () => {
     const fault = await within(deadlineMs, store.check(AbortSignal.timeout(deadlineMs)), late);
+    if (fault && !hasFault) log.fault('The store does not answer', fault);
+    if (!fault && hasFault) log.info('The store answers again');
+    hasFault = fault !== undefined;
     return fault ? String(toHttpError(fault).error) : OK;
   });
   const readContract = remember(CONTRACT_EVERY_MS, async () => {
@@ -81,12 +85,13 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     checkAtStart,
     reportUntilReachable: async (first) => {
       let fault: Fault | undefined = first;
-      for (let attempt = 1; fault; attempt += 1) {
-        log.fault(fault);
-        await delay(Math.min(attempt, 30) * 1_000, undefined, { ref: false });
+      for (let attempt = 1; fault && !isStopping; attempt += 1) {
+        const seconds = Math.min(attempt, 30);
+        log.fault(`The store does not answer, and is tried again in ${seconds} s`, fault);
+        await delay(seconds * 1_000, undefined, { ref: false });
         fault = await checkAtStart();
       }
-      log.info('The store answers');
+      if (!isStopping) log.info('The store answers');
     },
     read: async () => {
       if (isStopping) return { status: 'stopping' };

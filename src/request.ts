@@ -21,9 +21,7 @@ export type ApiRequest = {
 
 /** Takes a request apart, but for its body. Fails with `malformedUrl` where path or query cannot be decoded. */
 export function readRequest(req: IncomingMessage): ApiRequest {
-  // A request to a proxy names the whole URL (RFC 9112, 3.2.2), and a server has to accept that form.
-  const target = (req.url ?? '/').replace(/^https?:\/\/[^/?]*/i, '');
-  const [, path = '', query = ''] = /^([^?]*)\??(.*)$/s.exec(target) ?? [];
+  const [, path = '', query = ''] = /^([^?]*)\??(.*)$/s.exec(req.url ?? '/') ?? [];
   return {
     method: (req.method ?? '').toLowerCase(),
     path: normalizePath(path),

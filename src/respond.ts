@@ -85,11 +85,14 @@ function toAnswer(outcome: Outcome): Answer {
   return { status, body: json, headers: { ...HEADERS, ...headers, ...(keptBy ? toKept(json, keptBy) : {}) } };
 }
 
+/** The tag that tells a text from others (RFC 9110, 8.8.3): a weak one, because its bytes differ by their compression. */
+export function toEntityTag(text: string): string {
+  return `W/"${hash('sha1', text, 'base64url')}"`;
+}
+
 /** The client may keep its copy, and asks each time whether it still holds (RFC 9111, 5.2.2.4). */
 function toKept(json: string, keptBy: string): Headers {
-  // Weak, because the bytes differ by their compression.
-  const ETag = `W/"${hash('sha1', json, 'base64url')}"`;
-  return { ETag, 'Cache-Control': 'private, no-cache', Vary: `${keptBy}, Accept-Encoding` };
+  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: `${keptBy}, Accept-Encoding` };
 }
 
 /** helmet's headers for answers that no browser shows; they do not depend on the request. */

@@ -34,6 +34,7 @@ export function createServer(listener: RequestListener): GatewayServer {
     awaited?.add(res);
     res.once('close', () => awaited?.delete(res));
     if (!server.listening) res.setHeader('Connection', 'close');
+    req.url = toOriginForm(req.url ?? '/');
     listener(req, res);
   };
 
@@ -87,6 +88,12 @@ export function createServer(listener: RequestListener): GatewayServer {
       }
     });
   return Object.assign(server, { drain });
+}
+
+/** A request to a proxy names the whole URL, and a server has to accept that form (RFC 9112, 3.2.2). */
+function toOriginForm(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?#]*/i, '');
+  return path.startsWith('/') ? path : `/${path}`;
 }
 
 function closeAfter(awaited: ReadonlySet<ServerResponse>): void {

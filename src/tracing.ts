@@ -21,6 +21,7 @@ import {
 import {
   BatchSpanProcessor,
   ParentBasedSampler,
+  type SpanExporter,
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
@@ -54,9 +55,13 @@ const EXPORT_MS = 3_000;
  */
 export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   const ignore = () => {};
-  const logger = { error: (text: string) => warn(`Traces: ${text}`), warn, info: ignore, debug: ignore };
-  diag.setLogger({ ...logger, verbose: ignore }, DiagLogLevel.WARN);
-  const exporter = new OTLPTraceExporter({ url: `${url.replace(/\/$/, '')}/v1/traces`, timeoutMillis: EXPORT_MS });
+  const toLog = (text: string) => warn(`Traces: ${text}`);
+  diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
+  const target = `${url.replace(/\/$/, '')}/v1/traces`;
+  const exporter = watch(new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
+    onLost: (cause) => toLog(`they cannot be sent to ${new URL(target).host}: ${cause}`),
+    onBack: () => toLog('they are sent again'),
+  });
   const provider = new TracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': SERVICE }))
@@ -68,9 +73,30 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   return {
     begin: (observation) => beginSpan(tracer, observation),
     // That the last ones cannot be sent is no reason for a stop to fail.
-    close: () => provider.shutdown().catch((error: Error) => logger.error(messageOf(error))),
+    close: () => provider.shutdown().catch((error: Error) => toLog(messageOf(error))),
   };
 }
+
+/** Tells once that spans cannot be sent, and once that they can again, however many are lost in between. */
+function watch(exporter: SpanExporter, { onLost, onBack }: ExportWatch): SpanExporter {
+  let isLost = false;
+  return {
+    export: (spans, callback) =>
+      exporter.export(spans, ({ code, error }) => {
+        const hasFailed = code !== SUCCESS;
+        if (hasFailed && !isLost) onLost(error ? messageOf(error) : 'no reason is given');
+        if (!hasFailed && isLost) onBack();
+        isLost = hasFailed;
+        callback({ code: SUCCESS });
+      }),
+    shutdown: () => exporter.shutdown(),
+  };
+}
+
+type ExportWatch = { readonly onLost: (cause: string) => void; readonly onBack: () => void };
+
+/** ExportResultCode of OpenTelemetry's core: 0 for success, 1 for failure. */
+const SUCCESS = 0;
 
 function beginSpan(tracer: Tracer, { req, traceparent }: Observation): Span {
   const attributes = { 'http.request.method': req.method ?? '', 'url.path': readPath(req) };

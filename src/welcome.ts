@@ -1,18 +1,18 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { OpenAPIV3 } from 'openapi-types';
 import { readApiRoot } from './document.ts';
 import { readExamples } from './examples.ts';
+import type { Program } from './gateway.ts';
 import type { Log } from './log.ts';
+import type { Store } from './store/store.ts';
 
 /** What a person is told at the start. */
 export type WelcomeOptions = {
   readonly server: Server;
   /** The server of the port of the metrics, where there is one. */
   readonly management?: Server | undefined;
-  readonly document: OpenAPIV3.Document;
-  /** The store, in words. */
-  readonly store: string;
+  readonly program: Program;
+  readonly store: Store;
   /** Whether the documentation page is served. */
   readonly docs: boolean;
   /** Whether the store was meant to have the demo data. */
@@ -20,9 +20,13 @@ export type WelcomeOptions = {
   readonly log: Pick<Log, 'info' | 'warn'>;
 };
 
+/** How long the store may take to say whether it has the demo data, in milliseconds. */
+const FIRST_CALL_MS = 5_000;
+
 /** Says where the gateway listens, and how to make a first call: only one that was just seen to work. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
-  const { server, management, document, store, docs, isDemoWanted, log } = options;
+  const { server, management, program, store, docs, isDemoWanted, log } = options;
+  const { document, operations } = program;
   const origin = toOrigin(server);
   // A server that is stopped meanwhile has none.
   const { address } = server.address() as AddressInfo;
@@ -30,13 +34,17 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   log.info(`Listening on ${url}`);
   if (docs) log.info(`Documentation: ${origin}/docs`);
   if (management) log.info(`Metrics: ${toOrigin(management)}/metrics`);
-  log.info(`Store: ${store}`);
+  log.info(`Store: ${store.description}`);
 
   const example = readExamples(document).find(({ request, status }) => request.method === 'GET' && status === 200);
   if (!example) return;
   const { target, headers } = example.request;
-  const answer = await fetch(url + target, { headers }).catch(() => undefined);
-  if (!answer?.ok) return;
+  const { function: name = '', key } = operations.get(example.operationId) ?? {};
+  const value = Object.entries(headers).find(([header]) => header.toLowerCase() === key?.header)?.[1];
+  if (!key || value === undefined) return;
+  // By the store alone: in the log a request that nobody has sent would be a riddle.
+  const call = { function: name, args: { [key.argument]: value }, returns: 'rows', readOnly: true } as const;
+  if ('failure' in (await store.call(call, AbortSignal.timeout(FIRST_CALL_MS)))) return;
   const header = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);
   log.info(`Demo data: try curl${header.join('')} '${url}${target}'`);
   const isPublic = !['127.0.0.1', '::1'].includes(address);

@@ -10,10 +10,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
 import ms from 'ms';
 import ts from 'typescript';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { type Environment, readConfig } from '../src/config.ts';
 import { createHealth } from '../src/management.ts';
+import type { Observation } from '../src/observation.ts';
+import { openTracing } from '../src/tracing.ts';
+import { startCollector } from './helpers/collector.ts';
 import { type Dockerfile, readDockerfile } from './helpers/dockerfile.ts';
 import { startGateway, type TestGateway } from './helpers/gateway.ts';
 import { findPort } from './helpers/servers.ts';
@@ -31,8 +34,12 @@ function collectVariables(): string[] {
   return [...names];
 }
 
+/** What OpenTelemetry reads from the environment by itself: of its own variables those that deployments pass on. */
+const STANDARD = ['OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_EXPORTER_OTLP_HEADERS'];
+
 const known = (names: readonly string[]) => names.filter((name) => VARIABLES.includes(name));
-const unknown = (names: readonly string[]) => names.filter((name) => !VARIABLES.includes(name));
+const unknown = (names: readonly string[]) =>
+  names.filter((name) => !VARIABLES.includes(name) && !STANDARD.includes(name));
 
 type Entry = { readonly name: string; readonly value: string; readonly isSet: boolean; readonly comment: string };
 
@@ -44,7 +51,7 @@ function readEntries(text: string): Entry[] {
 }
 
 const EXAMPLE = read('.env.example');
-const [ofGateway = '', ofCompose = ''] = EXAMPLE.split(/^# compose\.yaml:.*$/m);
+const [ofGateway = '', ofStandard = '', ofCompose = ''] = EXAMPLE.split(/^# (?:OpenTelemetry|compose\.yaml):.*$/m);
 
 /** What a configuration shows of a variable depends on others. */
 const BASES: readonly Environment[] = [
@@ -85,8 +92,15 @@ describe('.env.example', () => {
     ]);
   });
 
+  test("has OpenTelemetry's own variables that deployments pass on, and sets none", () => {
+    const standard = readEntries(ofStandard);
+    expect(standard.map(({ name }) => name)).toEqual(STANDARD);
+    expect(standard.filter(({ isSet }) => isSet)).toEqual([]);
+    expect(standard[0]?.value).toBe(/SERVICE = '(.+)';/.exec(read('src/tracing.ts'))?.[1]);
+  });
+
   test('explains each variable', () => {
-    for (const { name, comment } of [...entries, ...readEntries(ofCompose)])
+    for (const { name, comment } of [...entries, ...readEntries(ofStandard), ...readEntries(ofCompose)])
       expect(comment, name).toMatch(/^# \S.*[.:\w]/);
   });
 
@@ -108,6 +122,8 @@ type Service = {
   readonly volumes?: readonly string[];
   readonly stop_grace_period?: string;
   readonly profiles?: readonly string[];
+  readonly restart?: string;
+  readonly logging?: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
 };
 
 describe('compose.yaml', () => {
@@ -130,7 +146,7 @@ describe('compose.yaml', () => {
   };
 
   test('reads variables of the configuration, and those that .env.example has for it', () => {
-    const own = new Set(references.map(({ name }) => name).filter((name) => !VARIABLES.includes(name)));
+    const own = new Set(unknown(references.map(({ name }) => name)));
     expect(
       readEntries(ofCompose)
         .map(({ name }) => name)
@@ -146,7 +162,7 @@ describe('compose.yaml', () => {
         expect([name, value]).toEqual([name, isSet ? '' : word]);
       }
     }
-    for (const { name, word } of references.filter(({ name }) => VARIABLES.includes(name)))
+    for (const { name, word } of references.filter(({ name }) => [...VARIABLES, ...STANDARD].includes(name)))
       expect([name, word]).toEqual([name, '']);
   });
 
@@ -162,6 +178,34 @@ describe('compose.yaml', () => {
     expect(unknown(names)).toEqual([]);
     const own = ['PORT', 'HOST', 'DATA_DIR', 'DEMO_DATA', 'PREPARE'];
     expect([...new Set(known(names)), ...own].sort()).toEqual([...VARIABLES].sort());
+    for (const [, { environment = {} }] of gateways)
+      expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
+  });
+
+  test("may give OpenTelemetry's own variables empty", async () => {
+    const collector = await startCollector();
+    const warnings: string[] = [];
+    for (const name of STANDARD) vi.stubEnv(name, '');
+    try {
+      const tracing = openTracing({ url: collector.url, ratio: 1, warn: (text) => warnings.push(text) });
+      const observation = { req: { method: 'GET', url: '/' }, traceparent: undefined };
+      tracing.begin(observation as unknown as Observation).end({});
+      await tracing.close();
+    } finally {
+      vi.unstubAllEnvs();
+      await collector.close();
+    }
+    expect(warnings).toEqual([]);
+    expect(collector.requests).toEqual([{ path: '/v1/traces', type: 'application/x-protobuf' }]);
+    expect(collector.text()).toMatch(/service\.name.*wellness-gateway/s);
+  });
+
+  test('bounds the log of every service that goes on running', () => {
+    const running = Object.entries(services).filter(([, { restart }]) => restart);
+    expect(Object.keys(services).filter((name) => !services[name]?.restart)).toEqual(['migrate', 'logins']);
+    for (const [name, { logging }] of running) {
+      expect([name, logging]).toEqual([name, { driver: 'json-file', options: { 'max-size': '10m', 'max-file': '5' } }]);
+    }
   });
 
   test('configures each gateway, and the migrations', () => {
@@ -204,6 +248,7 @@ describe('compose.yaml', () => {
 
 type Probe = { readonly httpGet: { readonly path: string; readonly port: string }; readonly timeoutSeconds: number };
 type Container = {
+  readonly image: string;
   readonly command?: readonly string[];
   readonly env: readonly { readonly name: string; readonly value?: string }[];
   readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
@@ -221,8 +266,13 @@ type Resource = {
     readonly strategy: unknown;
     readonly selector: Labels & { readonly matchLabels: Labels };
     readonly ports: readonly { readonly targetPort: string }[];
+    readonly podSelector: { readonly matchLabels: Labels };
+    readonly ingress: readonly {
+      readonly ports: readonly { readonly port: string }[];
+      readonly from?: readonly object[];
+    }[];
     readonly template: {
-      readonly metadata: { readonly labels: Labels; readonly annotations: Labels };
+      readonly metadata: { readonly labels: Labels };
       readonly spec: Pod;
     };
   };
@@ -232,9 +282,9 @@ describe('kubernetes.yaml', () => {
   const resources = parseAllDocuments(read('scripts/deploy/kubernetes.yaml')).map(
     (document) => document.toJS() as Resource,
   );
-  const [job, deployment, service, budget] = ['Job', 'Deployment', 'Service', 'PodDisruptionBudget'].map(
-    (name) => resources.find(({ kind }) => kind === name)?.spec as Resource['spec'],
-  ) as [Resource['spec'], Resource['spec'], Resource['spec'], Resource['spec']];
+  const specOf = (name: string) => resources.find(({ kind }) => kind === name)?.spec as Resource['spec'];
+  const [job, deployment, service] = [specOf('Job'), specOf('Deployment'), specOf('Service')];
+  const [budget, policy] = [specOf('PodDisruptionBudget'), specOf('NetworkPolicy')];
   const { metadata, spec: pod } = deployment.template;
   const [container] = pod.containers;
   const portOf = (name: string) => container.ports.find((port) => port.name === name)?.containerPort;
@@ -260,7 +310,6 @@ describe('kubernetes.yaml', () => {
   test('names the ports that the gateway listens on', () => {
     const { port, metricsPort } = readConfig(env);
     expect([portOf('http'), portOf('metrics')]).toEqual([port, metricsPort]);
-    expect(metadata.annotations['prometheus.io/port']).toBe(String(metricsPort));
     expect(service.ports.map(({ targetPort }) => targetPort)).toEqual(['http']);
   });
 
@@ -287,16 +336,56 @@ describe('kubernetes.yaml', () => {
   });
 
   test('selects the pods of the gateway, and not that of the migrations', () => {
-    for (const labels of [deployment.selector.matchLabels, service.selector, budget.selector.matchLabels]) {
+    const { matchLabels } = policy.podSelector;
+    for (const labels of [
+      deployment.selector.matchLabels,
+      service.selector,
+      budget.selector.matchLabels,
+      matchLabels,
+    ]) {
       expect(labels).toEqual(metadata.labels);
       expect(labels).not.toEqual(job.template.metadata.labels);
     }
   });
 
-  test('runs a script of the image', () => {
-    const [command, file = ''] = job.template.spec.containers[0].command ?? [];
-    expect(command).toBe('node');
-    expect(readDockerfile('Dockerfile').copies.flatMap(({ sources }) => sources)).toContain(file);
+  test('is of the version that is released', () => {
+    const { version } = JSON.parse(read('package.json'));
+    const images = [job.template.spec.containers[0].image, container.image];
+    expect(images.map((image) => image.split(':')[1])).toEqual([version, version]);
+  });
+
+  test('migrates and checks the contract, by scripts of the image', () => {
+    const command = job.template.spec.containers[0].command ?? [];
+    expect(command).toEqual(['sh', '-c', 'node scripts/migrate.ts && node scripts/check-contract.ts']);
+    const files = command[2]?.match(/scripts\/\S+/g) ?? [];
+    expect(readDockerfile('Dockerfile').copies.flatMap(({ sources }) => sources)).toEqual(
+      expect.arrayContaining(files),
+    );
+  });
+
+  test('goes on serving where the database is ahead', () => {
+    expect(readConfig(env).contractCheck).toBe('warn');
+  });
+
+  test('lets everybody reach the interface, and Prometheus alone the metrics', () => {
+    const namespaceSelector = { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } };
+    expect(policy.ingress).toEqual([
+      { ports: [{ port: 'http' }] },
+      { ports: [{ port: 'metrics' }], from: [{ namespaceSelector }] },
+    ]);
+  });
+
+  test('is found by Prometheus as the job that the alerts select', () => {
+    const text = read('scripts/deploy/prometheus-kubernetes.yaml');
+    const [config] = parse(text).scrape_configs;
+    const [discovery] = config.kubernetes_sd_configs;
+    const labels = Object.entries(metadata.labels);
+    expect(config.job_name).toBe('gateway');
+    expect(discovery.selectors[0].label).toBe(labels.map(([name, value]) => `${name}=${value}`).join(','));
+    const monitor = parse([...text.matchAll(/^# {3}(.*)$/gm)].map(([, line]) => line).join('\n'));
+    expect(metadata.labels[monitor.spec.jobLabel]).toBe('gateway');
+    expect(monitor.spec.selector.matchLabels).toEqual(metadata.labels);
+    expect(monitor.spec.podMetricsEndpoints).toEqual([{ port: 'metrics' }]);
   });
 });
 

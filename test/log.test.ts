@@ -327,6 +327,7 @@ test('a fault of recording a key’s use, which comes after the answer, has a li
       time: expect.any(String),
       requestId: id,
       fault: expect.objectContaining({ kind: 'storeError', cause: 'division_by_zero', code: '22012' }),
+      msg: 'A fault beside an answer',
     },
   ]);
 });

@@ -40,7 +40,10 @@ let exposition: string;
 let samples: readonly Sample[];
 
 beforeAll(async () => {
-  const metrics = createMetrics(() => ({ running: 1, waiting: 0, open: 2, idle: 1 }));
+  const metrics = createMetrics(
+    () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
+    async () => true,
+  );
   const results = RESULTS.values();
   gateway = await startGateway({
     store: metrics.measured(createStubStore(() => results.next().value ?? { json: '[]' })),
@@ -161,7 +164,7 @@ describe('readNames', () => {
   });
 });
 
-describe.each(uses)('$place: $expression', ({ expression, shown }) => {
+describe.each(uses)('$place: $expression', ({ place, expression, shown }) => {
   const { selectors, labels } = readNames(expression);
 
   test('reads series that a gateway has', () => {
@@ -172,6 +175,16 @@ describe.each(uses)('$place: $expression', ({ expression, shown }) => {
         JSON.stringify(selector),
       ).toBe(true);
     }
+  });
+
+  test('reads those of the gateway alone, and of no other service', () => {
+    const isAlert = rules.some(({ alert }) => alert === place);
+    const job = isAlert
+      ? { label: 'job', operator: '=', value: 'gateway' }
+      : { label: 'job', operator: '=~', value: '$job' };
+    // The variable itself reads what no other service has.
+    if (place === '$job') for (const { metric } of selectors) expect(metric).toMatch(/^gateway_/);
+    else for (const { matchers } of selectors) expect(matchers).toContainEqual(job);
   });
 
   test('groups by and shows labels that they have', () => {
@@ -189,6 +202,13 @@ test.each(['alerts', 'dashboard'])('there are expressions in the %s', (file) => 
   const alerts = rules.map(({ alert }) => alert);
   const places = uses.map(({ place }) => place);
   expect(places.filter((place) => alerts.includes(place) === (file === 'alerts')).length).toBeGreaterThan(5);
+});
+
+test('all jobs of the dashboard are those of gateways', () => {
+  const { templating } = JSON.parse(readFileSync(DASHBOARD, 'utf8'));
+  const job = templating.list.find(({ name }: { name: string }) => name === 'job');
+  expect(job).toMatchObject({ includeAll: true });
+  expect(job).not.toHaveProperty('allValue');
 });
 
 test('every metric of the gateway is used', () => {

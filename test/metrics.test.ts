@@ -87,7 +87,7 @@ describe('requests', () => {
         for (let n = 0; n < 2; n += 1) await get(`/v1/academias?limit=-${n}`);
         await get('/v1/alunos', { method: 'POST', body: JSON.stringify(STUDENT) });
         await get('/v1/nada');
-        await get('/');
+        await get('/nada');
         await get('/v1/academias', { method: 'DELETE' });
       },
     ));
@@ -199,6 +199,7 @@ describe('requests', () => {
     const labels = before.flatMap((name) => /operation="([^"]*)"/.exec(name)?.[1] ?? []);
     const known = [
       'none',
+      '/',
       'listarAcademias',
       'listarAlunos',
       'criarAluno',
@@ -338,10 +339,11 @@ describe('the port of the metrics', () => {
   test('is none unless it is configured: then they are beside the operations', async () => {
     const other = await startProcess({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') });
     expect(other.managementOrigin).toBe('');
+    expect((await ask(other.origin, '/readyz'))[0]).toBe(200);
     const [status, type, text] = await ask(other.origin, '/metrics');
     expect([status, type]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
     expect(text).toContain('gateway_store_calls{state="running"} 0\n');
-    expect(text).toContain('http_server_request_duration_seconds_count{operation="listarAlunos",status="200"} 1\n');
+    expect(text).toContain('http_server_request_duration_seconds_count{operation="/readyz",status="200"} 1\n');
     expect(await other.stop()).toBe(0);
   });
 });

@@ -168,7 +168,7 @@ test('a fault is logged without the key, wherever it stands, and with all the re
   const observation = { req: req as unknown as IncomingMessage, id: 'request-1', begunAt: 0, traceparent: undefined };
   const record = { ...observation, route: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
   log.request({ ...record, fault: { kind: 'storeError', cause } });
-  log.fault({ kind: 'internal', cause: new Error('a "quoted" key') }, observation);
+  log.fault('A fault', { kind: 'internal', cause: new Error('a "quoted" key') }, observation);
   expect(JSON.parse(lines[0] ?? '')).toEqual({
     level: 'error',
     time: expect.any(String),

@@ -24,7 +24,10 @@ let origin: string;
 
 beforeAll(async () => {
   const document = readDocument('openapi.yaml');
-  const metrics = createMetrics(() => ({ running: 0, waiting: 0, open: 0, idle: 0 }));
+  const metrics = createMetrics(
+    () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
+    async () => true,
+  );
   const checks = { store: 'Data store unavailable', contract: 'ok' };
   const readiness = { read: async () => ({ status: 'not ready', checks }) as const };
   const rateLimiter: RequestHandler = (req, _res, next) => {
