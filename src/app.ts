@@ -1,26 +1,30 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import compression from 'compression';
 import cors from 'cors';
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import type { Fault } from './errors.ts';
 import type { Gateway } from './gateway.ts';
 import { type Observation, observe } from './observation.ts';
 import { respond } from './respond.ts';
 
+/** Answers a request, or lets the next one do so; the form of express's, without what express adds to a request. */
+export type Middleware = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => unknown;
+
 /** The parts of the application; what is left out is not served. */
 export type AppParts = {
   readonly gateway: Gateway;
   readonly onFault: (fault: Fault, observation: Observation) => void;
-  readonly observer?: RequestHandler | undefined;
+  readonly observer?: Middleware | undefined;
   /** What is served beside the operations, to whom no limit applies. */
   readonly management?: readonly RequestHandler[];
   readonly docs?: RequestHandler | undefined;
-  readonly rateLimiter?: RequestHandler | undefined;
-  /** How many proxies stand in front and say where a request came from; what a client says of itself is not believed. */
-  readonly proxyHops?: number;
+  readonly rateLimiter?: Middleware | undefined;
   /** The origins whose pages may call the gateway; `*` among them means all. */
   readonly corsOrigins?: readonly string[];
 };
 
+/** The paths beside the operations. */
+const BESIDE = /^\/((healthz|readyz|metrics)\/?|docs(\/[^?]*)?|openapi\.(json|yaml))?(\?|$)/;
 /** What a page of another origin may read of an answer, beside its body. */
 const EXPOSED_HEADERS = [
   'Content-Language',
@@ -34,46 +38,86 @@ const EXPOSED_HEADERS = [
 /** How long a browser need not ask again what it may send, in seconds. */
 const PREFLIGHT_SECONDS = 600;
 
-/** The express application: the order of the middleware and nothing else. */
-export function createApp({ gateway, onFault, proxyHops = 0, ...parts }: AppParts): Express {
-  const middleware = [
-    parts.observer,
-    refuseUnfit,
-    ...(parts.management ?? []),
-    createCors(parts.corsOrigins ?? []),
-    compression(),
-    parts.docs,
-    parts.rateLimiter,
-    gateway,
-  ].filter((part) => part !== undefined);
-  return assemble(middleware, onFault).set('trust proxy', proxyHops);
+/**
+ * The application: the order of its parts and nothing else. Express serves what stands beside the operations; they
+ * themselves do without it, because its router and the prototypes that it gives each request cost more than all that
+ * the gateway does.
+ */
+export function createApp({ gateway, onFault, ...parts }: AppParts): RequestListener {
+  const before = [parts.observer, refuseUnfit].filter((part) => part !== undefined);
+  const around = [createCors(parts.corsOrigins ?? []), compress].filter((part) => part !== undefined);
+  const beside = createExpress([...(parts.management ?? []), ...around, ...(parts.docs ? [parts.docs] : [])], onFault);
+  const operations = [...around, ...(parts.rateLimiter ? [parts.rateLimiter] : []), gateway];
+  const serve = toListener([
+    ...before,
+    (req, res, next) => (BESIDE.test(req.url ?? '') ? beside(req, res) : next()),
+    ...operations,
+  ]);
+  return (req, res) => serve(req, res, (error) => failInside(error, req, res, onFault));
 }
 
 /** The application of a port of its own, which need not be within the reach of clients. */
-export function createManagementApp(parts: readonly RequestHandler[], onFault: AppParts['onFault']): Express {
-  const notFound: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
-  return assemble([...parts, notFound], onFault);
+export function createManagementApp(
+  observer: Middleware,
+  parts: readonly RequestHandler[],
+  onFault: AppParts['onFault'],
+): RequestListener {
+  const app = createExpress(parts, onFault);
+  return (req, res) => observer(req, res, () => app(req, res));
 }
 
-function assemble(middleware: RequestHandler[], onFault: AppParts['onFault']): Express {
-  // Four parameters are what tells express that this one is for errors.
-  const onError: ErrorRequestHandler = (error, req, res, _next) => {
-    const failure = { kind: 'internal', cause: error } as const;
-    onFault(failure, observe(req, res));
-    respond(res, { failure });
+/** Runs middleware one after the other, until one does not call the next; what one throws is given to `onError`. */
+function toListener(middleware: readonly Middleware[]) {
+  return (req: IncomingMessage, res: ServerResponse, onError: (error: unknown) => void): void => {
+    let index = 0;
+    const next = (error?: unknown): void => {
+      const part = middleware[index];
+      index += 1;
+      try {
+        if (error !== undefined) throw error;
+        const end = part?.(req, res, next);
+        if (end instanceof Promise) end.catch(onError);
+      } catch (thrown) {
+        onError(thrown);
+      }
+    };
+    next();
   };
-  return express().disable('x-powered-by').use(middleware).use(onError);
+}
+
+function createExpress(parts: readonly (RequestHandler | Middleware)[], onFault: AppParts['onFault']): RequestListener {
+  const notFound: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
+  // Four parameters are what tells express that this one is for errors.
+  const onError: ErrorRequestHandler = (error, req, res, _next) => failInside(error, req, res, onFault);
+  return express()
+    .disable('x-powered-by')
+    .use([...(parts as RequestHandler[]), notFound])
+    .use(onError);
+}
+
+function failInside(cause: unknown, req: IncomingMessage, res: ServerResponse, onFault: AppParts['onFault']): void {
+  const failure = { kind: 'internal', cause } as const;
+  onFault(failure, observe(req, res));
+  respond(res, { failure });
 }
 
 /** What HTTP forbids, and Node's parser lets through (RFC 9112, 3.2, and RFC 9110, 10.1.1). */
-const refuseUnfit: RequestHandler = (req, res, next) => {
+const refuseUnfit: Middleware = (req, res, next) => {
   if (req.httpVersion === '1.1' && !req.headers.host) respond(res, { failure: { kind: 'badRequest' } });
   else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) {
     respond(res, { failure: { kind: 'expectationFailed' } });
   } else next();
 };
 
-function createCors(origins: readonly string[]): RequestHandler | undefined {
+const compressAccepted = compression() as unknown as Middleware;
+
+/** Compresses for a client that says what it takes; to wrap every answer would cost as much as to validate it. */
+const compress: Middleware = (req, res, next) => {
+  if (req.headers['accept-encoding'] === undefined) next();
+  else compressAccepted(req, res, next);
+};
+
+function createCors(origins: readonly string[]): Middleware | undefined {
   if (origins.length === 0) return undefined;
   const origin = origins.includes('*') ? '*' : [...origins];
   return cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });

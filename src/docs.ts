@@ -76,7 +76,7 @@ function serveText(
   return (_req, res) => {
     const document = readDocument();
     const { body, tag } = texts.get(document) ?? read(document);
-    const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache', ETag: tag };
+    const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache', ETag: tag, Vary: 'Accept-Encoding' };
     sendText(res, { status: 200, headers, body });
   };
 }

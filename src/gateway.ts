@@ -1,5 +1,5 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ValidateFunction } from 'ajv';
-import type { Request, Response } from 'express';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Body, parseBody, readBytes } from './body.ts';
@@ -41,12 +41,14 @@ export type GatewayOptions = {
   readonly deadlineMs: number;
   /** How many refusals of a key an address is given at once in a minute; 0 means all. */
   readonly refusalsPerMinute: number;
+  /** Which address a request came from. */
+  readonly addressOf: (req: IncomingMessage) => string;
   /** Told of every fault: the cause is for the log alone. */
   readonly onFault: (fault: Fault, observation: Observation) => void;
 };
 
-/** Answers one request; never throws. Express says which address it came from. */
-export type Gateway = (req: Request, res: Response) => Promise<void>;
+/** Answers one request; never throws. */
+export type Gateway = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
 
 /**
  * Compiles a document. Throws DocumentError, with all that is wrong, where it is no OpenAPI 3.0 or asks for what the
@@ -88,7 +90,7 @@ export function createGateway(program: Program, options: GatewayOptions): Gatewa
   const recordKeyUse = createKeyUseRecorder(store, deadlineMs);
   const holdBack = createRefusals(options.refusalsPerMinute);
 
-  async function handle(req: Request, res: Response, observation: Observation): Promise<Outcome> {
+  async function handle(req: IncomingMessage, res: ServerResponse, observation: Observation): Promise<Outcome> {
     const request = readRequest(req);
     const operation = findOperation(program, request);
     observation.operation = operation.id;
@@ -119,11 +121,16 @@ export function createGateway(program: Program, options: GatewayOptions): Gatewa
   };
 
   /** What a client is told of a failure, and when. */
-  async function settle(failure: Failure, req: Request, res: Response, observation: Observation): Promise<Outcome> {
+  async function settle(
+    failure: Failure,
+    req: IncomingMessage,
+    res: ServerResponse,
+    observation: Observation,
+  ): Promise<Outcome> {
     if (isFault(failure)) onFault(failure, observation);
     if (failure.kind === 'invalidInput') return fail(speak(failure, req, program.translations));
     if (failure.kind !== 'refusedKey') return fail(failure);
-    return fail((await holdBack(req.ip, res)) ? failure : { kind: 'tooManyRefusals' });
+    return fail((await holdBack(options.addressOf(req), res)) ? failure : { kind: 'tooManyRefusals' });
   }
 }
 

@@ -1,6 +1,7 @@
 // The language of a 422: English, or Brazilian Portuguese for a client that prefers it.
 
-import type { Request } from 'express';
+import type { IncomingMessage } from 'node:http';
+import accepts from 'accepts';
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Mistake } from './document.ts';
 import type { InvalidInput } from './errors.ts';
@@ -45,7 +46,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /** The messages in the language that the client of the request prefers; one without a translation stays English. */
-export function speak(failure: InvalidInput, req: Request, translations: Translations): InvalidInput {
+export function speak(failure: InvalidInput, req: IncomingMessage, translations: Translations): InvalidInput {
   if (!prefersPortuguese(req)) return failure;
   const translate = (message: string) => failure.composed?.get(message) ?? translations.get(message);
   const all = Object.values(failure.fields).flat();
@@ -60,9 +61,10 @@ export function speak(failure: InvalidInput, req: Request, translations: Transla
 }
 
 /** By Accept-Language (RFC 9110, 12.5.4). A Portuguese of any country is nearer to ours than English is. */
-function prefersPortuguese(req: Request): boolean {
-  const first = req.acceptsLanguages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
+function prefersPortuguese(req: IncomingMessage): boolean {
+  const accepted = accepts(req);
+  const first = accepted.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
   // Whatever the client has not named: English, unless that is named and liked less.
-  if (first === '*') return req.acceptsLanguages('en', 'pt-BR') === 'pt-BR';
+  if (first === '*') return accepted.languages(['en', 'pt-BR']) === 'pt-BR';
   return /^pt/i.test(first ?? '');
 }

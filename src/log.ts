@@ -25,8 +25,11 @@ export type LogOptions = LogConfig & {
 /** As much of a key as it is listed by; of one that is not much longer that would be too much. */
 const PREFIX_LENGTH = 17;
 const MIN_LENGTH_TO_SHOW = 40;
-/** Lines that nobody reads are kept up to so many bytes; those after them are dropped. */
-const MAX_UNWRITTEN = 16_000_000;
+/**
+ * Lines are written together, 50 ms after the first of them or when they are 16 kB: one by one they would cost a
+ * request as much as to validate it. What is not read by anybody is kept up to 16 MB, and then dropped.
+ */
+const UNHURRIED = { sync: false, minLength: 16_000, periodicFlush: 50, maxLength: 16_000_000 };
 /** A shorter text is no key, and to blot it out would make the rest unreadable. */
 const MIN_LENGTH_TO_HIDE = 8;
 
@@ -59,7 +62,7 @@ function createLogger(
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? pino.destination({ sync: false, maxLength: MAX_UNWRITTEN }));
+  if (!isPretty) return pino(options, stream ?? pino.destination(UNHURRIED));
   return pino(
     options,
     pretty({

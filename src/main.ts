@@ -11,6 +11,7 @@ import { compile, createGateway, type Program } from './gateway.ts';
 import { createLog, type Log } from './log.ts';
 import { createHealth, createMetricsRoute } from './management.ts';
 import { createMetrics } from './metrics.ts';
+import { createAddressReader } from './network.ts';
 import { createFaultHandler, createObserver } from './observer.ts';
 import { openRateLimits } from './rate-limits.ts';
 import { createReadiness } from './readiness.ts';
@@ -57,11 +58,12 @@ async function main(): Promise<void> {
     isDriftFatal: config.contractCheck === 'error' && !IS_WATCHING,
   });
 
-  const options = { ...config, store, onFault: createFaultHandler(log) };
+  const addressOf = createAddressReader(config.proxyHops);
+  const options = { ...config, store, addressOf, onFault: createFaultHandler(log) };
   let gateway = createGateway(program, options);
   const tracing = await openTraces(config, log);
   const rateLimits = await openRateLimits(config.rateLimits, {
-    keyHeaders,
+    ...{ keyHeaders, addressOf },
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),
   });
@@ -78,7 +80,7 @@ async function main(): Promise<void> {
   });
   const server = createServer(app);
   const management = hasMetricsPort
-    ? createServer(createManagementApp([createObserver([log.request]), health, metricsRoute], options.onFault))
+    ? createServer(createManagementApp(createObserver([log.request]), [health, metricsRoute], options.onFault))
     : undefined;
   let stopWatching = () => {};
   const close = async () => {

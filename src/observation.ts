@@ -48,18 +48,14 @@ const SANE_ID = /^[\w.:/+=@~-]{1,128}$/;
 /** Version 00, and those to come, which may add to it; an id of zeros alone is none. */
 const TRACEPARENT = /^(?!ff|00.{54})[0-9a-f]{2}-(?!0+-)[0-9a-f]{32}-(?!0+-)[0-9a-f]{16}-[0-9a-f]{2}(?:$|-)/;
 
-declare global {
-  namespace Express {
-    interface Locals {
-      observation?: Observation;
-    }
-  }
-}
+const OBSERVATION = Symbol('observation');
+type Observed = ServerResponse & { [OBSERVATION]?: Observation };
 
 /** The observation of a request, which begins when it is first asked for. */
-export function observe(req: IncomingMessage, res: ServerResponse & { locals: Express.Locals }): Observation {
-  res.locals.observation ??= begin(req);
-  return res.locals.observation;
+export function observe(req: IncomingMessage, res: ServerResponse): Observation {
+  const observed: Observed = res;
+  observed[OBSERVATION] ??= begin(req);
+  return observed[OBSERVATION];
 }
 
 function begin(req: IncomingMessage): Observation {

@@ -1,7 +1,7 @@
-import type { Request, RequestHandler, Response } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Fault } from './errors.ts';
 import type { Log } from './log.ts';
-import { type Observation, observe, PROBES, type RequestRecord, type Span } from './observation.ts';
+import { type Observation, observe, PROBES, type RequestRecord, readPath, type Span } from './observation.ts';
 
 /** Is told of each request whose answer is out. */
 export type Sink = (record: RequestRecord) => void;
@@ -13,12 +13,12 @@ export type BeginSpan = (observation: Observation) => Span;
 const CLIENT_GONE = 499;
 
 /** The middleware that comes first: gives each request its id, which the answer carries, and tells of it at its end. */
-export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan): RequestHandler {
-  return (req, res, next) => {
+export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan) {
+  return (req: IncomingMessage, res: ServerResponse, next: () => unknown): unknown => {
     const observation = observe(req, res);
     const readBytes = countBytes(res);
     res.setHeader('X-Request-Id', observation.id);
-    if (beginSpan && !PROBES.includes(req.path)) observation.span = beginSpan(observation);
+    if (beginSpan && !PROBES.includes(readPath(req))) observation.span = beginSpan(observation);
     res.once('close', () => {
       observation.isEnded = true;
       const record = {
@@ -32,12 +32,12 @@ export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan): R
       observation.span?.end(attributes, observation.fault);
       for (const sink of sinks) sink(record);
     });
-    next();
+    return next();
   };
 }
 
 /** Counts what an answer takes on its connection: those of requests in front of it may still be under way. */
-function countBytes(res: Response): () => number {
+function countBytes(res: ServerResponse): () => number {
   const { socket } = res.req;
   let begin: number | undefined;
   let end: number | undefined;
@@ -62,6 +62,6 @@ export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, obse
 }
 
 /** What express matched beside the operations; a path that a client made up is no name for a metric. */
-function toRoute(req: Request): string {
+function toRoute(req: IncomingMessage & { route?: { path?: unknown } }): string {
   return typeof req.route?.path === 'string' ? req.route.path : 'none';
 }

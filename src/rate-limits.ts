@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Request, RequestHandler } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RateLimitConfig } from './config.ts';
 import type { Count, Counter } from './counters.ts';
 import { messageOf } from './errors.ts';
@@ -10,7 +10,7 @@ import { respond } from './respond.ts';
 /** What counts requests, and refuses those that are too many. */
 export type RateLimits = {
   /** Counts every request that it is given: it belongs before whatever serves the interface, and nothing else. */
-  readonly middleware: RequestHandler;
+  readonly middleware: (req: IncomingMessage, res: ServerResponse, next: () => unknown) => Promise<unknown>;
   close(): Promise<void>;
 };
 
@@ -18,6 +18,8 @@ export type RateLimits = {
 export type RateLimitOptions = {
   /** The headers that a key comes in. */
   readonly keyHeaders: readonly string[];
+  /** Which address a request came from. */
+  readonly addressOf: (req: IncomingMessage) => string;
   /** How long requests are counted together, in whole seconds; a minute unless told. */
   readonly windowSeconds?: number;
   /** Told once when Redis is lost: from then on each process counts by itself. */
@@ -30,7 +32,7 @@ export type RateLimitOptions = {
 type Policy = {
   readonly name: 'address' | 'key';
   readonly limit: number;
-  readonly namesOf: (req: Request) => Iterable<string>;
+  readonly namesOf: (req: IncomingMessage) => Iterable<string>;
 };
 
 /**
@@ -41,10 +43,10 @@ type Policy = {
  */
 export async function openRateLimits(
   { perAddress, perKey, redisUrl }: RateLimitConfig,
-  { keyHeaders, windowSeconds = 60, onFault, onRecovered }: RateLimitOptions,
+  { keyHeaders, addressOf, windowSeconds = 60, onFault, onRecovered }: RateLimitOptions,
 ): Promise<RateLimits | undefined> {
   const all: Policy[] = [
-    { name: 'address', limit: perAddress, namesOf: ({ ip }) => [toNetwork(ip ?? '')] },
+    { name: 'address', limit: perAddress, namesOf: (req) => [toNetwork(addressOf(req))] },
     { name: 'key', limit: perKey, namesOf: (req) => hashKeys(req, keyHeaders) },
   ];
   const policies = all.filter(({ limit }) => limit > 0);
@@ -72,7 +74,7 @@ export async function openRateLimits(
         res.setHeader('RateLimit', items.join(', '));
         if (count.isOver) return respond(res, { failure: { kind: 'tooManyRequests', retryAfter: count.seconds } });
       }
-      next();
+      return next();
     },
     close: async () => redis?.close(),
   };
@@ -93,7 +95,7 @@ async function countAll(counter: Counter, names: Iterable<string>): Promise<Coun
  * The keys of a request by their hash, so that they are neither kept nor sent to Redis. All that are given are counted:
  * which of them an operation takes is not known yet, and one that it ignores must not hide another.
  */
-function hashKeys({ headers }: Request, keyHeaders: readonly string[]): Set<string> {
+function hashKeys({ headers }: IncomingMessage, keyHeaders: readonly string[]): Set<string> {
   const keys = keyHeaders.map((name) => headers[name.toLowerCase()]).filter((value) => value);
   return new Set(keys.map((key) => hash('sha256', `${key}`, 'base64url')));
 }

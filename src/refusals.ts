@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { toNetwork } from './network.ts';
 
 /** Waits for as long as a refusal is to be held back; false where too many are, so that this one has to be dropped. */
-export type HoldBack = (address: string | undefined, res: ServerResponse) => Promise<boolean>;
+export type HoldBack = (address: string, res: ServerResponse) => Promise<boolean>;
 
 const MINUTE_MS = 60_000;
 /** How late a refusal comes; a client that waits for its answer is to get it. */
@@ -27,7 +27,7 @@ export function createRefusals(perMinute: number): HoldBack {
   let held = 0;
 
   return async (address, res) => {
-    const network = toNetwork(address ?? '');
+    const network = toNetwork(address);
     const count = (counts.get(network) ?? 0) + 1;
     counts.set(network, count);
     if (count <= perMinute) return true;

@@ -28,6 +28,8 @@ const HEADERS: Headers = {
   'Content-Type': 'application/json; charset=utf-8',
   // The answer is one tenant's, told apart by a header that a shared cache does not look at.
   'Cache-Control': 'no-store',
+  // Whether this one was compressed or not.
+  Vary: 'Accept-Encoding',
 };
 
 /** Writes the answer; does nothing where one was begun or the client is gone. */
@@ -79,7 +81,8 @@ export function toRawResponse(failure: Failure): string {
 function toAnswer(outcome: Outcome): Answer {
   if ('failure' in outcome) {
     const { status, error, headers } = toHttpError(outcome.failure);
-    return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers } };
+    const vary = headers?.Vary ? { Vary: `${headers.Vary}, ${HEADERS.Vary}` } : {};
+    return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers, ...vary } };
   }
   const { status, json, headers, keptBy } = outcome;
   return { status, body: json, headers: { ...HEADERS, ...headers, ...(keptBy ? toKept(json, keptBy) : {}) } };
@@ -92,7 +95,7 @@ export function toEntityTag(text: string): string {
 
 /** The client may keep its copy, and asks each time whether it still holds (RFC 9111, 5.2.2.4). */
 function toKept(json: string, keptBy: string): Headers {
-  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: `${keptBy}, Accept-Encoding` };
+  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: `${keptBy}, ${HEADERS.Vary}` };
 }
 
 /** helmet's headers for answers that no browser shows; they do not depend on the request. */

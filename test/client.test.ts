@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test, vi } from 'vitest';
 import { ClientError, type components, createClient, type Failure, type Item, type ListPath } from '../src/client.ts';
 import { storeFault } from '../src/errors.ts';
+import { createAddressReader } from '../src/network.ts';
 import { createObserver } from '../src/observer.ts';
 import { openRateLimits } from '../src/rate-limits.ts';
 import type { Store } from '../src/store/store.ts';
@@ -200,7 +201,12 @@ describe('a failure', () => {
   });
 
   test('of too many requests is a 429, with the seconds to wait', async () => {
-    const options = { keyHeaders: ['X-Api-Key'], onFault: () => {}, onRecovered: () => {} };
+    const options = {
+      keyHeaders: ['X-Api-Key'],
+      addressOf: createAddressReader(0),
+      onFault: () => {},
+      onRecovered: () => {},
+    };
     const limits = await openRateLimits({ perKey: 1, perAddress: 0, redisUrl: undefined }, options);
     const gateway = await startGateway({ store: createStudents(1), parts: { rateLimiter: limits?.middleware } });
     expect(await get(gateway.url, KEYS.aurora)).toMatchObject({ ok: true });

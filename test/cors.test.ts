@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storeFault } from '../src/errors.ts';
+import { createAddressReader } from '../src/network.ts';
 import { openRateLimits } from '../src/rate-limits.ts';
 import { KEYS, STUDENT } from './helpers/api.ts';
 import { startGateway, type TestGateway } from './helpers/gateway.ts';
@@ -181,7 +182,12 @@ describe('with every origin', () => {
 });
 
 test('a page may read that its requests are too many, and a preflight is none of them', async () => {
-  const options = { keyHeaders: ['X-Api-Key'], onFault: () => {}, onRecovered: () => {} };
+  const options = {
+    keyHeaders: ['X-Api-Key'],
+    addressOf: createAddressReader(0),
+    onFault: () => {},
+    onRecovered: () => {},
+  };
   const limits = await openRateLimits({ perKey: 1, perAddress: 2, redisUrl: undefined }, options);
   const parts = { corsOrigins: [PANEL], rateLimiter: limits?.middleware };
   const { url, close } = await startGateway({ store, parts });

@@ -9,6 +9,7 @@ import type { RateLimitConfig } from '../src/config.ts';
 import { createCounter } from '../src/counters.ts';
 import { createDocs } from '../src/docs.ts';
 import { readDocument } from '../src/document.ts';
+import { createAddressReader } from '../src/network.ts';
 import { openRateLimits } from '../src/rate-limits.ts';
 import { type FaultProxy, startFaultProxy } from './helpers/fault-proxy.ts';
 import { startGateway } from './helpers/gateway.ts';
@@ -55,6 +56,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
     { perKey: 0, perAddress: 0, redisUrl: undefined, ...config },
     {
       keyHeaders,
+      addressOf: createAddressReader(proxyHops),
       windowSeconds,
       onFault: ({ message }) => told.push(message),
       onRecovered: () => told.push('back'),
@@ -65,7 +67,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
   const gateway = await startGateway({
     store,
     document,
-    parts: { rateLimiter: limits.middleware, proxyHops, ...parts },
+    parts: { rateLimiter: limits.middleware, ...parts },
   });
   ends.push(async () => {
     await gateway.close();
@@ -107,7 +109,12 @@ async function statuses(count: number, send: () => Promise<Answer>): Promise<num
 }
 
 test('nothing is opened where nothing is limited', async () => {
-  const options = { keyHeaders: ['X-Api-Key'], onFault: () => {}, onRecovered: () => {} };
+  const options = {
+    keyHeaders: ['X-Api-Key'],
+    addressOf: createAddressReader(0),
+    onFault: () => {},
+    onRecovered: () => {},
+  };
   const config = { perKey: 0, perAddress: 0, redisUrl: 'redis://127.0.0.1:1' };
   expect(await openRateLimits(config, options)).toBeUndefined();
 });

@@ -16,7 +16,7 @@ afterAll(() => store.close());
 
 /** A gateway that gives an address one refusal a minute at once. */
 async function withGateway(proxyHops: number, work: (gateway: TestGateway) => Promise<void>): Promise<void> {
-  const gateway = await startGateway({ store, refusalsPerMinute: 1, parts: { proxyHops } });
+  const gateway = await startGateway({ store, refusalsPerMinute: 1, proxyHops });
   try {
     await work(gateway);
   } finally {

@@ -135,7 +135,7 @@ describe('every kind of answer has it', () => {
     [400, 'GET', '/v1/%ff'],
     [401, 'GET', '/v1/academias', { headers: { 'X-Api-Key': 'wms_demo_inativa' } }],
     [404, 'GET', '/v1/nada'],
-    [404, 'GET', '/'],
+    [404, 'GET', '/nada'],
     [404, 'HEAD', '/v1/nada'],
     [405, 'DELETE', '/v1/academias'],
     [413, 'POST', '/v1/alunos', { body: 'x'.repeat(1_001) }],

@@ -1,5 +1,5 @@
-import type { RequestHandler } from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Middleware } from '../src/app.ts';
 import { createDocs } from '../src/docs.ts';
 import { readDocument } from '../src/document.ts';
 import { storeFault } from '../src/errors.ts';
@@ -30,7 +30,7 @@ beforeAll(async () => {
   );
   const checks = { store: 'Data store unavailable', contract: 'ok' };
   const readiness = { read: async () => ({ status: 'not ready', checks }) as const };
-  const rateLimiter: RequestHandler = (req, _res, next) => {
+  const rateLimiter: Middleware = (req, _res, next) => {
     if (req.headers['x-break']) throw new Error('a mistake of ours');
     next();
   };
@@ -65,7 +65,7 @@ test.each<[status: number, target: string, options: SendOptions]>([
   [400, '/v1/alunos', post('{')],
   [400, '/v1/%ff', {}],
   [401, '/v1/alunos', withHeader('X-Api-Key', 'refused')],
-  [404, '/', {}],
+  [404, '/nada', {}],
   [404, '/v1/nada', {}],
   [405, '/v1/alunos', { method: 'PUT' }],
   [405, '/v1/alunos', { method: 'OPTIONS' }],

