@@ -1,0 +1,86 @@
+// What is measured: requests to the API, and the calls of functions that they stand for.
+
+import type { Call, Json } from '../../src/store/store.ts';
+
+export type CaseId = 'rows10' | 'rows100' | 'rows1000' | 'search' | 'create' | 'refused' | 'invalid';
+
+/** One kind of request, which each tenant makes with its own key. */
+export type Case = {
+  readonly id: CaseId;
+  readonly title: string;
+  /** The status that the API answers with. */
+  readonly status: number;
+  /** Of a case that only an API that validates has, because what is behind it would not refuse it, or not so. */
+  readonly isForValidating?: boolean;
+  /** The key is of no tenant. */
+  readonly isRefused?: boolean;
+  readonly query?: Readonly<Record<string, string>>;
+  /** The body of a case that writes. */
+  readonly body?: Readonly<Record<string, string>>;
+};
+
+/** What goes over HTTP. */
+export type HttpRequest = {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+};
+
+export const CASES: readonly Case[] = [
+  { id: 'rows10', title: 'list of 10', status: 200, query: { limit: '10' } },
+  { id: 'rows100', title: 'list of 100, the default', status: 200 },
+  { id: 'rows1000', title: 'list of 1,000', status: 200, query: { limit: '1000' } },
+  { id: 'search', title: 'search by nome', status: 200, query: { nome: 'antônio alves' } },
+  { id: 'refused', title: 'refused key', status: 401, isRefused: true, query: { limit: '10' } },
+  {
+    id: 'invalid',
+    title: 'invalid request',
+    status: 422,
+    isForValidating: true,
+    query: { limit: '5000', offset: '-1' },
+  },
+  {
+    id: 'create',
+    title: 'create',
+    status: 201,
+    body: {
+      p_nome: 'Lígia Prado',
+      p_email: 'ligia@bench.example',
+      p_data_nascimento: '1990-05-17',
+      p_modalidade: 'pilates',
+    },
+  },
+];
+
+/** The request to the API. */
+export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
+  const headers = { 'X-Api-Key': key };
+  const path = `/v1/alunos${query ? `?${new URLSearchParams(query)}` : ''}`;
+  if (!body) return { method: 'GET', path, headers };
+  return { method: 'POST', path, headers: { ...headers, 'Content-Type': 'application/json' }, body: toJson(body) };
+}
+
+/** The request to PostgREST for the same call, as supabase-js makes it; the token is what lets it in. */
+export function toRpcRequest(case_: Case, key: string, token: string): HttpRequest {
+  const { function: name, args } = toCall(case_, key);
+  const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+  return { method: 'POST', path: `/rpc/${name}`, headers, body: toJson(args) };
+}
+
+/** The call that the gateway makes for the request. */
+export function toCall({ query = {}, body }: Case, key: string): Call {
+  if (body) {
+    return { function: 'criar_aluno', returns: 'row', readOnly: false, args: { p_api_key: key, ...body } };
+  }
+  const { limit = 100, offset = 0, ...filters } = query;
+  const args: Record<string, Json> = { p_api_key: key, p_limit: Number(limit), p_offset: Number(offset) };
+  for (const [name, value] of Object.entries(filters)) args[`p_${name}`] = value;
+  return { function: 'listar_alunos', returns: 'rows', readOnly: true, args };
+}
+
+/** JSON in ASCII, so that a load generator need not know of encodings. */
+function toJson(value: unknown): string {
+  const toEscape = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value).replace(/[\u0080-\uffff]/g, toEscape);
+}

@@ -1,0 +1,57 @@
+// The process of a loop: makes calls without HTTP, so many at once, and tells its parent what came of them.
+
+import type { LoopReply, LoopRequest } from '../loop-peer.ts';
+import type { Answer } from '../peer.ts';
+import { toPercentile } from '../statistics.ts';
+import { type Prepared, toPrepared } from './statements.ts';
+
+/** Gives the JSON of a statement. Throws Postgres's error. */
+export type Query = (statement: Prepared) => Promise<string>;
+
+/** Serves the parent until it is gone. */
+export function serveLoop(query: Query): void {
+  process.on('message', async (request: LoopRequest) => {
+    const answer = request.seconds === undefined ? await ask(query, request) : await measure(query, request);
+    process.send?.(answer satisfies LoopReply);
+  });
+  process.once('disconnect', () => process.exit());
+  process.send?.('ready' satisfies LoopReply);
+}
+
+async function ask(query: Query, { calls: [call] }: LoopRequest): Promise<Answer> {
+  if (!call) throw new Error('there is no call to make');
+  try {
+    return { status: call.readOnly ? 200 : 201, body: JSON.parse(await query(toPrepared(call))) };
+  } catch (error) {
+    return { status: 401, body: { error: (error as Error).message } };
+  }
+}
+
+async function measure(query: Query, { calls, connections, seconds = 0 }: LoopRequest): Promise<LoopReply> {
+  const statements = calls.map(toPrepared);
+  const latencies: number[] = [];
+  let [next, refused] = [0, 0];
+  const begin = performance.now();
+  const end = begin + seconds * 1_000;
+  const work = async () => {
+    for (let start = begin; start < end; ) {
+      const statement = statements[next++ % statements.length] as Prepared;
+      await query(statement).catch(() => {
+        refused += 1;
+      });
+      const now = performance.now();
+      latencies.push(now - start);
+      start = now;
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, work));
+  const sorted = Float64Array.from(latencies).sort();
+  return {
+    requests: sorted.length,
+    seconds: (performance.now() - begin) / 1_000,
+    p50: toPercentile(sorted, 0.5),
+    p99: toPercentile(sorted, 0.99),
+    refused,
+    failed: 0,
+  };
+}

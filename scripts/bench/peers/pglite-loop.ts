@@ -1,0 +1,14 @@
+// PGlite alone: the functions in the process, on the folder of an embedded store that DATA_DIR names.
+
+import { join } from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { serveLoop } from './loop.ts';
+
+const db = await PGlite.create({ dataDir: join(process.env.DATA_DIR ?? '', 'postgres'), extensions: { pg_trgm } });
+await db.exec(`set timezone = 'UTC'; set role gateway`);
+
+serveLoop(async ({ text, values }) => {
+  const { rows } = await db.query<{ json: string }>(text, [...values]);
+  return rows[0]?.json ?? '';
+});

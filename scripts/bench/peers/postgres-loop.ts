@@ -1,0 +1,8 @@
+// Postgres alone: the functions by prepared statements through the driver.
+
+import { serveLoop } from './loop.ts';
+import { openPool, queryJson } from './pool.ts';
+
+const pool = openPool(() => (text) => text);
+
+serveLoop((statement) => queryJson(pool, statement));

@@ -1,0 +1,49 @@
+// The outcome of a run, as latest.json has it.
+
+import type { CaseId } from './cases.ts';
+import type { Size } from './data.ts';
+import { type Outcome, toOutcomes } from './goals.ts';
+import type { Machine, Versions } from './machine.ts';
+import type { PeerId } from './peer.ts';
+import type { Measurement } from './run.ts';
+import { type Spread, toSpread } from './statistics.ts';
+
+/** One peer, case and number of connections over all rounds. */
+export type Row = {
+  readonly peer: PeerId;
+  readonly case: CaseId;
+  readonly connections: number;
+} & Readonly<Partial<Record<Figure, Spread>>>;
+
+type Figure = (typeof FIGURES)[number];
+
+/** A run. */
+export type Results = {
+  /** The day, as ISO 8601. */
+  readonly date: string;
+  readonly machine: Machine;
+  readonly versions: Versions;
+  readonly generator: string;
+  readonly size: Size;
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly goals: readonly Outcome[];
+  readonly rows: readonly Row[];
+};
+
+/** All but what is computed of the measurements. */
+export type Circumstances = Omit<Results, 'goals' | 'rows'>;
+
+const FIGURES = ['rate', 'p50', 'p99', 'cpu', 'memory'] as const;
+
+/** The results of measurements, in the order in which each peer came first. */
+export function toResults(circumstances: Circumstances, measurements: readonly Measurement[]): Results {
+  const groups = Map.groupBy(measurements, (one) => `${one.case} ${one.connections} ${one.peer}`);
+  return { ...circumstances, goals: toOutcomes(measurements), rows: [...groups.values()].map(toRow) };
+}
+
+function toRow(rounds: readonly Measurement[]): Row {
+  const [{ peer, case: case_, connections }] = rounds as [Measurement];
+  const figures = FIGURES.map((figure) => [figure, toSpread(rounds.flatMap((round) => round[figure] ?? []))]);
+  return { peer, case: case_, connections, ...Object.fromEntries(figures.filter(([, spread]) => spread)) };
+}

@@ -1,0 +1,17 @@
+/** The middle of several values, and how far they reach. */
+export type Spread = { readonly median: number; readonly min: number; readonly max: number };
+
+/** The median, the least and the most; undefined of no values. */
+export function toSpread(values: readonly number[]): Spread | undefined {
+  const sorted = [...values].sort((a, b) => a - b);
+  const [min, max] = [sorted[0], sorted.at(-1)];
+  if (min === undefined || max === undefined) return undefined;
+  const middle = sorted.length / 2;
+  const median = ((sorted[Math.ceil(middle) - 1] ?? min) + (sorted[Math.floor(middle)] ?? max)) / 2;
+  return { median, min, max };
+}
+
+/** The value that a part of sorted values does not exceed, by the nearest rank. */
+export function toPercentile(sorted: ArrayLike<number>, part: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN;
+}
