@@ -47,8 +47,11 @@ export type Refusal = { readonly kind: 'refusedKey'; readonly text: string } | I
 export type InvalidInput = {
   readonly kind: 'invalidInput';
   readonly fields: FieldErrors;
-  /** In Portuguese, by their English: the messages that no table can have, because they name a rule's values. */
-  readonly composed?: ReadonlyMap<string, string>;
+  /**
+   * Writes in Portuguese, by their English, the messages that no table can have, because they name a rule's values.
+   * Most clients read English.
+   */
+  readonly compose?: () => ReadonlyMap<string, string>;
   /** The languages of the messages, as BCP 47 has them; English alone unless told. */
   readonly languages?: readonly string[];
 };

@@ -153,7 +153,7 @@ function validate({ validators, translations }: Program, { id, inputs }: Operati
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
   if (errors.length === 0 && problems.size === 0) return;
   const fields = toFieldErrors(errors, problems, inputs);
-  throw new RequestFailed({ kind: 'invalidInput', fields, composed: translateErrors(errors, translations) });
+  throw new RequestFailed({ kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) });
 }
 
 function toSuccess(operation: Operation, request: ApiRequest, { json, count }: Rows): Outcome {

@@ -48,7 +48,8 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
 /** The messages in the language that the client of the request prefers; one without a translation stays English. */
 export function speak(failure: InvalidInput, req: IncomingMessage, translations: Translations): InvalidInput {
   if (!prefersPortuguese(req)) return failure;
-  const translate = (message: string) => failure.composed?.get(message) ?? translations.get(message);
+  const composed = failure.compose?.();
+  const translate = (message: string) => composed?.get(message) ?? translations.get(message);
   const all = Object.values(failure.fields).flat();
   const translated = all.filter((message) => translate(message) !== undefined);
   return {
