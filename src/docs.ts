@@ -19,8 +19,8 @@ const JSON_TEXT = 'application/json; charset=utf-8';
 const YAML = 'application/yaml';
 
 /**
- * Serves the page at /docs, to which / leads, and at /openapi.json and /openapi.yaml the document that `readDocument` gives at the time.
- * The addresses in the page are relative, so a proxy may put a path before them.
+ * Serves the page at /docs, to which / leads, and at /openapi.json and /openapi.yaml the document that `readDocument`
+ * gives at the time. The addresses in the page are relative, so a proxy may put a path before them.
  */
 export function createDocs(readDocument: () => OpenAPIV3.Document): Router {
   const scalar = findScalar();

@@ -68,7 +68,7 @@ function createLogger(
     pretty({
       colorize: hasColors,
       translateTime: 'SYS:HH:MM:ss.l',
-      ignore: 'requestId,method,path,operation,route,status,durationMs,storeMs,responseBytes,keyPrefix,traceId',
+      ignore: 'requestId,method,path,operation,status,durationMs,storeMs,responseBytes,keyPrefix,traceId',
       messageFormat: (line, messageKey) => toSentence(line, messageKey),
       customColors: 'message:reset',
       ...(stream ? { destination: stream } : {}),

@@ -1,12 +1,11 @@
-import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storeFault } from '../src/errors.ts';
 import { createAddressReader } from '../src/network.ts';
 import { openRateLimits } from '../src/rate-limits.ts';
 import { KEYS, STUDENT } from './helpers/api.ts';
+import { canTestInBrowser, launchBrowser } from './helpers/browser.ts';
 import { startGateway, type TestGateway } from './helpers/gateway.ts';
 import { namesIn, type RawAnswer, send } from './helpers/send.ts';
 import { createStubStore, createStudents } from './helpers/stub-store.ts';
@@ -202,17 +201,6 @@ test('a page may read that its requests are too many, and a preflight is none of
   );
 });
 
-const CHROMIUM = '/usr/bin/chromium';
-
-/** Whether there is a browser; where there is none, that is said, and is an error in CI. */
-function canTestInBrowser(): boolean {
-  if (existsSync(CHROMIUM)) return true;
-  const message = 'The package chromium is not installed: the tests in a browser cannot run';
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
-}
-
 /** A page of an origin of its own. */
 async function servePage(): Promise<string> {
   const server = createServer((_req, res) => {
@@ -229,9 +217,7 @@ async function servePage(): Promise<string> {
 test.skipIf(!canTestInBrowser())('a browser lets the pages of a listed origin alone read answers', async () => {
   const [listed, other] = [await servePage(), await servePage()];
   const { url } = await start([listed]);
-  const args = ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--no-sandbox', '--disable-gpu'];
-  const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: [...args, ...quiet] });
+  const browser = await launchBrowser();
   const page = await browser.newPage();
   page.setDefaultTimeout(15_000);
   const read = (target: string, init: object) =>

