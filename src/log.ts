@@ -45,7 +45,7 @@ export function createLog(options: LogOptions, stream?: DestinationStream): Log 
       if (logger.isLevelEnabled(level)) logger[level](toLine(record, keyHeaders));
     },
     fault: (text, fault, observation) => {
-      const keys = observation ? readKeys(observation.req, keyHeaders) : [];
+      const keys = observation ? readKeys(observation.req, keyHeaders, MIN_LENGTH_TO_HIDE) : [];
       logger.error({ requestId: observation?.id, fault: describe(fault, keys) }, text);
     },
   };
@@ -58,11 +58,11 @@ function createLogger(
   const options = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp: createClock(),
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? pino.destination(UNHURRIED));
+  if (!isPretty) return pino(options, stream ?? openOutput());
   return pino(
     options,
     pretty({
@@ -76,6 +76,27 @@ function createLogger(
   );
 }
 
+function openOutput(): DestinationStream {
+  // As bytes, for of texts it joins all that wait each time that one is added.
+  const output = pino.destination({ ...UNHURRIED, contentMode: 'buffer' });
+  return { write: (line) => output.write(Buffer.from(line) as unknown as string) };
+}
+
+/** Writes the time as pino does (ISO 8601), but all of it only once a second. */
+function createClock(): () => string {
+  let second = Number.NaN;
+  let begin = '';
+  return () => {
+    const now = Date.now();
+    const milliseconds = now % 1_000;
+    if (now - milliseconds !== second) {
+      second = now - milliseconds;
+      begin = `,"time":"${new Date(second).toISOString().slice(0, -4)}`;
+    }
+    return `${begin}${String(milliseconds).padStart(3, '0')}Z"`;
+  };
+}
+
 function toLevel({ fault, status, route }: RequestRecord): Level {
   if (fault || (status >= 500 && !PROBES.includes(route))) return 'error';
   return PROBES.includes(route) ? 'debug' : 'info';
@@ -83,7 +104,6 @@ function toLevel({ fault, status, route }: RequestRecord): Level {
 
 function toLine(record: RequestRecord, keyHeaders: readonly string[]): Record<string, unknown> {
   const { req, fault } = record;
-  const keys = readKeys(req, keyHeaders);
   return {
     requestId: record.id,
     method: req.method,
@@ -93,9 +113,9 @@ function toLine(record: RequestRecord, keyHeaders: readonly string[]): Record<st
     durationMs: round(record.durationMs),
     storeMs: record.storeMs === undefined ? undefined : round(record.storeMs),
     responseBytes: record.responseBytes,
-    keyPrefix: keys.find((key) => key.length >= MIN_LENGTH_TO_SHOW)?.slice(0, PREFIX_LENGTH),
+    keyPrefix: readKeys(req, keyHeaders, MIN_LENGTH_TO_SHOW)[0]?.slice(0, PREFIX_LENGTH),
     traceId: (record.span?.traceparent ?? record.traceparent)?.slice(3, 35),
-    fault: fault && describe(fault, keys),
+    fault: fault && describe(fault, readKeys(req, keyHeaders, MIN_LENGTH_TO_HIDE)),
   };
 }
 
@@ -107,8 +127,8 @@ function toSentence(line: Record<string, unknown>, messageKey: string): string {
   return `${method} ${path} ${status} in ${durationMs} ms${store}${key} request ${requestId}`;
 }
 
-function readKeys(req: IncomingMessage, keyHeaders: readonly string[]): string[] {
-  return keyHeaders.map((name) => String(req.headers[name] ?? '')).filter((key) => key.length >= MIN_LENGTH_TO_HIDE);
+function readKeys(req: IncomingMessage, keyHeaders: readonly string[], minLength: number): string[] {
+  return keyHeaders.map((name) => String(req.headers[name] ?? '')).filter((key) => key.length >= minLength);
 }
 
 /** A fault without the keys: a database may repeat in an error what it was given. */
