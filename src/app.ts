@@ -120,5 +120,10 @@ const compress: Middleware = (req, res, next) => {
 function createCors(origins: readonly string[]): Middleware | undefined {
   if (origins.length === 0) return undefined;
   const origin = origins.includes('*') ? '*' : [...origins];
-  return cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
+  const apply = cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
+  return (req, res, next) => {
+    // These it answers by itself.
+    if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', observe(req, res).id);
+    apply(req, res, next);
+  };
 }

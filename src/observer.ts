@@ -12,14 +12,13 @@ export type BeginSpan = (observation: Observation) => Span;
 /** Status of a request whose client was gone before the answer was out; nobody is sent it. */
 const CLIENT_GONE = 499;
 
-/** The middleware that comes first: gives each request its id, which the answer carries, and tells of it at its end. */
+/** The middleware that comes first: tells of each request at its end. */
 export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan) {
   return (req: IncomingMessage, res: ServerResponse, next: () => unknown): unknown => {
     const observation = observe(req, res);
-    const readBytes = countBytes(res);
-    res.setHeader('X-Request-Id', observation.id);
+    const readBytes = countBytes(req, res);
     if (beginSpan && !PROBES.includes(readPath(req))) observation.span = beginSpan(observation);
-    res.once('close', () => {
+    res.on('close', () => {
       observation.isEnded = true;
       const record = {
         ...observation,
@@ -37,17 +36,16 @@ export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan) {
 }
 
 /** Counts what an answer takes on its connection: those of requests in front of it may still be under way. */
-function countBytes(res: ServerResponse): () => number {
-  const { socket } = res.req;
+function countBytes({ socket }: IncomingMessage, res: ServerResponse): () => number {
   let begin: number | undefined;
   let end: number | undefined;
   const onTurn = () => {
     begin = socket.bytesWritten;
   };
   if (res.socket) onTurn();
-  else res.once('socket', onTurn);
+  else res.on('socket', onTurn);
   // Before Node's own listener, which writes the next answer.
-  res.prependOnceListener('finish', () => {
+  res.prependListener('finish', () => {
     end = socket.bytesWritten;
   });
   return () => (begin === undefined ? 0 : (end ?? socket.bytesWritten) - begin);

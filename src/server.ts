@@ -32,7 +32,7 @@ export function createServer(listener: RequestListener): GatewayServer {
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     const awaited = connections.get(req.socket);
     awaited?.add(res);
-    res.once('close', () => awaited?.delete(res));
+    res.on('close', () => awaited?.delete(res));
     if (!server.listening) res.setHeader('Connection', 'close');
     req.url = toOriginForm(req.url ?? '/');
     listener(req, res);
@@ -92,6 +92,7 @@ export function createServer(listener: RequestListener): GatewayServer {
 
 /** A request to a proxy names the whole URL, and a server has to accept that form (RFC 9112, 3.2.2). */
 function toOriginForm(target: string): string {
+  if (target.startsWith('/')) return target;
   const path = target.replace(/^https?:\/\/[^/?#]*/i, '');
   return path.startsWith('/') ? path : `/${path}`;
 }
