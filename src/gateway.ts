@@ -98,7 +98,8 @@ export function createGateway(program: Program, options: GatewayOptions): Gatewa
     // Without a key nothing of the body is read.
     if (!request.headers[operation.key.header]) return fail({ kind: 'missingKey' });
     if (operation.hasBody) takeBody(request, parseBody(await readBytes(req, res, bodyLimit)));
-    validate(program, operation, request);
+    const invalid = validate(program, operation, request);
+    if (invalid) return fail(invalid);
 
     const call = toCall(operation, request);
     const result = await callObserved(observation, call.function, (origin) =>
@@ -146,14 +147,18 @@ function takeBody(request: ApiRequest, { fields, problems }: Body): void {
   for (const [field, messages] of problems) request.problems.set(field, messages);
 }
 
-/** Throws RequestFailed with all that is wrong with a request's inputs and body. */
-function validate({ validators, translations }: Program, { id, inputs }: Operation, request: ApiRequest): void {
+/** All that is wrong with a request's inputs and body; undefined where nothing is. */
+function validate(
+  { validators, translations }: Program,
+  { id, inputs }: Operation,
+  request: ApiRequest,
+): Failure | undefined {
   const { params, query, headers, cookies, requestBody, problems } = request;
   const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
-  if (errors.length === 0 && problems.size === 0) return;
+  if (errors.length === 0 && problems.size === 0) return undefined;
   const fields = toFieldErrors(errors, problems, inputs);
-  throw new RequestFailed({ kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) });
+  return { kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) };
 }
 
 function toSuccess(operation: Operation, request: ApiRequest, { json, count }: Rows): Outcome {

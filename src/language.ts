@@ -47,7 +47,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
 
 /** The messages in the language that the client of the request prefers; one without a translation stays English. */
 export function speak(failure: InvalidInput, req: IncomingMessage, translations: Translations): InvalidInput {
-  if (!prefersPortuguese(req)) return failure;
+  if (req.headers['accept-language'] === undefined || !prefersPortuguese(req)) return failure;
   const composed = failure.compose?.();
   const translate = (message: string) => composed?.get(message) ?? translations.get(message);
   const all = Object.values(failure.fields).flat();

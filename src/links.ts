@@ -1,5 +1,6 @@
 import type { Operation } from './operations.ts';
 import type { ApiRequest } from './request.ts';
+import type { Json } from './store/store.ts';
 
 /**
  * The header Link of a page of a list, with the pages after and before it (RFC 8288), or undefined where there are
@@ -11,13 +12,16 @@ export function toLink({ page }: Operation, { query }: ApiRequest, count: number
   const offset = Number(query[page.offset.name] ?? page.offset.default);
   const linkTo = (relation: string, target: number) => {
     const values = { ...query, [page.limit.name]: limit, [page.offset.name]: target };
-    const pairs = Object.entries(values).map(([name, value]): [string, string] => [name, String(value)]);
     // Relative to the request's URL, which behind a proxy the gateway does not know.
-    return `<?${new URLSearchParams(pairs)}>; rel="${relation}"`;
+    return `<?${Object.entries(values).map(toPair).join('&')}>; rel="${relation}"`;
   };
   const links = [
     ...(count === limit ? [linkTo('next', offset + limit)] : []),
     ...(offset > 0 ? [linkTo('prev', Math.max(0, offset - limit))] : []),
   ];
   return links.join(', ') || undefined;
+}
+
+function toPair([name, value]: [string, Json]): string {
+  return `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`;
 }

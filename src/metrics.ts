@@ -82,11 +82,12 @@ export function createMetrics(readLoad: () => StoreLoad, isReady: () => Promise<
       check: (signal) => store.check(signal),
       describe: (signal) => store.describe(signal),
       close: () => store.close(),
-      call: async (call, signal, origin) => {
+      call: (call, signal, origin) => {
         const begun = performance.now();
-        const result = await store.call(call, signal, origin);
-        calls.observe({ function: call.function, result: toLabel(result) }, (performance.now() - begun) / 1_000);
-        return result;
+        return store.call(call, signal, origin).then((result) => {
+          calls.observe({ function: call.function, result: toLabel(result) }, (performance.now() - begun) / 1_000);
+          return result;
+        });
       },
     }),
     read: () => registry.metrics(),

@@ -21,12 +21,13 @@ export type ApiRequest = {
 
 /** Takes a request apart, but for its body. Fails with `malformedUrl` where path or query cannot be decoded. */
 export function readRequest(req: IncomingMessage): ApiRequest {
-  const [, path = '', query = ''] = /^([^?]*)\??(.*)$/s.exec(req.url ?? '/') ?? [];
+  const url = req.url ?? '/';
+  const end = url.includes('?') ? url.indexOf('?') : url.length;
   return {
     method: (req.method ?? '').toLowerCase(),
-    path: normalizePath(path),
+    path: normalizePath(url.slice(0, end)),
     headers: toRecord(req.headers),
-    query: parseQuery(query),
+    query: parseQuery(url.slice(end + 1)),
     params: Object.create(null),
     cookies: {},
     problems: new Map(),
@@ -70,8 +71,12 @@ function convert(text: string, type: Input['type']): Json {
   return text;
 }
 
+/** What percent-encoding leaves as it is, and the sign between segments. */
+const PLAIN_PATH = /^[\w.!~*'()/-]*$/;
+
 /** A path with each segment percent-encoded in one way. */
 export function normalizePath(path: string): string {
+  if (PLAIN_PATH.test(path)) return path;
   return path
     .split('/')
     .map((segment) => encodeURIComponent(decode(segment)))
@@ -83,16 +88,17 @@ function parseQuery(query: string): Record<string, Json> {
   const result: Record<string, Json> = Object.create(null);
   for (const part of query.split('&')) {
     if (part === '') continue;
-    const [name, value] = splitOnce(part).map((text) => decode(text.replaceAll('+', ' '))) as [string, string];
+    const end = part.includes('=') ? part.indexOf('=') : part.length;
+    const name = decodeQuery(part.slice(0, end));
+    const value = decodeQuery(part.slice(end + 1));
     const earlier = result[name];
     result[name] = earlier === undefined ? value : [earlier, value].flat();
   }
   return result;
 }
 
-function splitOnce(part: string): [string, string] {
-  const at = part.indexOf('=');
-  return at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
+function decodeQuery(text: string): string {
+  return /[%+]/.test(text) ? decode(text.replaceAll('+', ' ')) : text;
 }
 
 /** Throws for anything but percent-encoded UTF-8. */
