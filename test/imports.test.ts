@@ -43,7 +43,14 @@ const LAYERS = [
 /** A store knows the interface, the errors and what is the stores' own; it knows nothing of HTTP. */
 const STORE_LAYERS = [
   ['store/embedded.ts', 'store/postgres.ts', 'store/supabase.ts', 'store/limited.ts'],
-  ['store/embedded-worker.ts', 'store/postgres-cancel.ts', 'store/describe.ts', 'store/postgrest-description.ts'],
+  [
+    'store/embedded-worker.ts',
+    'store/postgres-cancel.ts',
+    'store/postgres-query.ts',
+    'store/supabase-request.ts',
+    'store/describe.ts',
+    'store/postgrest-description.ts',
+  ],
   ['store/statement.ts', 'store/pg-error.ts', 'store/migrations.ts', 'store/lock.ts'],
   ['store/store.ts'],
   ['errors.ts'],

@@ -6,7 +6,8 @@ import { isFault, storeFault } from '../errors.ts';
 import { DESCRIPTION, toDescription } from './describe.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
-import { type Statement, toStatement } from './statement.ts';
+import { queryRow, type Row } from './postgres-query.ts';
+import { createStatementWriter, type NamedStatement, type Statement } from './statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from './store.ts';
 
 /** How to reach a Postgres. */
@@ -19,6 +20,8 @@ export type PostgresOptions = {
   /** The longest that connecting, or a statement, may take, in milliseconds. */
   readonly deadlineMs: number;
 };
+
+type RowResult = { readonly row: Row | undefined } | Exclude<Result, { json: string }>;
 
 /** How long a query may take to end after its cancellation, in milliseconds; then its connection is cut. */
 const CANCEL_MS = 1_000;
@@ -35,8 +38,8 @@ class PostgresStore implements Store {
   readonly description: string;
   readonly #pool: pg.Pool;
   readonly #prepare: boolean;
-  /** The name of each statement text that was prepared: Postgres plans it once per connection. */
-  readonly #names = new Map<string, string>();
+  /** Names them, for Postgres plans a statement that has a name once per connection. */
+  readonly #write = createStatementWriter();
 
   constructor({ url, connections, prepare, deadlineMs }: PostgresOptions) {
     this.#prepare = prepare;
@@ -46,8 +49,6 @@ class PostgresStore implements Store {
       connectionTimeoutMillis: deadlineMs,
       keepAlive: true,
       application_name: APPLICATION,
-      // Values are passed through as Postgres writes them.
-      types: { getTypeParser: () => (text: unknown) => text },
       ...(prepare ? { onConnect: (client: pg.ClientBase) => prepareSession(client, deadlineMs) } : {}),
     } as pg.PoolConfig);
     // Without listeners a connection that is lost, idle or in use, would end the process. Its query tells of it.
@@ -55,16 +56,17 @@ class PostgresStore implements Store {
     this.description = `Postgres at ${describeTarget(this.#pool)}`;
   }
 
-  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    return this.#run(toStatement(call, origin && `${APPLICATION} ${origin.requestId}`), signal);
+  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    const { name, ...statement } = this.#write(call, origin && `${APPLICATION} ${origin.requestId}`);
+    return toResult(await this.#query(this.#prepare ? { ...statement, name } : statement, signal));
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(await this.#run(DESCRIPTION, signal));
+    return toDescription(toResult(await this.#query(DESCRIPTION, signal)));
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#query('select 1', [], signal);
+    const result = await this.#query({ text: 'select 1', values: [] }, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
@@ -76,19 +78,7 @@ class PostgresStore implements Store {
     return this.#pool.end();
   }
 
-  async #run({ text, values }: Statement, signal: AbortSignal): Promise<Result> {
-    const result = await this.#query(text, values, signal);
-    if ('failure' in result) return result;
-    const [json, count] = result.rows[0] ?? [];
-    if (typeof json === 'string') return count === undefined ? { json } : { json, count: Number(count) };
-    return storeFault('storeError', new Error('the function returned no row'));
-  }
-
-  async #query(
-    text: string,
-    values: readonly (string | null)[],
-    signal: AbortSignal,
-  ): Promise<{ rows: unknown[][] } | Exclude<Result, { json: string }>> {
+  async #query(statement: Statement | NamedStatement, signal: AbortSignal): Promise<RowResult> {
     let client: pg.PoolClient;
     try {
       client = await this.#pool.connect();
@@ -100,7 +90,7 @@ class PostgresStore implements Store {
       return storeFault('storeTimeout', signal.reason);
     }
 
-    const running = client.query<unknown[]>({ ...this.#named(text), values: [...values], rowMode: 'array' });
+    const running = queryRow(client, statement);
     let cancelled: Promise<void> | undefined;
     const cancel = () => {
       cancelled = cancelQuery(client, running, CANCEL_MS);
@@ -108,24 +98,24 @@ class PostgresStore implements Store {
     signal.addEventListener('abort', cancel);
     let broken = false;
     try {
-      return await running;
+      return { row: await running };
     } catch (error) {
       broken = leavesUnusable(error);
       return { failure: toPostgresFailure(error) };
     } finally {
       signal.removeEventListener('abort', cancel);
       // A cancellation that came late would hit the next query of this connection.
-      await cancelled;
+      if (cancelled) await cancelled;
       client.release(broken);
     }
   }
+}
 
-  #named(text: string): { text: string; name?: string } {
-    if (!this.#prepare) return { text };
-    const name = this.#names.get(text) ?? `gateway_${this.#names.size}`;
-    this.#names.set(text, name);
-    return { text, name };
-  }
+function toResult(result: RowResult): Result {
+  if ('failure' in result) return result;
+  const [json, count] = result.row ?? [];
+  if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
+  return storeFault('storeError', new Error('the function returned no row'));
 }
 
 /** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */

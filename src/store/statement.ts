@@ -3,24 +3,49 @@ import type { Call } from './store.ts';
 /** One SQL statement with its parameters, all in Postgres's text form. */
 export type Statement = { readonly text: string; readonly values: readonly (string | null)[] };
 
+/** A statement with the name under which it can be prepared: calls that differ in their values alone have the same. */
+export type NamedStatement = Statement & { readonly name: string };
+
 /**
  * The statement of a call. It gives one row with the columns `json`, the function's rows as a JSON array or its single
- * row as an object (null for none), and `count`, how many they are. Calls with the same function and argument names
- * have the same text. With `applicationName` the database shows it while the statement runs, and in what it logs of it.
+ * row as an object (null for none), and `count`, how many they are. With `applicationName` the database shows it while
+ * the statement runs, and in what it logs of it.
  */
 export function toStatement(call: Call, applicationName?: string): Statement {
   const names = Object.keys(call.args);
+  return {
+    text: writeText(call, names, applicationName !== undefined),
+    values: toValues(call, names, applicationName),
+  };
+}
+
+/** Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments. */
+export function createStatementWriter(): (call: Call, applicationName?: string) => NamedStatement {
+  const written = new Map<string, { readonly text: string; readonly name: string }>();
+  return (call, applicationName) => {
+    const names = Object.keys(call.args);
+    const isNamed = applicationName !== undefined;
+    const shape = `${call.function} ${call.returns} ${isNamed} ${names}`;
+    const known = written.get(shape) ?? { text: writeText(call, names, isNamed), name: `gateway_${written.size}` };
+    written.set(shape, known);
+    return { ...known, values: toValues(call, names, applicationName) };
+  };
+}
+
+function writeText(call: Call, names: readonly string[], isNamed: boolean): string {
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
   // Through a subquery, or the row of a function with one column would be that column's value.
   const rows = `(select * from public.${quote(call.function)}(${args})) r`;
   // A condition that does not depend on the rows is met before the function is called. What it sets ends with the
   // transaction, and needs no statement of its own, nor one that is prepared for each request.
   const named = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
-  const values = names.map((name) => toText(call.args[name]));
-  return {
-    text: `select ${toColumns(call)} from ${rows}${applicationName === undefined ? '' : ` where ${named}`}`,
-    values: applicationName === undefined ? values : [...values, applicationName],
-  };
+  return `select ${toColumns(call)} from ${rows}${isNamed ? ` where ${named}` : ''}`;
+}
+
+function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): (string | null)[] {
+  const values = names.map((name) => toText(args[name]));
+  if (applicationName !== undefined) values.push(applicationName);
+  return values;
 }
 
 function toColumns({ returns }: Call): string {

@@ -4,6 +4,7 @@ import { type Fault, messageOf, storeFault } from '../errors.ts';
 import { type PgError, toFailure } from './pg-error.ts';
 import { readPublished } from './postgrest-description.ts';
 import type { Call, Origin, Result, Rows, Store } from './store.ts';
+import { requestText } from './supabase-request.ts';
 
 /** How to reach the Data API of a Supabase project, or a PostgREST of one's own. */
 export type SupabaseOptions = {
@@ -16,6 +17,9 @@ export type SupabaseOptions = {
   /** The longest that headers, or a part of the body, may take to come, in milliseconds. */
   readonly deadlineMs: number;
 };
+
+/** What a call says to supabase-js's fetch, and hears of its answer, past supabase-js. */
+type Exchange = { readonly origin: Origin | undefined; contentRange: string | undefined };
 
 /** What supabase-js gives: an error that has Postgres's four fields, or that is a text which was no JSON. */
 type Answer = {
@@ -34,9 +38,9 @@ export function openSupabase(options: SupabaseOptions): Store {
     bodyTimeout: options.deadlineMs,
   });
   // The signal of a call is what goes through supabase-js as it is; a header of its own has three copied each time.
-  const origins = new WeakMap<AbortSignal, Origin>();
+  const exchanges = new WeakMap<AbortSignal, Exchange>();
   const client = createClient(options.url, options.key, {
-    global: { fetch: createFetch(pool, options, origins) },
+    global: { fetch: createFetch(pool, options, exchanges) },
     // Without it every call would ask the client's authentication for a session, which there is none.
     accessToken: async () => options.key,
   });
@@ -60,10 +64,12 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      if (origin) origins.set(signal, origin);
+      const exchange: Exchange = { origin, contentRange: undefined };
+      exchanges.set(signal, exchange);
       // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
       const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
-      return toResult(call, answer as Answer, signal);
+      if (signal.aborted) return storeFault('storeTimeout', signal.reason);
+      return toResult(call, answer as Answer, exchange.contentRange);
     },
     check: async (signal) => {
       const answer = await askRoot('HEAD', signal);
@@ -85,23 +91,22 @@ export function openSupabase(options: SupabaseOptions): Store {
 function createFetch(
   pool: Pool,
   { url, key, restPath }: SupabaseOptions,
-  origins: WeakMap<AbortSignal, Origin>,
+  exchanges: WeakMap<AbortSignal, Exchange>,
 ): typeof fetch {
   const common = toHeaders(key);
   const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
   const path = restPath.replace(/\/$/, '');
   return async (input, init) => {
-    const origin = init?.signal && origins.get(init.signal);
-    const request = pool.request({
+    const signal = init?.signal ?? undefined;
+    const exchange = signal && exchanges.get(signal);
+    const request = {
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
-      headers: origin ? { ...common, ...toTraceHeaders(origin) } : common,
+      headers: exchange?.origin ? { ...common, ...toTraceHeaders(exchange.origin) } : common,
       body: init?.body as string,
-      signal: init?.signal ?? null,
-    });
-    const answer = await request.catch(throwWithMessage);
-    const text = await answer.body.text();
-    const { statusCode: status } = answer;
+    };
+    const { status, contentRange, text } = await requestText(pool, request, signal).catch(throwWithMessage);
+    if (exchange) exchange.contentRange = contentRange;
     return {
       ok: status >= 200 && status <= 299,
       status,
@@ -133,10 +138,9 @@ function toHeaders(key: string): Record<string, string> {
   };
 }
 
-function toResult(call: Call, { error, data, status }: Answer, signal: AbortSignal): Result {
-  if (signal.aborted) return storeFault('storeTimeout', signal.reason);
+function toResult(call: Call, { error, data, status }: Answer, contentRange: string | undefined): Result {
   if (error) return { failure: toFailureOf(error, status) };
-  const rows = typeof data === 'string' ? toRows(call, data) : undefined;
+  const rows = typeof data === 'string' ? toRows(call, data, contentRange) : undefined;
   if (rows) return rows;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
@@ -152,11 +156,22 @@ function toFailureOf(error: NonNullable<Answer['error']>, status: number): Retur
  * The text of the function's rows or its row, or undefined where it is none of that. The text itself goes to the
  * client, and not what was parsed of it: numbers that JavaScript cannot hold would change.
  */
-function toRows(call: Call, text: string): Rows | undefined {
-  const rows = parse(text);
-  if (!Array.isArray(rows) || !rows.every(isObject)) return undefined;
-  if (call.returns === 'rows') return { json: text, count: rows.length };
-  return rows.length === 1 ? { json: text.trim().slice(1, -1).trim(), count: 1 } : undefined;
+function toRows(call: Call, text: string, contentRange: string | undefined): Rows | undefined {
+  const count = readCount(text, contentRange) ?? countObjects(parse(text));
+  if (count === undefined) return undefined;
+  if (call.returns === 'rows') return { json: text, count };
+  return count === 1 ? { json: text.trim().slice(1, -1).trim(), count } : undefined;
+}
+
+/** How many rows PostgREST says that it gives: to parse a page of them takes as long as to ask for it. */
+function readCount(text: string, contentRange = ''): number | undefined {
+  const [, first, last] = /^(\d+)-(\d+)\//.exec(contentRange) ?? [];
+  const isWhole = text.startsWith('[{') && text.endsWith('}]');
+  return isWhole && last !== undefined ? Number(last) - Number(first) + 1 : undefined;
+}
+
+function countObjects(rows: unknown): number | undefined {
+  return Array.isArray(rows) && rows.every(isObject) ? rows.length : undefined;
 }
 
 function parse(text: string): unknown {
