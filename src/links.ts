@@ -11,17 +11,18 @@ export function toLink({ page }: Operation, { query }: ApiRequest, count: number
   const limit = Number(query[page.limit.name] ?? page.limit.default);
   const offset = Number(query[page.offset.name] ?? page.offset.default);
   const linkTo = (relation: string, target: number) => {
-    const values = { ...query, [page.limit.name]: limit, [page.offset.name]: target };
+    const filters = Object.keys(query).filter((name) => name !== page.limit.name && name !== page.offset.name);
+    const pairs = filters.map((name) => toPair(name, query[name]));
+    pairs.push(toPair(page.limit.name, limit), toPair(page.offset.name, target));
     // Relative to the request's URL, which behind a proxy the gateway does not know.
-    return `<?${Object.entries(values).map(toPair).join('&')}>; rel="${relation}"`;
+    return `<?${pairs.join('&')}>; rel="${relation}"`;
   };
-  const links = [
-    ...(count === limit ? [linkTo('next', offset + limit)] : []),
-    ...(offset > 0 ? [linkTo('prev', Math.max(0, offset - limit))] : []),
-  ];
-  return links.join(', ') || undefined;
+  const next = count === limit ? linkTo('next', offset + limit) : undefined;
+  if (offset === 0) return next;
+  const previous = linkTo('prev', Math.max(0, offset - limit));
+  return next ? `${next}, ${previous}` : previous;
 }
 
-function toPair([name, value]: [string, Json]): string {
+function toPair(name: string, value: Json | undefined): string {
   return `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`;
 }

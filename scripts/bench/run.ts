@@ -40,6 +40,8 @@ type Step = {
 
 /** How long a peer works before each time that it is measured, in seconds. */
 const WARM_UP = 1;
+/** How many measurements long it works before the first one: a JavaScript engine is slow for some thousand requests. */
+const FIRST_WARM_UP = 3;
 
 /** Measures, and tells of each step before it. Throws where a peer does not answer as it has to. */
 export async function measureAll(
@@ -51,7 +53,7 @@ export async function measureAll(
   const measurements: Measurement[] = [];
   tell('warming up');
   for (const step of toWarmUp(peers, plan)) {
-    for (const peer of step.peers) await warmUp(peer, step, plan, signal);
+    for (const peer of step.peers) await warmUp(peer, step, plan, signal, FIRST_WARM_UP * plan.seconds);
   }
   for (const step of toSteps(peers, plan)) {
     tell(`round ${step.round} of ${plan.rounds}: ${step.case.title}, ${toConnections(step.connections)}`);
@@ -63,7 +65,9 @@ export async function measureAll(
 /** How long the measurements take, in seconds. */
 export function toDuration(peers: readonly Peer[], plan: Plan): number {
   const count = (steps: readonly Step[]) => steps.reduce((sum, step) => sum + step.peers.length, 0);
-  return count(toWarmUp(peers, plan)) * WARM_UP + count(toSteps(peers, plan)) * (WARM_UP + plan.seconds);
+  return (
+    count(toWarmUp(peers, plan)) * FIRST_WARM_UP * plan.seconds + count(toSteps(peers, plan)) * (WARM_UP + plan.seconds)
+  );
 }
 
 /** A number of connections, in words. */
@@ -102,8 +106,14 @@ function rotate<T>(values: readonly T[], by: number): T[] {
   return [...values.slice(at), ...values.slice(0, at)];
 }
 
-async function warmUp(peer: Peer, { case: case_, connections }: Step, { tenants }: Size, signal: AbortSignal) {
-  await peer.load(case_, toKeys(case_, tenants), { connections, seconds: WARM_UP, signal });
+async function warmUp(
+  peer: Peer,
+  { case: case_, connections }: Step,
+  { tenants }: Size,
+  signal: AbortSignal,
+  seconds = WARM_UP,
+): Promise<void> {
+  await peer.load(case_, toKeys(case_, tenants), { connections, seconds, signal });
 }
 
 async function measure(peer: Peer, step: Step, plan: Plan & Size, signal: AbortSignal): Promise<Measurement> {
