@@ -12,9 +12,16 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     const value = readInput(request, input) ?? input.default;
     if (value !== undefined) args[input.argument] = value;
   }
+  // In the document's order and not the client's: Postgres prepares a statement for each order of the arguments, and
+  // without a key that is right anybody could have it keep thousands.
+  for (const { argument, default: fallback } of operation.fields) {
+    const value = request.requestBody?.[argument];
+    if (value !== undefined) args[argument] = value;
+    else if (fallback !== undefined) args[argument] = fallback;
+  }
   return {
     function: operation.function,
-    args: operation.hasBody ? { ...args, ...operation.bodyDefaults, ...request.requestBody } : args,
+    args,
     returns: operation.returns,
     readOnly: operation.readOnly,
   };

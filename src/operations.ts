@@ -11,6 +11,9 @@ export type Input = {
   readonly default?: string | number | boolean;
 };
 
+/** A field that a body may have. */
+export type Field = Pick<Input, 'argument' | 'default'>;
+
 /** What the gateway needs of an operation of the document, computed once. */
 export type Operation = {
   readonly id: string;
@@ -23,7 +26,8 @@ export type Operation = {
   readonly inputs: readonly Input[];
   /** The inputs that say which part of a list is wanted, where it is given in pages. */
   readonly page?: { readonly limit: Input; readonly offset: Input };
-  readonly bodyDefaults: Readonly<Record<string, string | number | boolean>>;
+  /** The fields of the body, in the document's order, which are arguments by their own names. */
+  readonly fields: readonly Field[];
   readonly key: Key;
 };
 
@@ -95,7 +99,7 @@ class OperationReader {
       readOnly: source.method === 'get',
       hasBody: source.requestBody !== undefined,
       inputs: (source.parameters ?? []).flatMap((parameter) => this.#readInput(parameter)),
-      bodyDefaults: this.#readBodyDefaults(),
+      fields: this.#readFields(),
       key: this.#readKey(),
     };
     this.#checkArguments(operation);
@@ -143,18 +147,17 @@ class OperationReader {
     return body?.content['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
   }
 
-  #readBodyDefaults(): Operation['bodyDefaults'] {
-    if (this.#source.requestBody === undefined) return {};
+  #readFields(): Field[] {
+    if (this.#source.requestBody === undefined) return [];
     const schema = this.#bodySchema();
     if (schema?.type !== 'object' || schema.additionalProperties !== false) {
       this.#mistake('the body must have an application/json schema of type object with additionalProperties: false');
-      return {};
+      return [];
     }
-    const defaults = Object.entries(schema.properties ?? {}).map(([name, property]) => [
-      name,
-      (property as OpenAPIV3.SchemaObject).default,
-    ]);
-    return Object.fromEntries(defaults.filter(([, value]) => value !== undefined));
+    return Object.entries(schema.properties ?? {}).map(([argument, property]) => {
+      const { default: value } = property as OpenAPIV3.SchemaObject;
+      return { argument, ...(value === undefined ? {} : { default: value }) };
+    });
   }
 
   #readKey(): Key {

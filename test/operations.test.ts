@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
 import { startGateway } from './helpers/gateway.ts';
+import { createStubStore } from './helpers/stub-store.ts';
 
 const store: Store = {
   description: 'none',
@@ -97,6 +98,23 @@ test('a store that throws is a bug of ours: the client is told nothing of it, th
   const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': 'x' } });
   expect([answer.status, await answer.json()]).toEqual([500, { error: 'Internal error' }]);
   expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
+  await gateway.close();
+});
+
+test('calls a function with its arguments in one order, whatever that of the body', async () => {
+  const stub = createStubStore(() => ({ json: '{}', count: 1 }));
+  const gateway = await startGateway({ store: stub });
+  const bodies = [
+    { p_nome: 'Ana', p_email: 'ana@aurora.example', p_sexo: 'feminino' },
+    { p_sexo: 'feminino', p_email: 'ana@aurora.example', p_nome: 'Ana' },
+  ];
+  for (const body of bodies) {
+    const init = { method: 'POST', headers: { 'X-Api-Key': 'x' }, body: JSON.stringify(body) };
+    expect((await fetch(`${gateway.url}/alunos`, init)).status).toBe(201);
+  }
+  const [first, second] = stub.calls.map(({ args }) => Object.entries(args));
+  expect(first).toEqual([['p_api_key', 'x'], ...Object.entries(bodies[0] ?? {})]);
+  expect(second).toEqual(first);
   await gateway.close();
 });
 
