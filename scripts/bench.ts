@@ -3,57 +3,19 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { CommanderError } from 'commander';
 import { checkAgreement } from './bench/agreement.ts';
 import { CASES } from './bench/cases.ts';
-import { type Cleanup, createCleanup } from './bench/cleanup.ts';
+import { type Cleanup, withCleanup } from './bench/cleanup.ts';
 import { createGenerator } from './bench/generator.ts';
 import { isForGoal } from './bench/goals.ts';
-import { readMachine, readVersions } from './bench/machine.ts';
 import { openWorld } from './bench/peers.ts';
 import { toPlot } from './bench/plot.ts';
-import { createProgram, type Options, SIZE } from './bench/program.ts';
-import { type Results, toResults } from './bench/results.ts';
+import { createProgram, type Options, runProgram, SIZE } from './bench/program.ts';
+import { type Results, readPlace, toResults } from './bench/results.ts';
 import { measureAll, toDuration } from './bench/run.ts';
 import { toComparison, toReport } from './bench/text-report.ts';
 
-const FAILED = 1;
-const USAGE = 2;
 const STORED = join(import.meta.dirname, 'bench/results');
-
-async function main(args: readonly string[]): Promise<void> {
-  try {
-    await createProgram(process.env, run).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : USAGE;
-    else {
-      console.error(error instanceof Error ? error.message : error);
-      process.exitCode = FAILED;
-    }
-  }
-}
-
-/** Measures, and ends all that was started, at a signal too. */
-async function run(options: Options): Promise<void> {
-  const cleanup = createCleanup();
-  const interrupted = new AbortController();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const onSignal = () => {
-    const reason = new Error('Interrupted');
-    interrupted.abort(reason);
-    reject(reason);
-  };
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
-  const work = measure(options, cleanup, interrupted.signal);
-  // What ends because its servers were ended is nobody's to hear of.
-  work.catch(() => {});
-  try {
-    await tell(await Promise.race([work, promise]), options);
-  } finally {
-    await cleanup.close();
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
-  }
-}
 
 async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<Results> {
   const { tenants, students, rounds, seconds, short: isShort } = options;
@@ -66,15 +28,8 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   const plan = { ...options, cases, ...(isShort ? { isWanted: isForGoal } : {}) };
   console.error(`Measuring, which takes ${Math.ceil(toDuration(peers, plan) / 60)} minutes`);
   const measurements = await measureAll(peers, plan, signal, console.error);
-  const size = { tenants, students };
-  const circumstances = {
-    date: new Date().toISOString().slice(0, 10),
-    machine: readMachine(),
-    versions: readVersions(postgres),
-    generator: generator.name,
-    ...{ size, rounds, seconds },
-  };
-  return toResults(circumstances, measurements);
+  const place = readPlace(postgres, generator.name, { tenants, students });
+  return toResults({ ...place, rounds, seconds }, measurements);
 }
 
 const SHORT_CASES = CASES.map(({ id }) => id).filter((id) => isForGoal('gateway-postgres', id));
@@ -101,4 +56,8 @@ function readStored(): Results | undefined {
   }
 }
 
-await main(process.argv.slice(2));
+await runProgram(
+  createProgram(process.env, async (options) => {
+    await tell(await withCleanup((cleanup, signal) => measure(options, cleanup, signal)), options);
+  }),
+);

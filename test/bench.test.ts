@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askAll } from '../scripts/bench/agreement.ts';
 import { parseAutocannon } from '../scripts/bench/autocannon.ts';
@@ -6,9 +9,12 @@ import { CASES, type Case, toApiRequest } from '../scripts/bench/cases.ts';
 import { createCleanup } from '../scripts/bench/cleanup.ts';
 import { createGenerator } from '../scripts/bench/generator.ts';
 import { toOutcomes } from '../scripts/bench/goals.ts';
+import { measureMemory } from '../scripts/bench/memory.ts';
+import { toMemoryReport } from '../scripts/bench/memory-report.ts';
 import type { Peer } from '../scripts/bench/peer.ts';
 import { openWorld } from '../scripts/bench/peers.ts';
-import { parseCpu, parsePeakMemory, readCpu, readPeakMemory } from '../scripts/bench/process-figures.ts';
+import { parseCpu, parseMemory, parsePeakMemory, readCpu, readPeakMemory } from '../scripts/bench/process-figures.ts';
+import { readPlace } from '../scripts/bench/results.ts';
 import { type Measurement, measureAll } from '../scripts/bench/run.ts';
 import { toPercentile, toSpread } from '../scripts/bench/statistics.ts';
 import { parseWrk, toScript } from '../scripts/bench/wrk.ts';
@@ -36,7 +42,8 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"ref
   it('are read from /proc, whatever the name of the program', () => {
     const stat = '812 (a ) 9 (b) S 1 812 812 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 11 0 5 6 7';
     expect(parseCpu(stat)).toBe(3_000_000);
-    expect(parsePeakMemory('VmPeak:\t  900 kB\nVmHWM:\t   2048 kB\nVmRSS:\t  512 kB\n')).toBe(2_097_152);
+    const status = 'VmPeak:\t  900 kB\nVmHWM:\t   2048 kB\nVmRSS:\t  512 kB\n';
+    expect([parsePeakMemory(status), parseMemory(status)]).toEqual([2_097_152, 524_288]);
     expect(parsePeakMemory('Name:\tkthreadd\n')).toBeUndefined();
   });
 
@@ -81,6 +88,47 @@ it('the script of wrk has each request as it goes over the wire', () => {
     .slice(1);
   expect(line).toMatch(/^ {2}"POST \/v1\/alunos HTTP\/1\.1\\r\\nHost: 127\.0\.0\.1:80\\r\\nX-Api-Key: k\\"1\\r\\n/);
   expect(line).toMatch(/Content-Length: \d+\\r\\n\\r\\n\{\\"p_nome\\":\\"L\\\\u00edgia Prado\\",.*\}",$/);
+});
+
+describe('the memory of a gateway', () => {
+  const server = createServer((_req, res) => res.end('[]'));
+  beforeAll(() => once(server.listen(0, '127.0.0.1'), 'listening'));
+  afterAll(() => server.close());
+
+  it.skipIf(!existsSync('/proc/self/status'))(
+    'is read in ten pauses, and before, at and after three loads',
+    async () => {
+      const { port } = server.address() as AddressInfo;
+      const peer = { id: 'gateway-postgres', title: 'gateway', pid: process.pid, origin: `http://127.0.0.1:${port}` };
+      const run = async () => ({ requests: 100, seconds: 1, p50: 1, p99: 2, refused: 0, failed: 0 });
+      const plan = { tenants: 2, requests: 1_000, seconds: 1, quietMs: 0 };
+      const row = await measureMemory(peer as Peer, plan, {
+        ...{ generator: { name: 'none', run }, signal: new AbortController().signal, tell: () => {} },
+      });
+      expect(row.samples.map(({ requests }) => requests)).toEqual(Array.from({ length: 10 }, (_, n) => 100 * (n + 1)));
+      expect(row.bursts.map(({ load }) => load)).toEqual(['read at once', 'read slowly', '20 at once, read slowly']);
+      const figures = [
+        ...row.samples.map(({ memory }) => memory),
+        ...row.bursts.flatMap((one) => [one.before, one.peak]),
+      ];
+      for (const figure of figures) expect(figure).toBeGreaterThan(1e6);
+    },
+  );
+
+  it('is told with its growth', () => {
+    const samples = [100e6, ...Array(8).fill(103e6), 106e6].map((memory, n) => ({
+      requests: 20_000 * (n + 1),
+      memory,
+    }));
+    const bursts = [{ load: 'read slowly', before: 106e6, peak: 250e6, after: 120e6 }];
+    const report = toMemoryReport({
+      ...readPlace('18.1', 'wrk 4.1.0', { tenants: 10, students: 2_000 }),
+      ...{ requests: 200_000, seconds: 30, rows: [{ peer: 'gateway-embedded', samples, bursts }] },
+    });
+    expect(report).toContain('| 200,000  |                     106 |');
+    expect(report).toContain('| growth   |           6.0 %, missed |');
+    expect(report).toContain('| gateway, embedded store, read slowly |    106 |  250 |              120 |');
+  });
 });
 
 describe.skipIf(!hasPostgrest)('the peers', () => {

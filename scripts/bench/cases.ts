@@ -79,6 +79,13 @@ export function toCall({ query = {}, body }: Case, key: string): Call {
   return { function: 'listar_alunos', returns: 'rows', readOnly: true, args };
 }
 
+/** A request as it goes over the wire (RFC 9112), in ASCII. */
+export function toWire(host: string, { method, path, headers, body = '' }: HttpRequest): string {
+  const all = { Host: host, ...headers, ...(body ? { 'Content-Length': body.length } : {}) };
+  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`;
+}
+
 /** JSON in ASCII, so that a load generator need not know of encodings. */
 function toJson(value: unknown): string {
   const toEscape = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -32,3 +32,25 @@ export function createCleanup(): Cleanup {
     close,
   };
 }
+
+/** Does work that starts things, and ends them at its end; at a signal at once, and the work has failed then. */
+export async function withCleanup<T>(work: (cleanup: Cleanup, signal: AbortSignal) => Promise<T>): Promise<T> {
+  const cleanup = createCleanup();
+  const interrupted = new AbortController();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onSignal = () => {
+    const reason = new Error('Interrupted');
+    interrupted.abort(reason);
+    reject(reason);
+  };
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  const working = work(cleanup, interrupted.signal);
+  // What ends because its servers were ended is nobody's to hear of.
+  working.catch(() => {});
+  try {
+    return await Promise.race([working, promise]);
+  } finally {
+    await cleanup.close();
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}

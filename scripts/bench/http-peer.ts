@@ -25,6 +25,7 @@ function open(
 ): Peer {
   return {
     ...parts,
+    origin,
     ask: async (case_, key) => {
       const { method, path, headers, body } = toRequest(case_, key);
       const res = await fetch(origin + path, { method, headers, ...(body ? { body } : {}) });

@@ -22,6 +22,8 @@ export type Peer = {
   readonly title: string;
   /** The process whose processor time and memory are told. */
   readonly pid: number;
+  /** Where it answers, of a peer that does so over HTTP. */
+  readonly origin?: string;
   /** Whether it validates requests. */
   readonly validates: boolean;
   /** Makes one request with a key. */

@@ -25,14 +25,22 @@ export function parseCpu(stat: string): number {
 
 /** The most memory that a process has had resident, in bytes, since resetPeakMemory; undefined where not known. */
 export function readPeakMemory(pid: number): number | undefined {
-  const text = read(`/proc/${pid}/status`);
-  return text === undefined ? undefined : parsePeakMemory(text);
+  return readStatus(pid, parsePeakMemory);
 }
 
 /** Of the text of /proc/PID/status the highest resident memory in bytes. */
 export function parsePeakMemory(status: string): number | undefined {
-  const kilobytes = /^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1];
-  return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+  return parseKilobytes(/^VmHWM:\s*(\d+) kB$/m.exec(status));
+}
+
+/** The memory that a process has resident now, in bytes; undefined where not known. */
+export function readMemory(pid: number): number | undefined {
+  return readStatus(pid, parseMemory);
+}
+
+/** Of the text of /proc/PID/status the resident memory in bytes. */
+export function parseMemory(status: string): number | undefined {
+  return parseKilobytes(/^VmRSS:\s*(\d+) kB$/m.exec(status));
 }
 
 /** Has the highest memory counted anew, where that is allowed; otherwise it stays that of the whole life. */
@@ -42,6 +50,15 @@ export function resetPeakMemory(pid: number): void {
   } catch {
     // Not Linux, or not ours to reset.
   }
+}
+
+function readStatus(pid: number, parse: (status: string) => number | undefined): number | undefined {
+  const text = read(`/proc/${pid}/status`);
+  return text === undefined ? undefined : parse(text);
+}
+
+function parseKilobytes(match: RegExpExecArray | null): number | undefined {
+  return match ? Number(match[1]) * 1024 : undefined;
 }
 
 function read(file: string): string | undefined {

@@ -1,7 +1,7 @@
 // The command: its help and its options.
 
 import { resolve } from 'node:path';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { CASES, type CaseId } from './cases.ts';
 import type { Size } from './data.ts';
 import { GENERATORS } from './generator.ts';
@@ -46,6 +46,22 @@ Examples:
 
 Exit codes: 0 measured; 1 a server does not start, or a peer answers wrong; 2 wrong usage.`;
 
+const FAILED = 1;
+const USAGE = 2;
+
+/** Runs a command with the arguments of this process, whose exit code says how it ended. */
+export async function runProgram(program: Command): Promise<void> {
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : USAGE;
+    else {
+      console.error(error instanceof Error ? error.message : error);
+      process.exitCode = FAILED;
+    }
+  }
+}
+
 /** The command. Parsing throws commander's error; `npm run` is started in the folder that INIT_CWD names. */
 export function createProgram(
   env: Readonly<Record<string, string | undefined>>,
@@ -66,11 +82,7 @@ export function createProgram(
     .addOption(new Option('--only <PEER...>', 'only these peers').choices(PEERS))
     .addOption(new Option('--cases <CASE...>', 'only these cases').choices(CASES.map(({ id }) => id)))
     .addOption(new Option('--generator <NAME>', 'the load generator').choices(GENERATORS))
-    .addOption(
-      new Option('--output <FOLDER>', 'where the results go').argParser((folder) =>
-        resolve(env.INIT_CWD ?? '.', folder),
-      ),
-    )
+    .addOption(toOutput(env))
     .addOption(
       new Option('--short', 'what the goals need, in two minutes, beside the stored results').implies({
         ...{ rounds: 2, seconds: 1, connections: [32], tenants: 10, students: 1_000 },
@@ -80,7 +92,13 @@ export function createProgram(
     .action(action);
 }
 
-function readInteger(least: number, most: number): (text: string) => number {
+/** The option of where results go, a folder as it is seen from where the command was given. */
+export function toOutput({ INIT_CWD = '.' }: Readonly<Record<string, string | undefined>>): Option {
+  return new Option('--output <FOLDER>', 'where the results go').argParser((folder) => resolve(INIT_CWD, folder));
+}
+
+/** Reads an option that is an integer within bounds. */
+export function readInteger(least: number, most: number): (text: string) => number {
   return (text) => {
     const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
     if (number >= least && number <= most) return number;

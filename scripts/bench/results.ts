@@ -3,7 +3,7 @@
 import type { CaseId } from './cases.ts';
 import type { Size } from './data.ts';
 import { type Outcome, toOutcomes } from './goals.ts';
-import type { Machine, Versions } from './machine.ts';
+import { type Machine, readMachine, readVersions, type Versions } from './machine.ts';
 import type { PeerId } from './peer.ts';
 import type { Measurement } from './run.ts';
 import { type Spread, toSpread } from './statistics.ts';
@@ -17,14 +17,18 @@ export type Row = {
 
 type Figure = (typeof FIGURES)[number];
 
-/** A run. */
-export type Results = {
+/** Where a run takes place, of what and with how much data. */
+export type Place = {
   /** The day, as ISO 8601. */
   readonly date: string;
   readonly machine: Machine;
   readonly versions: Versions;
   readonly generator: string;
   readonly size: Size;
+};
+
+/** A run. */
+export type Results = Place & {
   readonly rounds: number;
   readonly seconds: number;
   readonly goals: readonly Outcome[];
@@ -35,6 +39,12 @@ export type Results = {
 export type Circumstances = Omit<Results, 'goals' | 'rows'>;
 
 const FIGURES = ['rate', 'p50', 'p99', 'cpu', 'memory'] as const;
+
+/** Here and today. */
+export function readPlace(postgres: string, generator: string, size: Size): Place {
+  const date = new Date().toISOString().slice(0, 10);
+  return { date, machine: readMachine(), versions: readVersions(postgres), generator, size };
+}
 
 /** The results of measurements, in the order in which each peer came first. */
 export function toResults(circumstances: Circumstances, measurements: readonly Measurement[]): Results {

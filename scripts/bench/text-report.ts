@@ -3,7 +3,7 @@
 import { CASES, type CaseId } from './cases.ts';
 import { GOAL_CONNECTIONS, type Outcome } from './goals.ts';
 import { PEERS, TITLES } from './peers.ts';
-import type { Results, Row } from './results.ts';
+import type { Place, Results, Row } from './results.ts';
 import { toConnections } from './run.ts';
 
 /** The whole report. */
@@ -17,14 +17,20 @@ export function toReport(results: Results): string {
   ].join('\n\n');
 }
 
-/** Where and how it was measured. */
-function toHead({ date, machine, versions, generator, size, rounds, seconds }: Results): string {
+/** Where and of what it was measured, on how much data. */
+export function toPlace({ date, machine, versions, generator, size }: Place): string {
   const { processor, processors, memoryGb, system } = machine;
-  const rows = `${toNumber(size.tenants)} tenants with ${toNumber(size.students)} students each`;
   const names = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   return [
     `${date}, on ${processors} processors (${processor}), ${memoryGb} GB, ${system}; ${generator}; ${names.join(', ')}.`,
-    `${rows}. Each measurement takes ${seconds} s. Medians of ${rounds}, least and most in parentheses. The load generator, what is`,
+    `${toNumber(size.tenants)} tenants with ${toNumber(size.students)} students each.`,
+  ].join('\n');
+}
+
+/** How it was measured. */
+function toHead({ rounds, seconds, ...place }: Results): string {
+  return [
+    `${toPlace(place)} Each measurement takes ${seconds} s. Medians of ${rounds}, least and most in parentheses. The load generator, what is`,
     'measured and Postgres share the processors. Every peer has 10 connections to the database. Logs are written as in',
     'production (JSON, level info) to /dev/null. CPU and memory are of the process that is measured, without the database',
     'and the PostgREST behind it.',
@@ -120,12 +126,13 @@ function toMilliseconds(value: number | undefined): string {
   return value === undefined ? '–' : value.toFixed(value < 10 ? 2 : 1);
 }
 
-function toNumber(value: number | undefined): string {
+/** A whole number, its thousands parted. */
+export function toNumber(value: number | undefined): string {
   return value === undefined ? '–' : Math.round(value).toLocaleString('en-US');
 }
 
-/** The first column is text, the others are numbers. */
-function toMarkdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+/** A table whose first column is text; the others are numbers. */
+export function toMarkdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, n) => Math.max(3, ...[head, ...rows].map((row) => row[n]?.length ?? 0)));
   const toLine = (row: readonly string[]) =>
     `| ${widths.map((width, n) => (n === 0 ? (row[n] ?? '').padEnd(width) : (row[n] ?? '').padStart(width))).join(' | ')} |`;

@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { HttpRequest } from './cases.ts';
+import { type HttpRequest, toWire } from './cases.ts';
 import type { Generated, Load } from './generator.ts';
 import { readOutput } from './output.ts';
 
@@ -48,11 +48,7 @@ export async function runWrk(
 
 /** The script for the requests, each as it goes over the wire. */
 export function toScript(host: string, requests: readonly HttpRequest[]): string {
-  const lines = requests.map(({ method, path, headers, body = '' }) => {
-    const all = { Host: host, ...headers, ...(body ? { 'Content-Length': body.length } : {}) };
-    const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-    return `  ${quote(`${method} ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`)},`;
-  });
+  const lines = requests.map((request) => `  ${quote(toWire(host, request))},`);
   return `requests = {\n${lines.join('\n')}\n}\n${SCRIPT}`;
 }
 

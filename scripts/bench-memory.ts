@@ -1,0 +1,72 @@
+// Watches the gateway's memory while it works long, and while clients want much: npm run bench:memory -- --help
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command, Option } from 'commander';
+import { type Cleanup, withCleanup } from './bench/cleanup.ts';
+import { createGenerator } from './bench/generator.ts';
+import { type MemoryPlan, measureMemory, QUIET_MS } from './bench/memory.ts';
+import { type MemoryResults, toMemoryReport } from './bench/memory-report.ts';
+import type { PeerId } from './bench/peer.ts';
+import { openWorld } from './bench/peers.ts';
+import { readInteger, runProgram, toOutput } from './bench/program.ts';
+import { readPlace } from './bench/results.ts';
+
+/** What the command line says. */
+type Options = Pick<MemoryPlan, 'requests' | 'seconds'> & {
+  readonly only?: readonly Store[];
+  readonly output?: string;
+};
+type Store = (typeof STORES)[number];
+
+const STORES = ['postgres', 'supabase', 'embedded'] as const;
+const SIZE = { tenants: 10, students: 2_000 };
+const REQUESTS = 200_000;
+const SECONDS = 30;
+const STORED = join(import.meta.dirname, 'bench/results');
+
+const HELP = `
+It starts the servers of npm run bench with less data, and the gateway on each store as a
+process of its own. Each works off a mix of requests at 32 connections, and its resident
+memory is read in ten pauses. Then 200 connections ask for lists of 1,000 rows.
+
+The results go to scripts/bench/results (memory.json, memory.md) where all is measured, or
+to the folder that --output names. A goal that is missed fails nothing.
+
+Exit codes: 0 measured; 1 a server does not start, or a gateway does not answer; 2 wrong usage.`;
+
+async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<MemoryResults> {
+  const generator = createGenerator(cleanup);
+  const only = (options.only ?? STORES).map((store): PeerId => `gateway-${store}`);
+  const { peers, postgres } = await openWorld(cleanup, generator, { ...SIZE, only });
+  const rows = [];
+  const { requests, seconds } = options;
+  const plan = { ...SIZE, requests, seconds, quietMs: QUIET_MS };
+  for (const peer of peers) rows.push(await measureMemory(peer, plan, { generator, signal, tell: console.error }));
+  return { ...readPlace(postgres, generator.name, SIZE), requests, seconds, rows };
+}
+
+function tell(results: MemoryResults, { output, only, requests, seconds }: Options): void {
+  const isWhole = !only && requests === REQUESTS && seconds === SECONDS;
+  const folder = output ?? (isWhole ? STORED : undefined);
+  console.log(toMemoryReport(results));
+  if (!folder) return;
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'memory.json'), `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(join(folder, 'memory.md'), `${toMemoryReport(results)}\n`);
+  console.error(`Written to ${folder}`);
+}
+
+await runProgram(
+  new Command('npm run bench:memory --')
+    .description("Watches the gateway's memory while it works long, and while clients want much at once.")
+    .exitOverride()
+    .option('--requests <N>', 'how many requests each gateway works off', readInteger(10, 100_000_000), REQUESTS)
+    .option('--seconds <N>', 'how long each load of long lists lasts', readInteger(1, 3_600), SECONDS)
+    .addOption(new Option('--only <STORE...>', 'only these stores').choices(STORES))
+    .addOption(toOutput(process.env))
+    .addHelpText('after', HELP)
+    .action(async (options: Options) => {
+      tell(await withCleanup((cleanup, signal) => measure(options, cleanup, signal)), options);
+    }),
+);
