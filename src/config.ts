@@ -1,5 +1,9 @@
+import { availableParallelism } from 'node:os';
+
 /** How the process is configured. */
 export type Config = {
+  /** How many processes serve; 1 is this one. They share what is said here of the store and of refusals. */
+  readonly workers: number;
   readonly port: number;
   readonly host: string;
   readonly store: StoreConfig;
@@ -55,6 +59,8 @@ export type StoreConfig =
   | { readonly kind: 'postgres'; readonly url: string; readonly prepare: boolean }
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
+const MAX_WORKERS = 64;
+
 /** The environment holds mistakes; the message lists each with its value and what was expected. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -64,12 +70,13 @@ export class ConfigError extends Error {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the configuration from the environment. A variable that is empty counts as not set. Throws ConfigError with
- * all mistakes at once.
+ * Reads the configuration from the environment, on a machine with so many processors. A variable that is empty counts
+ * as not set. Throws ConfigError with all mistakes at once.
  */
-export function readConfig(env: Environment): Config {
+export function readConfig(env: Environment, processors = availableParallelism()): Config {
   const reader = new Reader(env);
-  const config: Config = {
+  const workers = reader.integerOrAuto('WORKERS', 1, 1, MAX_WORKERS);
+  const single = {
     port: reader.integer('PORT', 3000, 0, 65_535),
     host: reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port'),
     store: readStore(reader),
@@ -90,11 +97,39 @@ export function readConfig(env: Environment): Config {
     },
     traces: readTraces(reader),
   };
+  const config = { ...single, workers: readWorkers(reader, workers, single, processors) };
   if (config.port !== 0 && config.port === config.metricsPort) {
     reader.mistakes.push('PORT and METRICS_PORT are the same: expected two ports, or METRICS_PORT not set');
   }
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;
+}
+
+/** As many workers as there are processors for, or as asked for; what they divide is enough for each. */
+function readWorkers(
+  reader: Reader,
+  workers: number | 'auto',
+  { store, connections, refusalsPerMinute }: Omit<Config, 'workers'>,
+  processors: number,
+): number {
+  const refusals = refusalsPerMinute || MAX_WORKERS;
+  if (workers === 'auto') {
+    return store.kind === 'embedded' ? 1 : Math.min(processors, connections, refusals, MAX_WORKERS);
+  }
+  if (workers > 1 && store.kind === 'embedded') {
+    reader.mistakes.push(`WORKERS=${workers}: expected 1 with the embedded store, whose data is in one process`);
+  }
+  if (workers > connections) {
+    reader.mistakes.push(
+      `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected a connection for each worker`,
+    );
+  }
+  if (workers > refusals) {
+    reader.mistakes.push(
+      `WORKERS=${workers} and REFUSALS_PER_MINUTE=${refusals}: expected a refusal for each worker, or 0 for all`,
+    );
+  }
+  return workers;
 }
 
 function readRateLimits(reader: Reader): RateLimitConfig {
@@ -139,6 +174,13 @@ function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 }
 
+function toInteger(min: number, max: number) {
+  return (text: string): number | undefined => {
+    const value = Number(text);
+    return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
+  };
+}
+
 class Reader {
   readonly mistakes: string[] = [];
   readonly #env: Environment;
@@ -150,10 +192,14 @@ class Reader {
   readonly isSet = (name: string): boolean => (this.#env[name] ?? '') !== '';
 
   integer<T extends number | undefined>(name: string, fallback: T, min: number, max: number): number | T {
-    return this.#read<number | T>(name, fallback, `a whole number from ${min} to ${max}`, (text) => {
-      const value = Number(text);
-      return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
-    });
+    return this.#read<number | T>(name, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
+  }
+
+  integerOrAuto(name: string, fallback: number, min: number, max: number): number | 'auto' {
+    const parse = toInteger(min, max);
+    return this.#read<number | 'auto'>(name, fallback, `a whole number from ${min} to ${max}, or auto`, (text) =>
+      text === 'auto' ? text : parse(text),
+    );
   }
 
   ratio(name: string, fallback: number): number {

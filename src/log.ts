@@ -9,6 +9,7 @@ import { type Observation, PROBES, type RequestRecord, readPath } from './observ
 export type Log = {
   info(text: string): void;
   warn(text: string): void;
+  error(text: string): void;
   /** Writes the line of a request. */
   request(record: RequestRecord): void;
   /** Writes of a fault that stands on no request's line; the request that it goes back to is named. */
@@ -20,6 +21,8 @@ export type LogOptions = LogConfig & {
   readonly keyHeaders: readonly string[];
   readonly isTerminal: boolean;
   readonly hasColors?: boolean;
+  /** Whether other processes write to the same output. */
+  readonly isShared?: boolean;
 };
 
 /** As much of a key as it is listed by; of one that is not much longer that would be too much. */
@@ -30,6 +33,12 @@ const MIN_LENGTH_TO_SHOW = 40;
  * request as much as to validate it. What is not read by anybody is kept up to 16 MB, and then dropped.
  */
 const UNHURRIED = { sync: false, minLength: 16_000, periodicFlush: 50, maxLength: 16_000_000 };
+/** As much as a pipe takes from each of several processes in one piece (PIPE_BUF), in bytes. */
+const PIECE = 4_096;
+/** Whole lines are written together, and no more of them than that. */
+const IN_PIECES = { ...UNHURRIED, minLength: PIECE - 1, maxWrite: PIECE };
+/** As much of each text as is left in a line that is longer. */
+const MAX_TEXT_LENGTH = 500;
 /** A shorter text is no key, and to blot it out would make the rest unreadable. */
 const MIN_LENGTH_TO_HIDE = 8;
 
@@ -40,6 +49,7 @@ export function createLog(options: LogOptions, stream?: DestinationStream): Log 
   return {
     info: (text) => logger.info(text),
     warn: (text) => logger.warn(text),
+    error: (text) => logger.error(text),
     request: (record) => {
       const level = toLevel(record);
       if (logger.isLevelEnabled(level)) logger[level](toLine(record, keyHeaders));
@@ -52,7 +62,7 @@ export function createLog(options: LogOptions, stream?: DestinationStream): Log 
 }
 
 function createLogger(
-  { level, format, isTerminal, hasColors = false }: LogOptions,
+  { level, format, isTerminal, hasColors = false, isShared = false }: LogOptions,
   stream: DestinationStream | undefined,
 ): Logger {
   const options = {
@@ -60,9 +70,11 @@ function createLogger(
     base: null,
     timestamp: createClock(),
     formatters: { level: (label: string) => ({ level: label }) },
+    ...(isShared ? { hooks: { streamWrite: toPiece } } : {}),
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? openOutput());
+  if (!isPretty) return pino(options, stream ?? openOutput(isShared ? IN_PIECES : UNHURRIED));
+  const destination = stream ?? (isShared ? pino.destination(IN_PIECES) : undefined);
   return pino(
     options,
     pretty({
@@ -71,14 +83,14 @@ function createLogger(
       ignore: 'requestId,method,path,operation,status,durationMs,storeMs,responseBytes,keyPrefix,traceId',
       messageFormat: (line, messageKey) => toSentence(line, messageKey),
       customColors: 'message:reset',
-      ...(stream ? { destination: stream } : {}),
+      ...(destination ? { destination } : {}),
     }),
   );
 }
 
-function openOutput(): DestinationStream {
+function openOutput(options: typeof UNHURRIED): DestinationStream {
   // As bytes, for of texts it joins all that wait each time that one is added.
-  const output = pino.destination({ ...UNHURRIED, contentMode: 'buffer' });
+  const output = pino.destination({ ...options, contentMode: 'buffer' });
   return { write: (line) => output.write(Buffer.from(line) as unknown as string) };
 }
 
@@ -95,6 +107,14 @@ function createClock(): () => string {
     }
     return `${begin}${String(milliseconds).padStart(3, '0')}Z"`;
   };
+}
+
+/** A line that is written in one piece: what is longer than the pipe takes could have another's in its midst. */
+function toPiece(line: string): string {
+  if (Buffer.byteLength(line) <= PIECE) return line;
+  const shorten = (_name: string, value: unknown) =>
+    typeof value === 'string' && value.length > MAX_TEXT_LENGTH ? `${value.slice(0, MAX_TEXT_LENGTH)}…` : value;
+  return `${JSON.stringify(JSON.parse(line), shorten)}\n`;
 }
 
 function toLevel({ fault, status, route }: RequestRecord): Level {

@@ -1,168 +1,133 @@
 // Starts and stops the process. The only reader of process.env.
 
-import { once } from 'node:events';
+import cluster from 'node:cluster';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { createApp, createManagementApp } from './app.ts';
+import { isatty } from 'node:tty';
 import { type Config, readConfig } from './config.ts';
-import { createDocs } from './docs.ts';
-import { createLocator, DocumentError, readDocument } from './document.ts';
-import { compile, createGateway, type Program } from './gateway.ts';
-import { createLog, type Log } from './log.ts';
-import { createHealth, createMetricsRoute } from './management.ts';
-import { createMetrics } from './metrics.ts';
-import { createAddressReader } from './network.ts';
-import { createFaultHandler, createObserver } from './observer.ts';
-import { openRateLimits } from './rate-limits.ts';
-import { createReadiness } from './readiness.ts';
-import { createServer, type GatewayServer } from './server.ts';
-import { type EmbeddedStore, openEmbedded } from './store/embedded.ts';
-import { limited } from './store/limited.ts';
-import { openPostgres } from './store/postgres.ts';
-import type { Store } from './store/store.ts';
-import { openSupabase } from './store/supabase.ts';
-import type { Tracing } from './tracing.ts';
-import { welcome } from './welcome.ts';
+import type { DocumentError } from './document.ts';
+import type { Log } from './log.ts';
+import type { OpenStore, ServiceParts } from './service.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENT = join(ROOT, 'openapi.yaml');
 const MIGRATIONS = join(ROOT, 'supabase/migrations');
-const FILES = { document: DOCUMENT, migrations: MIGRATIONS, types: join(ROOT, 'src/generated/openapi.ts') };
-/** npm run dev: whoever edits a document and a database has one of them first. */
-const IS_WATCHING = process.argv.includes('--watch');
-/** How long requests that are under way at the signal to stop may go on, in milliseconds. */
-const DRAIN_MS = 10_000;
+const PARTS: ServiceParts = {
+  document: DOCUMENT,
+  migrations: MIGRATIONS,
+  types: join(ROOT, 'src/generated/openapi.ts'),
+  /** npm run dev: whoever edits a document and a database has one of them first. */
+  isWatching: process.argv.includes('--watch'),
+  openLog,
+  openStore,
+};
+const STDOUT = 1;
+
+/** What signals do: the first one lets the process finish, the second one does not. */
+type Ending = { stop(): Promise<unknown>; cut(): void };
 
 async function main(): Promise<void> {
+  if (cluster.isWorker) return beWorker();
   // Until it serves there is nothing to finish; and the first process of a container is not ended by a signal that
   // nobody listens for.
-  let stop = async (): Promise<void> => process.exit(0);
-  stopOnSignal(() => stop());
+  const ending: Ending = { stop: async () => process.exit(0), cut: () => {} };
+  endOnSignal(ending);
   const config = readConfig(process.env);
-  // Before the store: a migration that was applied stays, whatever is wrong with the document.
-  let program = await compile(readDocument(DOCUMENT));
-  const keyHeaders = readKeyHeaders(program);
-  const { isTTY: isTerminal } = process.stdout;
-  const hasColors = isTerminal && process.stdout.hasColors();
-  const log = createLog({ ...config.log, keyHeaders, isTerminal, hasColors });
-  const opened = await openStore(config, log);
-  const bounded = limited(opened, { running: config.connections, waiting: config.waiting });
-  const metrics = createMetrics(
-    () => ({ ...bounded.load(), ...bounded.connections() }),
-    async () => (await readiness.read()).status === 'ready',
-  );
-  const store = metrics.measured(bounded);
-  const readiness = createReadiness({
-    ...{ store, log, document: DOCUMENT, deadlineMs: config.deadlineMs },
-    readProgram: () => program,
-    isDriftFatal: config.contractCheck === 'error' && !IS_WATCHING,
-  });
+  if (config.workers > 1 && !PARTS.isWatching) await bePrimary(config, ending);
+  else await beAlone(config, ending);
+}
 
-  const addressOf = createAddressReader(config.proxyHops);
-  const options = { ...config, store, addressOf, onFault: createFaultHandler(log) };
-  let gateway = createGateway(program, options);
-  const tracing = await openTraces(config, log);
-  const rateLimits = await openRateLimits(config.rateLimits, {
-    ...{ keyHeaders, addressOf },
-    onFault: ({ message }) => log.warn(message),
-    onRecovered: () => log.info('Requests are counted in Redis again'),
-  });
-  const health = createHealth(readiness);
-  const metricsRoute = createMetricsRoute(metrics);
-  const hasMetricsPort = config.metricsPort !== undefined;
-  const app = createApp({
-    ...{ ...config, ...options },
-    gateway: (req, res) => gateway(req, res),
-    observer: createObserver([log.request, metrics.request], tracing?.begin),
-    management: hasMetricsPort ? [health] : [health, metricsRoute],
-    docs: config.docs ? createDocs(() => program.document) : undefined,
-    rateLimiter: rateLimits?.middleware,
-  });
-  const server = createServer(app);
-  const management = hasMetricsPort
-    ? createServer(createManagementApp(createObserver([log.request]), [health, metricsRoute], options.onFault))
-    : undefined;
-  let stopWatching = () => {};
-  const close = async () => {
-    stopWatching();
-    readiness.end();
-    await drain(server);
-    if (management) await drain(management);
-    await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
-  };
+async function beAlone(config: Config, ending: Ending): Promise<void> {
+  const { openService } = await import('./service.ts');
+  const service = await openService(config, PARTS);
+  ending.stop = service.close;
   try {
-    const fault = await readiness.checkAtStart();
-    if (management) await listen(management, config.metricsPort ?? 0, config.host);
-    await listen(server, config.port, config.host);
-    stop = close;
-    await welcome({
-      ...{ server, management, log, docs: config.docs, program, store },
-      isDemoWanted: config.store.kind === 'embedded' && config.store.demoData,
-    });
-    if (IS_WATCHING) {
-      const { develop } = await import('./dev.ts');
-      const migrate = 'migrate' in opened ? () => opened.migrate() : undefined;
-      const serve = (next: Program) => {
-        program = next;
-        gateway = createGateway(program, options);
-      };
-      stopWatching = develop({ ...FILES, ...options, migrate, serve, log: log.info }, program);
-    }
-    if (fault) await readiness.reportUntilReachable(fault);
+    await service.welcome(1);
+    await service.follow();
   } catch (error) {
-    await close();
+    await service.close();
     throw error;
   }
 }
 
-async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | undefined> {
-  if (!traces) return undefined;
-  const { openTracing } = await import('./tracing.ts');
-  return openTracing({ ...traces, warn });
+async function bePrimary(config: Config, ending: Ending): Promise<void> {
+  const { Primary } = await import('./primary.ts');
+  const primary = new Primary(config, () => openLog(config, []));
+  ending.stop = async () => primary.stop();
+  ending.cut = () => primary.kill();
+  process.exit(await primary.ended);
 }
 
-function readKeyHeaders({ operations }: Program): string[] {
-  return [...new Set([...operations.values()].map(({ key }) => key.header))];
+async function beWorker(): Promise<void> {
+  const [{ work }, { readPlace }] = await Promise.all([import('./worker.ts'), import('./workers.ts')]);
+  await work(readConfig(process.env), readPlace(process.argv), async (config, group) => {
+    const { openService } = await import('./service.ts');
+    return openService(config, PARTS, group);
+  });
 }
 
-async function listen(server: GatewayServer, port: number, host: string): Promise<void> {
-  server.listen(port, host);
-  await once(server, 'listening');
+async function openLog({ log, workers }: Config, keyHeaders: readonly string[]): Promise<Log> {
+  const { createLog } = await import('./log.ts');
+  const isTerminal = isatty(STDOUT);
+  const hasColors = isTerminal && process.stdout.hasColors();
+  return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared: workers > 1 });
 }
 
-async function drain(server: GatewayServer): Promise<void> {
-  if (server.listening) await server.drain(DRAIN_MS);
+async function openStore(config: Config, log: Log): Promise<OpenStore> {
+  const { connections, waiting } = config;
+  const { limited } = await import('./store/limited.ts');
+  const { store, migrate } = await openChosen(config, log);
+  const bounded = limited(store, { running: connections, waiting });
+  return { store: bounded, readLoad: () => ({ ...bounded.load(), ...bounded.connections() }), migrate };
 }
 
-function openStore({ store, connections, deadlineMs }: Config, log: Log): Store | Promise<EmbeddedStore> {
-  if (store.kind === 'postgres') return openPostgres({ ...store, connections, deadlineMs });
-  if (store.kind === 'supabase') return openSupabase({ ...store, connections, deadlineMs });
+async function openChosen(
+  { store, connections, deadlineMs }: Config,
+  log: Log,
+): Promise<Pick<OpenStore, 'store' | 'migrate'>> {
+  if (store.kind === 'postgres') {
+    const { openPostgres } = await import('./store/postgres.ts');
+    return { store: openPostgres({ ...store, connections, deadlineMs }), migrate: undefined };
+  }
+  if (store.kind === 'supabase') {
+    const { openSupabase } = await import('./store/supabase.ts');
+    return { store: openSupabase({ ...store, connections, deadlineMs }), migrate: undefined };
+  }
   if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
     log.info(`Making a store in ${store.dataDir}, which takes some seconds`);
   }
   const seed = join(ROOT, 'supabase/seed.sql');
-  return openEmbedded({
+  const { openEmbedded } = await import('./store/embedded.ts');
+  const embedded = await openEmbedded({
     dataDir: store.dataDir,
     migrationsDir: MIGRATIONS,
     seed: store.demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
     statementLimitMs: deadlineMs,
   });
+  return { store: embedded, migrate: () => embedded.migrate() };
 }
 
-function stopOnSignal(stop: () => Promise<void>): void {
-  const onSignal = async () => {
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
-    await stop();
+function endOnSignal(ending: Ending): void {
+  const onFirst = async () => {
+    process.off('SIGINT', onFirst).off('SIGTERM', onFirst);
+    process.once('SIGINT', onSecond).once('SIGTERM', onSecond);
+    await ending.stop();
   };
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  const onSecond = (signal: NodeJS.Signals) => {
+    ending.cut();
+    process.off('SIGINT', onSecond).off('SIGTERM', onSecond);
+    process.kill(process.pid, signal);
+  };
+  process.on('SIGINT', onFirst).on('SIGTERM', onFirst);
 }
 
 /** Mistakes of whoever runs it are told in a line; the stack is for those that are ours. */
 const EXPECTED = ['ConfigError', 'ContractError', 'FolderError', 'MigrationError', 'EmbeddedStoreError'];
 
-main().catch((error) => {
-  if (error instanceof DocumentError) {
-    console.error(error.describe(basename(DOCUMENT), createLocator(DOCUMENT)));
+main().catch(async (error) => {
+  if (error?.name === 'DocumentError') {
+    const { createLocator } = await import('./document.ts');
+    console.error((error as DocumentError).describe(basename(DOCUMENT), createLocator(DOCUMENT)));
     process.exit(1);
   }
   const isExpected = EXPECTED.includes(error?.name) || typeof error?.syscall === 'string';

@@ -18,7 +18,7 @@ export function createHealth(readiness: Pick<Readiness, 'read'>): Router {
 }
 
 /** Serves /metrics for Prometheus. */
-export function createMetricsRoute(metrics: Metrics): Router {
+export function createMetricsRoute(metrics: Pick<Metrics, 'read' | 'contentType'>): Router {
   const router = Router();
   addPath(router, '/metrics', async (_req, res) => {
     const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' };

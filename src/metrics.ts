@@ -5,6 +5,9 @@ import type { Connections, Result, Store } from './store/store.ts';
 /** What the store is doing: calls that it works on, calls that wait for their turn, and its connections. */
 export type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
 
+/** Metrics as they can be sent to another process and added up there. */
+export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
 /** The metrics of the process. */
 export type Metrics = {
   /** Counts a request. */
@@ -13,6 +16,7 @@ export type Metrics = {
   measured(store: Store): Store;
   /** All of it as Prometheus reads it (text format 0.0.4). */
   read(): Promise<string>;
+  readFigures(): Promise<Figures>;
   readonly contentType: string;
 };
 
@@ -91,6 +95,7 @@ export function createMetrics(readLoad: () => StoreLoad, isReady: () => Promise<
       },
     }),
     read: () => registry.metrics(),
+    readFigures: () => registry.getMetricsAsJSON(),
     contentType: registry.contentType,
   };
 }

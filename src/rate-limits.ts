@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RateLimitConfig } from './config.ts';
-import type { Count, Counter } from './counters.ts';
+import type { Count, Counter, CounterOptions } from './counters.ts';
 import { messageOf } from './errors.ts';
 import { toNetwork } from './network.ts';
 import { openRedis } from './redis.ts';
@@ -22,6 +22,8 @@ export type RateLimitOptions = {
   readonly addressOf: (req: IncomingMessage) => string;
   /** How long requests are counted together, in whole seconds; a minute unless told. */
   readonly windowSeconds?: number;
+  /** Makes the counters; in the memory of this process, or in Redis, unless told. */
+  readonly createCounter?: ((options: CounterOptions) => Counter) | undefined;
   /** Told once when Redis is lost: from then on each process counts by itself. */
   readonly onFault: (error: Error) => void;
   /** Told once when requests are counted in Redis again. */
@@ -43,7 +45,7 @@ type Policy = {
  */
 export async function openRateLimits(
   { perAddress, perKey, redisUrl }: RateLimitConfig,
-  { keyHeaders, addressOf, windowSeconds = 60, onFault, onRecovered }: RateLimitOptions,
+  { keyHeaders, addressOf, windowSeconds = 60, onFault, onRecovered, ...options }: RateLimitOptions,
 ): Promise<RateLimits | undefined> {
   const all: Policy[] = [
     { name: 'address', limit: perAddress, namesOf: (req) => [toNetwork(addressOf(req))] },
@@ -55,7 +57,7 @@ export async function openRateLimits(
   const onLost = (cause: Error) =>
     onFault(new Error(`Redis is lost, and each gateway counts requests by itself: ${messageOf(cause)}`, { cause }));
   const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, { onLost, onBack: onRecovered });
-  const { createCounter } = await import('./counters.ts');
+  const createCounter = options.createCounter ?? (await import('./counters.ts')).createCounter;
   const counted = policies.map((policy) => ({
     ...policy,
     counter: createCounter({ prefix: `gateway:${policy.name}`, limit: policy.limit, windowSeconds, redis }),

@@ -13,6 +13,8 @@ export type WelcomeOptions = {
   readonly management?: Server | undefined;
   readonly program: Program;
   readonly store: Store;
+  /** How many processes serve. */
+  readonly workers: number;
   /** Whether the documentation page is served. */
   readonly docs: boolean;
   /** Whether the store was meant to have the demo data. */
@@ -25,7 +27,7 @@ const FIRST_CALL_MS = 5_000;
 
 /** Says where the gateway listens, and how to make a first call: only one that was just seen to work. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
-  const { server, management, program, store, docs, isDemoWanted, log } = options;
+  const { server, management, program, store, workers, docs, isDemoWanted, log } = options;
   const { document, operations } = program;
   const origin = toOrigin(server);
   // A server that is stopped meanwhile has none.
@@ -34,6 +36,7 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   log.info(`Listening on ${url}`);
   if (docs) log.info(`Documentation: ${origin}/docs`);
   if (management) log.info(`Metrics: ${toOrigin(management)}/metrics`);
+  if (workers > 1) log.info(`Workers: ${workers}`);
   log.info(`Store: ${store.description}`);
 
   const example = readExamples(document).find(({ request, status }) => request.method === 'GET' && status === 200);

@@ -3,6 +3,7 @@ import { ConfigError, readConfig } from '../src/config.ts';
 
 test('has a default for everything', () => {
   expect(readConfig({})).toEqual({
+    workers: 1,
     port: 3000,
     host: '127.0.0.1',
     store: { kind: 'embedded', dataDir: '.data', demoData: true },
@@ -47,6 +48,7 @@ test('reads what is set', () => {
     OTEL_TRACES_SAMPLER_ARG: '0.1',
   };
   expect(readConfig(env)).toEqual({
+    workers: 1,
     port: 0,
     host: '::1',
     store: { kind: 'embedded', dataDir: '/var/lib/wellness', demoData: false },
@@ -95,6 +97,33 @@ test.each([
   expect(() => readConfig(env)).toThrow(message);
 });
 
+const POSTGRES = { DATABASE_URL: 'postgres://u:p@host/name' };
+
+test.each([
+  [{ ...POSTGRES, WORKERS: '4' }, 4],
+  [{ ...POSTGRES, WORKERS: 'auto' }, 8],
+  [{ ...POSTGRES, WORKERS: 'auto', STORE_CONNECTIONS: '3' }, 3],
+  [{ ...POSTGRES, WORKERS: 'auto', REFUSALS_PER_MINUTE: '2' }, 2],
+  [{ ...POSTGRES, WORKERS: 'auto', REFUSALS_PER_MINUTE: '0' }, 8],
+  [{ WORKERS: 'auto' }, 1],
+])('takes as many workers as %j says on 8 processors: %i', (env, workers) => {
+  expect(readConfig(env, 8).workers).toBe(workers);
+});
+
+test.each([
+  [{ WORKERS: '2' }, 'WORKERS=2: expected 1 with the embedded store, whose data is in one process'],
+  [
+    { ...POSTGRES, WORKERS: '4', STORE_CONNECTIONS: '3' },
+    'WORKERS=4 and STORE_CONNECTIONS=3: expected a connection for each worker',
+  ],
+  [
+    { ...POSTGRES, WORKERS: '4', REFUSALS_PER_MINUTE: '3' },
+    'WORKERS=4 and REFUSALS_PER_MINUTE=3: expected a refusal for each worker, or 0 for all',
+  ],
+])('refuses more workers than there is something for: %j', (env, message) => {
+  expect(() => readConfig(env)).toThrow(new ConfigError(message));
+});
+
 test('never shows what may be secret', () => {
   const env = {
     DATABASE_URL: 'mysql://u:hidden@h/d',
@@ -111,6 +140,9 @@ test('takes an empty variable for one that is not set', () => {
 });
 
 test.each([
+  ['WORKERS', '0', 'a whole number from 1 to 64, or auto'],
+  ['WORKERS', '65', 'a whole number from 1 to 64, or auto'],
+  ['WORKERS', 'all', 'a whole number from 1 to 64, or auto'],
   ['PORT', '65536', 'a whole number from 0 to 65535'],
   ['PORT', '-1', 'a whole number from 0 to 65535'],
   ['PORT', '3e3', 'a whole number from 0 to 65535'],

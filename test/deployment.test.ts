@@ -25,8 +25,8 @@ const read = (file: string) => readFileSync(file, 'utf8');
 
 /** The variables that the configuration is read from. */
 const VARIABLES = collectVariables();
-/** As main.ts has it: requests under way are given so long, on the gateway's port and then on that of the metrics. */
-const DRAIN_MS = Number(/DRAIN_MS = ([\d_]+);/.exec(read('src/main.ts'))?.[1]?.replaceAll('_', ''));
+/** As service.ts has it: requests under way are given so long, on the gateway's port and then on that of the metrics. */
+const DRAIN_MS = Number(/DRAIN_MS = ([\d_]+);/.exec(read('src/service.ts'))?.[1]?.replaceAll('_', ''));
 
 function collectVariables(): string[] {
   const names = new Set<string>();

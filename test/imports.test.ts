@@ -17,10 +17,12 @@ function importsOf(file: string): string[] {
 /** Layers from the top to the ground: a file imports from below its own layer alone. */
 const LAYERS = [
   ['main.ts'],
+  ['primary.ts', 'worker.ts'],
+  ['service.ts'],
   ['app.ts', 'server.ts', 'management.ts', 'welcome.ts', 'tracing.ts'],
-  ['readiness.ts', 'dev.ts', 'docs.ts', 'observer.ts'],
+  ['readiness.ts', 'dev.ts', 'docs.ts', 'observer.ts', 'group-metrics.ts'],
   ['contract-check.ts', 'log.ts', 'metrics.ts', 'docs-page.ts', 'routes.ts'],
-  ['gateway.ts', 'rate-limits.ts'],
+  ['gateway.ts', 'rate-limits.ts', 'workers.ts'],
   [
     'respond.ts',
     'router.ts',
@@ -34,7 +36,16 @@ const LAYERS = [
     'contract.ts',
   ],
   ['request.ts', 'redis.ts', 'validation.ts', 'examples.ts', 'contract-types.ts'],
-  ['operations.ts', 'network.ts', 'problems.ts', 'language.ts', 'portuguese.ts', 'config.ts', 'document-mistakes.ts'],
+  [
+    'operations.ts',
+    'network.ts',
+    'problems.ts',
+    'language.ts',
+    'portuguese.ts',
+    'config.ts',
+    'document-mistakes.ts',
+    'channel.ts',
+  ],
   ['document.ts', 'messages.ts', 'observation.ts'],
   ['store/store.ts'],
   ['errors.ts'],

@@ -34,13 +34,17 @@ process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** Starts a gateway and waits until it has printed a text; node gets `nodeArgs`. */
+/**
+ * Starts a gateway and waits until it has printed a text; node gets `nodeArgs`. As a group it can be sent a signal with
+ * all processes that it starts, as a terminal does.
+ */
 export async function startProcess(
   env: Record<string, string>,
-  { until = STARTED, nodeArgs = [] as string[] } = {},
+  { until = STARTED, nodeArgs = [] as string[], isGroup = false } = {},
 ): Promise<GatewayProcess> {
   const child = spawn(process.execPath, [...nodeArgs, 'src/main.ts'], {
     env: { PATH: process.env.PATH, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
+    detached: isGroup,
   });
   let [output, errors] = ['', ''];
   child.stdout.on('data', (chunk) => {
