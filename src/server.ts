@@ -18,6 +18,14 @@ export type GatewayServer = Server & {
   drain(ms: number): Promise<void>;
 };
 
+/** How many requests a connection may have under way: each may keep its answer in memory until it is read. */
+const MAX_PIPELINED = 32;
+/**
+ * How long a connection may be silent, in milliseconds: beyond what an answer may take, which is the longest deadline
+ * and a refusal that comes late, it is a client that reads nothing of its answer.
+ */
+const SILENT_MS = 75_000;
+
 /** What Node's parser refuses by itself, by its error code; any other is a bad request. */
 const failures: Record<string, Failure> = {
   HPE_HEADER_OVERFLOW: { kind: 'headersTooLarge' },
@@ -31,6 +39,10 @@ export function createServer(listener: RequestListener): GatewayServer {
 
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     const awaited = connections.get(req.socket);
+    if (awaited && awaited.size >= MAX_PIPELINED) {
+      req.socket.destroy();
+      return;
+    }
     awaited?.add(res);
     res.on('close', () => awaited?.delete(res));
     if (!server.listening) res.setHeader('Connection', 'close');
@@ -50,6 +62,7 @@ export function createServer(listener: RequestListener): GatewayServer {
     },
     onRequest,
   );
+  server.timeout = SILENT_MS;
   server.on('connection', (socket) => {
     connections.set(socket, new Set());
     socket.once('close', () => connections.delete(socket));

@@ -201,3 +201,24 @@ test('what is no HTTP behind a request does not take the place of its answer', a
   expect(read().match(/HTTP\/1\.1/g)).toHaveLength(1);
   socket.destroy();
 });
+
+describe('requests that are sent before their answers are read', () => {
+  const toRequests = (count: number) => {
+    const get = `GET /v1/academias?limit=1 HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n`;
+    return `${`${get}\r\n`.repeat(count - 1)}${get}Connection: close\r\n\r\n`;
+  };
+
+  test('are answered in turn', async () => {
+    const answers = await sendRaw(url, toRequests(32));
+    expect(answers.match(/HTTP\/1\.1 200 OK\r\n/g)).toHaveLength(32);
+  });
+
+  test('end their connection where they are too many, for each answer is kept until it is read', async () => {
+    const { socket, read, ended } = await openRaw(url);
+    socket.write(toRequests(200));
+    await ended;
+    socket.destroy();
+    expect(read().match(/HTTP\/1\.1 200 OK\r\n/g) ?? []).toHaveLength(0);
+    expect(await call('/academias')).toMatchObject({ status: 200 });
+  });
+});
