@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { createRequire } from 'node:module';
 import { type DestinationStream, type Level, type Logger, pino } from 'pino';
-import pretty from 'pino-pretty';
+import type { PinoPretty } from 'pino-pretty';
 import type { LogConfig } from './config.ts';
 import { type Fault, messageOf } from './errors.ts';
 import { type Observation, PROBES, type RequestRecord, readPath } from './observation.ts';
@@ -74,6 +75,8 @@ function createLogger(
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
   if (!isPretty) return pino(options, stream ?? openOutput(isShared ? IN_PIECES : UNHURRIED));
+  // Not loaded where nobody reads it.
+  const pretty: typeof PinoPretty = createRequire(import.meta.url)('pino-pretty');
   const destination = stream ?? (isShared ? pino.destination(IN_PIECES) : undefined);
   return pino(
     options,

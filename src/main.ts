@@ -2,6 +2,7 @@
 
 import cluster from 'node:cluster';
 import { existsSync, readFileSync } from 'node:fs';
+import { constants, enableCompileCache } from 'node:module';
 import { basename, join } from 'node:path';
 import { isatty } from 'node:tty';
 import { type Config, readConfig } from './config.ts';
@@ -23,10 +24,14 @@ const PARTS: ServiceParts = {
 };
 const STDOUT = 1;
 
+/** Where Node keeps what it has compiled, for the next start: in a folder of ours, and not in one that others write to. */
+const COMPILED = join(ROOT, 'node_modules/.cache/compiled');
+
 /** What signals do: the first one lets the process finish, the second one does not. */
 type Ending = { stop(): Promise<unknown>; cut(): void };
 
 async function main(): Promise<void> {
+  keepCompiled();
   if (cluster.isWorker) return beWorker();
   // Until it serves there is nothing to finish; and the first process of a container is not ended by a signal that
   // nobody listens for.
@@ -35,6 +40,12 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   if (config.workers > 1 && !PARTS.isWatching) await bePrimary(config, ending);
   else await beAlone(config, ending);
+}
+
+/** A folder that cannot be written to, as in a container, is no mistake. Threads and workers find it by the variable. */
+function keepCompiled(): void {
+  const { status } = enableCompileCache(COMPILED);
+  if (status === constants.compileCacheStatus.ENABLED) process.env.NODE_COMPILE_CACHE = COMPILED;
 }
 
 async function beAlone(config: Config, ending: Ending): Promise<void> {

@@ -54,7 +54,7 @@ async function start(more: Record<string, string> = {}, options = {}): Promise<G
   return gateway;
 }
 
-const waitFor = <T>(condition: () => T | Promise<T>) => vi.waitFor(condition, { timeout: 15_000, interval: 20 });
+const waitFor = <T>(condition: () => T | Promise<T>) => vi.waitFor(condition, { timeout: 60_000, interval: 20 });
 
 /** The processes that one has started, with their arguments. */
 function readChildren(pid: number | undefined): string[] {
