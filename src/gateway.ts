@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ValidateFunction } from 'ajv';
-import { OpenAPIBackend } from 'openapi-backend';
+import { OpenAPIBackend, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Body, parseBody, readBytes } from './body.ts';
 import { toCall } from './call.ts';
@@ -62,23 +62,25 @@ export async function compile(document: OpenAPIV3.Document): Promise<Program> {
     apiRoot: readApiRoot(document),
     strict: true,
     ignoreTrailingSlashes: false,
-    customizeAjv: (_default, ajvOptions) => createAjv(ajvOptions),
+    validate: false,
   });
   try {
     await backend.init();
+    const router = new Router(backend.router.getOperations(), backend.apiRoot);
+    const operations = readOperations(backend.definition, router.operations);
+    // By itself, and lazily: to compile what nobody asks for, the schemas of answers, would take as long as all else.
+    const validator = new OpenAPIValidator({
+      definition: backend.definition,
+      router: backend.router,
+      lazyCompileValidators: true,
+      customizeAjv: (_default, ajvOptions) => createAjv(ajvOptions),
+    });
+    const toValidators = (id: string) => [id, validator.getRequestValidatorsForOperation(id)] as const;
+    const validators = new Map([...operations.keys()].map(toValidators));
+    return { document, router, operations, validators, translations: readTranslations(document) };
   } catch (error) {
-    throw new DocumentError(readMistakes(error), { cause: error });
+    throw error instanceof DocumentError ? error : new DocumentError(readMistakes(error), { cause: error });
   }
-  const router = new Router(backend.router.getOperations(), backend.apiRoot);
-  const operations = readOperations(backend.definition, router.operations);
-  const toValidators = (id: string) => [id, backend.validator.getRequestValidatorsForOperation(id)] as const;
-  return {
-    document,
-    router,
-    operations,
-    validators: new Map([...operations.keys()].map(toValidators)),
-    translations: readTranslations(document),
-  };
 }
 
 /**
