@@ -102,9 +102,9 @@ select set_eq(
   array[
     'private.current_tenant', 'private.to_uuid', 'private.to_birth_date', 'private.require_academia',
     'private.verify_key', 'private.touch_key', 'private.search_alunos',
-    'private.recall_response', 'private.keep_response', 'private.forget_responses'
+    'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.short_parts'
   ],
-  'gateway_functions executes what the functions in public call'
+  'gateway_functions executes what the functions in public call, and what an index is of'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_keys') f $$,
@@ -113,8 +113,8 @@ select set_eq(
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_search') f $$,
-  array['private.search_alunos', 'private.current_tenant'],
-  'gateway_search executes its own function, and asks for the tenant'
+  array['private.search_alunos', 'private.current_tenant', 'private.short_parts'],
+  'gateway_search executes its own function, asks for the tenant, and uses the index of short parts'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_retention') f $$,
@@ -128,7 +128,9 @@ select is_empty(
      cross join aclexplode(coalesce(f.acl, acldefault('f', f.owner))) a
      where a.grantee <> f.owner
        and a.grantee::regrole::text not in ('gateway', 'service_role', 'gateway_functions')
-       and (f.name, a.grantee::regrole::text) <> ('private.current_tenant', 'gateway_search')
+       and (f.name, a.grantee::regrole::text) not in (
+             ('private.current_tenant', 'gateway_search'), ('private.short_parts', 'gateway_search')
+           )
   $$,
   'no other role is granted a function'
 );

@@ -13,7 +13,7 @@ const DEFINERS: Record<string, string> = {
   verify_key: 'gateway_keys',
 };
 
-/** What the published functions call. */
+/** What the published functions call, and what is computed of the rows that they write. */
 const CALLED_BY_FUNCTIONS = [
   'current_tenant',
   'forget_responses',
@@ -21,6 +21,7 @@ const CALLED_BY_FUNCTIONS = [
   'recall_response',
   'require_academia',
   'search_alunos',
+  'short_parts',
   'to_birth_date',
   'to_uuid',
   'touch_key',
@@ -118,6 +119,7 @@ export const catalogChecks: readonly Check[] = [
         ...published.map((name) => `gateway: public.${name}`),
         ...CALLED_BY_FUNCTIONS.map((name) => `gateway_functions: private.${name}`),
         'gateway_search: private.current_tenant',
+        'gateway_search: private.short_parts',
       ]);
     },
   },
