@@ -107,7 +107,9 @@ export function readInteger(least: number, most: number): (text: string) => numb
 }
 
 /** Reads each of several values; the first that is told replaces the default. */
-function toList(read: (text: string) => number): (text: string, earlier: readonly number[]) => readonly number[] {
+export function toList(
+  read: (text: string) => number,
+): (text: string, earlier: readonly number[]) => readonly number[] {
   const told: number[] = [];
   return (text) => {
     told.push(read(text));

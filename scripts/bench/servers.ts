@@ -24,8 +24,8 @@ const LOGINS = ['bench_gateway', 'authenticator'] as const;
 /** How many connections every peer has to the database, as the gateway by default. */
 export const CONNECTIONS = 10;
 
-/** A Postgres that runs, and what it says of its version. */
-export type Postgres = { readonly version: string; url(login: (typeof LOGINS)[number]): string };
+/** A Postgres that runs, and what it says of its version; `postgres` is its superuser. */
+export type Postgres = { readonly version: string; url(login: (typeof LOGINS)[number] | 'postgres'): string };
 
 /** Starts a Postgres with the settings that it has by default, and loads the data. */
 export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postgres> {

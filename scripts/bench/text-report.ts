@@ -122,7 +122,8 @@ function toRatio(value: number): string {
   return value.toFixed(2);
 }
 
-function toMilliseconds(value: number | undefined): string {
+/** Milliseconds with two digits behind the point, one from 10 on. */
+export function toMilliseconds(value: number | undefined): string {
   return value === undefined ? '–' : value.toFixed(value < 10 ? 2 : 1);
 }
 
