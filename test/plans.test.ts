@@ -85,15 +85,13 @@ describe.each(SERVERS)('on $name', ({ start }) => {
     if (case_.isBounded) expect(countPages(plans)).toBeLessThan(MOST_PAGES);
   });
 
-  test.each([
-    ['alunos_in_order', 'Pages of students, first page', 'public.listar_alunos: Seq Scan on alunos a'],
-    ['treinos_by_aluno', 'Workouts, id_aluno', 'public.listar_treinos: Seq Scan on treinos t'],
-  ])('without %s a plan is seen to do that', async (index, title, scan) => {
-    const plans = await explainWithout(server.url, index, title);
-    expect(findSequentialScans(plans)).toContain(scan);
+  test('without an index a plan is seen to do that', async () => {
+    const plans = await explainWithout(server.url, 'treinos_by_aluno', 'Workouts, id_aluno');
+    expect(findSequentialScans(plans)).toContain('public.listar_treinos: Seq Scan on treinos t');
   });
 
   test.each([
+    ['alunos_in_order', 'Pages of students, first page'],
     ['alunos_by_short_part', 'Searches of students, nome=yq, of nobody'],
     ['alunos_by_nome', 'Searches of students, nome=xyzzy, of nobody'],
   ])('without %s a plan is seen to read too much', async (index, title) => {
