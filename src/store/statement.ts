@@ -21,15 +21,34 @@ export function toStatement(call: Call, applicationName?: string): Statement {
 
 /** Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments. */
 export function createStatementWriter(): (call: Call, applicationName?: string) => NamedStatement {
-  const written = new Map<string, { readonly text: string; readonly name: string }>();
+  const written = new Map<string, Shape[]>();
+  let count = 0;
   return (call, applicationName) => {
     const names = Object.keys(call.args);
+    const { returns, function: name } = call;
     const isNamed = applicationName !== undefined;
-    const shape = `${call.function} ${call.returns} ${isNamed} ${names}`;
-    const known = written.get(shape) ?? { text: writeText(call, names, isNamed), name: `gateway_${written.size}` };
-    written.set(shape, known);
-    return { ...known, values: toValues(call, names, applicationName) };
+    const shapes = written.get(name) ?? [];
+    let shape = shapes.find((one) => one.isNamed === isNamed && one.returns === returns && isEqual(one.names, names));
+    if (!shape) {
+      shape = { names, isNamed, returns, text: writeText(call, names, isNamed), name: `gateway_${count}` };
+      count += 1;
+      written.set(name, [...shapes, shape]);
+    }
+    return { text: shape.text, name: shape.name, values: toValues(call, names, applicationName) };
   };
+}
+
+/** What the text of a statement depends on beside the function, and the statement's text and name. */
+type Shape = {
+  readonly names: readonly string[];
+  readonly isNamed: boolean;
+  readonly returns: Call['returns'];
+  readonly text: string;
+  readonly name: string;
+};
+
+function isEqual(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((name, index) => name === others[index]);
 }
 
 function writeText(call: Call, names: readonly string[], isNamed: boolean): string {

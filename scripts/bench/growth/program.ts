@@ -1,8 +1,7 @@
 // The command: its help and its options.
 
-import { resolve } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { readInteger, toList } from '../program.ts';
+import { readInteger, toList, toOutput } from '../program.ts';
 import { CASES } from './cases.ts';
 import { MOST_SIZES } from './data.ts';
 
@@ -51,11 +50,7 @@ export function createProgram(
     .option('--others <N>', 'how many other tenants there are', readInteger(1, 5_000), WHOLE.others)
     .option('--requests <N>', 'how many requests each case makes', readInteger(10, 10_000), WHOLE.requests)
     .addOption(new Option('--only <CASE...>', 'only these cases').choices(CASES.map(({ id }) => id)))
-    .addOption(
-      new Option('--output <FOLDER>', 'where the results go').argParser((folder) =>
-        resolve(env.INIT_CWD ?? '.', folder),
-      ),
-    )
+    .addOption(toOutput(env))
     .addHelpText('after', HELP)
     .action(action);
 }
