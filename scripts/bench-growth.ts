@@ -3,20 +3,18 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { CommanderError } from 'commander';
 import pg from 'pg';
 import { startScript } from './bench/child.ts';
-import { type Cleanup, createCleanup } from './bench/cleanup.ts';
+import { type Cleanup, withCleanup } from './bench/cleanup.ts';
 import { CASES } from './bench/growth/cases.ts';
 import { growTo, type Stage } from './bench/growth/data.ts';
 import { measureAll } from './bench/growth/measure.ts';
 import { createProgram, type Options, WHOLE } from './bench/growth/program.ts';
 import { GOAL, type Results, toReport } from './bench/growth/report.ts';
 import { readMachine, readVersions } from './bench/machine.ts';
+import { runProgram } from './bench/program.ts';
 import { findPort, type Postgres, startPostgres, waitForAnswer } from './bench/servers.ts';
 
-const FAILED = 1;
-const USAGE = 2;
 const STORED = join(import.meta.dirname, 'bench/results');
 const MAIN = join(import.meta.dirname, '../src/main.ts');
 
@@ -28,40 +26,6 @@ const TEMPLATE = 'postgres';
 
 const SUPERUSER = 'postgres';
 const GATEWAY = 'bench_gateway';
-
-async function main(args: readonly string[]): Promise<void> {
-  try {
-    await createProgram(process.env, run).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : USAGE;
-    else {
-      console.error(error instanceof Error ? error.message : error);
-      process.exitCode = FAILED;
-    }
-  }
-}
-
-/** Measures, and ends all that was started, at a signal too. */
-async function run(options: Options): Promise<void> {
-  const cleanup = createCleanup();
-  const interrupted = new AbortController();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const onSignal = () => {
-    const reason = new Error('Interrupted');
-    interrupted.abort(reason);
-    reject(reason);
-  };
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
-  const work = measure(options, cleanup, interrupted.signal);
-  // What ends because its servers were ended is nobody's to hear of.
-  work.catch(() => {});
-  try {
-    tell(await Promise.race([work, promise]), options);
-  } finally {
-    await cleanup.close();
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
-  }
-}
 
 async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<Results> {
   const { sizes, others, requests, only } = options;
@@ -137,4 +101,8 @@ function tell(results: Results, { output, only, sizes, others, requests }: Optio
   console.error(`Written to ${folder}`);
 }
 
-await main(process.argv.slice(2));
+await runProgram(
+  createProgram(process.env, async (options) => {
+    tell(await withCleanup((cleanup, signal) => measure(options, cleanup, signal)), options);
+  }),
+);

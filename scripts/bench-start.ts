@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Environment, hasEnded, startScript } from './bench/child.ts';
-import { type Cleanup, createCleanup } from './bench/cleanup.ts';
+import { type Cleanup, withCleanup } from './bench/cleanup.ts';
 import { toKey } from './bench/data.ts';
 import { makeFolders } from './bench/embedded.ts';
 import { readCpu } from './bench/process-figures.ts';
@@ -66,19 +66,6 @@ function toLine({ name, goal }: Subject, starts: readonly Start[]): string {
   return `| ${name} | ${figures.join(' | ')} | ${(median <= goal ? 'met' : 'missed').padEnd(6)} |`;
 }
 
-async function main(): Promise<void> {
-  const cleanup = createCleanup();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const onSignal = () => reject(new Error('Interrupted'));
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
-  try {
-    await Promise.race([run(cleanup), promise]);
-  } finally {
-    await cleanup.close();
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
-  }
-}
-
 async function run(cleanup: Cleanup): Promise<void> {
   const subjects = await openSubjects(cleanup);
   console.log(`Milliseconds from the start to the first list, of ${RUNS} starts:\n`);
@@ -87,7 +74,7 @@ async function run(cleanup: Cleanup): Promise<void> {
   for (const subject of subjects) console.log(toLine(subject, await measureAll(cleanup, subject)));
 }
 
-main().catch((error) => {
+withCleanup(run).catch((error) => {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
 });
