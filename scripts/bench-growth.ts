@@ -1,6 +1,5 @@
 // Measures what becomes slower as a tenant grows: npm run bench:growth -- --help
 
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
@@ -13,6 +12,7 @@ import { createProgram, type Options, WHOLE } from './bench/growth/program.ts';
 import { GOAL, type Results, toReport } from './bench/growth/report.ts';
 import { readMachine, readVersions } from './bench/machine.ts';
 import { runProgram } from './bench/program.ts';
+import { writeResults } from './bench/results.ts';
 import { findPort, type Postgres, startPostgres, waitForAnswer } from './bench/servers.ts';
 
 const STORED = join(import.meta.dirname, 'bench/results');
@@ -93,12 +93,9 @@ async function startGateway(cleanup: Cleanup, database: string): Promise<string>
 function tell(results: Results, { output, only, sizes, others, requests }: Options): void {
   const isWhole = !only && isDeepStrictEqual({ sizes, others, requests }, WHOLE);
   const folder = output ?? (isWhole ? STORED : undefined);
-  console.log(toReport(results));
-  if (!folder) return;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'growth.json'), `${JSON.stringify(results, null, 2)}\n`);
-  writeFileSync(join(folder, 'growth.md'), `${toReport(results)}\n`);
-  console.error(`Written to ${folder}`);
+  const report = toReport(results);
+  console.log(report);
+  if (folder) writeResults(folder, 'growth', results, report);
 }
 
 await runProgram(

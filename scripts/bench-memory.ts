@@ -1,6 +1,5 @@
 // Watches the gateway's memory while it works long, and while clients want much: npm run bench:memory -- --help
 
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { type Cleanup, withCleanup } from './bench/cleanup.ts';
@@ -10,7 +9,7 @@ import { type MemoryResults, toMemoryReport } from './bench/memory-report.ts';
 import type { PeerId } from './bench/peer.ts';
 import { openWorld } from './bench/peers.ts';
 import { readInteger, runProgram, toOutput } from './bench/program.ts';
-import { readPlace } from './bench/results.ts';
+import { readPlace, writeResults } from './bench/results.ts';
 
 /** What the command line says. */
 type Options = Pick<MemoryPlan, 'requests' | 'seconds'> & {
@@ -49,12 +48,9 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
 function tell(results: MemoryResults, { output, only, requests, seconds }: Options): void {
   const isWhole = !only && requests === REQUESTS && seconds === SECONDS;
   const folder = output ?? (isWhole ? STORED : undefined);
-  console.log(toMemoryReport(results));
-  if (!folder) return;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'memory.json'), `${JSON.stringify(results, null, 2)}\n`);
-  writeFileSync(join(folder, 'memory.md'), `${toMemoryReport(results)}\n`);
-  console.error(`Written to ${folder}`);
+  const report = toMemoryReport(results);
+  console.log(report);
+  if (folder) writeResults(folder, 'memory', results, report);
 }
 
 await runProgram(

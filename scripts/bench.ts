@@ -1,6 +1,6 @@
 // Measures the gateway beside what it is built on, and what it could be replaced by: npm run bench -- --help
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { checkAgreement } from './bench/agreement.ts';
@@ -11,7 +11,7 @@ import { isForGoal } from './bench/goals.ts';
 import { openWorld } from './bench/peers.ts';
 import { toPlot } from './bench/plot.ts';
 import { createProgram, type Options, runProgram, SIZE } from './bench/program.ts';
-import { type Results, readPlace, toResults } from './bench/results.ts';
+import { type Results, readPlace, toResults, writeResults } from './bench/results.ts';
 import { measureAll, toDuration } from './bench/run.ts';
 import { toComparison, toReport } from './bench/text-report.ts';
 
@@ -39,11 +39,8 @@ async function tell(results: Results, { short: isShort, output, only, cases }: O
   const folder = output ?? (isWhole ? STORED : undefined);
   console.log(isShort ? toComparison(results.goals, readStored()?.goals ?? []) : toReport(results));
   if (!folder) return;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'latest.json'), `${JSON.stringify(results, null, 2)}\n`);
-  writeFileSync(join(folder, 'latest.md'), `${toReport(results)}\n`);
+  writeResults(folder, 'latest', results, toReport(results));
   writeFileSync(join(folder, 'latest.svg'), toPlot(results));
-  console.error(`Written to ${folder}`);
 }
 
 function readStored(): Results | undefined {

@@ -1,5 +1,7 @@
 // The outcome of a run, as latest.json has it.
 
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { CaseId } from './cases.ts';
 import type { Size } from './data.ts';
 import { type Outcome, toOutcomes } from './goals.ts';
@@ -44,6 +46,14 @@ const FIGURES = ['rate', 'p50', 'p99', 'cpu', 'memory'] as const;
 export function readPlace(postgres: string, generator: string, size: Size): Place {
   const date = new Date().toISOString().slice(0, 10);
   return { date, machine: readMachine(), versions: readVersions(postgres), generator, size };
+}
+
+/** Writes results to a folder, as JSON and as a report in Markdown. */
+export function writeResults(folder: string, name: string, results: object, report: string): void {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(join(folder, `${name}.md`), `${report}\n`);
+  console.error(`Written to ${folder}`);
 }
 
 /** The results of measurements, in the order in which each peer came first. */
