@@ -1,11 +1,12 @@
 // A thread with Postgres in it: PGlite runs a query to its end without giving way, so on the gateway's own thread a
-// slow one would stop everything. It runs one statement at a time, as embedded.ts sends them.
+// slow one would stop everything. It runs one statement at a time, in the order in which embedded.ts sends them.
 
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { Claims } from './claims.ts';
 import { applyMigrations, type Migration, runScript, type Script } from './migrations.ts';
 import type { PgError } from './pg-error.ts';
 import type { Statement } from './statement.ts';
@@ -17,15 +18,22 @@ export type WorkerInput = {
   readonly migrations: readonly Migration[];
   /** Loaded into a database that is new. */
   readonly seed: Script | undefined;
+  /** The memory of the claims, of which the thread takes those of the work that it begins. */
+  readonly claims: SharedArrayBuffer;
 };
 
-/** What the thread is sent: a statement to run, migrations to apply, or word to end. */
-export type WorkerRequest = Statement | { readonly migrations: readonly Migration[] } | 'close';
+/** A statement to run, or migrations to apply. */
+export type Work = Statement | { readonly migrations: readonly Migration[] };
 
-/** What the thread sends: that it is ready or why it never will be, and the result of each statement. */
+/** What the thread is sent: work, or word to end. */
+export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
+
+/** What the thread sends: that it is ready or why it never will be, and how each work ended, in their order. */
 export type WorkerReply =
   | { readonly ready: true }
   | { readonly failed: string }
+  /** The work had been taken back. */
+  | { readonly skipped: true }
   | { readonly json: string | null; readonly count?: number }
   | { readonly error: PgError };
 
@@ -35,14 +43,17 @@ if (!port) throw new Error('embedded-worker.ts runs as a worker thread');
 const reply = (message: WorkerReply): void => port.postMessage(message);
 
 try {
-  const db = await prepare(workerData as WorkerInput);
-  port.on('message', async (request: WorkerRequest) => {
-    if (request === 'close') {
+  const input = workerData as WorkerInput;
+  const db = await prepare(input);
+  const claims = new Claims(input.claims);
+  let last = Promise.resolve();
+  port.on('message', (request: WorkerRequest) => {
+    last = last.then(async () => {
+      if (request !== 'close')
+        return reply(claims.claim(request.slot) ? await serve(db, request.work) : { skipped: true });
       await db.close();
       port.close();
-    } else {
-      reply('migrations' in request ? await migrate(db, request.migrations) : await run(db, request));
-    }
+    });
   });
   reply({ ready: true });
 } catch (error) {
@@ -97,6 +108,10 @@ function open(folder: string | undefined): Promise<PGlite> {
 function toMessage(error: unknown): string {
   const { message, code } = error as { message?: string; code?: string };
   return message ?? `${code ?? JSON.stringify(error)}`;
+}
+
+function serve(db: PGlite, work: Work): Promise<WorkerReply> {
+  return 'migrations' in work ? migrate(db, work.migrations) : run(db, work);
 }
 
 async function run(db: PGlite, statement: Statement): Promise<WorkerReply> {

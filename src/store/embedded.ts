@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { type Fault, isFault, storeFault } from '../errors.ts';
+import { Claims } from './claims.ts';
 import { DESCRIPTION, toDescription } from './describe.ts';
-import type { WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
+import type { Work, WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
 import { lockFolder } from './lock.ts';
 import { readMigrations } from './migrations.ts';
 import { toFailure } from './pg-error.ts';
@@ -34,15 +35,20 @@ export type EmbeddedStore = Store & {
   migrate(): Promise<string[]>;
 };
 
-type Work = Exclude<WorkerRequest, 'close'>;
 type Job = { readonly work: Work; readonly settle: (result: Result) => void };
+
+/** A job that the thread has been sent, until it replies. */
+type SentJob = { readonly job: Job; readonly slot: number };
+
+/** How many jobs are sent to the thread at a time: with one more than it runs, it need not wait for the next. */
+const SENT_MOST = 2;
 
 /**
  * Opens a Postgres inside this process: applies the migrations, and loads the seed where the store is new. Throws
  * FolderError where the folder cannot be had, MigrationError and EmbeddedStoreError where a migration stands against it.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
-  const input: WorkerInput = {
+  const input: Input = {
     folder: options.dataDir && join(options.dataDir, 'postgres'),
     migrations: readMigrations(options.migrationsDir),
     seed: options.seed,
@@ -58,15 +64,23 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSt
   return store;
 }
 
-/** Sends statements to the thread one at a time, so that one that nobody waits for any more is never begun. */
+/** What each thread is started with, but for its claims. */
+type Input = Omit<WorkerInput, 'claims'>;
+
+/** Sends statements to the thread, and takes back those that nobody waits for any more before they begin. */
 class WorkerStore implements EmbeddedStore {
   readonly description: string;
-  #input: WorkerInput;
+  #input: Input;
   readonly #migrationsDir: string;
   readonly #limitMs: number;
   readonly #unlock: () => void;
-  readonly #waiting = new Set<Job>();
-  #running: Job | undefined;
+  #waiting = new Set<Job>();
+  /** In the order in which they run; the first is the one that runs. */
+  #sent: SentJob[] = [];
+  #sentCount = 0;
+  #claims = Claims.ofSlots(SENT_MOST);
+  /** Ends the thread when the first of what is sent runs too long. */
+  #limit: NodeJS.Timeout | undefined;
   /** The thread, while it serves. */
   #worker: Worker | undefined;
   /** The end of the thread before this one: two on one folder would lose rows. */
@@ -74,7 +88,7 @@ class WorkerStore implements EmbeddedStore {
   #starting: Promise<void> | undefined;
   #closed = false;
 
-  constructor({ dataDir, migrationsDir, statementLimitMs }: EmbeddedOptions, input: WorkerInput, unlock: () => void) {
+  constructor({ dataDir, migrationsDir, statementLimitMs }: EmbeddedOptions, input: Input, unlock: () => void) {
     this.description = `embedded Postgres, data in ${dataDir ?? 'memory'}`;
     this.#input = input;
     this.#migrationsDir = migrationsDir;
@@ -127,12 +141,16 @@ class WorkerStore implements EmbeddedStore {
   /** Starts the thread; the promise ends when it serves, and fails with the reason why it does not. */
   async start(): Promise<void> {
     await this.#ended;
-    const worker = new Worker(new URL('./embedded-worker.ts', import.meta.url), { workerData: this.#input });
+    // Those of the last thread may be in its hands.
+    this.#claims = Claims.ofSlots(SENT_MOST);
+    const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory };
+    const worker = new Worker(new URL('./embedded-worker.ts', import.meta.url), { workerData });
     const ready = new Promise<void>((resolve, reject) => {
       worker.on('message', (reply: WorkerReply) => {
         if ('ready' in reply) resolve();
         else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
-        else this.#finish(toResult(reply));
+        // A thread that was given up may have sent its last reply already.
+        else if (worker === this.#worker) this.#finish('skipped' in reply ? undefined : toResult(reply));
       });
       const onEnd = (error: Error) => {
         reject(error);
@@ -155,7 +173,7 @@ class WorkerStore implements EmbeddedStore {
     if (signal.aborted) return Promise.resolve(storeFault('storeTimeout', signal.reason));
     return new Promise((resolve) => {
       const abandon = () => {
-        if (this.#waiting.delete(job)) job.settle(storeFault('storeTimeout', signal.reason));
+        if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', signal.reason));
       };
       const job: Job = {
         work,
@@ -171,47 +189,70 @@ class WorkerStore implements EmbeddedStore {
   }
 
   #next(): void {
-    const [job] = this.#waiting;
-    if (!job || this.#running) return;
-    if (!this.#worker) {
-      this.#restart();
-      return;
+    while (this.#sent.length < SENT_MOST) {
+      const [job] = this.#waiting;
+      if (!job) return;
+      if (!this.#worker) {
+        this.#restart();
+        return;
+      }
+      this.#send(this.#worker, job);
     }
-    this.#waiting.delete(job);
-    this.#running = this.#watched(this.#worker, job);
-    this.#worker.postMessage(job.work satisfies WorkerRequest);
   }
 
-  /** Postgres cannot be interrupted here, but its thread can be ended: the data outlives it where it is in a folder. */
-  #watched(worker: Worker, job: Job): Job {
-    const { work } = job;
-    if (!this.#input.folder || 'migrations' in work) return job;
-    const timer = setTimeout(() => {
+  #send(worker: Worker, job: Job): void {
+    this.#waiting.delete(job);
+    // The thread replies in the order of the slots, so that the next one is free.
+    const slot = this.#sentCount % SENT_MOST;
+    this.#sentCount += 1;
+    this.#claims.free(slot);
+    this.#sent.push({ job, slot });
+    if (this.#sent.length === 1) this.#watch(worker);
+    worker.postMessage({ slot, work: job.work } satisfies WorkerRequest);
+  }
+
+  /** Whether the job has not begun, and never will. */
+  #takeBack(job: Job): boolean {
+    if (this.#waiting.delete(job)) return true;
+    const sent = this.#sent.find((one) => one.job === job);
+    return sent !== undefined && this.#claims.claim(sent.slot);
+  }
+
+  /**
+   * Gives the job that runs its time. Postgres cannot be interrupted here, but its thread can be ended: the data
+   * outlives it where it is in a folder.
+   */
+  #watch(worker: Worker): void {
+    clearTimeout(this.#limit);
+    const work = this.#sent[0]?.job.work;
+    if (!work || !this.#input.folder || 'migrations' in work) return;
+    this.#limit = setTimeout(() => {
       const cause = new Error(`ended after ${this.#limitMs} ms: ${work.text}`);
       this.#lose(worker, storeFault('storeTimeout', cause));
     }, this.#limitMs);
-    return {
-      ...job,
-      settle: (result) => {
-        clearTimeout(timer);
-        job.settle(result);
-      },
-    };
   }
 
-  #finish(result: Result): void {
-    const job = this.#running;
-    this.#running = undefined;
-    job?.settle(result);
+  /** Ends the job that ran, with nothing where it had been taken back. */
+  #finish(result: Result | undefined): void {
+    const ended = this.#sent.shift();
+    if (this.#worker) this.#watch(this.#worker);
+    if (result) ended?.job.settle(result);
     this.#next();
   }
 
-  /** Gives the thread up: what it was running fails, and what waits goes to the next thread. */
+  /** Gives the thread up: what it was running fails, and what it had not begun goes to the next thread. */
   #lose(worker: Worker, result: Result): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
+    clearTimeout(this.#limit);
+    const sent = this.#sent;
+    this.#sent = [];
+    const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
+    this.#waiting = new Set([...unbegun.map(({ job }) => job), ...this.#waiting]);
     this.#ended = worker.terminate();
-    this.#finish(result);
+    // One that had been taken back is settled, and stays so.
+    for (const one of sent) if (!unbegun.includes(one)) one.job.settle(result);
+    this.#next();
   }
 
   #restart(): void {
@@ -226,10 +267,10 @@ class WorkerStore implements EmbeddedStore {
       });
   }
 
+  /** Fails what has not begun. */
   #dropWaiting(error: Error): void {
-    for (const job of this.#waiting) {
-      this.#waiting.delete(job);
-      job.settle(storeFault('storeUnavailable', error));
+    for (const job of [...this.#sent.map(({ job }) => job), ...this.#waiting]) {
+      if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
     }
   }
 }

@@ -1,6 +1,7 @@
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
@@ -146,14 +147,43 @@ describe('a call', () => {
     expect(rowsOf(next)).toEqual([before]);
   });
 
-  test('that nobody waits for any more is never begun', async () => {
+  test('that nobody waits for any more is never begun, whether the thread has been sent it or not', async () => {
     const controller = new AbortController();
     const busy = store.call(slow(0.2), never);
-    const abandoned = store.call(create('Nunca'), controller.signal);
+    const abandoned = ['Nunca 1', 'Nunca 2', 'Nunca 3'].map((nome) => store.call(create(nome), controller.signal));
+    const wanted = store.call(create('Sempre'), never);
     controller.abort(new Error('gone'));
-    expect(await abandoned).toMatchObject({ failure: { kind: 'storeTimeout', cause: new Error('gone') } });
+    for (const result of await Promise.all(abandoned)) {
+      expect(result).toMatchObject({ failure: { kind: 'storeTimeout', cause: new Error('gone') } });
+    }
     expect(rowsOf(await busy)).toEqual([{ ok: true }]);
+    const created = rowsOf(await wanted);
     expect(rowsOf(await store.call(list({ p_nome: 'Nunca' }), never))).toEqual([]);
+    expect(rowsOf(await store.call(list({ p_nome: 'Sempre' }), never))).toEqual([created]);
+  });
+
+  test('that is under way at its abort comes to its end', async () => {
+    const controller = new AbortController();
+    const busy = store.call(slow(0.2), controller.signal);
+    const next = store.call(list({ p_limit: 1 }), never);
+    await delay(100);
+    controller.abort(new Error('gone'));
+    expect(rowsOf(await busy)).toEqual([{ ok: true }]);
+    expect(rowsOf(await next)).toHaveLength(1);
+  });
+
+  test('has its own time: those before it take none of it', async () => {
+    const results = await Promise.all(Array.from({ length: 4 }, () => store.call(slow(0.8), never)));
+    expect(results.map(rowsOf)).toEqual(Array.from({ length: 4 }, () => [{ ok: true }]));
+  });
+
+  test('that was sent before a thread was ended goes to the next, once and in order', async () => {
+    const ended = store.call(slow(60), never);
+    const names = ['Depois 1', 'Depois 2', 'Depois 3'];
+    const created = await Promise.all(names.map((nome) => store.call(create(nome), never)));
+    expect(await ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
+    expect(created.map(rowsOf)).toMatchObject(names.map((nome) => ({ nome })));
+    expect(rowsOf(await store.call(list({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
   });
 
   test('after the close is refused', async () => {
