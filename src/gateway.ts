@@ -168,8 +168,8 @@ function toSuccess(operation: Operation, request: ApiRequest, { json, count }: R
   return {
     status: operation.status,
     json,
-    ...(link ? { headers: { Link: link } } : {}),
-    ...(operation.readOnly ? { keptBy: operation.key.header } : {}),
+    headers: link ? { Link: link } : {},
+    keptBy: operation.readOnly ? operation.key.header : undefined,
   };
 }
 

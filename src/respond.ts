@@ -17,7 +17,7 @@ export type Success = {
   readonly json: string;
   readonly headers?: Headers;
   /** The request header that tells one client's copy from another's; without it no copy may be kept. */
-  readonly keptBy?: string;
+  readonly keptBy?: string | undefined;
 };
 
 /** A whole answer. */

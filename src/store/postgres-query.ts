@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { serialize } from 'pg-protocol';
 import type { NamedStatement, Statement } from './statement.ts';
 
 /** Columns in Postgres's text form. */
@@ -18,6 +19,8 @@ export function queryRow(client: pg.ClientBase, statement: Statement | NamedStat
   });
 }
 
+const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
+
 /** One query in pg's own terms: it submits messages, and is given those that answer them. */
 class RowQuery implements pg.Submittable {
   readonly text: string;
@@ -35,15 +38,12 @@ class RowQuery implements pg.Submittable {
 
   submit(connection: pg.Connection): void {
     const { parsedStatements, stream } = connection as Connection;
-    // In one packet.
-    stream.cork();
-    if (this.name === '' || parsedStatements[this.name] === undefined) {
-      connection.parse({ name: this.name, text: this.text, types: [] }, true);
-    }
-    connection.bind({ statement: this.name, values: [...this.#values] }, true);
-    connection.execute({}, true);
-    connection.sync();
-    stream.uncork();
+    const { name, text } = this;
+    const messages = [serialize.bind({ statement: name, values: [...this.#values] }), EXECUTE_AND_SYNC];
+    if (name === '' || parsedStatements[name] === undefined) messages.unshift(serialize.parse({ name, text }));
+    // In one piece: to hand over several costs the process more than to copy them. A connection that was lost is told
+    // to the query by its end, as pg does it.
+    if (stream.writable) stream.write(Buffer.concat(messages));
   }
 
   handleDataRow({ fields }: { fields: Row }): void {

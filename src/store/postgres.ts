@@ -57,8 +57,8 @@ class PostgresStore implements Store {
   }
 
   async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const { name, ...statement } = this.#write(call, origin && `${APPLICATION} ${origin.requestId}`);
-    return toResult(await this.#query(this.#prepare ? { ...statement, name } : statement, signal));
+    const statement = this.#write(call, origin && `${APPLICATION} ${origin.requestId}`);
+    return toResult(await this.#query(this.#prepare ? statement : withoutName(statement), signal));
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
@@ -109,6 +109,10 @@ class PostgresStore implements Store {
       client.release(broken);
     }
   }
+}
+
+function withoutName({ text, values }: NamedStatement): Statement {
+  return { text, values };
 }
 
 function toResult(result: RowResult): Result {
