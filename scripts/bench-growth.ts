@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { startScript } from './bench/child.ts';
 import { type Cleanup, withCleanup } from './bench/cleanup.ts';
+import { GATEWAY_ARGS } from './bench/gateway.ts';
 import { CASES } from './bench/growth/cases.ts';
 import { growTo, type Stage } from './bench/growth/data.ts';
 import { measureAll } from './bench/growth/measure.ts';
@@ -16,7 +17,6 @@ import { writeResults } from './bench/results.ts';
 import { findPort, type Postgres, startPostgres, waitForAnswer } from './bench/servers.ts';
 
 const STORED = join(import.meta.dirname, 'bench/results');
-const MAIN = join(import.meta.dirname, '../src/main.ts');
 
 /** How many students each of the other tenants has. */
 const STUDENTS = 500;
@@ -82,7 +82,7 @@ function toName(step: number): string {
 
 async function startGateway(cleanup: Cleanup, database: string): Promise<string> {
   const port = await findPort();
-  const child = startScript(cleanup, [MAIN], {
+  const child = startScript(cleanup, GATEWAY_ARGS, {
     env: { NODE_ENV: 'production', LOG_FORMAT: 'json', PORT: `${port}`, DATABASE_URL: database, DEADLINE_MS: '60000' },
   });
   const origin = `http://127.0.0.1:${port}`;

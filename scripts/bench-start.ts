@@ -1,12 +1,12 @@
 // Measures how long a gateway takes from its start to its first list: npm run bench:start
 
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Environment, hasEnded, startScript } from './bench/child.ts';
 import { type Cleanup, withCleanup } from './bench/cleanup.ts';
 import { toKey } from './bench/data.ts';
 import { makeFolders } from './bench/embedded.ts';
+import { GATEWAY_ARGS } from './bench/gateway.ts';
 import { readCpu } from './bench/process-figures.ts';
 import { findPort, startPostgres } from './bench/servers.ts';
 import { type Spread, toSpread } from './bench/statistics.ts';
@@ -16,7 +16,6 @@ const RUNS = 7;
 const SIZE = { tenants: 1, students: 100 };
 /** How often a gateway that starts is asked, in milliseconds. */
 const EVERY_MS = 3;
-const MAIN = join(import.meta.dirname, '../src/main.ts');
 
 /** A store that there is already, and the most that a start on it is to take, in milliseconds. */
 type Subject = { readonly name: string; readonly goal: number; readonly env: Environment };
@@ -38,7 +37,7 @@ async function measure(cleanup: Cleanup, { env }: Subject): Promise<Start> {
   const url = `http://127.0.0.1:${port}/v1/alunos?limit=10`;
   const headers = { 'X-Api-Key': toKey(1) };
   const begun = performance.now();
-  const child = startScript(cleanup, [MAIN], { env: { PORT: String(port), ...env } });
+  const child = startScript(cleanup, GATEWAY_ARGS, { env: { PORT: String(port), ...env } });
   while (!(await fetch(url, { headers }).catch(() => undefined))?.ok) {
     if (hasEnded(child)) throw new Error(`The gateway ended with ${child.exitCode ?? child.signalCode}`);
     await delay(EVERY_MS);

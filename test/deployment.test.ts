@@ -437,11 +437,15 @@ describe('Dockerfile', () => {
     ]);
   });
 
+  test('starts the gateway as npm start does', () => {
+    expect(dockerfile.command.join(' ')).toBe(JSON.parse(read('package.json')).scripts.start);
+  });
+
   test('has everything that its programs import', () => {
     const scripts = dockerfile.copies
       .flatMap(({ sources }) => sources)
       .filter((file) => /^scripts\/.*\.ts$/.test(file));
-    const entries = [dockerfile.command[1] ?? '', ...scripts];
+    const entries = [dockerfile.command.at(-1) ?? '', ...scripts];
     expect(entries).toEqual(expect.arrayContaining(['src/main.ts', 'scripts/migrate.ts', 'scripts/admin.ts']));
     const { files, packages } = walk(root, entries);
     expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);

@@ -5,6 +5,7 @@ import { type Environment, startScript } from './child.ts';
 import type { Cleanup } from './cleanup.ts';
 import type { Size } from './data.ts';
 import { makeFolders } from './embedded.ts';
+import { GATEWAY_ARGS } from './gateway.ts';
 import type { Generator } from './generator.ts';
 import { openApi, openRpc } from './http-peer.ts';
 import { openLoop } from './loop-peer.ts';
@@ -36,7 +37,6 @@ export const TITLES: Readonly<Record<PeerId, string>> = {
 
 export const PEERS = Object.keys(TITLES) as readonly PeerId[];
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase', 'gateway-fetch'];
 const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
 
@@ -91,7 +91,7 @@ function openPeer(id: PeerId, cleanup: Cleanup, generator: Generator, backends: 
     return openApi({ id, title, pid: child.pid ?? 0, validates }, origin, generator);
   };
   const gateway = (env: Environment, args: readonly string[] = []) =>
-    api([...args, MAIN], { LOG_FORMAT: 'json', REFUSALS_PER_MINUTE: '0', ...env }, '/readyz');
+    api([...args, ...GATEWAY_ARGS], { LOG_FORMAT: 'json', REFUSALS_PER_MINUTE: '0', ...env }, '/readyz');
 
   switch (id) {
     case 'postgres-loop':
