@@ -48,7 +48,7 @@ const OFFENCES: readonly { readonly rule: string; readonly also?: string[]; read
     sql: `${TABLE} alter table private.visitas disable row level security`,
   },
   { rule: '0008_rls_enabled_no_policy', sql: `${TABLE} drop policy administration on private.visitas` },
-  { rule: '0009_duplicate_index', sql: 'create index again on private.alunos (tenant_id, criado_em, id)' },
+  { rule: '0009_duplicate_index', sql: 'create index again on private.alunos (tenant_id, ativo, criado_em, id)' },
   { rule: '0010_security_definer_view', sql: `create view private.vista as select 1 as n; ${VIEW_COMMENT}` },
   {
     rule: '0011_function_search_path_mutable',

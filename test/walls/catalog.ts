@@ -21,7 +21,7 @@ const CALLED_BY_FUNCTIONS = [
   'recall_response',
   'require_academia',
   'search_alunos',
-  'short_parts',
+  'name_parts',
   'to_birth_date',
   'to_uuid',
   'touch_key',
@@ -119,7 +119,7 @@ export const catalogChecks: readonly Check[] = [
         ...published.map((name) => `gateway: public.${name}`),
         ...CALLED_BY_FUNCTIONS.map((name) => `gateway_functions: private.${name}`),
         'gateway_search: private.current_tenant',
-        'gateway_search: private.short_parts',
+        'gateway_search: private.name_parts',
       ]);
     },
   },
