@@ -38,7 +38,7 @@ export function openSupabase(options: SupabaseOptions): Store {
     bodyTimeout: options.deadlineMs,
   });
   // The signal of a call is what goes through supabase-js as it is; a header of its own has three copied each time.
-  const exchanges = new WeakMap<AbortSignal, Exchange>();
+  const exchanges = new Map<AbortSignal, Exchange>();
   const client = createClient(options.url, options.key, {
     global: { fetch: createFetch(pool, options, exchanges) },
     // Without it every call would ask the client's authentication for a session, which there is none.
@@ -67,9 +67,13 @@ export function openSupabase(options: SupabaseOptions): Store {
       const exchange: Exchange = { origin, contentRange: undefined };
       exchanges.set(signal, exchange);
       // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
-      const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
-      if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      return toResult(call, answer as Answer, exchange.contentRange);
+      try {
+        const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
+        if (signal.aborted) return storeFault('storeTimeout', signal.reason);
+        return toResult(call, answer as Answer, exchange.contentRange);
+      } finally {
+        exchanges.delete(signal);
+      }
     },
     check: async (signal) => {
       const answer = await askRoot('HEAD', signal);
@@ -91,7 +95,7 @@ export function openSupabase(options: SupabaseOptions): Store {
 function createFetch(
   pool: Pool,
   { url, key, restPath }: SupabaseOptions,
-  exchanges: WeakMap<AbortSignal, Exchange>,
+  exchanges: ReadonlyMap<AbortSignal, Exchange>,
 ): typeof fetch {
   const common = toHeaders(key);
   const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
