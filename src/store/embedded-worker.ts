@@ -49,10 +49,12 @@ try {
   let last = Promise.resolve();
   port.on('message', (request: WorkerRequest) => {
     last = last.then(async () => {
-      if (request !== 'close')
-        return reply(claims.claim(request.slot) ? await serve(db, request.work) : { skipped: true });
-      await db.close();
-      port.close();
+      if (request === 'close') {
+        await db.close();
+        port.close();
+      } else {
+        reply(claims.claim(request.slot) ? await serve(db, request.work) : { skipped: true });
+      }
     });
   });
   reply({ ready: true });

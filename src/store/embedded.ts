@@ -78,7 +78,7 @@ class WorkerStore implements EmbeddedStore {
   /** In the order in which they run; the first is the one that runs. */
   #sent: SentJob[] = [];
   #sentCount = 0;
-  #claims = Claims.ofSlots(SENT_MOST);
+  readonly #claims = Claims.ofSlots(SENT_MOST);
   /** Ends the thread when the first of what is sent runs too long. */
   #limit: NodeJS.Timeout | undefined;
   /** The thread, while it serves. */
@@ -141,8 +141,6 @@ class WorkerStore implements EmbeddedStore {
   /** Starts the thread; the promise ends when it serves, and fails with the reason why it does not. */
   async start(): Promise<void> {
     await this.#ended;
-    // Those of the last thread may be in its hands.
-    this.#claims = Claims.ofSlots(SENT_MOST);
     const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory };
     const worker = new Worker(new URL('./embedded-worker.ts', import.meta.url), { workerData });
     const ready = new Promise<void>((resolve, reject) => {
@@ -224,12 +222,16 @@ class WorkerStore implements EmbeddedStore {
    */
   #watch(worker: Worker): void {
     clearTimeout(this.#limit);
-    const work = this.#sent[0]?.job.work;
+    const [first] = this.#sent;
+    const work = first?.job.work;
     if (!work || !this.#input.folder || 'migrations' in work) return;
-    this.#limit = setTimeout(() => {
+    const end = () => {
+      if (first !== this.#sent[0]) return;
       const cause = new Error(`ended after ${this.#limitMs} ms: ${work.text}`);
       this.#lose(worker, storeFault('storeTimeout', cause));
-    }, this.#limitMs);
+    };
+    // A reply that has come while this thread was busy is read before its end.
+    this.#limit = setTimeout(() => setImmediate(end), this.#limitMs);
   }
 
   /** Ends the job that ran, with nothing where it had been taken back. */

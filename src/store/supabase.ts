@@ -66,8 +66,8 @@ export function openSupabase(options: SupabaseOptions): Store {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
       const exchange: Exchange = { origin, contentRange: undefined };
       exchanges.set(signal, exchange);
-      // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
       try {
+        // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
         const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         return toResult(call, answer as Answer, exchange.contentRange);

@@ -177,6 +177,15 @@ describe('a call', () => {
     expect(results.map(rowsOf)).toEqual(Array.from({ length: 4 }, () => [{ ok: true }]));
   });
 
+  test('that ended in time is not cut because the gateway was too busy to see it', async () => {
+    const results = [store.call(slow(0.1), never), store.call(create('Durante'), never)];
+    await delay(50);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
+    const [ended, created] = (await Promise.all(results)).map(rowsOf);
+    expect(ended).toEqual([{ ok: true }]);
+    expect(rowsOf(await store.call(list({ p_nome: 'Durante' }), never))).toEqual([created]);
+  });
+
   test('that was sent before a thread was ended goes to the next, once and in order', async () => {
     const ended = store.call(slow(60), never);
     const names = ['Depois 1', 'Depois 2', 'Depois 3'];

@@ -54,7 +54,7 @@ const VARIANTS: readonly Variant[] = [
       'private.tenants',
       'private.treinos',
       // Its role sees all rows, and its query says what a policy would.
-      'search_alunos',
+      ...Array(2).fill('search_alunos'),
     ],
   },
   {
@@ -70,7 +70,7 @@ const VARIANTS: readonly Variant[] = [
       ...Array(6).fill('listar_treinos'),
       'recall_response',
       'require_academia',
-      'search_alunos',
+      ...Array(2).fill('search_alunos'),
     ],
   },
 ];
