@@ -12,6 +12,7 @@ export class Claims {
     this.#words = new Int32Array(memory);
   }
 
+  /** For so many jobs at a time, all of them free. */
   static ofSlots(count: number): Claims {
     return new Claims(new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT));
   }
