@@ -1,5 +1,4 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import compression from 'compression';
 import cors from 'cors';
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import type { Fault } from './errors.ts';
@@ -45,7 +44,7 @@ const PREFLIGHT_SECONDS = 600;
  */
 export function createApp({ gateway, onFault, ...parts }: AppParts): RequestListener {
   const before = [parts.observer, refuseUnfit].filter((part) => part !== undefined);
-  const around = [createCors(parts.corsOrigins ?? []), compress].filter((part) => part !== undefined);
+  const around = [createCors(parts.corsOrigins ?? [])].filter((part) => part !== undefined);
   const beside = createExpress([...(parts.management ?? []), ...around, ...(parts.docs ? [parts.docs] : [])], onFault);
   const operations = [...around, ...(parts.rateLimiter ? [parts.rateLimiter] : []), gateway];
   const serve = toListener([
@@ -107,14 +106,6 @@ const refuseUnfit: Middleware = (req, res, next) => {
   else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) {
     respond(res, { failure: { kind: 'expectationFailed' } });
   } else next();
-};
-
-const compressAccepted = compression() as unknown as Middleware;
-
-/** Compresses for a client that says what it takes; to wrap every answer would cost as much as to validate it. */
-const compress: Middleware = (req, res, next) => {
-  if (req.headers['accept-encoding'] === undefined) next();
-  else compressAccepted(req, res, next);
 };
 
 function createCors(origins: readonly string[]): Middleware | undefined {

@@ -4,11 +4,10 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
-import { brotliCompress, constants, gzip } from 'node:zlib';
 import express, { type RequestHandler, type Router } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
+import { chooseEncoding, type Encoding, encode } from './compression.ts';
 import { START_SCRIPT, securePage, toPage, toShownDocument } from './docs-page.ts';
 import { sendText, toEntityTag } from './respond.ts';
 import { addPath } from './routes.ts';
@@ -81,32 +80,26 @@ function serveText(
   };
 }
 
-/** In the order of preference. Brotli's higher qualities take seconds to save another tenth. */
-const ENCODINGS = {
-  br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
-  gzip: (bytes: Buffer) => promisify(gzip)(bytes),
-  identity: async (bytes: Buffer) => bytes,
-} as const;
-type Encoding = keyof typeof ENCODINGS;
+/** Brotli's for what is compressed once: higher ones take seconds to save another tenth. */
+const QUALITY = 6;
 
 /** Serves a file whose address changes with its content; it is read and compressed once, when it is first asked for. */
 function serveForGood(type: string, file: string): RequestHandler {
-  const bodies = new Map<Encoding, Promise<Buffer>>();
-  const read = (encoding: Encoding): Promise<Buffer> => {
-    const body = readFile(file).then(ENCODINGS[encoding]);
+  const bodies = new Map<Encoding | undefined, Promise<Buffer>>();
+  const read = (encoding: Encoding | undefined): Promise<Buffer> => {
+    const bytes = readFile(file);
+    const body = encoding ? bytes.then((whole) => encode(whole, encoding, QUALITY)) : bytes;
     bodies.set(encoding, body);
     body.catch(() => bodies.delete(encoding));
     return body;
   };
-  const encodings = Object.keys(ENCODINGS) as Encoding[];
   return async (req, res) => {
-    // One after the other: asked for all at once, a browser's order would decide, and gzip comes first in it.
-    const encoding = encodings.find((name) => req.acceptsEncodings(name)) ?? 'identity';
+    const encoding = chooseEncoding(req);
     const headers = {
       'Content-Type': type,
       'Cache-Control': 'public, max-age=31536000, immutable',
       Vary: 'Accept-Encoding',
-      ...(encoding === 'identity' ? {} : { 'Content-Encoding': encoding }),
+      ...(encoding ? { 'Content-Encoding': encoding } : {}),
     };
     sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? read(encoding)) });
   };

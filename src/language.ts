@@ -1,7 +1,7 @@
 // The language of a 422: English, or Brazilian Portuguese for a client that prefers it.
 
 import type { IncomingMessage } from 'node:http';
-import accepts from 'accepts';
+import Negotiator from 'negotiator';
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Mistake } from './document.ts';
 import type { InvalidInput } from './errors.ts';
@@ -63,9 +63,9 @@ export function speak(failure: InvalidInput, req: IncomingMessage, translations:
 
 /** By Accept-Language (RFC 9110, 12.5.4). A Portuguese of any country is nearer to ours than English is. */
 function prefersPortuguese(req: IncomingMessage): boolean {
-  const accepted = accepts(req);
-  const first = accepted.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
+  const negotiator = new Negotiator(req);
+  const first = negotiator.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
   // Whatever the client has not named: English, unless that is named and liked less.
-  if (first === '*') return accepted.languages(['en', 'pt-BR']) === 'pt-BR';
+  if (first === '*') return negotiator.language(['en', 'pt-BR']) === 'pt-BR';
   return /^pt/i.test(first ?? '');
 }

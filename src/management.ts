@@ -21,7 +21,7 @@ export function createHealth(readiness: Pick<Readiness, 'read'>): Router {
 export function createMetricsRoute(metrics: Pick<Metrics, 'read' | 'contentType'>): Router {
   const router = Router();
   addPath(router, '/metrics', async (_req, res) => {
-    const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' };
+    const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
     sendText(res, { status: 200, headers, body: await metrics.read() });
   });
   return router;

@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import helmet from 'helmet';
+import { type Encoded, encodeFor } from './compression.ts';
 import { type Failure, toHttpError } from './errors.ts';
 import { observe } from './observation.ts';
 
@@ -45,20 +46,30 @@ export function sendText(res: ServerResponse, { headers, ...answer }: Answer): v
 }
 
 function write(res: ServerResponse, { status, headers, body }: Answer): void {
+  if (headers.ETag && isKept(res.req.headers['if-none-match'], headers.ETag)) {
+    // It describes a body, and there is none (RFC 9110, 15.4.5).
+    const { 'Content-Type': _type, ...others } = headers;
+    send(res, 304, others);
+    return;
+  }
+  const encoded = typeof body === 'string' && res.req.method !== 'HEAD' ? encodeFor(res.req, body) : undefined;
+  const sendEncoded = ({ encoding, bytes }: Encoded) =>
+    send(res, status, { ...headers, 'Content-Encoding': encoding }, bytes);
+  // Where there is no memory to encode it, the text itself will do.
+  if (encoded instanceof Promise) encoded.then(sendEncoded, () => send(res, status, headers, body));
+  else if (encoded) sendEncoded(encoded);
+  else send(res, status, headers, body);
+}
+
+function send(res: ServerResponse, status: number, headers: Headers, body?: string | Uint8Array): void {
   if (res.headersSent || res.destroyed) return;
   // All at once, for as soon as one is set by itself Node takes a slower way for each of them.
   const all: Record<string, string | number> = { ...headers, 'X-Request-Id': observe(res.req, res).id };
   // What middleware has set is added to, and no header is there twice.
   const vary = res.getHeader('Vary');
   if (vary !== undefined) all.Vary = [vary, headers.Vary ?? []].flat().join(', ');
-  if (headers.ETag && isKept(res.req.headers['if-none-match'], headers.ETag)) {
-    // By its type a body would be compressed, and there is none (RFC 9110, 15.4.5).
-    delete all['Content-Type'];
-    res.writeHead(304, all).end();
-  } else {
-    all['Content-Length'] = Buffer.byteLength(body);
-    res.writeHead(status, all).end(body);
-  }
+  if (body !== undefined) all['Content-Length'] = Buffer.byteLength(body);
+  res.writeHead(status, all).end(body);
 }
 
 /**

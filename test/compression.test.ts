@@ -33,11 +33,8 @@ function ask(target: string, accepted?: string, options: SendOptions = {}): Prom
 /** The bytes before they were compressed; throws where it says a length that is not its own. */
 function decode({ headers, bytes }: RawAnswer): Buffer {
   const { 'content-encoding': encoding, 'content-length': length } = headers;
-  if (encoding === undefined) {
-    expect(length).toBe(String(bytes.length));
-    return bytes;
-  }
-  expect(length).toBeUndefined();
+  expect(length).toBe(String(bytes.length));
+  if (encoding === undefined) return bytes;
   expect(bytes.length).toBeLessThan(plain.bytes.length / 10);
   return (DECODERS[encoding] as (bytes: Buffer) => Buffer)(bytes);
 }
@@ -101,12 +98,12 @@ describe('a long answer', () => {
 });
 
 test.each([5, 7])('an answer is compressed from a kilobyte on: %i students', async (limit) => {
-  const { headers, bytes } = await ask(`/alunos?limit=${limit}`);
+  const { bytes } = await ask(`/alunos?limit=${limit}`);
   const isLong = bytes.length >= 1_024;
   expect(isLong).toBe(limit > 5);
   const answer = await ask(`/alunos?limit=${limit}`, 'gzip');
   expect(answer.headers['content-encoding']).toBe(isLong ? 'gzip' : undefined);
-  expect(answer.headers['content-length']).toBe(isLong ? undefined : headers['content-length']);
+  expect(answer.headers['content-length']).toBe(String(answer.bytes.length));
   expect((isLong ? gunzipSync(answer.bytes) : answer.bytes).equals(bytes)).toBe(true);
   expect(namesIn(answer.headers.vary)).toEqual(['x-api-key', 'accept-encoding']);
 });
@@ -122,6 +119,28 @@ test.each([
   expect(headers['content-length']).toBe(String(Buffer.byteLength(text)));
   expect(namesIn(headers.vary)).toContain('accept-encoding');
   expect(JSON.parse(text)).toHaveProperty('error');
+});
+
+describe.each(Object.keys(DECODERS))('in %s', (encoding) => {
+  const read = DECODERS[encoding] as (bytes: Buffer) => Buffer;
+
+  // From what is encoded at once to what is encoded aside.
+  test.each([10, 100, 180, 185, 190, 195, 200, 500])('a list of %i is the same text', async (limit) => {
+    const [answer, uncompressed] = [await ask(`/alunos?limit=${limit}`, encoding), await ask(`/alunos?limit=${limit}`)];
+    expect([answer.status, answer.headers['content-encoding']]).toEqual([200, encoding]);
+    expect(answer.headers['content-length']).toBe(String(answer.bytes.length));
+    expect(read(answer.bytes).equals(uncompressed.bytes)).toBe(true);
+  });
+
+  test('lists that are asked for at once are each its own', async () => {
+    const targets = Array.from({ length: 50 }, (_, n) => `/alunos?limit=${10 + (n % 5) * 60}&offset=${n}`);
+    const [answers, uncompressed] = await Promise.all(
+      [encoding, undefined].map((accepted) => Promise.all(targets.map((target) => ask(target, accepted)))),
+    );
+    const texts = answers?.map(({ bytes }) => read(bytes).toString());
+    expect(texts).toEqual(uncompressed?.map(({ text }) => text));
+    expect(new Set(texts).size).toBe(targets.length);
+  });
 });
 
 test('an error that is long is compressed too', async () => {

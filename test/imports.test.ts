@@ -35,7 +35,7 @@ const LAYERS = [
     'links.ts',
     'contract.ts',
   ],
-  ['request.ts', 'redis.ts', 'validation.ts', 'examples.ts', 'contract-types.ts'],
+  ['request.ts', 'redis.ts', 'validation.ts', 'compression.ts', 'examples.ts', 'contract-types.ts'],
   [
     'operations.ts',
     'network.ts',

@@ -319,6 +319,11 @@ describe('the port of the metrics', () => {
     expect(await ask(gateway.origin, '/metrics')).toEqual(NOT_FOUND);
   });
 
+  test('has them compressed for who takes that', async () => {
+    const { headers } = await fetch(`${gateway.managementOrigin}/metrics`, { headers: { 'Accept-Encoding': 'gzip' } });
+    expect([headers.get('content-encoding'), headers.get('vary')]).toEqual(['gzip', 'Accept-Encoding']);
+  });
+
   test('has the probes too, and nothing else', async () => {
     for (const origin of [gateway.origin, gateway.managementOrigin]) {
       expect(await ask(origin, '/healthz')).toEqual([200, JSON_TEXT, '{"status":"ok"}']);
