@@ -12,8 +12,19 @@ export type BeginSpan = (observation: Observation) => Span;
 /** Status of a request whose client was gone before the answer was out; nobody is sent it. */
 const CLIENT_GONE = 499;
 
-/** The middleware that comes first: tells of each request at its end. */
+/** The middleware that comes first: tells of each request soon after its end. */
 export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan) {
+  let ended: RequestRecord[] = [];
+  // All that end in one turn of the event loop are told of together, when the turn's answers are out: the processor has
+  // the code of each sink at hand from the second one on, which is a tenth of what a short request takes.
+  const tell = (record: RequestRecord): void => {
+    if (ended.push(record) > 1) return;
+    setImmediate(() => {
+      const records = ended;
+      ended = [];
+      for (const sink of sinks) for (const record of records) sink(record);
+    });
+  };
   return (req: IncomingMessage, res: ServerResponse, next: () => unknown): unknown => {
     const observation = observe(req, res);
     const readBytes = countBytes(req, res);
@@ -29,7 +40,7 @@ export function createObserver(sinks: readonly Sink[], beginSpan?: BeginSpan) {
       };
       const attributes = { 'http.route': record.route, 'http.response.status_code': record.status };
       observation.span?.end(attributes, observation.fault);
-      for (const sink of sinks) sink(record);
+      tell(record);
     });
     return next();
   };
