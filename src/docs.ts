@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
+import { constants } from 'node:zlib';
 import express, { type RequestHandler, type Router } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
@@ -80,15 +81,15 @@ function serveText(
   };
 }
 
-/** Brotli's for what is compressed once: higher ones take seconds to save another tenth. */
-const QUALITY = 6;
+/** For what is compressed once: higher qualities take seconds to save another tenth. */
+const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 6 };
 
 /** Serves a file whose address changes with its content; it is read and compressed once, when it is first asked for. */
 function serveForGood(type: string, file: string): RequestHandler {
   const bodies = new Map<Encoding | undefined, Promise<Buffer>>();
   const read = (encoding: Encoding | undefined): Promise<Buffer> => {
     const bytes = readFile(file);
-    const body = encoding ? bytes.then((whole) => encode(whole, encoding, QUALITY)) : bytes;
+    const body = encoding ? bytes.then((whole) => encode(whole, encoding, BROTLI)) : bytes;
     bodies.set(encoding, body);
     body.catch(() => bodies.delete(encoding));
     return body;

@@ -19,7 +19,7 @@ export type Observation = {
   /** How long the store took, its queue included, in milliseconds. */
   storeMs?: number;
   fault?: Fault;
-  /** Whether its line is written. */
+  /** Whether its record is made: what comes later has no part in it. */
   isEnded?: boolean;
 };
 

@@ -62,7 +62,7 @@ function countBytes({ socket }: IncomingMessage, res: ServerResponse): () => num
   return () => (begin === undefined ? 0 : (end ?? socket.bytesWritten) - begin);
 }
 
-/** A fault stands on the line of its request; where that is written, or has one, on a line of its own. */
+/** A fault stands on the line of its request; where that is made, or has one, on a line of its own. */
 export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, observation: Observation) => void {
   return (fault, observation) => {
     if (observation.isEnded || observation.fault) log.fault('A fault beside an answer', fault, observation);

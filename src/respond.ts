@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import helmet from 'helmet';
-import { type Encoded, encodeFor } from './compression.ts';
+import { chooseEncodingOf, encodeText } from './compression.ts';
 import { type Failure, toHttpError } from './errors.ts';
 import { observe } from './observation.ts';
 
@@ -46,23 +46,39 @@ export function sendText(res: ServerResponse, { headers, ...answer }: Answer): v
 }
 
 function write(res: ServerResponse, { status, headers, body }: Answer): void {
+  if (!isAwaited(res)) return;
   if (headers.ETag && isKept(res.req.headers['if-none-match'], headers.ETag)) {
     // It describes a body, and there is none (RFC 9110, 15.4.5).
     const { 'Content-Type': _type, ...others } = headers;
     send(res, 304, others);
     return;
   }
-  const encoded = typeof body === 'string' && res.req.method !== 'HEAD' ? encodeFor(res.req, body) : undefined;
-  const sendEncoded = ({ encoding, bytes }: Encoded) =>
-    send(res, status, { ...headers, 'Content-Encoding': encoding }, bytes);
+  const encoding = typeof body === 'string' ? chooseEncodingOf(body, res.req) : undefined;
+  if (typeof body !== 'string' || !encoding) {
+    send(res, status, headers, body);
+    return;
+  }
+  const encodedHeaders = { ...headers, 'Content-Encoding': encoding };
+  if (res.req.method === 'HEAD') {
+    // The length of what is not encoded would be wrong, and the other one is not known (RFC 9110, 8.6).
+    send(res, status, encodedHeaders);
+    return;
+  }
+  const sendEncoded = (bytes: Buffer) => send(res, status, encodedHeaders, bytes);
+  const encoded = encodeText(body, encoding);
   // Where there is no memory to encode it, the text itself will do.
   if (encoded instanceof Promise) encoded.then(sendEncoded, () => send(res, status, headers, body));
-  else if (encoded) sendEncoded(encoded);
-  else send(res, status, headers, body);
+  else sendEncoded(encoded);
+}
+
+/** Whether there is somebody to answer, and nothing of an answer yet. */
+function isAwaited(res: ServerResponse): boolean {
+  return !res.headersSent && !res.destroyed;
 }
 
 function send(res: ServerResponse, status: number, headers: Headers, body?: string | Uint8Array): void {
-  if (res.headersSent || res.destroyed) return;
+  // Another answer may have come first while this one was encoded.
+  if (!isAwaited(res)) return;
   // All at once, for as soon as one is set by itself Node takes a slower way for each of them.
   const all: Record<string, string | number> = { ...headers, 'X-Request-Id': observe(res.req, res).id };
   // What middleware has set is added to, and no header is there twice.

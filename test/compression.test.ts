@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Store } from '../src/store/store.ts';
 import { checkAnswer, KEYS, STUDENT } from './helpers/api.ts';
 import { startGateway, type TestGateway } from './helpers/gateway.ts';
 import { openRaw } from './helpers/raw.ts';
@@ -28,6 +29,12 @@ function ask(target: string, accepted?: string, options: SendOptions = {}): Prom
   const { headers, ...rest } = options;
   const accept = accepted === undefined ? {} : { 'Accept-Encoding': accepted };
   return send(gateway.url + target, { ...rest, headers: { 'X-Api-Key': KEYS.aurora, ...accept, ...headers } });
+}
+
+/** The bytes of a request for a list that is long and compressed. */
+function toRequest({ url }: TestGateway): string {
+  const lines = [`Host: ${new URL(url).host}`, `X-Api-Key: ${KEYS.aurora}`, 'Accept-Encoding: gzip'];
+  return ['GET /v1/alunos?limit=1000 HTTP/1.1', ...lines, '', ''].join('\r\n');
 }
 
 /** The bytes before they were compressed; throws where it says a length that is not its own. */
@@ -91,7 +98,9 @@ describe('a long answer', () => {
   test('has no body for HEAD', async () => {
     const answer = await ask('/alunos?limit=1000', 'gzip', { method: 'HEAD' });
     expect([answer.status, answer.text]).toEqual([200, '']);
-    expect(answer.headers).not.toHaveProperty('content-encoding');
+    // Its length is not known without the body.
+    expect(answer.headers).not.toHaveProperty('content-length');
+    expect(answer.headers['content-encoding']).toBe('gzip');
     expect(answer.headers.etag).toBe(plain.headers.etag);
     expect(namesIn(answer.headers.vary)).toEqual(['x-api-key', 'accept-encoding']);
   });
@@ -183,13 +192,55 @@ test('a hundred lists of 1,000 at once are all the same text', async () => {
   for (const answer of answers) expect(decode(answer).equals(plain.bytes)).toBe(true);
 });
 
+describe('while an answer is compressed', () => {
+  /** A gateway that does something as soon as it has begun to. */
+  async function startWith(act: () => void): Promise<TestGateway> {
+    const students = createStudents(1_000);
+    const call: Store['call'] = (asked, signal, origin) => {
+      if (asked.readOnly) setImmediate(act);
+      return students.call(asked, signal, origin);
+    };
+    return startGateway({ store: { ...students, call } });
+  }
+  const headers = { 'X-Api-Key': KEYS.aurora, 'Accept-Encoding': 'gzip' };
+
+  test('a stop waits for it', async () => {
+    let drained: Promise<void> | undefined;
+    const stopped = await startWith(() => {
+      drained = stopped.server.drain(5_000);
+    });
+    const answer = await send(`${stopped.url}/alunos?limit=1000`, { headers });
+    expect([answer.status, answer.headers.connection]).toEqual([200, 'close']);
+    expect(decode(answer).equals(plain.bytes)).toBe(true);
+    await drained;
+  });
+
+  test('what cannot be read behind it does not get into it', async () => {
+    const broken = await startWith(() => client.socket.write('NO HTTP\r\n\r\n'));
+    const client = await openRaw(broken.url);
+    client.socket.write(toRequest(broken));
+    await client.ended;
+    expect(client.read().match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200']);
+    await broken.close();
+  });
+
+  test('its client may go away', async () => {
+    const left = await startWith(() => client.socket.resetAndDestroy());
+    const client = await openRaw(left.url);
+    const closed = once(client.socket, 'close');
+    client.socket.write(toRequest(left));
+    await closed;
+    const { status } = await send(`${left.url}/academias`, { headers: { 'X-Api-Key': '' } });
+    expect([status, left.faults]).toEqual([400, []]);
+    await left.close();
+  });
+});
+
 test('clients that go away in the middle of an answer harm nobody', async () => {
-  const { host } = new URL(gateway.url);
-  const head = `Host: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\nAccept-Encoding: gzip\r\n\r\n`;
   for (let n = 0; n < 20; n += 1) {
     const { socket, read } = await openRaw(gateway.url);
     // Several on one connection, so that most of them wait for their turn when it ends.
-    socket.write(`GET /v1/alunos?limit=1000 HTTP/1.1\r\n${head}`.repeat(5));
+    socket.write(toRequest(gateway).repeat(5));
     await once(socket, 'data');
     expect(read()).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
     if (n % 2 === 0) socket.resetAndDestroy();
