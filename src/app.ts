@@ -43,15 +43,15 @@ const PREFLIGHT_SECONDS = 600;
  * the gateway does.
  */
 export function createApp({ gateway, onFault, ...parts }: AppParts): RequestListener {
-  const before = [parts.observer, refuseUnfit].filter((part) => part !== undefined);
-  const around = [createCors(parts.corsOrigins ?? [])].filter((part) => part !== undefined);
-  const beside = createExpress([...(parts.management ?? []), ...around, ...(parts.docs ? [parts.docs] : [])], onFault);
-  const operations = [...around, ...(parts.rateLimiter ? [parts.rateLimiter] : []), gateway];
-  const serve = toListener([
-    ...before,
-    (req, res, next) => (BESIDE.test(req.url ?? '') ? beside(req, res) : next()),
-    ...operations,
-  ]);
+  const shareWithPages = createCors(parts.corsOrigins ?? []);
+  const beside = createExpress(
+    [...(parts.management ?? []), shareWithPages, parts.docs].filter((part) => part !== undefined),
+    onFault,
+  );
+  const serveBeside: Middleware = (req, res, next) => (BESIDE.test(req.url ?? '') ? beside(req, res) : next());
+  const operations = [shareWithPages, parts.rateLimiter, gateway];
+  const all = [parts.observer, refuseUnfit, serveBeside, ...operations];
+  const serve = toListener(all.filter((part) => part !== undefined));
   return (req, res) => serve(req, res, (error) => failInside(error, req, res, onFault));
 }
 

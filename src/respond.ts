@@ -53,8 +53,10 @@ function write(res: ServerResponse, { status, headers, body }: Answer): void {
     send(res, 304, others);
     return;
   }
-  const encoding = typeof body === 'string' ? chooseEncodingOf(body, res.req) : undefined;
-  if (typeof body !== 'string' || !encoding) {
+  // Bytes are encoded already, or are not to be.
+  const text = typeof body === 'string' ? body : '';
+  const encoding = chooseEncodingOf(text, res.req);
+  if (!encoding) {
     send(res, status, headers, body);
     return;
   }
@@ -65,7 +67,7 @@ function write(res: ServerResponse, { status, headers, body }: Answer): void {
     return;
   }
   const sendEncoded = (bytes: Buffer) => send(res, status, encodedHeaders, bytes);
-  const encoded = encodeText(body, encoding);
+  const encoded = encodeText(text, encoding);
   // Where there is no memory to encode it, the text itself will do.
   if (encoded instanceof Promise) encoded.then(sendEncoded, () => send(res, status, headers, body));
   else sendEncoded(encoded);

@@ -202,13 +202,13 @@ describe('while an answer is compressed', () => {
     };
     return startGateway({ store: { ...students, call } });
   }
-  const headers = { 'X-Api-Key': KEYS.aurora, 'Accept-Encoding': 'gzip' };
 
   test('a stop waits for it', async () => {
     let drained: Promise<void> | undefined;
     const stopped = await startWith(() => {
       drained = stopped.server.drain(5_000);
     });
+    const headers = { 'X-Api-Key': KEYS.aurora, 'Accept-Encoding': 'gzip' };
     const answer = await send(`${stopped.url}/alunos?limit=1000`, { headers });
     expect([answer.status, answer.headers.connection]).toEqual([200, 'close']);
     expect(decode(answer).equals(plain.bytes)).toBe(true);
