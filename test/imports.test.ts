@@ -62,7 +62,15 @@ const STORE_LAYERS = [
     'store/describe.ts',
     'store/postgrest-description.ts',
   ],
-  ['store/statement.ts', 'store/pg-error.ts', 'store/migrations.ts', 'store/lock.ts', 'store/claims.ts'],
+  ['store/postgres-client.ts'],
+  [
+    'store/statement.ts',
+    'store/json-rows.ts',
+    'store/pg-error.ts',
+    'store/migrations.ts',
+    'store/lock.ts',
+    'store/claims.ts',
+  ],
   ['store/store.ts'],
   ['errors.ts'],
 ];

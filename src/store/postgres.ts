@@ -6,7 +6,8 @@ import { isFault, storeFault } from '../errors.ts';
 import { DESCRIPTION, toDescription } from './describe.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
-import { queryRow, type Row } from './postgres-query.ts';
+import { RowClient } from './postgres-client.ts';
+import { queryRow, queryRows, type Row } from './postgres-query.ts';
 import { createStatementWriter, type NamedStatement, type Statement } from './statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from './store.ts';
 
@@ -21,7 +22,7 @@ export type PostgresOptions = {
   readonly deadlineMs: number;
 };
 
-type RowResult = { readonly row: Row | undefined } | Exclude<Result, { json: string }>;
+type Failed = Exclude<Result, { json: string }>;
 
 /** How long a query may take to end after its cancellation, in milliseconds; then its connection is cut. */
 const CANCEL_MS = 1_000;
@@ -40,6 +41,8 @@ class PostgresStore implements Store {
   readonly #prepare: boolean;
   /** Names them, for Postgres plans a statement that has a name once per connection. */
   readonly #write = createStatementWriter();
+  /** The functions whose rows only Postgres can write as JSON. */
+  readonly #writtenThere = new Set<string>();
 
   constructor({ url, connections, prepare, deadlineMs }: PostgresOptions) {
     this.#prepare = prepare;
@@ -49,6 +52,7 @@ class PostgresStore implements Store {
       connectionTimeoutMillis: deadlineMs,
       keepAlive: true,
       application_name: APPLICATION,
+      Client: RowClient,
       ...(prepare ? { onConnect: (client: pg.ClientBase) => prepareSession(client, deadlineMs) } : {}),
     } as pg.PoolConfig);
     // Without listeners a connection that is lost, idle or in use, would end the process. Its query tells of it.
@@ -57,16 +61,35 @@ class PostgresStore implements Store {
   }
 
   async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const statement = this.#write(call, origin && `${APPLICATION} ${origin.requestId}`);
-    return toResult(await this.#query(this.#prepare ? statement : withoutName(statement), signal));
+    const name = origin && `${APPLICATION} ${origin.requestId}`;
+    return (await this.#callForRows(call, signal, name)) ?? this.#callForJson(call, signal, name);
+  }
+
+  /** Has the rows written as JSON here; undefined where Postgres has to do it. */
+  async #callForRows(call: Call, signal: AbortSignal, name: string | undefined): Promise<Result | undefined> {
+    // What writes is not called twice, and what one call gives is one row.
+    if (!this.#prepare || !call.readOnly || call.returns !== 'rows' || this.#writtenThere.has(call.function)) return;
+    const statement = this.#write(call, 'columns', name);
+    const result = await this.#query((client) => queryRows(client, statement), signal);
+    if ('value' in result) {
+      if (!result.value) this.#writtenThere.add(call.function);
+      return result.value;
+    }
+    // The function has other columns than when the connection prepared it; the connection is given up.
+    return hasNewColumns(result) ? undefined : result;
+  }
+
+  async #callForJson(call: Call, signal: AbortSignal, name: string | undefined): Promise<Result> {
+    const statement = this.#write(call, call.returns, name);
+    return toResult(await this.#queryRow(this.#prepare ? statement : withoutName(statement), signal));
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(toResult(await this.#query(DESCRIPTION, signal)));
+    return toDescription(toResult(await this.#queryRow(DESCRIPTION, signal)));
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#query({ text: 'select 1', values: [] }, signal);
+    const result = await this.#queryRow({ text: 'select 1', values: [] }, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
@@ -78,10 +101,14 @@ class PostgresStore implements Store {
     return this.#pool.end();
   }
 
-  async #query(statement: Statement | NamedStatement, signal: AbortSignal): Promise<RowResult> {
-    let client: pg.PoolClient;
+  #queryRow(statement: Statement | NamedStatement, signal: AbortSignal): Promise<{ value: Row | undefined } | Failed> {
+    return this.#query((client) => queryRow(client, statement), signal);
+  }
+
+  async #query<T>(run: (client: RowClient) => Promise<T>, signal: AbortSignal): Promise<{ value: T } | Failed> {
+    let client: RowClient & pg.PoolClient;
     try {
-      client = await this.#pool.connect();
+      client = (await this.#pool.connect()) as RowClient & pg.PoolClient;
     } catch (error) {
       return { failure: toPostgresFailure(error) };
     }
@@ -90,7 +117,7 @@ class PostgresStore implements Store {
       return storeFault('storeTimeout', signal.reason);
     }
 
-    const running = queryRow(client, statement);
+    const running = run(client);
     let cancelled: Promise<void> | undefined;
     const cancel = () => {
       cancelled = cancelQuery(client, running, CANCEL_MS);
@@ -98,7 +125,7 @@ class PostgresStore implements Store {
     signal.addEventListener('abort', cancel);
     let broken = false;
     try {
-      return { row: await running };
+      return { value: await running };
     } catch (error) {
       broken = leavesUnusable(error);
       return { failure: toPostgresFailure(error) };
@@ -115,16 +142,18 @@ function withoutName({ text, values }: NamedStatement): Statement {
   return { text, values };
 }
 
-function toResult(result: RowResult): Result {
+function toResult(result: { value: Row | undefined } | Failed): Result {
   if ('failure' in result) return result;
-  const [json, count] = result.row ?? [];
+  const [json, count] = result.value ?? [];
   if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
   return storeFault('storeError', new Error('the function returned no row'));
 }
 
 /** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */
 async function prepareSession(client: pg.ClientBase, deadlineMs: number): Promise<void> {
-  await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`);
+  await client.query(
+    `set role gateway; set timezone = 'UTC'; set datestyle = 'ISO'; set statement_timeout = ${deadlineMs}`,
+  );
 }
 
 function describeTarget(pool: pg.Pool): string {
@@ -133,9 +162,14 @@ function describeTarget(pool: pg.Pool): string {
 }
 
 /** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
-function toPostgresFailure(error: unknown): Exclude<Result, { json: string }>['failure'] {
+function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError) return toFailure(error);
   return { kind: 'storeUnavailable', cause: error, connectionLost: true };
+}
+
+/** Whether a statement was prepared for columns that its function had then. */
+function hasNewColumns({ failure }: Failed): boolean {
+  return 'cause' in failure && failure.cause instanceof pg.DatabaseError && failure.cause.code === '0A000';
 }
 
 /** Besides a lost connection: a statement that was prepared for a function that has changed since (classes 0A, 42). */

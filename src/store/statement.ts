@@ -14,25 +14,27 @@ export type NamedStatement = Statement & { readonly name: string };
 export function toStatement(call: Call, applicationName?: string): Statement {
   const names = Object.keys(call.args);
   return {
-    text: writeText(call, names, applicationName !== undefined),
+    text: writeText(call, call.returns, names, applicationName !== undefined),
     values: toValues(call, names, applicationName),
   };
 }
 
+/** What a statement gives: JSON of the function's rows or of its row, as `toStatement` has it, or the rows themselves. */
+export type Format = Call['returns'] | 'columns';
+
 /** Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments. */
-export function createStatementWriter(): (call: Call, applicationName?: string) => NamedStatement {
+export function createStatementWriter(): (call: Call, format: Format, applicationName?: string) => NamedStatement {
   const written = new Map<string, Shape[]>();
   let count = 0;
-  return (call, applicationName) => {
+  return (call, format, applicationName) => {
     const names = Object.keys(call.args);
-    const { returns, function: name } = call;
     const isNamed = applicationName !== undefined;
-    const shapes = written.get(name) ?? [];
-    let shape = shapes.find((one) => one.isNamed === isNamed && one.returns === returns && isEqual(one.names, names));
+    const shapes = written.get(call.function) ?? [];
+    let shape = shapes.find((one) => one.isNamed === isNamed && one.format === format && isEqual(one.names, names));
     if (!shape) {
-      shape = { names, isNamed, returns, text: writeText(call, names, isNamed), name: `gateway_${count}` };
+      shape = { names, isNamed, format, text: writeText(call, format, names, isNamed), name: `gateway_${count}` };
       count += 1;
-      written.set(name, [...shapes, shape]);
+      written.set(call.function, [...shapes, shape]);
     }
     return { text: shape.text, name: shape.name, values: toValues(call, names, applicationName) };
   };
@@ -42,7 +44,7 @@ export function createStatementWriter(): (call: Call, applicationName?: string) 
 type Shape = {
   readonly names: readonly string[];
   readonly isNamed: boolean;
-  readonly returns: Call['returns'];
+  readonly format: Format;
   readonly text: string;
   readonly name: string;
 };
@@ -51,14 +53,15 @@ function isEqual(some: readonly string[], others: readonly string[]): boolean {
   return some.length === others.length && some.every((name, index) => name === others[index]);
 }
 
-function writeText(call: Call, names: readonly string[], isNamed: boolean): string {
+function writeText(call: Call, format: Format, names: readonly string[], isNamed: boolean): string {
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
+  const result = `public.${quote(call.function)}(${args})`;
   // Through a subquery, or the row of a function with one column would be that column's value.
-  const rows = `(select * from public.${quote(call.function)}(${args})) r`;
+  const columns = format === 'columns' ? `* from ${result}` : `${toJson(format)} from (select * from ${result}) r`;
   // A condition that does not depend on the rows is met before the function is called. What it sets ends with the
   // transaction, and needs no statement of its own, nor one that is prepared for each request.
   const named = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
-  return `select ${toColumns(call)} from ${rows}${isNamed ? ` where ${named}` : ''}`;
+  return `select ${columns}${isNamed ? ` where ${named}` : ''}`;
 }
 
 function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): (string | null)[] {
@@ -67,8 +70,8 @@ function toValues({ args }: Call, names: readonly string[], applicationName: str
   return values;
 }
 
-function toColumns({ returns }: Call): string {
-  if (returns === 'row') return 'row_to_json(r)::text as json, 1 as count';
+function toJson(format: Call['returns']): string {
+  if (format === 'row') return 'row_to_json(r)::text as json, 1 as count';
   // Not json_agg, which puts a line break between the rows.
   return `'[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' as json, count(*)::integer as count`;
 }

@@ -200,4 +200,26 @@ describe('postgres', () => {
     await vi.waitFor(async () => expect((await get('/dormir?segundos=0')).body).toEqual([{ acordado: false }]));
     await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${SQL}`));
   });
+
+  test('a function whose columns change answers with the new ones at once, whoever writes them as JSON', async () => {
+    await start(openers.postgres(3));
+    const answers = () => Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=0')));
+    for (const [type, value, json] of [
+      ['boolean', 'true', true],
+      ['timestamptz', `timestamptz '2026-11-21 12:00Z'`, '2026-11-21T12:00:00+00:00'],
+      ['integer[]', 'array[1, 2]', [1, 2]],
+      ['text', `text 'a "b"'`, 'a "b"'],
+    ]) {
+      const sql = SQL.replace('acordado boolean', `acordado ${type}`).replace(
+        'true from pg_sleep(p_segundos)',
+        `${value}`,
+      );
+      await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${sql}`));
+      for (const answer of [...(await answers()), ...(await answers())]) {
+        expect(answer).toMatchObject({ status: 200, body: [{ acordado: json }] });
+      }
+    }
+    expect(gateway?.faults).toEqual([]);
+    await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${SQL}`));
+  });
 });

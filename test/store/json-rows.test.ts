@@ -1,0 +1,125 @@
+import { Socket } from 'node:net';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RowClient } from '../../src/store/postgres-client.ts';
+import { queryRow, queryRows } from '../../src/store/postgres-query.ts';
+import { type PostgresServer, startPostgres } from '../helpers/servers.ts';
+
+// What the gateway writes of rows is what Postgres writes of them, letter for letter.
+
+/** A connection on which what the server sends comes in pieces of at most so many bytes. */
+class Pieces extends Socket {
+  size = Number.POSITIVE_INFINITY;
+
+  override emit(event: string, ...args: unknown[]): boolean {
+    const [bytes] = args;
+    if (event !== 'data' || !Buffer.isBuffer(bytes)) return super.emit(event, ...args);
+    for (let at = 0; at < bytes.length; at += this.size) super.emit('data', bytes.subarray(at, at + this.size));
+    return true;
+  }
+}
+
+let server: PostgresServer;
+let client: RowClient;
+const socket = new Pieces();
+let count = 0;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  client = new RowClient({ connectionString: server.adminUrl, stream: () => socket });
+  await client.connect();
+});
+
+afterAll(async () => {
+  await client.end();
+  await server.stop();
+});
+
+/** The rows of a query as the gateway writes them, and as Postgres does. */
+async function write(query: string, values: readonly (string | null)[] = []): Promise<[string | undefined, string]> {
+  count += 1;
+  const here = await queryRows(client, { name: `columns_${count}`, text: query, values });
+  const text = `select '[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' from (${query}) r`;
+  const [there] = (await queryRow(client, { text, values })) ?? [];
+  return [here?.json, String(there)];
+}
+
+const TIMES = ['-infinity', '4713-01-01 00:00:00 BC', '0044-03-15 12:30:00.5 BC', '1900-01-01 00:00:00.000001'];
+const LATER_TIMES = ['2026-11-21 12:00:00.123456', '9999-12-31 23:59:59.999999', '12026-11-21 12:00:00', 'infinity'];
+const JSONS = ['null', '{"a": [1, "\\u00e9 \\"x\\"\\n"],\n "b": {}}', '"text"', '1e5', '[]'];
+const EDGES: Readonly<Record<string, readonly string[]>> = {
+  boolean: ['true', 'false'],
+  smallint: ['-32768', '0', '32767'],
+  integer: ['-2147483648', '7'],
+  bigint: ['-9223372036854775808', '9223372036854775807'],
+  real: ['1e20', '-1.5', '0.1', 'NaN', 'Infinity', '-Infinity', '1e-7'],
+  'double precision': ['1e300', '-0', '0.30000000000000004', 'NaN', 'Infinity', '-Infinity'],
+  numeric: ['123456789012345678901234567890.123', '-0.10', 'NaN', 'Infinity', '-Infinity'],
+  text: ['', 'José', '"', '\\', 'a\tb\nc\rd\fe\bf', '\u0001\u001f\u007f', '\u2028 💪', 'x'.repeat(100_000)],
+  'character varying': ['a "quoted" text'],
+  'character(8)': ['a b'],
+  uuid: ['00000000-0000-4000-8000-0000000000ff'],
+  date: ['-infinity', '0044-03-15 BC', '2026-11-21', '12026-11-21', 'infinity'],
+  time: ['00:00:00', '23:59:59.999999', '24:00:00'],
+  timestamp: [...TIMES, ...LATER_TIMES],
+  timestamptz: [...TIMES.slice(0, 1), ...TIMES.slice(2), ...LATER_TIMES],
+  json: JSONS,
+  jsonb: JSONS,
+};
+const ZONES = ['UTC', 'America/Sao_Paulo', 'Asia/Kolkata', 'Africa/Monrovia', '-00:30'];
+
+test.each(Object.entries(EDGES))('writes a value of %s as row_to_json does', async (type, edges) => {
+  for (const zone of type === 'timestamptz' ? ZONES : ['UTC']) {
+    await client.query(`set timezone = '${zone}'`);
+    const rows = [...edges, null].map((_, index) => `select $${index + 1}::${type} as valor, ${index} as "n° \\"`);
+    const [here, there] = await write(rows.join(' union all '), [...edges, null]);
+    expect(here).toBe(there);
+  }
+});
+
+test('writes rows of any texts and times as row_to_json does, in whatever pieces they come', async () => {
+  const text = fc.string({ unit: 'binary', maxLength: 40 }).filter((value) => !value.includes('\0'));
+  const microseconds = fc.maxSafeInteger().map((value) => `${value % 200_000_000_000_000} microseconds`);
+  const row = fc.tuple(fc.option(text), text, fc.option(microseconds), fc.option(fc.double().map(String)));
+  const sizes = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 41, max: 10_000 }));
+  await fc.assert(
+    fc.asyncProperty(fc.array(row, { maxLength: 30 }), sizes, async (rows, size) => {
+      socket.size = size;
+      const at = (column: number) => rows.map((values) => values[column] ?? null);
+      const [here, there] = await write(
+        `select a, b, timestamptz '2026-11-21' + c as c, c::interval is null as d, e
+           from json_to_recordset($1) as r (a text, b text, c interval, e float8)`,
+        [JSON.stringify(at(0).map((a, index) => ({ a, b: at(1)[index], c: at(2)[index], e: at(3)[index] })))],
+      );
+      socket.size = Number.POSITIVE_INFINITY;
+      expect(here).toBe(there);
+    }),
+  );
+});
+
+test('counts the rows, and writes an empty array for none', async () => {
+  const text = 'select n, n::text as t from generate_series(1, $1::integer) n';
+  for (const wanted of [0, 1, 10_000, 2]) {
+    const rows = await queryRows(client, { name: 'series', text, values: [String(wanted)] });
+    expect(rows?.count).toBe(wanted);
+    expect(JSON.parse(rows?.json ?? '')).toHaveLength(wanted);
+  }
+});
+
+test.each([
+  ['an array', `array[1]`],
+  ['a row', `row(1)`],
+  ['bytes', `'\\x00'::bytea`],
+  ['an interval', `interval '1 day'`],
+])('leaves %s to Postgres, and serves on', async (_, value) => {
+  expect((await write(`select 1 as n, ${value} as valor`))[0]).toBeUndefined();
+  const [here, there] = await write('select 1 as n');
+  expect(here).toBe(there);
+});
+
+test('has nothing of the rows in front of an error, which is that of the query', async () => {
+  const text = 'select 100 / (50000 - n) as n from generate_series(1, $1::integer) n';
+  const statement = { name: 'division', text };
+  await expect(queryRows(client, { ...statement, values: ['60000'] })).rejects.toMatchObject({ code: '22012' });
+  expect(await queryRows(client, { ...statement, values: ['2'] })).toEqual({ json: '[{"n":0},{"n":0}]', count: 2 });
+});
