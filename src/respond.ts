@@ -95,8 +95,9 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
  * speaks to caches on the way, and fetch sends no-cache by itself with each If-None-Match.
  */
 function isKept(condition: string | undefined, tag: string): boolean {
+  if (condition === undefined) return false;
   const toOpaque = (text: string) => text.trim().replace(/^W\//, '');
-  return condition?.trim() === '*' || (condition ?? '').split(',').map(toOpaque).includes(toOpaque(tag));
+  return condition.trim() === '*' || condition.split(',').map(toOpaque).includes(toOpaque(tag));
 }
 
 /** The whole answer as it goes over the wire, for a connection on which Node could not read a request. */
