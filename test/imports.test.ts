@@ -63,9 +63,10 @@ const STORE_LAYERS = [
     'store/postgrest-description.ts',
   ],
   ['store/postgres-client.ts'],
+  ['store/json-rows.ts'],
   [
     'store/statement.ts',
-    'store/json-rows.ts',
+    'store/json-values.ts',
     'store/pg-error.ts',
     'store/migrations.ts',
     'store/lock.ts',

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { type JsonColumn, JsonRows } from './json-rows.ts';
+import { type JsonColumns, JsonRows } from './json-rows.ts';
 
 /** A query that reads rows itself, each of which begins at an index of the bytes that came. */
 export type RowReader = { readRow(bytes: Buffer, begin: number): void };
@@ -23,8 +23,8 @@ export class RowClient extends pg.Client {
   reader: RowReader | undefined;
   /** Where readers write what they read. */
   readonly rows = new JsonRows();
-  /** The columns of the statements that are prepared on this connection, by the statements' names. */
-  readonly columns = new Map<string, readonly JsonColumn[] | undefined>();
+  /** The columns of statements that are prepared on this connection, by the statements' names. */
+  readonly columns = new Map<string, JsonColumns>();
 
   constructor(config?: pg.ClientConfig) {
     super(config);

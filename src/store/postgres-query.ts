@@ -1,6 +1,7 @@
 import type pg from 'pg';
+import type { FieldDef } from 'pg';
 import { serialize } from 'pg-protocol';
-import { type JsonArray, type JsonColumn, toJsonColumns } from './json-rows.ts';
+import { type JsonArray, type JsonColumns, toJsonColumns } from './json-rows.ts';
 import type { RowClient, RowReader } from './postgres-client.ts';
 import type { NamedStatement, Statement } from './statement.ts';
 
@@ -22,16 +23,31 @@ export function queryRow(client: pg.ClientBase, statement: Statement | NamedStat
 }
 
 /**
- * Runs a statement and gives its rows as JSON, as row_to_json writes them; undefined where only Postgres can write
- * that, which is known when it is too late. Fails as `client.query` does.
+ * Runs a statement and gives its rows as JSON, as row_to_json writes them; undefined where only Postgres can write that,
+ * and the statement was not run. Fails as `client.query` does.
  */
-export function queryRows(client: RowClient, statement: NamedStatement): Promise<JsonArray | undefined> {
+export async function queryRows(client: RowClient, statement: NamedStatement): Promise<JsonArray | undefined> {
+  const columns = client.columns.get(statement.name) ?? (await prepareRows(client, statement));
+  if (!columns) return undefined;
   return new Promise((resolve, reject) => {
-    client.query(new RowsQuery(client, statement, (error, rows) => (error ? reject(error) : resolve(rows))));
+    client.query(new RowsQuery(client, statement, columns, (error, rows) => (error ? reject(error) : resolve(rows))));
   });
 }
 
-const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
+/** Prepares a statement and gives its columns, if they can be written here: their formats depend on their types. */
+async function prepareRows(client: RowClient, statement: NamedStatement): Promise<JsonColumns | undefined> {
+  const fields = await new Promise<FieldDef[]>((resolve, reject) => {
+    client.query(new Description(statement, (error, found = []) => (error ? reject(error) : resolve(found))));
+  });
+  const columns = toJsonColumns(fields);
+  if (columns) client.columns.set(statement.name, columns);
+  return columns;
+}
+
+const SYNC = serialize.sync();
+const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), SYNC]);
+/** How many bytes at the end of pg's Bind ask for one format of all columns. */
+const ONE_FORMAT = 4;
 
 /** One query in pg's own terms: it submits messages, and is given those that answer them. */
 abstract class Query<Result> implements pg.Submittable {
@@ -49,16 +65,24 @@ abstract class Query<Result> implements pg.Submittable {
 
   submit(connection: pg.Connection): void {
     const { parsedStatements, stream } = connection as Connection;
-    const { name } = this;
-    const messages = [serialize.bind({ statement: name, values: [...this.#values] }), EXECUTE_AND_SYNC];
-    if (name === '' || parsedStatements[name] === undefined) messages.unshift(...this.prepare());
+    const messages = this.run();
+    if (this.name === '' || parsedStatements[this.name] === undefined) messages.unshift(this.prepare());
     // In one piece: to hand over several costs the process more than to copy them. A connection that was lost is told
     // to the query by its end, as pg does it.
     if (stream.writable) stream.write(Buffer.concat(messages));
   }
 
-  protected prepare(): Buffer[] {
-    return [serialize.parse({ name: this.name, text: this.text })];
+  prepare(): Buffer {
+    return serialize.parse({ name: this.name, text: this.text });
+  }
+
+  bind(): Buffer {
+    return serialize.bind({ statement: this.name, values: [...this.#values] });
+  }
+
+  /** The messages that run it when it is prepared. */
+  run(): Buffer[] {
+    return [this.bind(), EXECUTE_AND_SYNC];
   }
 
   abstract handleReadyForQuery(): void;
@@ -69,7 +93,7 @@ abstract class Query<Result> implements pg.Submittable {
 
   handleDataRow(_row: { fields: Row }): void {}
 
-  handleRowDescription(_description: { fields: pg.FieldDef[] }): void {}
+  handleRowDescription(_description: { fields: FieldDef[] }): void {}
 
   handleCommandComplete(): void {}
 
@@ -90,15 +114,38 @@ class RowQuery extends Query<Row> {
   }
 }
 
+/** Prepares a statement and asks for its columns. */
+class Description extends Query<FieldDef[]> {
+  #fields: FieldDef[] = [];
+
+  override run(): Buffer[] {
+    return [serialize.describe({ type: 'S', name: this.name }), SYNC];
+  }
+
+  override handleRowDescription({ fields }: { fields: FieldDef[] }): void {
+    this.#fields = fields;
+  }
+
+  override handleReadyForQuery(): void {
+    this.callback(null, this.#fields);
+  }
+}
+
+/** Runs a statement that is prepared, and writes its rows as JSON. */
 class RowsQuery extends Query<JsonArray> implements RowReader {
   readonly #client: RowClient;
-  #columns: readonly JsonColumn[] | undefined;
+  readonly #columns: JsonColumns;
   #failure: Error | undefined;
 
-  constructor(client: RowClient, statement: NamedStatement, callback: Query<JsonArray>['callback']) {
+  constructor(
+    client: RowClient,
+    statement: NamedStatement,
+    columns: JsonColumns,
+    callback: Query<JsonArray>['callback'],
+  ) {
     super(statement, callback);
     this.#client = client;
-    this.#columns = client.columns.get(this.name);
+    this.#columns = columns;
   }
 
   override submit(connection: pg.Connection): void {
@@ -107,17 +154,15 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
     super.submit(connection);
   }
 
-  protected override prepare(): Buffer[] {
-    return [...super.prepare(), serialize.describe({ type: 'S', name: this.name })];
-  }
-
-  override handleRowDescription({ fields }: { fields: pg.FieldDef[] }): void {
-    this.#columns = toJsonColumns(fields);
-    this.#client.columns.set(this.name, this.#columns);
+  override run(): Buffer[] {
+    const { formats } = this.#columns;
+    const bind = this.bind();
+    bind.writeInt32BE(bind.length - 1 - ONE_FORMAT + formats.length, 1);
+    return [bind.subarray(0, -ONE_FORMAT), formats, EXECUTE_AND_SYNC];
   }
 
   readRow(bytes: Buffer, begin: number): void {
-    if (!this.#columns || this.#failure) return;
+    if (this.#failure) return;
     try {
       this.#client.rows.add(this.#columns, bytes, begin);
     } catch (error) {
@@ -134,7 +179,7 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
     this.#client.reader = undefined;
     let array: JsonArray | undefined;
     try {
-      array = this.#columns && this.#client.rows.take();
+      array = this.#client.rows.take();
     } catch (error) {
       this.#fail(error);
     }
@@ -143,6 +188,6 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
 
   /** There is no memory for the rows. Thrown here, an error would end the process. */
   #fail(error: unknown): void {
-    this.#failure = error instanceof Error ? error : new Error(String(error));
+    this.#failure ??= error instanceof Error ? error : new Error(String(error));
   }
 }

@@ -62,24 +62,15 @@ class PostgresStore implements Store {
 
   async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const name = origin && `${APPLICATION} ${origin.requestId}`;
-    return (await this.#callForRows(call, signal, name)) ?? this.#callForJson(call, signal, name);
-  }
-
-  /** Has the rows written as JSON here; undefined where Postgres has to do it. */
-  async #callForRows(call: Call, signal: AbortSignal, name: string | undefined): Promise<Result | undefined> {
-    // What writes is not called twice, and what one call gives is one row.
-    if (!this.#prepare || !call.readOnly || call.returns !== 'rows' || this.#writtenThere.has(call.function)) return;
-    const statement = this.#write(call, 'columns', name);
-    const result = await this.#query((client) => queryRows(client, statement), signal);
-    if ('value' in result) {
-      if (!result.value) this.#writtenThere.add(call.function);
-      return result.value;
+    if (this.#prepare && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
+      const statement = this.#write(call, 'columns', name);
+      const result = await this.#query((client) => queryRows(client, statement), signal);
+      if ('value' in result) {
+        if (result.value) return result.value;
+        this.#writtenThere.add(call.function);
+      } else if (!hasNewColumns(result)) return result;
+      // The other statement does not depend on what the columns are, or were when a connection prepared it.
     }
-    // The function has other columns than when the connection prepared it; the connection is given up.
-    return hasNewColumns(result) ? undefined : result;
-  }
-
-  async #callForJson(call: Call, signal: AbortSignal, name: string | undefined): Promise<Result> {
     const statement = this.#write(call, call.returns, name);
     return toResult(await this.#queryRow(this.#prepare ? statement : withoutName(statement), signal));
   }
@@ -151,9 +142,7 @@ function toResult(result: { value: Row | undefined } | Failed): Result {
 
 /** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */
 async function prepareSession(client: pg.ClientBase, deadlineMs: number): Promise<void> {
-  await client.query(
-    `set role gateway; set timezone = 'UTC'; set datestyle = 'ISO'; set statement_timeout = ${deadlineMs}`,
-  );
+  await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`);
 }
 
 function describeTarget(pool: pg.Pool): string {
