@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -13,7 +14,14 @@ import { measureMemory } from '../scripts/bench/memory.ts';
 import { toMemoryReport } from '../scripts/bench/memory-report.ts';
 import type { Peer } from '../scripts/bench/peer.ts';
 import { openWorld } from '../scripts/bench/peers.ts';
-import { parseCpu, parseMemory, parsePeakMemory, readCpu, readPeakMemory } from '../scripts/bench/process-figures.ts';
+import {
+  parseCpu,
+  parseMemory,
+  parsePeakMemory,
+  readCpu,
+  readFamily,
+  readPeakMemory,
+} from '../scripts/bench/process-figures.ts';
 import { readPlace } from '../scripts/bench/results.ts';
 import { type Measurement, measureAll } from '../scripts/bench/run.ts';
 import { toPercentile, toSpread } from '../scripts/bench/statistics.ts';
@@ -50,6 +58,21 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"ref
   it.skipIf(!existsSync('/proc/self/stat'))('of this process are known', () => {
     expect(readCpu(process.pid)).toBeGreaterThan(0);
     expect(readPeakMemory(process.pid)).toBeGreaterThan(1e6);
+  });
+
+  it.skipIf(!existsSync('/proc/self/stat'))('are those of a process and of all that it has started', async () => {
+    const script = `const child = require('child_process').spawn('sleep', ['60']);
+      console.log(child.pid); process.on('SIGTERM', () => process.exit(child.kill() ? 0 : 1));`;
+    const parent = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [line] = await once(parent.stdout, 'data');
+    const pid = Number(parent.pid);
+    const child = Number(line);
+    expect(readFamily(pid)).toEqual([pid, child]);
+    expect(readPeakMemory(pid)).toBeGreaterThan(readPeakMemory(child) ?? Number.NaN);
+    expect(readCpu(pid)).toBeGreaterThan(0);
+    parent.kill();
+    expect(await once(parent, 'exit')).toEqual([0, null]);
+    expect(readCpu(pid)).toBeUndefined();
   });
 
   it('have a median, a least and a most', () => {
@@ -146,7 +169,7 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
     const [first] = answers.values();
     expect(first?.status).toBe(case_.status);
     expect(Object.fromEntries(answers)).toEqual(Object.fromEntries([...answers.keys()].map((peer) => [peer, first])));
-    expect(answers.size).toBe(case_.isForValidating ? 6 : 10);
+    expect(answers.size).toBe(case_.isForValidating ? 7 : 11);
   });
 
   it.each([

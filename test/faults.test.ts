@@ -198,8 +198,8 @@ function postgrestError(status: number, code: string, expected: Expected, detail
 
 const PAGE = `<html><body>${STORE_TEXT}</body></html>`;
 const TRUNCATED = `[{"id":"a1000000-0000-4000-8000-000000000001","nome":"${STORE_TEXT}`;
-/** Where every row begins, on either store's wire. */
-const ROW = '{"id"';
+/** What stands in every row, on either store's wire. */
+const ROW = 'Aurora';
 const LOST = /ECONNRESET|closed|terminated/;
 
 const TOO_LATE = { read: TIMEOUT, create: TIMEOUT, cause: /no answer within 500 ms/ } as const;
@@ -579,7 +579,7 @@ const runs = cases.flatMap((one) =>
 
 test.each(runs)('$kind: $fault: a $action is answered with $expected', async (run) => {
   const { kind, action, expected } = run;
-  const nome = `Ana ${randomUUID()}`;
+  const nome = `Aurora ${randomUUID()}`;
   const { request = toRequest } = run;
   open(kind, run.open);
   if (!run.cold) await serves();

@@ -57,13 +57,14 @@ const STORE_LAYERS = [
   [
     'store/embedded-worker.ts',
     'store/postgres-cancel.ts',
-    'store/postgres-query.ts',
+    'store/postgres-rows.ts',
     'store/supabase-request.ts',
     'store/describe.ts',
     'store/postgrest-description.ts',
   ],
-  ['store/postgres-client.ts'],
+  ['store/postgres-query.ts', 'store/postgres-client.ts'],
   ['store/json-rows.ts'],
+  ['store/json-times.ts'],
   [
     'store/statement.ts',
     'store/json-values.ts',

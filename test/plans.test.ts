@@ -142,7 +142,7 @@ function functionOf(path: string): string {
   return operation?.['x-rpc'] ?? '';
 }
 
-/** The statement that the gateway sends. */
+/** The call, as the gateway makes it. */
 function toCall({ path, query }: Pick<Case, 'path' | 'query'>) {
   const args = Object.entries(query).map(([name, value]) => [`p_${name}`, value]);
   return toStatement({

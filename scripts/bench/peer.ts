@@ -6,6 +6,7 @@ export type PeerId =
   | 'node-http'
   | 'gateway-postgres'
   | 'gateway-silent'
+  | 'gateway-workers'
   | 'fastify'
   | 'postgrest'
   | 'gateway-supabase'
@@ -20,7 +21,7 @@ export type Answer = { readonly status: number; readonly body: unknown };
 export type Peer = {
   readonly id: PeerId;
   readonly title: string;
-  /** The process whose processor time and memory are told. */
+  /** The process whose processor time and memory are told, with those of its children. */
   readonly pid: number;
   /** Where it answers, of a peer that does so over HTTP. */
   readonly origin?: string;

@@ -27,6 +27,7 @@ export const TITLES: Readonly<Record<PeerId, string>> = {
   'node-http': 'bare node:http + pg',
   'gateway-postgres': 'gateway, postgres store',
   'gateway-silent': 'gateway, postgres, no log',
+  'gateway-workers': 'gateway, postgres, 2 workers',
   fastify: 'Fastify + pg, by hand',
   postgrest: 'PostgREST',
   'gateway-supabase': 'gateway, supabase store',
@@ -113,6 +114,8 @@ function openPeer(id: PeerId, cleanup: Cleanup, generator: Generator, backends: 
       return gateway(database);
     case 'gateway-silent':
       return gateway({ ...database, LOG_LEVEL: 'silent' });
+    case 'gateway-workers':
+      return gateway({ ...database, WORKERS: '2' });
     case 'gateway-supabase':
       return gateway(supabase);
     case 'gateway-fetch':

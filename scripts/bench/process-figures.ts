@@ -5,10 +5,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 /** In how many ticks Linux counts a second for processes, on every architecture that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
-/** The processor time that a process has used, with all of its threads, in microseconds; undefined where not known. */
+/** The processor time that a process and its children have used, in microseconds; undefined where not known. */
 export function readCpu(pid: number): number | undefined {
-  const text = read(`/proc/${pid}/stat`);
-  return text === undefined ? undefined : parseCpu(text);
+  return sum(readFamily(pid), (one) => {
+    const text = read(`/proc/${one}/stat`);
+    return text === undefined ? undefined : parseCpu(text);
+  });
 }
 
 /** Of the text of /proc/PID/stat the processor time in microseconds. */
@@ -23,9 +25,12 @@ export function parseCpu(stat: string): number {
   return (((user ?? 0) + (system ?? 0)) / TICKS_PER_SECOND) * 1e6;
 }
 
-/** The most memory that a process has had resident, in bytes, since resetPeakMemory; undefined where not known. */
+/**
+ * The most memory that a process and its children have had resident, each at its own time, in bytes, since
+ * resetPeakMemory; undefined where not known.
+ */
 export function readPeakMemory(pid: number): number | undefined {
-  return readStatus(pid, parsePeakMemory);
+  return sum(readFamily(pid), (one) => readStatus(one, parsePeakMemory));
 }
 
 /** Of the text of /proc/PID/status the highest resident memory in bytes. */
@@ -46,10 +51,21 @@ export function parseMemory(status: string): number | undefined {
 /** Has the highest memory counted anew, where that is allowed; otherwise it stays that of the whole life. */
 export function resetPeakMemory(pid: number): void {
   try {
-    writeFileSync(`/proc/${pid}/clear_refs`, '5');
+    for (const one of readFamily(pid)) writeFileSync(`/proc/${one}/clear_refs`, '5');
   } catch {
     // Not Linux, or not ours to reset.
   }
+}
+
+/** A process and all that it has started and that still run. */
+export function readFamily(pid: number): readonly number[] {
+  const children = read(`/proc/${pid}/task/${pid}/children`)?.match(/\d+/g) ?? [];
+  return [pid, ...children.flatMap((child) => readFamily(Number(child)))];
+}
+
+function sum(pids: readonly number[], readOne: (pid: number) => number | undefined): number | undefined {
+  const figures = pids.flatMap((pid) => readOne(pid) ?? []);
+  return figures.length === 0 ? undefined : figures.reduce((total, figure) => total + figure);
 }
 
 function readStatus(pid: number, parse: (status: string) => number | undefined): number | undefined {

@@ -1,21 +1,10 @@
 // Writes rows as JSON, letter for letter as Postgres' row_to_json does in the zone UTC. To write it takes the database
 // several times as long, and of databases there is one.
 
+import { constants } from 'node:buffer';
 import pg, { type FieldDef } from 'pg';
-import {
-  AROUND,
-  boolean,
-  copy,
-  date,
-  type Form,
-  json,
-  number,
-  text,
-  timestamp,
-  timestamptz,
-  uuid,
-  word,
-} from './json-values.ts';
+import { date, timestamp, timestamptz } from './json-times.ts';
+import { AROUND, boolean, copy, type Form, json, number, text, uuid, word } from './json-values.ts';
 
 /** Columns as JSON has them. */
 export type JsonColumns = {
@@ -66,7 +55,7 @@ export function toJsonColumns(fields: readonly FieldDef[]): JsonColumns | undefi
   });
   if (fields.length === 0 || columns.length < fields.length) return undefined;
   const formats = [columns.length, ...columns.map(({ form }) => (form.isBinary ? 1 : 0))];
-  return { columns, formats: Buffer.from(Uint16Array.from(formats).buffer).swap16() };
+  return { columns, formats: Buffer.from(formats.flatMap((value) => [value >> 8, value & 0xff])) };
 }
 
 /** Writes one JSON array after the other, in memory of its own. */
@@ -75,9 +64,12 @@ export class JsonRows {
   #end = 0;
   #count = 0;
 
-  /** Adds a row, which begins at an index of what Postgres has sent (the protocol's DataRow, without its length). */
-  add({ columns }: JsonColumns, bytes: Buffer, begin: number): void {
-    // Behind the number of columns.
+  /**
+   * Adds a row, which stands between two indexes of what Postgres has sent (the body of the protocol's DataRow). Throws
+   * where it does not have these columns, and where there is no memory for it.
+   */
+  add({ columns }: JsonColumns, bytes: Buffer, begin: number, end: number): void {
+    if (bytes.readInt16BE(begin) !== columns.length) throw new Error('a row has other columns than were described');
     let at = begin + 2;
     let to = this.#end;
     for (const { prefix, form } of columns) {
@@ -92,6 +84,7 @@ export class JsonRows {
         at += length;
       }
     }
+    if (at !== end) throw new Error('a row ends elsewhere than its message');
     this.#out[to] = 0x7d;
     this.#end = to + 1;
     this.#count += 1;
@@ -122,8 +115,11 @@ export class JsonRows {
 
   /** The memory, with room for so many bytes from an index on. */
   #reserve(from: number, length: number): Buffer {
-    if (from + length <= this.#out.length) return this.#out;
-    const larger = Buffer.allocUnsafeSlow(2 * (from + length));
+    const needed = from + length;
+    if (needed <= this.#out.length) return this.#out;
+    // More would be no text.
+    if (needed > constants.MAX_STRING_LENGTH) throw new RangeError(`the rows take more than ${from} bytes`);
+    const larger = Buffer.allocUnsafeSlow(Math.min(2 * needed, constants.MAX_STRING_LENGTH));
     this.#out.copy(larger, 0, 0, from);
     this.#out = larger;
     return larger;

@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { type JsonColumns, JsonRows } from './json-rows.ts';
 
-/** A query that reads rows itself, each of which begins at an index of the bytes that came. */
-export type RowReader = { readRow(bytes: Buffer, begin: number): void };
+/** A query that reads rows itself, each of which stands between two indexes of the bytes that came. */
+export type RowReader = { readRow(bytes: Buffer, begin: number, end: number): void };
 
 type Listener = (chunk: Buffer) => void;
 type Stream = { on(event: string, listener: Listener): unknown };
@@ -19,7 +19,7 @@ const DATA_ROW = 0x44;
  * row, which takes longer than all else that becomes of them.
  */
 export class RowClient extends pg.Client {
-  /** Who reads the rows that come now; without a reader they are pg's. */
+  /** The query whose rows come now, if it reads them itself; otherwise they are pg's. */
   reader: RowReader | undefined;
   /** Where readers write what they read. */
   readonly rows = new JsonRows();
@@ -43,10 +43,13 @@ export class RowClient extends pg.Client {
     let at = 0;
     for (let end = toEnd(bytes, at); end <= bytes.length; end = toEnd(bytes, at)) {
       if (this.reader && bytes[at] === DATA_ROW) {
-        // What came in front of it, such as the description of the columns.
         if (parsed < at) parse(bytes.subarray(parsed, at));
-        this.reader.readRow(bytes, at + HEADER);
-        parsed = end;
+        parsed = at;
+        // What came in front of the row may have been the end of its query: then it is pg's, which knows no such row.
+        if (this.reader) {
+          this.reader.readRow(bytes, at + HEADER, end);
+          parsed = end;
+        }
       }
       at = end;
     }
@@ -65,6 +68,10 @@ function joinMessages(read: (bytes: Buffer) => number): Listener {
     length += chunk.length;
     if (length < needed) return;
     const bytes = parts.length === 1 ? chunk : Buffer.concat(parts, length);
+    // Should it throw, nothing is read again.
+    parts = [];
+    length = 0;
+    needed = 0;
     const rest = bytes.subarray(read(bytes));
     parts = rest.length > 0 ? [rest] : [];
     length = rest.length;

@@ -7,7 +7,8 @@ import { DESCRIPTION, toDescription } from './describe.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { RowClient } from './postgres-client.ts';
-import { queryRow, queryRows, type Row } from './postgres-query.ts';
+import { queryRow, type Row } from './postgres-query.ts';
+import { queryRows, RowsError } from './postgres-rows.ts';
 import { createStatementWriter, type NamedStatement, type Statement } from './statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from './store.ts';
 
@@ -41,7 +42,7 @@ class PostgresStore implements Store {
   readonly #prepare: boolean;
   /** Names them, for Postgres plans a statement that has a name once per connection. */
   readonly #write = createStatementWriter();
-  /** The functions whose rows only Postgres can write as JSON. */
+  /** The functions whose rows only Postgres can write as JSON. One that was mended since is seen after a restart. */
   readonly #writtenThere = new Set<string>();
 
   constructor({ url, connections, prepare, deadlineMs }: PostgresOptions) {
@@ -61,17 +62,17 @@ class PostgresStore implements Store {
   }
 
   async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const name = origin && `${APPLICATION} ${origin.requestId}`;
+    const application = origin && `${APPLICATION} ${origin.requestId}`;
     if (this.#prepare && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
-      const statement = this.#write(call, 'columns', name);
-      const result = await this.#query((client) => queryRows(client, statement), signal);
+      const statement = this.#write(call, 'columns', application);
+      const result = await this.#query((client) => queryRows(client, statement, signal), signal);
       if ('value' in result) {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
       } else if (!hasNewColumns(result)) return result;
       // The other statement does not depend on what the columns are, or were when a connection prepared it.
     }
-    const statement = this.#write(call, call.returns, name);
+    const statement = this.#write(call, call.returns, application);
     return toResult(await this.#queryRow(this.#prepare ? statement : withoutName(statement), signal));
   }
 
@@ -118,6 +119,7 @@ class PostgresStore implements Store {
     try {
       return { value: await running };
     } catch (error) {
+      if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
       broken = leavesUnusable(error);
       return { failure: toPostgresFailure(error) };
     } finally {
@@ -153,12 +155,15 @@ function describeTarget(pool: pg.Pool): string {
 /** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
 function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError) return toFailure(error);
+  if (error instanceof RowsError) return { kind: 'storeError', cause: error.cause };
   return { kind: 'storeUnavailable', cause: error, connectionLost: true };
 }
 
-/** Whether a statement was prepared for columns that its function had then. */
+/** Whether a statement was prepared for columns that its function had then, so that it was not begun. */
 function hasNewColumns({ failure }: Failed): boolean {
-  return 'cause' in failure && failure.cause instanceof pg.DatabaseError && failure.cause.code === '0A000';
+  if (!('cause' in failure && failure.cause instanceof pg.DatabaseError)) return false;
+  // The code is that of all that is not supported, and the message is in the server's language.
+  return failure.cause.code === '0A000' && failure.cause.routine === 'RevalidateCachedQuery';
 }
 
 /** Besides a lost connection: a statement that was prepared for a function that has changed since (classes 0A, 42). */

@@ -1,9 +1,11 @@
-import { Socket } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { RowClient } from '../../src/store/postgres-client.ts';
-import { queryRow, queryRows } from '../../src/store/postgres-query.ts';
-import { type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { queryRow } from '../../src/store/postgres-query.ts';
+import { queryRows, RowsError } from '../../src/store/postgres-rows.ts';
+import { asAdmin, type PostgresServer, startPostgres } from '../helpers/servers.ts';
 
 // What the gateway writes of rows is what Postgres writes of them, letter for letter.
 
@@ -23,6 +25,7 @@ let server: PostgresServer;
 let client: RowClient;
 const socket = new Pieces();
 let count = 0;
+const never = new AbortController().signal;
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -40,7 +43,7 @@ afterAll(async () => {
 /** The rows of a query as the gateway writes them, and as Postgres does. */
 async function write(query: string, values: readonly (string | null)[] = []): Promise<[string | undefined, string]> {
   count += 1;
-  const here = await queryRows(client, { name: `columns_${count}`, text: query, values });
+  const here = await queryRows(client, { name: `columns_${count}`, text: query, values }, never);
   const text = `select '[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' from (${query}) r`;
   const [there] = (await queryRow(client, { text, values })) ?? [];
   return [here?.json, String(there)];
@@ -119,7 +122,7 @@ test('writes any day and microsecond that there is as row_to_json does', async (
 test('counts the rows, and writes an empty array for none', async () => {
   const text = 'select n, n::text as t from generate_series(1, $1::integer) n';
   for (const wanted of [0, 1, 10_000, 2]) {
-    const rows = await queryRows(client, { name: 'series', text, values: [String(wanted)] });
+    const rows = await queryRows(client, { name: 'series', text, values: [String(wanted)] }, never);
     expect(rows?.count).toBe(wanted);
     expect(JSON.parse(rows?.json ?? '')).toHaveLength(wanted);
   }
@@ -130,6 +133,7 @@ test.each([
   ['a row', `row(1)`],
   ['bytes', `'\\x00'::bytea`],
   ['an interval', `interval '1 day'`],
+  ['nothing', `pg_notify('a', 'b')`],
 ])('leaves %s to Postgres, and serves on', async (_, value) => {
   expect((await write(`select 1 as n, ${value} as valor`))[0]).toBeUndefined();
   const [here, there] = await write('select 1 as n');
@@ -139,6 +143,140 @@ test.each([
 test('has nothing of the rows in front of an error, which is that of the query', async () => {
   const text = 'select 100 / (50000 - n) as n from generate_series(1, $1::integer) n';
   const statement = { name: 'division', text };
-  await expect(queryRows(client, { ...statement, values: ['60000'] })).rejects.toMatchObject({ code: '22012' });
-  expect(await queryRows(client, { ...statement, values: ['2'] })).toEqual({ json: '[{"n":0},{"n":0}]', count: 2 });
+  await expect(queryRows(client, { ...statement, values: ['60000'] }, never)).rejects.toMatchObject({ code: '22012' });
+  expect(await queryRows(client, { ...statement, values: ['2'] }, never)).toEqual({
+    json: '[{"n":0},{"n":0}]',
+    count: 2,
+  });
+});
+
+test('has nothing of the rows in front of a cancellation', async () => {
+  const text = `select n, $1 as t, case when n = 50000 then pg_sleep(60) is null end as b from generate_series(1, 60000) n`;
+  const rows = queryRows(client, { name: 'cancelled', text, values: ['of another tenant'] }, never);
+  const cancelled = expect(rows).rejects.toMatchObject({ code: '57014' });
+  const sql = `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'`;
+  await asAdmin(server.adminUrl, (admin) =>
+    vi.waitFor(async () => expect((await admin.query(sql)).rowCount).toBe(1), { interval: 10 }),
+  );
+  await cancelled;
+  expect(await write('select 1 as n')).toEqual(['[{"n":1}]', '[{"n":1}]']);
+});
+
+test.each([
+  ['a domain', `'a "b"'::pg_temp.nome as v`],
+  ['columns of one name', '1 as v, 2 as v'],
+  ['the result of a function that gives one value', '* from lower($$A$$)'],
+])('writes %s as row_to_json does', async (_, columns) => {
+  await client.query('drop domain if exists pg_temp.nome; create domain pg_temp.nome as text');
+  const [here, there] = await write(`select ${columns}`);
+  expect(here).toBe(there);
+});
+
+// What no Postgres sends, and a pooler or proxy that is broken may.
+describe('a server that does not keep to the protocol', () => {
+  const message = (code: string, ...parts: Buffer[]) => {
+    const body = Buffer.concat(parts);
+    const head = Buffer.from(`${code}\0\0\0\0`, 'latin1');
+    head.writeInt32BE(body.length + 4, 1);
+    return Buffer.concat([head, body]);
+  };
+  const int16 = (value: number) => Buffer.from([value >> 8, value & 0xff]);
+  const int32 = (value: number) => Buffer.concat([int16(value >>> 16), int16(value & 0xffff)]);
+  const texts = (...values: string[]) => Buffer.from(values.map((value) => `${value}\0`).join(''));
+  const row = (length: number, ...values: string[]) =>
+    message('D', int16(values.length), ...values.flatMap((value) => [int32(length), Buffer.from(value)]));
+  const READY = message('Z', Buffer.from('I'));
+  const COMPLETE = message('C', texts('SELECT 1'));
+  const ERROR = message('E', texts('SERROR', 'C22012', 'Mdivision by zero', ''));
+  const TEXT = Buffer.concat([texts('nome'), int32(0), int16(0), int32(25), int16(-1), int32(-1), int16(0)]);
+  const DESCRIBED = Buffer.concat([message('1'), message('t', int16(0)), message('T', int16(1), TEXT), READY]);
+
+  /** Asks a server for rows that answers so, after it has described one column; and gives what it was sent. */
+  async function ask(answer: Buffer, onDescribe = async () => {}) {
+    const sent: string[] = [];
+    const server = createServer((connection) => {
+      connection.once('data', () => {
+        connection.write(Buffer.concat([message('R', int32(0)), READY]));
+        connection.on('data', async (bytes) => {
+          const code = bytes.toString('latin1', 0, 1);
+          sent.push(code);
+          if (code === 'P') await onDescribe();
+          connection.write(code === 'P' ? DESCRIBED : answer);
+        });
+      });
+      connection.on('error', () => {});
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const asking = new RowClient({ host: '127.0.0.1', port, user: 'a', database: 'a' });
+    const lost: Error[] = [];
+    asking.on('error', (error) => lost.push(error));
+    await asking.connect();
+    return {
+      sent,
+      lost,
+      client: asking,
+      rows: (signal = never) => queryRows(asking, { name: 's', text: 'select', values: [] }, signal),
+      [Symbol.asyncDispose]: async () => {
+        asking.connection.stream.destroy();
+        server.close();
+        await once(server, 'close');
+      },
+    };
+  }
+
+  const answered = (...messages: Buffer[]) => Buffer.concat([message('2'), ...messages, COMPLETE, READY]);
+
+  test('is understood where it does', async () => {
+    await using server = await ask(answered(row(3, 'Ana'), message('N', texts('SNOTICE', '')), row(-1, '')));
+    expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"},{"nome":null}]', count: 2 });
+    expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"},{"nome":null}]', count: 2 });
+    expect(server.sent).toEqual(['P', 'B', 'B']);
+  });
+
+  test.each([
+    ['other columns than it has described', answered(row(1, 'a', 'b'))],
+    ['no columns', answered(row(1))],
+    ['a value that is longer than its row', answered(row(9, 'Ana'))],
+    ['a value that ends in front of its row', answered(row(2, 'Ana'))],
+    ['a value that is longer than all that came', answered(row(100_000, 'Ana'))],
+  ])('fails the query whose rows have %s, and no other', async (_, answer) => {
+    await using server = await ask(answer);
+    await expect(server.rows()).rejects.toBeInstanceOf(RowsError);
+    await expect(server.rows()).rejects.toBeInstanceOf(RowsError);
+    expect(server.lost).toEqual([]);
+  });
+
+  test('loses the connection where a row follows the end of its query', async () => {
+    await using server = await ask(answered(ERROR, row(3, 'Ana')));
+    await expect(server.rows()).rejects.toMatchObject({ code: '22012' });
+    await vi.waitFor(() => expect(server.lost[0]?.message).toMatch('unexpected dataRow'));
+  });
+
+  test('fails the query that has lost its reader', async () => {
+    await using server = await ask(answered(row(3, 'Ana')));
+    await server.rows();
+    const { client } = server;
+    const rows = server.rows();
+    await vi.waitFor(() => expect(client.reader).toBeDefined());
+    client.reader = undefined;
+    await expect(rows).rejects.toBeInstanceOf(RowsError);
+  });
+
+  test('is not asked for rows by a call that was given up while it described them', async () => {
+    const controller = new AbortController();
+    await using server = await ask(answered(), async () => controller.abort(new Error('given up')));
+    await expect(server.rows(controller.signal)).rejects.toThrow('given up');
+    expect(server.sent).toEqual(['P']);
+  });
+
+  test('that ends the connection in the midst of rows fails the query', async () => {
+    await using server = await ask(Buffer.concat([message('2'), row(3, 'Ana')]));
+    const rows = server.rows();
+    const failed = expect(rows).rejects.toThrow('Connection terminated');
+    await vi.waitFor(() => expect(server.sent).toEqual(['P', 'B']));
+    server.client.connection.stream.destroy();
+    await failed;
+  });
 });
