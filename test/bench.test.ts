@@ -62,7 +62,7 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"ref
 
   it.skipIf(!existsSync('/proc/self/stat'))('are those of a process and of all that it has started', async () => {
     const script = `const child = require('child_process').spawn('sleep', ['60']);
-      console.log(child.pid); process.on('SIGTERM', () => process.exit(child.kill() ? 0 : 1));`;
+      process.on('SIGTERM', () => process.exit(child.kill() ? 0 : 1)); console.log(child.pid);`;
     const parent = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [line] = await once(parent.stdout, 'data');
     const pid = Number(parent.pid);
