@@ -35,16 +35,16 @@ const failures: Record<string, Failure> = {
 /** Builds the HTTP server: its time limits, and the one form of errors for what never becomes a request. */
 export function createServer(listener: RequestListener): GatewayServer {
   /** Every connection, with the answers that it still waits for. */
-  const connections = new Map<Duplex, Set<ServerResponse>>();
+  const connections = new Map<Duplex, ServerResponse[]>();
 
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     const awaited = connections.get(req.socket);
-    if (awaited && awaited.size >= MAX_PIPELINED) {
+    if (awaited && awaited.length >= MAX_PIPELINED) {
       req.socket.destroy();
       return;
     }
-    awaited?.add(res);
-    res.on('close', () => awaited?.delete(res));
+    awaited?.push(res);
+    res.on('close', () => awaited?.splice(awaited.indexOf(res), 1));
     if (!server.listening) res.setHeader('Connection', 'close');
     req.url = toOriginForm(req.url ?? '/');
     listener(req, res);
@@ -64,7 +64,7 @@ export function createServer(listener: RequestListener): GatewayServer {
   );
   server.timeout = SILENT_MS;
   server.on('connection', (socket) => {
-    connections.set(socket, new Set());
+    connections.set(socket, []);
     socket.once('close', () => connections.delete(socket));
   });
   // The client is told to go on when its body is wanted (see body.ts), and not before.
@@ -73,10 +73,10 @@ export function createServer(listener: RequestListener): GatewayServer {
   server.on('connect', (_req, socket) => refuse(socket, { kind: 'methodNotAllowed', allow: [] }));
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const failure = failures[error.code ?? ''] ?? { kind: 'badRequest' };
-    const awaited = connections.get(socket) ?? new Set();
+    const awaited = connections.get(socket) ?? [];
     if (!socket.writable || error.code === 'ECONNRESET') {
       socket.destroy();
-    } else if (awaited.size === 0) {
+    } else if (awaited.length === 0) {
       refuse(socket, failure);
     } else {
       // Where it is the body of a request that cannot be read, this is its answer. What came behind a whole request
@@ -96,7 +96,7 @@ export function createServer(listener: RequestListener): GatewayServer {
         resolve();
       });
       for (const [socket, awaited] of connections) {
-        if (awaited.size === 0) socket.destroy();
+        if (awaited.length === 0) socket.destroy();
         closeAfter(awaited);
       }
     });
@@ -110,7 +110,7 @@ function toOriginForm(target: string): string {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-function closeAfter(awaited: ReadonlySet<ServerResponse>): void {
+function closeAfter(awaited: readonly ServerResponse[]): void {
   for (const res of awaited) if (!res.headersSent) res.setHeader('Connection', 'close');
 }
 

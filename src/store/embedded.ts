@@ -74,7 +74,11 @@ class WorkerStore implements EmbeddedStore {
   readonly #migrationsDir: string;
   readonly #limitMs: number;
   readonly #unlock: () => void;
-  #waiting = new Set<Job>();
+  /**
+   * In their order. A Set would do, but each of its tables knows the next: once one is old, all that goes through the
+   * later ones is kept until the next full collection.
+   */
+  #waiting: Job[] = [];
   /** In the order in which they run; the first is the one that runs. */
   #sent: SentJob[] = [];
   #sentCount = 0;
@@ -181,7 +185,7 @@ class WorkerStore implements EmbeddedStore {
         },
       };
       signal.addEventListener('abort', abandon);
-      this.#waiting.add(job);
+      this.#waiting.push(job);
       this.#next();
     });
   }
@@ -194,12 +198,12 @@ class WorkerStore implements EmbeddedStore {
         this.#restart();
         return;
       }
+      this.#waiting.shift();
       this.#send(this.#worker, job);
     }
   }
 
   #send(worker: Worker, job: Job): void {
-    this.#waiting.delete(job);
     // The thread replies in the order of the slots, so that the next one is free.
     const slot = this.#sentCount % SENT_MOST;
     this.#sentCount += 1;
@@ -211,7 +215,11 @@ class WorkerStore implements EmbeddedStore {
 
   /** Whether the job has not begun, and never will. */
   #takeBack(job: Job): boolean {
-    if (this.#waiting.delete(job)) return true;
+    const waiting = this.#waiting.indexOf(job);
+    if (waiting !== -1) {
+      this.#waiting.splice(waiting, 1);
+      return true;
+    }
     const sent = this.#sent.find((one) => one.job === job);
     return sent !== undefined && this.#claims.claim(sent.slot);
   }
@@ -250,7 +258,7 @@ class WorkerStore implements EmbeddedStore {
     const sent = this.#sent;
     this.#sent = [];
     const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
-    this.#waiting = new Set([...unbegun.map(({ job }) => job), ...this.#waiting]);
+    this.#waiting.unshift(...unbegun.map(({ job }) => job));
     this.#ended = worker.terminate();
     // One that had been taken back is settled, and stays so.
     for (const one of sent) if (!unbegun.includes(one)) one.job.settle(result);

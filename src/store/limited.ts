@@ -17,7 +17,8 @@ export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load
  * lost: a server that was restarted leaves dead connections behind. A call that writes is never made twice.
  */
 export function limited(store: Store, limits: Limits): LimitedStore {
-  const waiting = new Set<() => void>();
+  /** In their order; no Set, as in embedded.ts. */
+  const waiting: (() => void)[] = [];
   let running = 0;
 
   /** Waits for a turn; false where the signal came first. */
@@ -28,28 +29,28 @@ export function limited(store: Store, limits: Limits): LimitedStore {
         resolve(true);
       };
       const give = () => {
-        waiting.delete(begin);
+        waiting.splice(waiting.indexOf(begin), 1);
         resolve(false);
       };
       signal.addEventListener('abort', give, { once: true });
-      waiting.add(begin);
+      waiting.push(begin);
     });
   }
 
   function release(): void {
-    const [next] = waiting;
+    const next = waiting.shift();
     if (!next) {
       running -= 1;
       return;
     }
     // The turn goes over to the next one: the number of those that run stays.
-    waiting.delete(next);
     next();
   }
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     if (running < limits.running) running += 1;
-    else if (waiting.size >= limits.waiting) return storeFault('storeOverloaded', `${waiting.size} calls are waiting`);
+    else if (waiting.length >= limits.waiting)
+      return storeFault('storeOverloaded', `${waiting.length} calls are waiting`);
     else if (!(await turn(signal))) return storeFault('storeTimeout', signal.reason);
     try {
       const result = await store.call(call, signal, origin);
@@ -66,7 +67,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     check: (signal) => store.check(signal),
     describe: (signal) => store.describe(signal),
     connections: () => store.connections?.() ?? { open: 0, idle: 0 },
-    load: () => ({ running, waiting: waiting.size }),
+    load: () => ({ running, waiting: waiting.length }),
     close: () => store.close(),
   };
 }
