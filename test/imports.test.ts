@@ -62,7 +62,7 @@ const STORE_LAYERS = [
     'store/describe.ts',
     'store/postgrest-description.ts',
   ],
-  ['store/postgres-query.ts', 'store/postgres-client.ts'],
+  ['store/postgres-query.ts', 'store/postgres-client.ts', 'store/embedded-session.ts'],
   ['store/json-rows.ts'],
   ['store/json-times.ts'],
   [

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { load, toKey } from '../scripts/bench/data.ts';
 import { CASES } from '../scripts/bench/growth/cases.ts';
 import { growTo } from '../scripts/bench/growth/data.ts';
-import { toStatement } from '../src/store/statement.ts';
+import { createStatementWriter } from '../src/store/statement.ts';
+import type { Call } from '../src/store/store.ts';
 import { lists } from './helpers/api.ts';
 import { canTestOnDebian, startDebianPostgres } from './helpers/debian-postgres.ts';
 import { countPages, explain, findSequentialScans, inTransaction, type Plan } from './helpers/plans.ts';
@@ -142,13 +143,16 @@ function functionOf(path: string): string {
   return operation?.['x-rpc'] ?? '';
 }
 
+const writeStatement = createStatementWriter();
+
 /** The call, as the gateway makes it. */
 function toCall({ path, query }: Pick<Case, 'path' | 'query'>) {
   const args = Object.entries(query).map(([name, value]) => [`p_${name}`, value]);
-  return toStatement({
+  const call: Call = {
     ...{ function: functionOf(path), returns: 'rows', readOnly: true },
     args: { p_api_key: toKey(STAGE.tenant), ...Object.fromEntries(args) },
-  });
+  };
+  return writeStatement(call, 'rows');
 }
 
 async function search(db: pg.Client, query: Query, page: { limit: string; offset: string }): Promise<string[]> {

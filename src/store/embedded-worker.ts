@@ -7,9 +7,10 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { Claims } from './claims.ts';
+import { EmbeddedSession } from './embedded-session.ts';
 import { applyMigrations, type Migration, runScript, type Script } from './migrations.ts';
 import type { PgError } from './pg-error.ts';
-import type { Statement } from './statement.ts';
+import type { NamedStatement, Row, Statement } from './statement.ts';
 
 /** What the thread is started with. */
 export type WorkerInput = {
@@ -23,19 +24,16 @@ export type WorkerInput = {
 };
 
 /** A statement to run, or migrations to apply. */
-export type Work = Statement | { readonly migrations: readonly Migration[] };
+export type Work = Statement | NamedStatement | { readonly migrations: readonly Migration[] };
 
 /** What the thread is sent: work, or word to end. */
 export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
 
 /** What the thread sends: that it is ready or why it never will be, and how each work ended, in their order. */
-export type WorkerReply =
-  | { readonly ready: true }
-  | { readonly failed: string }
-  /** The work had been taken back. */
-  | { readonly skipped: true }
-  | { readonly json: string | null; readonly count?: number }
-  | { readonly error: PgError };
+export type WorkerReply = { readonly ready: true } | { readonly failed: string } | WorkEnd;
+
+/** How work ended: with its first row, with an error, or before it began, since it had been taken back. */
+export type WorkEnd = { readonly row: Row | undefined } | { readonly error: PgError } | { readonly skipped: true };
 
 const port = parentPort;
 if (!port) throw new Error('embedded-worker.ts runs as a worker thread');
@@ -45,6 +43,7 @@ const reply = (message: WorkerReply): void => port.postMessage(message);
 try {
   const input = workerData as WorkerInput;
   const db = await prepare(input);
+  const session = new EmbeddedSession(db);
   const claims = new Claims(input.claims);
   let last = Promise.resolve();
   port.on('message', (request: WorkerRequest) => {
@@ -53,7 +52,7 @@ try {
         await db.close();
         port.close();
       } else {
-        reply(claims.claim(request.slot) ? await serve(db, request.work) : { skipped: true });
+        reply(claims.claim(request.slot) ? await serve(session, request.work) : { skipped: true });
       }
     });
   });
@@ -73,15 +72,17 @@ async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlit
 }
 
 /** Applies what is not applied yet, as the administrator, and gives the files of it. */
-async function migrate(db: PGlite, migrations: readonly Migration[]): Promise<WorkerReply> {
+async function migrate(session: EmbeddedSession, migrations: readonly Migration[]): Promise<WorkEnd> {
+  const { db } = session;
   await db.exec('reset role');
   try {
     const applied = await applyMigrations(db, migrations);
-    return { json: JSON.stringify(applied.map(({ file }) => file)) };
+    return { row: [JSON.stringify(applied.map(({ file }) => file))] };
   } catch (error) {
     return { error: { message: toMessage(error) } };
   } finally {
     await db.exec('set role gateway');
+    await session.forget();
   }
 }
 
@@ -112,14 +113,13 @@ function toMessage(error: unknown): string {
   return message ?? `${code ?? JSON.stringify(error)}`;
 }
 
-function serve(db: PGlite, work: Work): Promise<WorkerReply> {
-  return 'migrations' in work ? migrate(db, work.migrations) : run(db, work);
+function serve(session: EmbeddedSession, work: Work): Promise<WorkEnd> {
+  return 'migrations' in work ? migrate(session, work.migrations) : run(session, work);
 }
 
-async function run(db: PGlite, statement: Statement): Promise<WorkerReply> {
+async function run(session: EmbeddedSession, statement: Statement | NamedStatement): Promise<WorkEnd> {
   try {
-    const { rows } = await db.query<{ json: string | null; count: number }>(statement.text, [...statement.values]);
-    return rows[0] ?? { json: null };
+    return { row: await session.queryRow(statement) };
   } catch (error) {
     const { code, message, detail } = error as PgError;
     return { error: { code, message, detail } };

@@ -3,11 +3,11 @@ import { Worker } from 'node:worker_threads';
 import { type Fault, isFault, storeFault } from '../errors.ts';
 import { Claims } from './claims.ts';
 import { DESCRIPTION, toDescription } from './describe.ts';
-import type { Work, WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
+import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './embedded-worker.ts';
 import { lockFolder } from './lock.ts';
 import { readMigrations } from './migrations.ts';
 import { toFailure } from './pg-error.ts';
-import { toStatement } from './statement.ts';
+import { createStatementWriter, toResult } from './statement.ts';
 import type { Call, Description, Result, Store } from './store.ts';
 
 /** Where an embedded store keeps its data and what it starts with. */
@@ -74,6 +74,8 @@ class WorkerStore implements EmbeddedStore {
   readonly #migrationsDir: string;
   readonly #limitMs: number;
   readonly #unlock: () => void;
+  /** Names them, so that each thread prepares a statement once. */
+  readonly #write = createStatementWriter();
   /**
    * In their order. A Set would do, but each of its tables knows the next: once one is old, all that goes through the
    * later ones is kept until the next full collection.
@@ -101,7 +103,7 @@ class WorkerStore implements EmbeddedStore {
   }
 
   call(call: Call, signal: AbortSignal): Promise<Result> {
-    return this.#run(toStatement(call), signal);
+    return this.#run(this.#write(call, call.returns), signal);
   }
 
   async check(signal: AbortSignal): Promise<Fault | undefined> {
@@ -152,7 +154,7 @@ class WorkerStore implements EmbeddedStore {
         if ('ready' in reply) resolve();
         else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
         // A thread that was given up may have sent its last reply already.
-        else if (worker === this.#worker) this.#finish('skipped' in reply ? undefined : toResult(reply));
+        else if (worker === this.#worker) this.#finish(reply);
       });
       const onEnd = (error: Error) => {
         reject(error);
@@ -242,11 +244,12 @@ class WorkerStore implements EmbeddedStore {
     this.#limit = setTimeout(() => setImmediate(end), this.#limitMs);
   }
 
-  /** Ends the job that ran, with nothing where it had been taken back. */
-  #finish(result: Result | undefined): void {
+  /** Ends the job that ran; one that had been taken back is settled. */
+  #finish(end: WorkEnd): void {
     const ended = this.#sent.shift();
     if (this.#worker) this.#watch(this.#worker);
-    if (result) ended?.job.settle(result);
+    if ('error' in end) ended?.job.settle({ failure: toFailure(end.error) });
+    else if ('row' in end) ended?.job.settle(toResult(end.row));
     this.#next();
   }
 
@@ -283,10 +286,4 @@ class WorkerStore implements EmbeddedStore {
       if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
     }
   }
-}
-
-function toResult(reply: Extract<WorkerReply, { json: unknown } | { error: unknown }>): Result {
-  if ('error' in reply) return { failure: toFailure(reply.error) };
-  if (reply.json === null) return storeFault('storeError', new Error('the function returned no row'));
-  return { ...reply, json: reply.json };
 }

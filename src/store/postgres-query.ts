@@ -1,10 +1,7 @@
 import type pg from 'pg';
 import type { FieldDef } from 'pg';
 import { serialize } from 'pg-protocol';
-import type { NamedStatement, Statement } from './statement.ts';
-
-/** Columns in Postgres's text form. */
-export type Row = readonly (string | null)[];
+import type { NamedStatement, Row, Statement } from './statement.ts';
 
 /** What pg's connections have, and their types leave out. */
 type Connection = pg.Connection & { readonly parsedStatements: Readonly<Record<string, string | undefined>> };

@@ -7,9 +7,9 @@ import { DESCRIPTION, toDescription } from './describe.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { RowClient } from './postgres-client.ts';
-import { queryRow, type Row } from './postgres-query.ts';
+import { queryRow } from './postgres-query.ts';
 import { queryRows, RowsError } from './postgres-rows.ts';
-import { createStatementWriter, type NamedStatement, type Statement } from './statement.ts';
+import { createStatementWriter, type NamedStatement, type Statement, toResult } from './statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from './store.ts';
 
 /** How to reach a Postgres. */
@@ -73,15 +73,15 @@ class PostgresStore implements Store {
       // The other statement does not depend on what the columns are, or were when a connection prepared it.
     }
     const statement = this.#write(call, call.returns, application);
-    return toResult(await this.#queryRow(this.#prepare ? statement : withoutName(statement), signal));
+    return this.#queryJson(this.#prepare ? statement : withoutName(statement), signal);
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(toResult(await this.#queryRow(DESCRIPTION, signal)));
+    return toDescription(await this.#queryJson(DESCRIPTION, signal));
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#queryRow({ text: 'select 1', values: [] }, signal);
+    const result = await this.#queryJson({ text: `select '[]'`, values: [] }, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
@@ -93,8 +93,9 @@ class PostgresStore implements Store {
     return this.#pool.end();
   }
 
-  #queryRow(statement: Statement | NamedStatement, signal: AbortSignal): Promise<{ value: Row | undefined } | Failed> {
-    return this.#query((client) => queryRow(client, statement), signal);
+  async #queryJson(statement: Statement | NamedStatement, signal: AbortSignal): Promise<Result> {
+    const result = await this.#query((client) => queryRow(client, statement), signal);
+    return 'value' in result ? toResult(result.value) : result;
   }
 
   async #query<T>(run: (client: RowClient) => Promise<T>, signal: AbortSignal): Promise<{ value: T } | Failed> {
@@ -133,13 +134,6 @@ class PostgresStore implements Store {
 
 function withoutName({ text, values }: NamedStatement): Statement {
   return { text, values };
-}
-
-function toResult(result: { value: Row | undefined } | Failed): Result {
-  if ('failure' in result) return result;
-  const [json, count] = result.value ?? [];
-  if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
-  return storeFault('storeError', new Error('the function returned no row'));
 }
 
 /** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */

@@ -1,28 +1,25 @@
-import type { Call } from './store.ts';
+import { storeFault } from '../errors.ts';
+import type { Call, Result } from './store.ts';
 
-/** One SQL statement with its parameters, all in Postgres's text form. */
-export type Statement = { readonly text: string; readonly values: readonly (string | null)[] };
+/** Columns, or parameters, in Postgres's text form. */
+export type Row = readonly (string | null)[];
+
+/** One SQL statement with its parameters. */
+export type Statement = { readonly text: string; readonly values: Row };
 
 /** A statement with the name under which it can be prepared: calls that differ in their values alone have the same. */
 export type NamedStatement = Statement & { readonly name: string };
 
 /**
- * The statement of a call. It gives one row with the columns `json`, the function's rows as a JSON array or its single
- * row as an object (null for none), and `count`, how many they are. With `applicationName` the database shows it while
- * the statement runs, and in what it logs of it.
+ * What a statement gives: the rows themselves, or one row with the columns `json`, the function's rows as a JSON array or
+ * its single row as an object (null for none), and `count`, how many they are.
  */
-export function toStatement(call: Call, applicationName?: string): Statement {
-  const names = Object.keys(call.args);
-  return {
-    text: writeText(call, call.returns, names, applicationName !== undefined),
-    values: toValues(call, names, applicationName),
-  };
-}
-
-/** What a statement gives: JSON of the function's rows or of its row, as `toStatement` has it, or the rows themselves. */
 export type Format = Call['returns'] | 'columns';
 
-/** Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments. */
+/**
+ * Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments.
+ * With `applicationName` the database shows it while the statement runs, and in what it logs of it.
+ */
 export function createStatementWriter(): (call: Call, format: Format, applicationName?: string) => NamedStatement {
   const written = new Map<string, Shape[]>();
   let count = 0;
@@ -38,6 +35,13 @@ export function createStatementWriter(): (call: Call, format: Format, applicatio
     }
     return { text: shape.text, name: shape.name, values: toValues(call, names, applicationName) };
   };
+}
+
+/** What the one row of a statement says, which has the columns `json` and, but for those of the stores' own, `count`. */
+export function toResult(row: Row | undefined): Result {
+  const [json, count] = row ?? [];
+  if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
+  return storeFault('storeError', new Error('the function returned no row'));
 }
 
 /** What the text of a statement depends on beside the function, and the statement's text and name. */
@@ -64,7 +68,7 @@ function writeText(call: Call, format: Format, names: readonly string[], isNamed
   return `select ${columns}${isNamed ? ` where ${named}` : ''}`;
 }
 
-function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): (string | null)[] {
+function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): Row {
   const values = names.map((name) => toText(args[name]));
   if (applicationName !== undefined) values.push(applicationName);
   return values;

@@ -283,6 +283,26 @@ describe('migrations', () => {
     await start(more, dataDir);
   });
 
+  test('may make a function anew, with other types, while the store serves', async () => {
+    const define = (type: string) => `drop function if exists public.echo;
+      create function public.echo(p_value ${type}) returns table (value ${type}) language sql stable security definer
+        set search_path = pg_catalog, pg_temp as 'select p_value';
+      select private.publish('public.echo');`;
+    const migrationsDir = migrationsWith({ '20991231000000_a.sql': define('integer') });
+    const store = await openEmbedded({ migrationsDir, statementLimitMs: 5_000 });
+    const echo = async (value: string): Promise<unknown> =>
+      rowsOf(await store.call({ function: 'echo', args: { p_value: value }, returns: 'rows', readOnly: true }, never));
+    try {
+      expect([await echo('1'), await echo('2')]).toEqual([[{ value: 1 }], [{ value: 2 }]]);
+      expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
+      writeFileSync(join(migrationsDir, '20991231000001_b.sql'), define('text'));
+      expect(await store.migrate()).toEqual([expect.stringContaining('_b.sql')]);
+      expect(await echo('dois')).toEqual([{ value: 'dois' }]);
+    } finally {
+      await store.close();
+    }
+  });
+
   test.each([
     ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
     [

@@ -1,7 +1,7 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { storeFault } from '../../src/errors.ts';
 import { type PgError, toFailure } from '../../src/store/pg-error.ts';
-import { toStatement } from '../../src/store/statement.ts';
+import { createStatementWriter } from '../../src/store/statement.ts';
 import type { Result, Store } from '../../src/store/store.ts';
 
 /** What sets a call apart from the others. */
@@ -27,10 +27,11 @@ export function openWithinTransaction(db: PGlite): Store {
 }
 
 function storeOf(db: PGlite, scope: Scope): Store {
+  const write = createStatementWriter();
   return {
     description: 'Postgres in the process of the test',
     call: async (call): Promise<Result> => {
-      const { text, values } = toStatement(call);
+      const { text, values } = write(call, call.returns);
       await db.exec(scope.begin);
       try {
         const { rows } = await db.query<{ json: string | null }>(text, [...values]);

@@ -1,11 +1,12 @@
 // The two statements that the peers without validation prepare, as the gateway has them: they give the rows as JSON.
 
-import { type Statement, toStatement } from '../../../src/store/statement.ts';
+import { createStatementWriter, type Statement } from '../../../src/store/statement.ts';
 import type { Call, Json } from '../../../src/store/store.ts';
 
 /** A statement with a name, as `pg` prepares it once for each connection. */
 export type Prepared = Statement & { readonly name: string };
 
+const writeStatement = createStatementWriter();
 const LIST = prepare('listar_alunos', 'rows', ['p_api_key', 'p_limit', 'p_offset', 'p_nome']);
 const CREATE = prepare('criar_aluno', 'row', ['p_api_key', 'p_nome', 'p_email', 'p_data_nascimento', 'p_modalidade']);
 
@@ -17,7 +18,7 @@ export function toPrepared({ function: name, args }: Pick<Call, 'function' | 'ar
 
 function prepare(name: string, returns: Call['returns'], names: readonly string[]) {
   const args = Object.fromEntries(names.map((argument) => [argument, '']));
-  return { name, names, text: toStatement({ function: name, args, returns, readOnly: true }).text };
+  return { name, names, text: writeStatement({ function: name, args, returns, readOnly: true }, returns).text };
 }
 
 function toText(value: Json | undefined): string | null {
