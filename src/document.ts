@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { OpenAPIV3 } from 'openapi-types';
-import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument } from 'yaml';
+import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as parseNodes } from 'yaml';
 
 /** A path of names and indices to a place within a document. */
 export type Place = readonly (string | number)[];
@@ -27,8 +27,22 @@ export class DocumentError extends Error {
 
 /** Reads an OpenAPI document from a YAML file. Throws DocumentError with line and column where it is no YAML. */
 export function readDocument(file: string): OpenAPIV3.Document {
+  return parseDocument(readText(file), file);
+}
+
+/** Reads the text of a document. Throws DocumentError where it cannot. */
+export function readText(file: string): string {
   try {
-    return parse(readFileSync(file, 'utf8'), { prettyErrors: true, uniqueKeys: true });
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
+  }
+}
+
+/** Parses the text of a file as `readDocument` does. */
+export function parseDocument(text: string, file: string): OpenAPIV3.Document {
+  try {
+    return parse(text, { prettyErrors: true, uniqueKeys: true });
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
     const at = linePos ? `${file}:${linePos[0].line}` : file;
@@ -42,7 +56,7 @@ export type Locate = (place: Place) => number;
 /** Reads where things stand in a YAML file. A place that is not there has the line of what it would be in. */
 export function createLocator(file: string): Locate {
   const lineCounter = new LineCounter();
-  const root = parseDocument(readFileSync(file, 'utf8'), { lineCounter }).contents;
+  const root = parseNodes(readFileSync(file, 'utf8'), { lineCounter }).contents;
   const walk = (place: Place): Found => {
     let found: Found = { node: root, offset: 0 };
     for (const name of place) {

@@ -13,8 +13,11 @@ import type { OpenStore, ServiceParts } from './service.ts';
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENT = join(ROOT, 'openapi.yaml');
 const MIGRATIONS = join(ROOT, 'supabase/migrations');
+/** What a start leaves for the next one: in a folder of ours, and not in one that others write to. */
+const CACHE = join(ROOT, 'node_modules/.cache');
 const PARTS: ServiceParts = {
   document: DOCUMENT,
+  keptDocument: join(CACHE, 'document.json'),
   migrations: MIGRATIONS,
   types: join(ROOT, 'src/generated/openapi.ts'),
   /** npm run dev: whoever edits a document and a database has one of them first. */
@@ -23,9 +26,6 @@ const PARTS: ServiceParts = {
   openStore,
 };
 const STDOUT = 1;
-
-/** Where Node keeps what it has compiled, for the next start: in a folder of ours, and not in one that others write to. */
-const COMPILED = join(ROOT, 'node_modules/.cache/compiled');
 
 /** What signals do: the first one lets the process finish, the second one does not. */
 type Ending = { stop(): Promise<unknown>; cut(): void };
@@ -44,8 +44,9 @@ async function main(): Promise<void> {
 
 /** A folder that cannot be written to, as in a container, is no mistake. Threads and workers find it by the variable. */
 function keepCompiled(): void {
-  const { status } = enableCompileCache(COMPILED);
-  if (status === constants.compileCacheStatus.ENABLED) process.env.NODE_COMPILE_CACHE = COMPILED;
+  const folder = join(CACHE, 'compiled');
+  const { status } = enableCompileCache(folder);
+  if (status === constants.compileCacheStatus.ENABLED) process.env.NODE_COMPILE_CACHE = folder;
 }
 
 async function beAlone(config: Config, ending: Ending): Promise<void> {

@@ -6,8 +6,8 @@ import { createApp, createManagementApp } from './app.ts';
 import type { Config } from './config.ts';
 import type { Counter, CounterOptions } from './counters.ts';
 import { createDocs } from './docs.ts';
-import { readDocument } from './document.ts';
-import { compile, createGateway, type Program } from './gateway.ts';
+import { createGateway, type Program } from './gateway.ts';
+import { compileKept } from './kept-document.ts';
 import type { Log } from './log.ts';
 import { createHealth, createMetricsRoute } from './management.ts';
 import { createMetrics, type Figures, type StoreLoad } from './metrics.ts';
@@ -35,6 +35,8 @@ export type Service = {
 /** What a service is made of. */
 export type ServiceParts = {
   readonly document: string;
+  /** The file that the document is kept in for the next start. */
+  readonly keptDocument: string;
   readonly migrations: string;
   /** The file that the document's types are generated into. */
   readonly types: string;
@@ -72,7 +74,7 @@ const DRAIN_MS = 10_000;
 export async function openService(config: Config, parts: ServiceParts, group?: Group): Promise<Service> {
   const { isWatching, openLog, openStore, ...files } = parts;
   // Before the store: a migration that was applied stays, whatever is wrong with the document.
-  let program = await compile(readDocument(files.document));
+  let program = await compileKept(files.document, files.keptDocument);
   const keyHeaders = readKeyHeaders(program);
   const log = await openLog(config, keyHeaders);
   const opened = await openStore(config, log);

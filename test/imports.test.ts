@@ -21,7 +21,7 @@ const LAYERS = [
   ['service.ts'],
   ['app.ts', 'server.ts', 'management.ts', 'welcome.ts', 'tracing.ts'],
   ['readiness.ts', 'dev.ts', 'docs.ts', 'observer.ts', 'group-metrics.ts'],
-  ['contract-check.ts', 'log.ts', 'metrics.ts', 'docs-page.ts', 'routes.ts'],
+  ['contract-check.ts', 'log.ts', 'metrics.ts', 'docs-page.ts', 'routes.ts', 'kept-document.ts'],
   ['gateway.ts', 'rate-limits.ts', 'workers.ts'],
   [
     'respond.ts',
