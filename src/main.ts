@@ -2,7 +2,6 @@
 
 import cluster from 'node:cluster';
 import { existsSync, readFileSync } from 'node:fs';
-import { constants, enableCompileCache } from 'node:module';
 import { basename, join } from 'node:path';
 import { isatty } from 'node:tty';
 import { type Config, readConfig } from './config.ts';
@@ -13,11 +12,9 @@ import type { OpenStore, ServiceParts } from './service.ts';
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENT = join(ROOT, 'openapi.yaml');
 const MIGRATIONS = join(ROOT, 'supabase/migrations');
-/** What a start leaves for the next one: in a folder of ours, and not in one that others write to. */
-const CACHE = join(ROOT, 'node_modules/.cache');
 const PARTS: ServiceParts = {
   document: DOCUMENT,
-  keptDocument: join(CACHE, 'document.json'),
+  keptDocument: join(ROOT, 'node_modules/.cache/document.json'),
   migrations: MIGRATIONS,
   types: join(ROOT, 'src/generated/openapi.ts'),
   /** npm run dev: whoever edits a document and a database has one of them first. */
@@ -31,7 +28,6 @@ const STDOUT = 1;
 type Ending = { stop(): Promise<unknown>; cut(): void };
 
 async function main(): Promise<void> {
-  keepCompiled();
   if (cluster.isWorker) return beWorker();
   // Until it serves there is nothing to finish; and the first process of a container is not ended by a signal that
   // nobody listens for.
@@ -40,13 +36,6 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   if (config.workers > 1 && !PARTS.isWatching) await bePrimary(config, ending);
   else await beAlone(config, ending);
-}
-
-/** A folder that cannot be written to, as in a container, is no mistake. Threads and workers find it by the variable. */
-function keepCompiled(): void {
-  const folder = join(CACHE, 'compiled');
-  const { status } = enableCompileCache(folder);
-  if (status === constants.compileCacheStatus.ENABLED) process.env.NODE_COMPILE_CACHE = folder;
 }
 
 async function beAlone(config: Config, ending: Ending): Promise<void> {

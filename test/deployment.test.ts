@@ -446,7 +446,7 @@ describe('Dockerfile', () => {
       .flatMap(({ sources }) => sources)
       .filter((file) => /^scripts\/.*\.ts$/.test(file));
     const entries = [dockerfile.command.at(-1) ?? '', ...scripts];
-    expect(entries).toEqual(expect.arrayContaining(['src/main.ts', 'scripts/migrate.ts', 'scripts/admin.ts']));
+    expect(entries).toEqual(expect.arrayContaining(['src/start.js', 'scripts/migrate.ts', 'scripts/admin.ts']));
     const { files, packages } = walk(root, entries);
     expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
     expect(packages.filter((name) => !(name in dependencies))).toEqual([]);

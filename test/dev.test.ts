@@ -20,7 +20,7 @@ beforeAll(async () => {
     cpSync(path, at(path), { recursive: true });
   }
   symlinkSync(resolve('node_modules'), at('node_modules'));
-  child = spawn(process.execPath, ['src/main.ts', '--watch'], {
+  child = spawn(process.execPath, ['src/start.js', '--watch'], {
     cwd: root,
     env: { PATH: process.env.PATH, PORT: '0', DATA_DIR: at('.data'), LOG_FORMAT: 'pretty' },
   });

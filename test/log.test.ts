@@ -390,7 +390,7 @@ describe('the level', () => {
 
 /** Starts a gateway that does not say that it listens. */
 async function startSilent(more: Record<string, string>): Promise<{ origin: string; stop(): Promise<string> }> {
-  const child = spawn(process.execPath, ['src/main.ts'], { env: { PATH: process.env.PATH, ...env, ...more } });
+  const child = spawn(process.execPath, ['src/start.js'], { env: { PATH: process.env.PATH, ...env, ...more } });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk) => {
@@ -452,7 +452,7 @@ describe('no line is lost', () => {
     const file = join(folder, `file-${format}`);
     writeFileSync(file, '');
     const env = { DATA_DIR: file, LOG_FORMAT: format, PORT: '0' };
-    const { code, output, errors } = await runCommand('src/main.ts', [], { env });
+    const { code, output, errors } = await runCommand('src/start.js', [], { env });
     expect(code).toBe(1);
     expect(errors).toContain(`${file} cannot be used`);
     expect(output).toContain(`Making a store in ${file}, which takes some seconds`);

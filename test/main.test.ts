@@ -21,7 +21,7 @@ class Process {
 
   constructor(env: Record<string, string>) {
     const common = { PATH: process.env.PATH, PORT: '0', LOG_FORMAT: 'pretty' };
-    this.child = spawn(process.execPath, ['src/main.ts'], { env: { ...common, ...env } });
+    this.child = spawn(process.execPath, ['src/start.js'], { env: { ...common, ...env } });
     running.add(this.child);
     this.child.stdout?.on('data', (chunk) => {
       this.output += chunk;

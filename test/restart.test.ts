@@ -33,7 +33,7 @@ afterAll(async () => {
 
 test('a store that cannot be reached at the start is reported and tried again, and 502 until it comes', async () => {
   const [port, storePort] = [await findPort(), await findPort()];
-  const child = spawn(process.execPath, ['src/main.ts'], {
+  const child = spawn(process.execPath, ['src/start.js'], {
     env: {
       PATH: process.env.PATH,
       PORT: String(port),
@@ -75,7 +75,7 @@ test('a store that comes after the start, and that the document disagrees with, 
     admin.query('alter function public.listar_secoes(text, integer, integer) rename to listar_outras'),
   );
   const storePort = await findPort();
-  const child = spawn(process.execPath, ['src/main.ts'], {
+  const child = spawn(process.execPath, ['src/start.js'], {
     env: {
       PATH: process.env.PATH,
       PORT: '0',

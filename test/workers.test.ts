@@ -269,7 +269,7 @@ describe('a gateway of two workers', { timeout: 90_000 }, () => {
     const output = openSync(fifo, 'r+');
     const reader = createReadStream(fifo, { highWaterMark: 4_096 });
     await once(reader, 'open');
-    const child = spawn(process.execPath, ['src/main.ts'], {
+    const child = spawn(process.execPath, ['src/start.js'], {
       env: { PATH: process.env.PATH, ...env, PORT: String(port) },
       stdio: ['ignore', output, 'inherit'],
     });
@@ -323,7 +323,7 @@ describe('a gateway of two workers', { timeout: 90_000 }, () => {
 describe('a start', { timeout: 90_000 }, () => {
   /** How a start ends that is to fail. */
   async function fail(more: Record<string, string>): Promise<[number | null, string, string]> {
-    const child = spawn(process.execPath, ['src/main.ts'], {
+    const child = spawn(process.execPath, ['src/start.js'], {
       env: { PATH: process.env.PATH, PORT: '0', ...env, ...more },
     });
     let [output, errors] = ['', ''];
@@ -370,7 +370,7 @@ describe('a start', { timeout: 90_000 }, () => {
 
   test('ends with 0 at a signal, at any time of it', async () => {
     for (const text of ['', '--worker=1/2', '--worker=2/2']) {
-      const child = spawn(process.execPath, ['src/main.ts'], {
+      const child = spawn(process.execPath, ['src/start.js'], {
         env: { PATH: process.env.PATH, PORT: '0', ...env },
         stdio: 'inherit',
         detached: true,

@@ -42,7 +42,7 @@ export async function startProcess(
   env: Record<string, string>,
   { until = STARTED, nodeArgs = [] as string[], isGroup = false } = {},
 ): Promise<GatewayProcess> {
-  const child = spawn(process.execPath, [...nodeArgs, 'src/main.ts'], {
+  const child = spawn(process.execPath, [...nodeArgs, 'src/start.js'], {
     env: { PATH: process.env.PATH, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
     detached: isGroup,
   });

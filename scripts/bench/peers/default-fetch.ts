@@ -1,4 +1,4 @@
-// node --import …/default-fetch.ts src/main.ts starts the gateway with another store for Supabase: that of
+// node --import …/default-fetch.ts src/start.js starts the gateway with another store for Supabase: that of
 // supabase-on-fetch.ts. All else of it is the gateway as it is.
 
 import { registerHooks } from 'node:module';
