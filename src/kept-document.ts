@@ -1,9 +1,9 @@
 // The document of the last start, as it was read: to parse and validate it anew would take a quarter of the next one.
 
 import { hash } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parseDocument, readText } from './document.ts';
@@ -13,8 +13,11 @@ import { compile, type Program } from './gateway.ts';
 type Kept = { readonly source: string; readonly document: OpenAPIV3.Document };
 
 const require = createRequire(import.meta.url);
-/** What says how a document is read and what makes it valid. */
-const READERS = ['yaml', 'openapi-backend'].map((name) => require(`${name}/package.json`).version);
+/** What decides what a text comes to, and whether that is valid. */
+const READERS: readonly string[] = [
+  ...['yaml', 'openapi-backend'].map((name) => require(`${name}/package.json`).version),
+  readText(join(import.meta.dirname, 'document.ts')),
+];
 
 /**
  * Reads and compiles a document, and keeps it in a file for the next start, which trusts what the very same text came
@@ -38,17 +41,15 @@ function readKept(file: string): Kept | undefined {
   }
 }
 
+/** What is written by half, or by two at once, is no JSON, and is read as nothing. */
 function keep(file: string, kept: Kept): void {
-  const json = JSON.stringify(kept);
-  // YAML can say what JSON cannot, such as .inf.
-  if (!isDeepStrictEqual(JSON.parse(json), kept)) return;
   try {
+    const json = JSON.stringify(kept);
+    // YAML can say what JSON cannot, such as .inf.
+    if (!isDeepStrictEqual(JSON.parse(json), kept)) return;
     mkdirSync(dirname(file), { recursive: true });
-    // Aside, or one that starts meanwhile would read half of it.
-    const aside = `${file}.${process.pid}`;
-    writeFileSync(aside, json);
-    renameSync(aside, file);
+    writeFileSync(file, json);
   } catch {
-    // As in a container, whose files are not the gateway's to write.
+    // As in a container, whose files are not the gateway's to write; or a document that contains itself.
   }
 }
