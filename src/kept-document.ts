@@ -16,7 +16,7 @@ const require = createRequire(import.meta.url);
 /** What decides what a text comes to, and whether that is valid. */
 const READERS: readonly string[] = [
   ...['yaml', 'openapi-backend'].map((name) => require(`${name}/package.json`).version),
-  readText(join(import.meta.dirname, 'document.ts')),
+  readFileSync(join(import.meta.dirname, 'document.ts'), 'utf8'),
 ];
 
 /**

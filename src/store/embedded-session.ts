@@ -1,5 +1,5 @@
 import { messages, type PGlite, protocol } from '@electric-sql/pglite';
-import type { NamedStatement, Row, Statement } from './statement.ts';
+import type { Row, Statement } from './statement.ts';
 
 const { serialize } = protocol;
 
@@ -19,13 +19,12 @@ export class EmbeddedSession {
   }
 
   /** Gives the first row of a statement, if it has one. Throws Postgres' error. */
-  async queryRow(statement: Statement | NamedStatement): Promise<Row | undefined> {
-    const name = 'name' in statement ? statement.name : '';
+  async queryRow({ text, values, name = '' }: Statement): Promise<Row | undefined> {
     if (!this.#prepared.has(name)) {
-      await this.#send(serialize.parse({ name, text: statement.text }), SYNC);
+      await this.#send(serialize.parse({ name, text }), SYNC);
       if (name !== '') this.#prepared.add(name);
     }
-    const bind = serialize.bind({ statement: name, values: [...statement.values] });
+    const bind = serialize.bind({ statement: name, values: [...values] });
     const answers = await this.#send(bind, EXECUTE_AND_SYNC);
     return answers.find((answer) => answer instanceof messages.DataRowMessage)?.fields;
   }

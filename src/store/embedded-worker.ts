@@ -10,7 +10,7 @@ import { Claims } from './claims.ts';
 import { EmbeddedSession } from './embedded-session.ts';
 import { applyMigrations, type Migration, runScript, type Script } from './migrations.ts';
 import type { PgError } from './pg-error.ts';
-import type { NamedStatement, Row, Statement } from './statement.ts';
+import type { Row, Statement } from './statement.ts';
 
 /** What the thread is started with. */
 export type WorkerInput = {
@@ -24,7 +24,7 @@ export type WorkerInput = {
 };
 
 /** A statement to run, or migrations to apply. */
-export type Work = Statement | NamedStatement | { readonly migrations: readonly Migration[] };
+export type Work = Statement | { readonly migrations: readonly Migration[] };
 
 /** What the thread is sent: work, or word to end. */
 export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
@@ -117,7 +117,7 @@ function serve(session: EmbeddedSession, work: Work): Promise<WorkEnd> {
   return 'migrations' in work ? migrate(session, work.migrations) : run(session, work);
 }
 
-async function run(session: EmbeddedSession, statement: Statement | NamedStatement): Promise<WorkEnd> {
+async function run(session: EmbeddedSession, statement: Statement): Promise<WorkEnd> {
   try {
     return { row: await session.queryRow(statement) };
   } catch (error) {

@@ -7,7 +7,7 @@ import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './e
 import { lockFolder } from './lock.ts';
 import { readMigrations } from './migrations.ts';
 import { toFailure } from './pg-error.ts';
-import { createStatementWriter, toResult } from './statement.ts';
+import { CHECK, createStatementWriter, toResult } from './statement.ts';
 import type { Call, Description, Result, Store } from './store.ts';
 
 /** Where an embedded store keeps its data and what it starts with. */
@@ -107,7 +107,7 @@ class WorkerStore implements EmbeddedStore {
   }
 
   async check(signal: AbortSignal): Promise<Fault | undefined> {
-    const result = await this.#run({ text: `select '[]' as json`, values: [] }, signal);
+    const result = await this.#run(CHECK, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 

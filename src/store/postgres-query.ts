@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import type { FieldDef } from 'pg';
 import { serialize } from 'pg-protocol';
-import type { NamedStatement, Row, Statement } from './statement.ts';
+import type { Row, Statement } from './statement.ts';
 
 /** What pg's connections have, and their types leave out. */
 type Connection = pg.Connection & { readonly parsedStatements: Readonly<Record<string, string | undefined>> };
@@ -11,7 +11,7 @@ type Connection = pg.Connection & { readonly parsedStatements: Readonly<Record<s
  * it does not ask for the description of columns that are known, and parses none of them: that would be a quarter of
  * what a call costs the process.
  */
-export function queryRow(client: pg.ClientBase, statement: Statement | NamedStatement): Promise<Row | undefined> {
+export function queryRow(client: pg.ClientBase, statement: Statement): Promise<Row | undefined> {
   return new Promise((resolve, reject) => {
     client.query(new RowQuery(statement, (error, row) => (error ? reject(error) : resolve(row))));
   });
@@ -27,9 +27,9 @@ export abstract class Query<Result> implements pg.Submittable {
   readonly callback: (error: Error | null, result?: Result) => void;
   readonly #values: Row;
 
-  constructor(statement: Statement | NamedStatement, callback: Query<Result>['callback']) {
+  constructor(statement: Statement, callback: Query<Result>['callback']) {
     this.text = statement.text;
-    this.name = 'name' in statement ? statement.name : '';
+    this.name = statement.name ?? '';
     this.#values = statement.values;
     this.callback = callback;
   }

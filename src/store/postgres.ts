@@ -9,7 +9,7 @@ import { cancelQuery } from './postgres-cancel.ts';
 import { RowClient } from './postgres-client.ts';
 import { queryRow } from './postgres-query.ts';
 import { queryRows, RowsError } from './postgres-rows.ts';
-import { createStatementWriter, type NamedStatement, type Statement, toResult } from './statement.ts';
+import { CHECK, createStatementWriter, type Statement, toResult } from './statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from './store.ts';
 
 /** How to reach a Postgres. */
@@ -81,7 +81,7 @@ class PostgresStore implements Store {
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#queryJson({ text: `select '[]'`, values: [] }, signal);
+    const result = await this.#queryJson(CHECK, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
@@ -93,7 +93,7 @@ class PostgresStore implements Store {
     return this.#pool.end();
   }
 
-  async #queryJson(statement: Statement | NamedStatement, signal: AbortSignal): Promise<Result> {
+  async #queryJson(statement: Statement, signal: AbortSignal): Promise<Result> {
     const result = await this.#query((client) => queryRow(client, statement), signal);
     return 'value' in result ? toResult(result.value) : result;
   }
@@ -132,7 +132,7 @@ class PostgresStore implements Store {
   }
 }
 
-function withoutName({ text, values }: NamedStatement): Statement {
+function withoutName({ text, values }: Statement): Statement {
   return { text, values };
 }
 

@@ -4,11 +4,14 @@ import type { Call, Result } from './store.ts';
 /** Columns, or parameters, in Postgres's text form. */
 export type Row = readonly (string | null)[];
 
-/** One SQL statement with its parameters. */
-export type Statement = { readonly text: string; readonly values: Row };
+/** One SQL statement with its parameters, and with a name where it is to be prepared. */
+export type Statement = { readonly text: string; readonly values: Row; readonly name?: string };
 
 /** A statement with the name under which it can be prepared: calls that differ in their values alone have the same. */
 export type NamedStatement = Statement & { readonly name: string };
+
+/** Asks for nothing but an answer. */
+export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
 
 /**
  * What a statement gives: the rows themselves, or one row with the columns `json`, the function's rows as a JSON array or

@@ -1,7 +1,6 @@
 import type { PGlite } from '@electric-sql/pglite';
-import { storeFault } from '../../src/errors.ts';
 import { type PgError, toFailure } from '../../src/store/pg-error.ts';
-import { createStatementWriter } from '../../src/store/statement.ts';
+import { createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Result, Store } from '../../src/store/store.ts';
 
 /** What sets a call apart from the others. */
@@ -36,8 +35,7 @@ function storeOf(db: PGlite, scope: Scope): Store {
       try {
         const { rows } = await db.query<{ json: string | null }>(text, [...values]);
         await db.exec(scope.end);
-        const json = rows[0]?.json ?? null;
-        return json === null ? storeFault('storeError', new Error('the function returned no row')) : { json };
+        return toResult(rows[0] && [rows[0].json]);
       } catch (error) {
         await db.exec(scope.undo);
         return { failure: toFailure(error as PgError) };

@@ -1,12 +1,13 @@
 // The process of a loop: makes calls without HTTP, so many at once, and tells its parent what came of them.
 
+import type { NamedStatement } from '../../../src/store/statement.ts';
 import type { LoopReply, LoopRequest } from '../loop-peer.ts';
 import type { Answer } from '../peer.ts';
 import { toPercentile } from '../statistics.ts';
-import { type Prepared, toPrepared } from './statements.ts';
+import { toPrepared } from './statements.ts';
 
 /** Gives the JSON of a statement. Throws Postgres's error. */
-export type Query = (statement: Prepared) => Promise<string>;
+export type Query = (statement: NamedStatement) => Promise<string>;
 
 /** Serves the parent until it is gone. */
 export function serveLoop(query: Query): void {
@@ -35,7 +36,7 @@ async function measure(query: Query, { calls, connections, seconds = 0 }: LoopRe
   const end = begin + seconds * 1_000;
   const work = async () => {
     for (let start = begin; start < end; ) {
-      const statement = statements[next++ % statements.length] as Prepared;
+      const statement = statements[next++ % statements.length] as NamedStatement;
       await query(statement).catch(() => {
         refused += 1;
       });

@@ -1,7 +1,7 @@
 // What the peers that talk to Postgres by `pg` have in common: as many connections as the gateway, with its rights.
 
 import pg from 'pg';
-import type { Prepared } from './statements.ts';
+import type { NamedStatement } from '../../../src/store/statement.ts';
 
 /** The longest that connecting, or a statement, may take, in milliseconds: the gateway's DEADLINE_MS by default. */
 const DEADLINE_MS = 5_000;
@@ -40,7 +40,7 @@ export async function query<T extends pg.QueryResultRow>(pool: pg.Pool, config: 
 }
 
 /** Runs a statement that gives JSON in one row with one column. */
-export async function queryJson(pool: pg.Pool, { name, text, values }: Prepared): Promise<string> {
+export async function queryJson(pool: pg.Pool, { name, text, values }: NamedStatement): Promise<string> {
   const config = { name, text, values: [...values], rowMode: 'array' };
   const [row] = await query<string[]>(pool, config);
   return row?.[0] ?? '';

@@ -1,17 +1,14 @@
 // The two statements that the peers without validation prepare, as the gateway has them: they give the rows as JSON.
 
-import { createStatementWriter, type Statement } from '../../../src/store/statement.ts';
+import { createStatementWriter, type NamedStatement } from '../../../src/store/statement.ts';
 import type { Call, Json } from '../../../src/store/store.ts';
-
-/** A statement with a name, as `pg` prepares it once for each connection. */
-export type Prepared = Statement & { readonly name: string };
 
 const writeStatement = createStatementWriter();
 const LIST = prepare('listar_alunos', 'rows', ['p_api_key', 'p_limit', 'p_offset', 'p_nome']);
 const CREATE = prepare('criar_aluno', 'row', ['p_api_key', 'p_nome', 'p_email', 'p_data_nascimento', 'p_modalidade']);
 
 /** The statement of a call of one of the two functions, with its arguments. */
-export function toPrepared({ function: name, args }: Pick<Call, 'function' | 'args'>): Prepared {
+export function toPrepared({ function: name, args }: Pick<Call, 'function' | 'args'>): NamedStatement {
   const { names, ...statement } = name === 'criar_aluno' ? CREATE : LIST;
   return { ...statement, values: names.map((argument) => toText(args[argument])) };
 }
