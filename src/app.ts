@@ -23,7 +23,7 @@ export type AppParts = {
 };
 
 /** The paths beside the operations. */
-const BESIDE = /^\/((healthz|readyz|metrics)\/?|docs(\/[^?]*)?|openapi\.(json|yaml))?(\?|$)/;
+const BESIDE = /^\/(healthz|readyz|metrics|docs(\/[^?]*)?|openapi\.(json|yaml))?(\?|$)/;
 /** What a page of another origin may read of an answer, beside its body. */
 const EXPOSED_HEADERS = [
   'Content-Language',
@@ -100,9 +100,13 @@ function failInside(cause: unknown, req: IncomingMessage, res: ServerResponse, o
   respond(res, { failure });
 }
 
+/** A host with or without a port (RFC 3986, 3.2.2). */
+const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
+
 /** What HTTP forbids, and Node's parser lets through (RFC 9112, 3.2, and RFC 9110, 10.1.1). */
 const refuseUnfit: Middleware = (req, res, next) => {
-  if (req.httpVersion === '1.1' && !req.headers.host) respond(res, { failure: { kind: 'badRequest' } });
+  const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
+  if (!HOST.test(host)) respond(res, { failure: { kind: 'badRequest' } });
   else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) {
     respond(res, { failure: { kind: 'expectationFailed' } });
   } else next();

@@ -136,7 +136,7 @@ function toLine(record: RequestRecord, keyHeaders: readonly string[]): Record<st
     durationMs: round(record.durationMs),
     storeMs: record.storeMs === undefined ? undefined : round(record.storeMs),
     responseBytes: record.responseBytes,
-    keyPrefix: readKeys(req, keyHeaders, MIN_LENGTH_TO_SHOW)[0]?.slice(0, PREFIX_LENGTH),
+    keyPrefix: toPrefixes(readKeys(req, keyHeaders, MIN_LENGTH_TO_SHOW))[0],
     traceId: (record.span?.traceparent ?? record.traceparent)?.slice(3, 35),
     fault: fault && describe(fault, readKeys(req, keyHeaders, MIN_LENGTH_TO_HIDE)),
   };
@@ -152,6 +152,11 @@ function toSentence(line: Record<string, unknown>, messageKey: string): string {
 
 function readKeys(req: IncomingMessage, keyHeaders: readonly string[], minLength: number): string[] {
   return keyHeaders.map((name) => String(req.headers[name] ?? '')).filter((key) => key.length >= minLength);
+}
+
+/** The prefixes of keys; other characters could control the terminal that the log is read on. */
+function toPrefixes(keys: readonly string[]): string[] {
+  return keys.map((key) => key.slice(0, PREFIX_LENGTH)).filter((prefix) => /^[!-~]+$/.test(prefix));
 }
 
 /** A fault without the keys: a database may repeat in an error what it was given. */

@@ -45,6 +45,8 @@ export type RequestRecord = Observation & {
 };
 
 const SANE_ID = /^[\w.:/+=@~-]{1,128}$/;
+/** An API key, or more of one than the prefix that lists and logs show. */
+const KEY_SHAPE = /wms_[a-z]{1,10}_[0-9A-Za-z]{9}/;
 /** Version 00, and those to come, which may add to it; an id of zeros alone is none. */
 const TRACEPARENT = /^(?!ff|00.{54})[0-9a-f]{2}-(?!0+-)[0-9a-f]{32}-(?!0+-)[0-9a-f]{16}-[0-9a-f]{2}(?:$|-)/;
 
@@ -62,7 +64,8 @@ function begin(req: IncomingMessage): Observation {
   const { 'x-request-id': id, traceparent } = req.headers;
   return {
     req,
-    id: typeof id === 'string' && SANE_ID.test(id) ? id : randomUUID(),
+    // The id is logged here and by the store, so a key that a client put there by mistake is not taken.
+    id: typeof id === 'string' && SANE_ID.test(id) && !KEY_SHAPE.test(id) ? id : randomUUID(),
     begunAt: performance.now(),
     traceparent: typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined,
   };
@@ -71,9 +74,13 @@ function begin(req: IncomingMessage): Observation {
 /** What is asked every few seconds is of no interest while it goes well. */
 export const PROBES: readonly string[] = ['/healthz', '/readyz', '/metrics'];
 
-/** The path alone, for a query holds names of people, and no key in it that a client has put in the wrong place. */
+/** The escape of a letter, a digit or an underscore: such a character can be part of a key. */
+const ESCAPED_WORD = /%(?:3\d|[46][1-9a-f]|[57][\da]|5f)/gi;
+
+/** The path without its query, which holds names of people, and without a key that a client put there by mistake. */
 export function readPath({ url = '' }: IncomingMessage): string {
-  return url.replace(/\?.*$/s, '').replace(/\w{24,}/g, '[hidden]');
+  const [path = ''] = url.split('?', 1);
+  return path.replace(ESCAPED_WORD, decodeURIComponent).replace(/\w{24,}/g, '[hidden]');
 }
 
 /** Makes a call of the store as a part of the request: it is timed, and the store is told of the request. */

@@ -103,7 +103,7 @@ describe('/healthz and /readyz', () => {
   });
 
   test('are outside of the interface, as nothing within it is outside', async () => {
-    for (const target of ['/v1/healthz', '/v1/readyz', '/readyz/x', '/alunos']) {
+    for (const target of ['/v1/healthz', '/readyz/x', '/readyz/', '/healthz/', '/metrics/', '/METRICS', '/alunos']) {
       expect(await ask(target, { headers: { 'X-Api-Key': KEY } })).toEqual([404, '{"error":"Not found"}']);
     }
   });

@@ -106,6 +106,8 @@ describe('the id of a request', () => {
     ['with letters beyond ASCII', 'X-Request-Id: a\xe9\r\n'],
     ['given twice', 'X-Request-Id: one\r\nX-Request-Id: two\r\n'],
     ['given twice, the same', 'X-Request-Id: one\r\nx-request-id: one\r\n'],
+    ['an API key', `X-Request-Id: wms_live_${'a'.repeat(38)}\r\n`],
+    ['made of an API key', `X-Request-Id: job-1/wms_demo_${'0'.repeat(9)}\r\n`],
     ['absent', ''],
   ])('is a new UUID where it is %s', async (_what, header) => {
     const request = `GET /v1/nada HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${header}\r\n`;
