@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { RequestFailed } from './errors.ts';
-import { messages } from './messages.ts';
+import { MAX_INPUTS, messages } from './messages.ts';
 import { findProblem, inspectText, type Problems } from './problems.ts';
 import type { Json } from './store/store.ts';
 
@@ -42,6 +42,9 @@ export function parseBody(bytes: Uint8Array): Body {
   const fields = parseJson(text);
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
+  }
+  if (Object.keys(fields).length > MAX_INPUTS) {
+    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields.en] } });
   }
   const problems = inspectText(text);
   for (const [name, value] of Object.entries(fields as Body['fields'])) {

@@ -15,6 +15,12 @@ export type Config = {
   readonly deadlineMs: number;
   /** The largest request body, in bytes. */
   readonly bodyLimit: number;
+  /** The largest answer of the store, in bytes. */
+  readonly answerLimit: number;
+  /** The most bytes of answers that wait in sockets, in all, until their clients read them. */
+  readonly unreadLimit: number;
+  /** The most sockets that clients may have open. */
+  readonly maxSockets: number;
   /** How many refusals of a key an address is given at once in a minute; the rest come late. 0 means all. */
   readonly refusalsPerMinute: number;
   /** Whether a document and a database that disagree stop the start, or are told in a warning. */
@@ -84,6 +90,9 @@ export function readConfig(env: Environment, processors = availableParallelism()
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
     bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
+    answerLimit: reader.integer('ANSWER_LIMIT_BYTES', 8_000_000, 1_000, 100_000_000),
+    unreadLimit: reader.integer('UNREAD_LIMIT_BYTES', 100_000_000, 0, 10_000_000_000),
+    maxSockets: reader.integer('MAX_SOCKETS', 10_000, 1, 1_000_000),
     refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),
     contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
     proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
@@ -226,7 +235,9 @@ class Reader {
   }
 
   flag(name: string, fallback: boolean): boolean {
-    return this.#read(name, fallback, 'on or off', (text) => ({ on: true, off: false })[text]);
+    return this.#read(name, fallback, 'on or off', (text) =>
+      text === 'on' ? true : text === 'off' ? false : undefined,
+    );
   }
 
   secret(name: string, pattern: RegExp, expected: string): string | undefined {

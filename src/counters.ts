@@ -14,8 +14,11 @@ export type Count = {
   readonly isOver: boolean;
 };
 
+/** Whose requests are counted. Names that nobody can invent are proven: of them no flood makes a counter forget one. */
+export type CounterName = { readonly name: string; readonly isProven: boolean };
+
 /** Adds a request to the counter of a name. */
-export type Counter = (name: string) => Promise<Count>;
+export type Counter = (name: CounterName) => Promise<Count>;
 
 /** What is counted, how many are allowed in a window, and where other processes count the same. */
 export type CounterOptions = {
@@ -25,7 +28,7 @@ export type CounterOptions = {
   readonly redis: Redis | undefined;
 };
 
-/** How many names are remembered in memory, each of which takes about 550 bytes. */
+/** How many names of each kind are remembered in memory, each of which takes about 550 bytes. */
 const MAX_NAMES = 50_000;
 
 /** Makes a counter whose windows are fixed: each begins with the first request after the one before has ended. */
@@ -43,9 +46,9 @@ export function createCounter({ prefix, limit, windowSeconds, redis }: CounterOp
         insuranceLimiter: memory,
       })
     : memory;
-  return async (name) => {
+  return async ({ name, isProven }) => {
     try {
-      return toCount(await limiter.consume(name), false);
+      return toCount(await limiter.consume(name, 1, { isProven }), false);
     } catch (rejection) {
       if (rejection instanceof RateLimiterRes) return toCount(rejection, true);
       throw rejection;
@@ -58,11 +61,26 @@ export function createCounter({ prefix, limit, windowSeconds, redis }: CounterOp
  * window, and a client can invent as many keys as it sends requests. One that is counted often is not forgotten.
  */
 class BoundedMemory extends RateLimiterMemory {
-  readonly #names = new LRUCache<string, true>({ max: MAX_NAMES, dispose: (_, name) => void this.delete(name) });
+  readonly #invented = this.#createNames();
+  readonly #proven = this.#createNames();
 
-  override consume(name: string, ...rest: [number?, object?]): Promise<RateLimiterRes> {
-    this.#names.set(name, true);
-    return super.consume(name, ...rest);
+  override consume(name: string, points?: number, options?: { readonly isProven?: boolean }): Promise<RateLimiterRes> {
+    if (options?.isProven) {
+      this.#invented.delete(name);
+      this.#proven.set(name, true);
+    } else if (!this.#proven.has(name)) {
+      this.#invented.set(name, true);
+    }
+    return super.consume(name, points);
+  }
+
+  #createNames(): LRUCache<string, true> {
+    return new LRUCache({
+      max: MAX_NAMES,
+      dispose: (_, name, reason) => {
+        if (reason === 'evict') void this.delete(name);
+      },
+    });
   }
 }
 

@@ -27,10 +27,12 @@ const table = {
   storeOverloaded: { status: 502, text: 'Data store unavailable', headers: { 'Retry-After': '1' } },
   storeTimeout: { status: 502, text: 'Data store timeout' },
   storeError: { status: 502, text: 'Data store error' },
+  // Of a list that is given in pages the client is told to ask for fewer records instead.
+  answerTooLarge: { status: 502, text: 'Data store error' },
 } as const satisfies Record<string, Entry>;
 
 /** How a store can fail; none of it is the client's doing. */
-export type StoreFaultKind = 'storeUnavailable' | 'storeOverloaded' | 'storeTimeout' | 'storeError';
+export type StoreFaultKind = 'storeUnavailable' | 'storeOverloaded' | 'storeTimeout' | 'storeError' | 'answerTooLarge';
 
 /** A fault, ours or the store's: the cause is for the log and never for the client. */
 export type Fault = {
@@ -102,6 +104,11 @@ export function isFault(failure: Failure): failure is Fault {
 /** The result of a call that the store could not serve. */
 export function storeFault(kind: StoreFaultKind, cause: unknown): { readonly failure: Fault } {
   return { failure: { kind, cause } };
+}
+
+/** The result of a call whose answer would take more bytes than the configuration allows. */
+export function answerTooLarge(): { readonly failure: Fault } {
+  return storeFault('answerTooLarge', 'the answer takes more bytes than ANSWER_LIMIT_BYTES');
 }
 
 /** What an error says. Where every address of a host has failed Node says nothing itself, but of each address. */

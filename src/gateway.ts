@@ -2,22 +2,26 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ValidateFunction } from 'ajv';
 import { OpenAPIBackend, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
+import type { AcceptedKeys } from './accepted-keys.ts';
 import { type Body, parseBody, readBytes } from './body.ts';
 import { toCall } from './call.ts';
 import { callWithin } from './deadline.ts';
 import { DocumentError, readApiRoot } from './document.ts';
 import { findLostParameters, readMistakes } from './document-mistakes.ts';
-import { type Failure, type Fault, isFault, RequestFailed } from './errors.ts';
+import { type Failure, type Fault, isFault, RequestFailed, storeFault } from './errors.ts';
 import { createKeyUseRecorder } from './key-use.ts';
 import { readTranslations, speak, type Translations } from './language.ts';
 import { toLink } from './links.ts';
+import { describeLargeAnswer, MAX_INPUTS, messages } from './messages.ts';
+import { toNetwork } from './network.ts';
 import { callObserved, type Observation, observe } from './observation.ts';
-import { type Operation, readOperations } from './operations.ts';
+import { type Input, type Operation, readOperations } from './operations.ts';
 import { createRefusals } from './refusals.ts';
 import { type ApiRequest, convertInputs, readRequest } from './request.ts';
 import { type Outcome, respond } from './respond.ts';
 import { Router } from './router.ts';
 import type { Rows, Store } from './store/store.ts';
+import type { Unread } from './unread.ts';
 import { createAjv, toFieldErrors, translateErrors } from './validation.ts';
 
 /** A document that was read, validated and compiled. */
@@ -37,12 +41,16 @@ export type GatewayOptions = {
   readonly store: Store;
   /** The largest body, in bytes. */
   readonly bodyLimit: number;
+  /** The largest answer of the store, in bytes. */
+  readonly answerLimit: number;
   /** The longest that a call of the store may take, in milliseconds. */
   readonly deadlineMs: number;
   /** How many refusals of a key an address is given at once in a minute; 0 means all. */
   readonly refusalsPerMinute: number;
   /** Which address a request came from. */
   readonly addressOf: (req: IncomingMessage) => string;
+  readonly acceptedKeys: AcceptedKeys;
+  readonly unread: Pick<Unread, 'bytes' | 'hasRoomFor'>;
   /** Told of every fault: the cause is for the log alone. */
   readonly onFault: (fault: Fault, observation: Observation) => void;
 };
@@ -96,27 +104,40 @@ export async function compile(document: OpenAPIV3.Document, { isValid = false } 
  * of a request stand in one place, and none of them can be left out by a handler that is not registered.
  */
 export function createGateway(program: Program, options: GatewayOptions): Gateway {
-  const { store, bodyLimit, deadlineMs, onFault } = options;
+  const { store, bodyLimit, deadlineMs, addressOf, acceptedKeys, unread, onFault } = options;
   const recordKeyUse = createKeyUseRecorder(store, deadlineMs);
-  const holdBack = createRefusals(options.refusalsPerMinute);
+  const refusals = createRefusals(options.refusalsPerMinute);
 
   async function handle(req: IncomingMessage, res: ServerResponse, observation: Observation): Promise<Outcome> {
     const request = readRequest(req);
     const operation = findOperation(program, request);
     observation.operation = operation.id;
     convertInputs(request, operation);
+    const key = String(request.headers[operation.key.header] ?? '');
     // Without a key nothing of the body is read.
-    if (!request.headers[operation.key.header]) return fail({ kind: 'missingKey' });
+    if (key === '') return fail({ kind: 'missingKey' });
     if (operation.hasBody) takeBody(request, parseBody(await readBytes(req, res, bodyLimit)));
     const invalid = validate(program, operation, request);
     if (invalid) return fail(invalid);
 
+    const isAccepted = acceptedKeys.has(key);
+    if (!isAccepted && !refusals.admits(addressOf(req))) return fail({ kind: 'tooManyRefusals' });
+    const share = isAccepted ? key : `address ${toNetwork(addressOf(req))}`;
     const call = toCall(operation, request);
     const result = await callObserved(observation, call.function, (origin) =>
-      callWithin(deadlineMs, store, call, res, origin),
+      callWithin(deadlineMs, store, call, res, { ...origin, share }),
     );
-    if ('failure' in result) return result;
+    if ('failure' in result) {
+      if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
+      const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;
+      return isTooLong ? fail(toInvalidLimit(operation.page.limit, options.answerLimit)) : result;
+    }
+    if (!isAccepted) acceptedKeys.record(key, true);
     recordKeyUse(operation.key, call, (fault) => onFault(fault, observation));
+    // A creation has taken place, and its answer is short.
+    if (operation.readOnly && !unread.hasRoomFor(Buffer.byteLength(result.json))) {
+      return storeFault('storeOverloaded', `UNREAD_LIMIT_BYTES: ${unread.bytes} bytes wait for clients to read them`);
+    }
     return toSuccess(operation, request, result);
   }
 
@@ -141,7 +162,7 @@ export function createGateway(program: Program, options: GatewayOptions): Gatewa
     if (isFault(failure)) onFault(failure, observation);
     if (failure.kind === 'invalidInput') return fail(speak(failure, req, program.translations));
     if (failure.kind !== 'refusedKey') return fail(failure);
-    return fail((await holdBack(options.addressOf(req), res)) ? failure : { kind: 'tooManyRefusals' });
+    return fail((await refusals.holdBack(addressOf(req), res)) ? failure : { kind: 'tooManyRefusals' });
   }
 }
 
@@ -164,11 +185,21 @@ function validate(
   request: ApiRequest,
 ): Failure | undefined {
   const { params, query, headers, cookies, requestBody, problems } = request;
+  if (Object.keys(query).length > MAX_INPUTS) {
+    return { kind: 'invalidInput', fields: { query: [messages.hasTooManyParameters.en] } };
+  }
   const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
   if (errors.length === 0 && problems.size === 0) return undefined;
   const fields = toFieldErrors(errors, problems, inputs);
   return { kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) };
+}
+
+/** The client can ask for fewer records, where the list is given in pages. */
+function toInvalidLimit({ name }: Input, answerLimit: number): Failure {
+  const message = describeLargeAnswer(answerLimit);
+  const compose = () => new Map([[message.en, message['pt-BR']]]);
+  return { kind: 'invalidInput', fields: { [name]: [message.en] }, compose };
 }
 
 function toSuccess(operation: Operation, request: ApiRequest, { json, count }: Rows): Outcome {

@@ -75,24 +75,26 @@ async function openLog({ log, workers }: Config, keyHeaders: readonly string[]):
 }
 
 async function openStore(config: Config, log: Log): Promise<OpenStore> {
-  const { connections, waiting } = config;
+  const { waiting } = config;
   const { limited } = await import('./store/limited.ts');
   const { store, migrate } = await openChosen(config, log);
-  const bounded = limited(store, { running: connections, waiting });
+  // What the embedded store is given beyond that waits there, in one queue for all keys.
+  const running = config.store.kind === 'embedded' ? Math.min(2, config.connections) : config.connections;
+  const bounded = limited(store, { running, waiting });
   return { store: bounded, readLoad: () => ({ ...bounded.load(), ...bounded.connections() }), migrate };
 }
 
 async function openChosen(
-  { store, connections, deadlineMs }: Config,
+  { store, connections, deadlineMs, answerLimit }: Config,
   log: Log,
 ): Promise<Pick<OpenStore, 'store' | 'migrate'>> {
   if (store.kind === 'postgres') {
     const { openPostgres } = await import('./store/postgres.ts');
-    return { store: openPostgres({ ...store, connections, deadlineMs }), migrate: undefined };
+    return { store: openPostgres({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
   }
   if (store.kind === 'supabase') {
     const { openSupabase } = await import('./store/supabase.ts');
-    return { store: openSupabase({ ...store, connections, deadlineMs }), migrate: undefined };
+    return { store: openSupabase({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
   }
   if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
     log.info(`Making a store in ${store.dataDir}, which takes some seconds`);
@@ -104,6 +106,7 @@ async function openChosen(
     migrationsDir: MIGRATIONS,
     seed: store.demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
     statementLimitMs: deadlineMs,
+    answerLimit,
   });
   return { store: embedded, migrate: () => embedded.migrate() };
 }

@@ -5,6 +5,16 @@ import type { Connections, Result, Store } from './store/store.ts';
 /** What the store is doing: calls that it works on, calls that wait for their turn, and its connections. */
 export type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
 
+/** The sockets of clients, and the bytes of answers that wait in them. */
+export type SocketLoad = { readonly open: number; readonly refused: number; readonly unread: number };
+
+/** What the metrics ask for when they are read. */
+export type MetricSources = {
+  readonly readLoad: () => StoreLoad;
+  readonly readSockets: () => SocketLoad;
+  readonly isReady: () => Promise<boolean>;
+};
+
 /** Metrics as they can be sent to another process and added up there. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
@@ -29,7 +39,7 @@ const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 const MAX_SIZE = 10_000_000;
 
 /** Starts the metrics: requests under the names of OpenTelemetry's conventions, the store, Node and the process. */
-export function createMetrics(readLoad: () => StoreLoad, isReady: () => Promise<boolean>): Metrics {
+export function createMetrics({ readLoad, readSockets, isReady }: MetricSources): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -63,6 +73,7 @@ export function createMetrics(readLoad: () => StoreLoad, isReady: () => Promise<
     registers,
   });
   addLoadGauges(registry, readLoad);
+  addSocketGauges(registry, readSockets);
   new Gauge({
     name: 'gateway_ready',
     help: 'Whether /readyz is 200',
@@ -124,6 +135,20 @@ function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
       this.set({ state: 'idle' }, idle);
     },
   });
+}
+
+function addSocketGauges(registry: Registry, readSockets: () => SocketLoad): void {
+  const registers = [registry];
+  const add = (name: string, help: string, read: (load: SocketLoad) => number) =>
+    new Gauge({
+      ...{ name, help, registers },
+      collect() {
+        this.set(read(readSockets()));
+      },
+    });
+  add('gateway_client_sockets', 'Sockets that clients have open', ({ open }) => open);
+  add('gateway_client_sockets_refused', 'Sockets over MAX_SOCKETS since the start', ({ refused }) => refused);
+  add('gateway_unread_bytes', 'Bytes of answers that wait until their clients read them', ({ unread }) => unread);
 }
 
 function toLabel(result: Result): string {

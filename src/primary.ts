@@ -4,7 +4,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { type Channel, openChannel } from './channel.ts';
 import type { Config } from './config.ts';
-import type { Counter } from './counters.ts';
+import type { Counter, CounterName } from './counters.ts';
 import type { GroupMetrics } from './group-metrics.ts';
 import type { Log } from './log.ts';
 import { type Place, type SharedCounter, type ToPrimary, type ToWorker, toArgument } from './workers.ts';
@@ -142,7 +142,7 @@ export class Primary {
     if (this.#slots.every(({ running }) => running === undefined)) this.#end.resolve(this.#exitCode);
   }
 
-  async #count(options: SharedCounter, name: string): Promise<unknown> {
+  async #count(options: SharedCounter, name: CounterName): Promise<unknown> {
     let counter = this.#counters.get(options.prefix);
     if (!counter) {
       counter = import('./counters.ts').then(({ createCounter }) => createCounter({ ...options, redis: undefined }));

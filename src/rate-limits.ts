@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RateLimitConfig } from './config.ts';
-import type { Count, Counter, CounterOptions } from './counters.ts';
+import type { Count, Counter, CounterName, CounterOptions } from './counters.ts';
 import { messageOf } from './errors.ts';
 import { toNetwork } from './network.ts';
 import { openRedis } from './redis.ts';
@@ -20,6 +20,8 @@ export type RateLimitOptions = {
   readonly keyHeaders: readonly string[];
   /** Which address a request came from. */
   readonly addressOf: (req: IncomingMessage) => string;
+  /** Whether the store has accepted a key. */
+  readonly isAccepted: (key: string) => boolean;
   /** How long requests are counted together, in whole seconds; a minute unless told. */
   readonly windowSeconds?: number;
   /** Makes the counters; in the memory of this process, or in Redis, unless told. */
@@ -34,7 +36,7 @@ export type RateLimitOptions = {
 type Policy = {
   readonly name: 'address' | 'key';
   readonly limit: number;
-  readonly namesOf: (req: IncomingMessage) => Iterable<string>;
+  readonly namesOf: (req: IncomingMessage) => readonly CounterName[];
 };
 
 /**
@@ -45,11 +47,11 @@ type Policy = {
  */
 export async function openRateLimits(
   { perAddress, perKey, redisUrl }: RateLimitConfig,
-  { keyHeaders, addressOf, windowSeconds = 60, onFault, onRecovered, ...options }: RateLimitOptions,
+  { keyHeaders, addressOf, isAccepted, windowSeconds = 60, onFault, onRecovered, ...options }: RateLimitOptions,
 ): Promise<RateLimits | undefined> {
   const all: Policy[] = [
-    { name: 'address', limit: perAddress, namesOf: (req) => [toNetwork(addressOf(req))] },
-    { name: 'key', limit: perKey, namesOf: (req) => hashKeys(req, keyHeaders) },
+    { name: 'address', limit: perAddress, namesOf: (req) => [{ name: toNetwork(addressOf(req)), isProven: false }] },
+    { name: 'key', limit: perKey, namesOf: (req) => hashKeys(req, keyHeaders, isAccepted) },
   ];
   const policies = all.filter(({ limit }) => limit > 0);
   if (policies.length === 0) return undefined;
@@ -83,7 +85,7 @@ export async function openRateLimits(
 }
 
 /** Adds a request to each counter until one is over; gives the one that allows the least, if there is any. */
-async function countAll(counter: Counter, names: Iterable<string>): Promise<Count | undefined> {
+async function countAll(counter: Counter, names: readonly CounterName[]): Promise<Count | undefined> {
   let least: Count | undefined;
   for (const name of names) {
     const count = await counter(name);
@@ -97,7 +99,11 @@ async function countAll(counter: Counter, names: Iterable<string>): Promise<Coun
  * The keys of a request by their hash, so that they are neither kept nor sent to Redis. All that are given are counted:
  * which of them an operation takes is not known yet, and one that it ignores must not hide another.
  */
-function hashKeys({ headers }: IncomingMessage, keyHeaders: readonly string[]): Set<string> {
-  const keys = keyHeaders.map((name) => headers[name.toLowerCase()]).filter((value) => value);
-  return new Set(keys.map((key) => hash('sha256', `${key}`, 'base64url')));
+function hashKeys(
+  { headers }: IncomingMessage,
+  keyHeaders: readonly string[],
+  isAccepted: RateLimitOptions['isAccepted'],
+): CounterName[] {
+  const keys = new Set(keyHeaders.map((name) => String(headers[name.toLowerCase()] ?? '')).filter(Boolean));
+  return [...keys].map((key) => ({ name: hash('sha256', key, 'base64url'), isProven: isAccepted(key) }));
 }

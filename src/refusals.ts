@@ -1,18 +1,25 @@
-// Makes the guessing of keys cost time. A key that is right is never held back, and a refusal only where its address
-// has had more of them than a mistake explains.
+// Makes the guessing of keys cost time. An address that was refused more often than a mistake explains is given its
+// refusals late, and only so many of them at a time. A key that was accepted before is never held back.
 
 import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { toNetwork } from './network.ts';
 
-/** Waits for as long as a refusal is to be held back; false where too many are, so that this one has to be dropped. */
-export type HoldBack = (address: string, res: ServerResponse) => Promise<boolean>;
+/** Holds refusals back by client address. */
+export type Refusals = {
+  /** Whether a key that is not known to be right may be verified for an address. */
+  admits(address: string): boolean;
+  /** Waits for as long as a refusal is to be held back; false where too many are, so that this one has to be dropped. */
+  holdBack(address: string, res: ServerResponse): Promise<boolean>;
+};
 
 const MINUTE_MS = 60_000;
 /** How late a refusal comes; a client that waits for its answer is to get it. */
 const DELAY_MS = 5_000;
-/** How many are held back at once, each of which keeps a request in memory. */
+/** How many refusals of one address are held back at once: beyond its rate it can try 10 keys a second. */
+const MAX_HELD_PER_ADDRESS = 50;
+/** How many are held back at once in all, each of which keeps a request in memory. */
 const MAX_HELD = 2_000;
 /** How many addresses are remembered; the one that was quiet for the longest is forgotten. */
 const MAX_ADDRESSES = 10_000;
@@ -21,21 +28,38 @@ const MAX_ADDRESSES = 10_000;
  * Counts refusals by client address, for a minute from the first one on. So many of them are given at once, and the
  * rest come 5 s late; 0 holds nothing back.
  */
-export function createRefusals(perMinute: number): HoldBack {
-  if (perMinute === 0) return async () => true;
+export function createRefusals(perMinute: number): Refusals {
+  if (perMinute === 0) return { admits: () => true, holdBack: async () => true };
   const counts = new LRUCache<string, number>({ max: MAX_ADDRESSES, ttl: MINUTE_MS, noUpdateTTL: true });
-  let held = 0;
+  /** How many are held back, by address. */
+  const held = new Map<string, number>();
+  let heldInAll = 0;
 
-  return async (address, res) => {
-    const network = toNetwork(address);
-    const count = (counts.get(network) ?? 0) + 1;
-    counts.set(network, count);
-    if (count <= perMinute) return true;
-    if (held >= MAX_HELD) return false;
-    held += 1;
-    await delayUntilGone(DELAY_MS, res);
-    held -= 1;
-    return true;
+  /** Takes a place for the whole delay: a client that gives up sooner would otherwise guess at any speed. */
+  function takePlace(network: string): void {
+    heldInAll += 1;
+    held.set(network, (held.get(network) ?? 0) + 1);
+    const free = () => {
+      heldInAll -= 1;
+      const rest = (held.get(network) ?? 1) - 1;
+      if (rest > 0) held.set(network, rest);
+      else held.delete(network);
+    };
+    setTimeout(free, DELAY_MS).unref();
+  }
+
+  return {
+    admits: (address) => held.size === 0 || (held.get(toNetwork(address)) ?? 0) < MAX_HELD_PER_ADDRESS,
+    holdBack: async (address, res) => {
+      const network = toNetwork(address);
+      const count = (counts.get(network) ?? 0) + 1;
+      counts.set(network, count);
+      if (count <= perMinute) return true;
+      if (heldInAll >= MAX_HELD) return false;
+      takePlace(network);
+      await delayUntilGone(DELAY_MS, res);
+      return true;
+    },
   };
 }
 

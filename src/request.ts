@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { parse } from 'node:querystring';
 import { RequestFailed } from './errors.ts';
 import { messages } from './messages.ts';
 import type { Input, Operation } from './operations.ts';
@@ -83,22 +84,11 @@ export function normalizePath(path: string): string {
     .join('/');
 }
 
-/** The query by name; a name that is repeated has an array of its values. */
+/** The query by name; a repeated name has an array of its values. */
 function parseQuery(query: string): Record<string, Json> {
-  const result: Record<string, Json> = Object.create(null);
-  for (const part of query.split('&')) {
-    if (part === '') continue;
-    const end = part.includes('=') ? part.indexOf('=') : part.length;
-    const name = decodeQuery(part.slice(0, end));
-    const value = decodeQuery(part.slice(end + 1));
-    const earlier = result[name];
-    result[name] = earlier === undefined ? value : [earlier, value].flat();
-  }
-  return result;
-}
-
-function decodeQuery(text: string): string {
-  return /[%+]/.test(text) ? decode(text.replaceAll('+', ' ')) : text;
+  // The parser keeps a malformed escape as it is. No escape spans a separator, so one look at the whole finds it.
+  if (query.includes('%')) decode(query);
+  return parse(query, '&', '=', { maxKeys: 0 }) as Record<string, Json>;
 }
 
 /** Throws for anything but percent-encoded UTF-8. */

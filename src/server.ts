@@ -8,6 +8,7 @@ import {
 import type { Duplex } from 'node:stream';
 import type { Failure } from './errors.ts';
 import { respond, toRawResponse } from './respond.ts';
+import type { Unread } from './unread.ts';
 
 /** An HTTP server that can be stopped without failing a request that it has begun. */
 export type GatewayServer = Server & {
@@ -16,9 +17,18 @@ export type GatewayServer = Server & {
    * at most `ms` milliseconds; then the rest is cut.
    */
   drain(ms: number): Promise<void>;
+  /** The sockets that clients have open, and how many more have been refused so far. */
+  sockets(): { readonly open: number; readonly refused: number };
 };
 
-/** How many requests a connection may have under way: each may keep its answer in memory until it is read. */
+/** What bounds the memory that clients' sockets take. */
+export type SocketLimits = {
+  /** The most sockets that clients may have open. */
+  readonly maxSockets: number;
+  readonly unread: Pick<Unread, 'watch'>;
+};
+
+/** How many requests a socket may have sent that are not answered yet. */
 const MAX_PIPELINED = 32;
 /**
  * How long a connection may be silent, in milliseconds: beyond what an answer may take, which is the longest deadline
@@ -32,20 +42,35 @@ const failures: Record<string, Failure> = {
   ERR_HTTP_REQUEST_TIMEOUT: { kind: 'requestTimeout' },
 };
 
-/** Builds the HTTP server: its time limits, and the one form of errors for what never becomes a request. */
-export function createServer(listener: RequestListener): GatewayServer {
-  /** Every connection, with the answers that it still waits for. */
+/**
+ * Builds the HTTP server: its limits, and the one form of errors for what never becomes a request. The requests of a
+ * socket are worked on one at a time, so that it keeps one answer in memory, however many it has asked for.
+ */
+export function createServer(listener: RequestListener, { maxSockets, unread }: SocketLimits): GatewayServer {
+  /** Every connection, with the answers that it still waits for; the first of them is worked on. */
   const connections = new Map<Duplex, ServerResponse[]>();
+  let refused = 0;
 
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     const awaited = connections.get(req.socket);
-    if (awaited && awaited.length >= MAX_PIPELINED) {
+    if (!awaited || awaited.length >= MAX_PIPELINED) {
       req.socket.destroy();
       return;
     }
-    awaited?.push(res);
-    res.on('close', () => awaited?.splice(awaited.indexOf(res), 1));
-    if (!server.listening) res.setHeader('Connection', 'close');
+    res.on('prefinish', () => unread.watch(res));
+    res.on('close', () => {
+      awaited.splice(awaited.indexOf(res), 1);
+      const [next] = awaited;
+      if (next && req.socket.writable) serve(next);
+    });
+    awaited.push(res);
+    if (awaited.length === 1) serve(res);
+  };
+
+  const serve = (res: ServerResponse): void => {
+    const { req } = res;
+    // What comes behind a request for another protocol would not be read as HTTP.
+    if (!server.listening || req.headers.upgrade !== undefined) res.setHeader('Connection', 'close');
     req.url = toOriginForm(req.url ?? '/');
     listener(req, res);
   };
@@ -59,10 +84,16 @@ export function createServer(listener: RequestListener): GatewayServer {
       keepAliveTimeout: 75_000,
       // Node's own answer to a request without Host has no body.
       requireHostHeader: false,
+      // Of two lines of Host Node would drop one.
+      joinDuplicateHeaders: true,
     },
     onRequest,
   );
   server.timeout = SILENT_MS;
+  server.maxConnections = maxSockets;
+  server.on('drop', () => {
+    refused += 1;
+  });
   server.on('connection', (socket) => {
     connections.set(socket, []);
     socket.once('close', () => connections.delete(socket));
@@ -100,7 +131,7 @@ export function createServer(listener: RequestListener): GatewayServer {
         closeAfter(awaited);
       }
     });
-  return Object.assign(server, { drain });
+  return Object.assign(server, { drain, sockets: () => ({ open: connections.size, refused }) });
 }
 
 /** A request to a proxy names the whole URL, and a server has to accept that form (RFC 9112, 3.2.2). */

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { getSystemErrorMessage } from 'node:util';
+import { createAcceptedKeys } from './accepted-keys.ts';
 import { createApp, createManagementApp } from './app.ts';
 import type { Config } from './config.ts';
 import type { Counter, CounterOptions } from './counters.ts';
@@ -18,6 +19,7 @@ import { createReadiness } from './readiness.ts';
 import { createServer, type GatewayServer } from './server.ts';
 import type { Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
+import { createUnread } from './unread.ts';
 import { welcome } from './welcome.ts';
 
 /** A gateway that serves. */
@@ -78,7 +80,13 @@ export async function openService(config: Config, parts: ServiceParts, group?: G
   const keyHeaders = readKeyHeaders(program);
   const log = await openLog(config, keyHeaders);
   const opened = await openStore(config, log);
-  const metrics = createMetrics(opened.readLoad, async () => (await readiness.read()).status === 'ready');
+  const unread = createUnread(config.unreadLimit);
+  const acceptedKeys = createAcceptedKeys();
+  const metrics = createMetrics({
+    readLoad: opened.readLoad,
+    readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
+    isReady: async () => (await readiness.read()).status === 'ready',
+  });
   const store = metrics.measured(opened.store);
   const isFirst = group?.isFirst ?? true;
   const readiness = createReadiness({
@@ -90,11 +98,11 @@ export async function openService(config: Config, parts: ServiceParts, group?: G
   });
 
   const addressOf = createAddressReader(config.proxyHops);
-  const options = { ...config, store, addressOf, onFault: createFaultHandler(log) };
+  const options = { ...config, store, addressOf, acceptedKeys, unread, onFault: createFaultHandler(log) };
   let gateway = createGateway(program, options);
   const tracing = await openTraces(config, log);
   const rateLimits = await openRateLimits(config.rateLimits, {
-    ...{ keyHeaders, addressOf, createCounter: group?.createCounter },
+    ...{ keyHeaders, addressOf, isAccepted: acceptedKeys.has, createCounter: group?.createCounter },
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),
   });
@@ -109,9 +117,9 @@ export async function openService(config: Config, parts: ServiceParts, group?: G
     docs: config.docs ? createDocs(() => program.document) : undefined,
     rateLimiter: rateLimits?.middleware,
   });
-  const server = createServer(app);
+  const server = createServer(app, options);
   const management = hasMetricsPort
-    ? createServer(createManagementApp(createObserver([log.request]), [health, metricsRoute], options.onFault))
+    ? createServer(createManagementApp(createObserver([log.request]), [health, metricsRoute], options.onFault), options)
     : undefined;
   let stopWatching = () => {};
   const close = async () => {

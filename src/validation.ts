@@ -3,7 +3,7 @@ import ajvFormats from 'ajv-formats';
 import { unescapePointer } from './document.ts';
 import type { FieldErrors } from './errors.ts';
 import type { Translations } from './language.ts';
-import { messages } from './messages.ts';
+import { describeManyErrors, MAX_ERRORS, messages } from './messages.ts';
 import type { Input } from './operations.ts';
 import { toPortuguese } from './portuguese.ts';
 import type { Problems } from './problems.ts';
@@ -49,25 +49,32 @@ export function toFieldErrors(
   inputs: readonly Input[],
 ): FieldErrors {
   const result = new Map<string, string[]>(problems);
-  for (const error of errors) {
+  for (const error of errors.slice(0, MAX_ERRORS)) {
     const [source, name, message] = toFieldError(error);
     // openapi-backend validates headers by their names in lower case.
     const header =
       source === 'header' && inputs.find((input) => input.in === 'header' && input.name.toLowerCase() === name);
     const field = header ? header.name : name;
     if (problems.has(field)) continue;
-    result.set(field, [...(result.get(field) ?? []), message]);
+    const told = result.get(field);
+    if (told) told.push(message);
+    else result.set(field, [message]);
+  }
+  if (errors.length > MAX_ERRORS) {
+    result.set('body', [...(result.get('body') ?? []), describeManyErrors(errors.length).en]);
   }
   return Object.fromEntries(result);
 }
 
 /** What toFieldErrors says of the errors, in Portuguese by the English; what has no translation is left out. */
 export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
-  const texts = errors.map((error) => {
+  const texts = errors.slice(0, MAX_ERRORS).map((error) => {
     const [, , english] = toFieldError(error);
     const [, , portuguese] = toFieldError(translatePattern(toPortuguese(error), translations));
     return [english, portuguese] as const;
   });
+  const many = describeManyErrors(errors.length);
+  texts.push([many.en, many['pt-BR']]);
   return new Map(texts.filter(([english, portuguese]) => english !== portuguese));
 }
 

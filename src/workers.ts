@@ -1,7 +1,7 @@
 // What the processes of a gateway with several workers agree on.
 
 import type { Config } from './config.ts';
-import type { CounterOptions } from './counters.ts';
+import type { CounterName, CounterOptions } from './counters.ts';
 
 /** Which worker a process is, counted from 1, of how many. */
 export type Place = { readonly number: number; readonly of: number };
@@ -26,7 +26,7 @@ export type ToPrimary =
   /** For the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
   /** For a Count, after a request was added to the counter of a name. */
-  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: string };
+  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName };
 
 const OPTION = '--worker=';
 
@@ -49,6 +49,8 @@ export function toShare(config: Config, place: Place): Config {
     connections: divide(config.connections, place),
     waiting: divide(config.waiting, place),
     refusalsPerMinute: divide(config.refusalsPerMinute, place),
+    unreadLimit: divide(config.unreadLimit, place),
+    maxSockets: Math.max(1, divide(config.maxSockets, place)),
   };
 }
 

@@ -204,6 +204,7 @@ describe('a failure', () => {
     const options = {
       keyHeaders: ['X-Api-Key'],
       addressOf: createAddressReader(0),
+      isAccepted: () => false,
       onFault: () => {},
       onRecovered: () => {},
     };

@@ -184,6 +184,7 @@ test('a page may read that its requests are too many, and a preflight is none of
   const options = {
     keyHeaders: ['X-Api-Key'],
     addressOf: createAddressReader(0),
+    isAccepted: () => false,
     onFault: () => {},
     onRecovered: () => {},
   };

@@ -38,6 +38,8 @@ const LAYERS = [
   ['request.ts', 'redis.ts', 'validation.ts', 'compression.ts', 'examples.ts', 'contract-types.ts'],
   [
     'operations.ts',
+    'accepted-keys.ts',
+    'unread.ts',
     'network.ts',
     'problems.ts',
     'language.ts',

@@ -145,6 +145,17 @@ describe('the line of a request', () => {
     expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key.slice(0, 39) } })).not.toHaveProperty('keyPrefix');
   });
 
+  test('has no character of a key that could control a terminal', async () => {
+    const id = newId();
+    const key = `\x9b2J\x9b31m${'a'.repeat(50)}`;
+    const head = `Host: x\r\nConnection: close\r\nX-Request-Id: ${id}\r\nX-Api-Key: ${key}\r\n`;
+    await sendRaw(gateway.origin, `GET /v1/alunos HTTP/1.1\r\n${head}\r\n`);
+    const [line] = await readLines(id);
+    expect(line).toMatchObject({ status: 401 });
+    expect(line).not.toHaveProperty('keyPrefix');
+    expect(gateway.output()).not.toMatch(/[\x7f-\x9f]/);
+  });
+
   test('of a path that is none has no operation', async () => {
     expect(await lineOf('/v1/nada?x=1')).toEqual({ level: 'info', method: 'GET', path: '/v1/nada', status: 404 });
     expect(await lineOf('/v1/alunos', { method: 'DELETE' })).toEqual({
@@ -158,6 +169,7 @@ describe('the line of a request', () => {
   test.each([
     ['a path', (secret: string) => `/v1/${secret}`, '/v1/[hidden]'],
     ['a path behind a part of it', (secret: string) => `/v1/alunos/${secret}/x`, '/v1/alunos/[hidden]/x'],
+    ['a path with one letter encoded', (secret: string) => `/v1/${secret.replace('m', '%6d')}`, '/v1/[hidden]'],
     ['a parameter of the path', (secret: string) => `/v1/alunos;key=${secret}`, '/v1/alunos;key=[hidden]'],
     ['the query', (secret: string) => `/v1/alunos?key=${secret}`, '/v1/alunos'],
     ['the fragment', (secret: string) => `/v1/alunos#${secret}`, '/v1/alunos'],
@@ -282,7 +294,7 @@ describe('the bytes of an answer', () => {
     expect(await bytesOf(second)).toBe(short);
   });
 
-  test('are its own, where requests do not wait for the answers before', async () => {
+  test('are its own, where a client sends requests without waiting for answers', async () => {
     const sent = [newId(), newId(), newId(), newId()];
     const targets = ['/v1/alunos?limit=50', '/v1/nada', '/v1/alunos?limit=10', '/v1/academias?limit=1'];
     const connection = await openRaw(gateway.origin);
@@ -297,19 +309,23 @@ describe('the bytes of an answer', () => {
     }
   });
 
-  test('every request has a line, also of a client that goes away before the answers of those in front', () =>
+  test('a client that goes away has a line of the request that was worked on, and those behind it were not begun', () =>
     withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const sent = [newId(), newId(), newId()];
       const connection = await openRaw(gateway.origin);
       const targets = ['/v1/academias', '/v1/nada', '/v1/academias'];
       connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
       await vi.waitFor(async () => {
-        const sql = `select 1 from pg_stat_activity where application_name = 'wellness-gateway ${sent.at(-1)}'`;
-        expect(await asAdmin(server.adminUrl, async (admin) => (await admin.query(sql)).rows)).toHaveLength(1);
+        const sql = `select application_name from pg_stat_activity where application_name like 'wellness-gateway %'`;
+        const { rows } = await asAdmin(server.adminUrl, (admin) => admin.query(sql));
+        expect(rows).toEqual([{ application_name: `wellness-gateway ${sent[0]}` }]);
       });
       connection.socket.resetAndDestroy();
-      await vi.waitFor(() => expect(sent.flatMap((id) => linesOf(id))).toHaveLength(3));
-      expect(sent.flatMap((id) => linesOf(id)).map(({ status }) => status)).toEqual([499, 499, 499]);
+      const id = newId();
+      await vi.waitFor(() => expect(linesOf(sent[0] ?? '')).toMatchObject([{ status: 499 }]));
+      await fetch(`${gateway.origin}/v1/nada`, { headers: { 'X-Request-Id': id } });
+      await vi.waitFor(() => expect(linesOf(id)).toHaveLength(1));
+      expect(sent.slice(1).flatMap((other) => linesOf(other))).toEqual([]);
     }));
 });
 

@@ -40,10 +40,11 @@ let exposition: string;
 let samples: readonly Sample[];
 
 beforeAll(async () => {
-  const metrics = createMetrics(
-    () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
-    async () => true,
-  );
+  const metrics = createMetrics({
+    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
+    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+    isReady: async () => true,
+  });
   const results = RESULTS.values();
   gateway = await startGateway({
     store: metrics.measured(createStubStore(() => results.next().value ?? { json: '[]' })),

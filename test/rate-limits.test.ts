@@ -57,6 +57,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
     {
       keyHeaders,
       addressOf: createAddressReader(proxyHops),
+      isAccepted: () => false,
       windowSeconds,
       onFault: ({ message }) => told.push(message),
       onRecovered: () => told.push('back'),
@@ -112,6 +113,7 @@ test('nothing is opened where nothing is limited', async () => {
   const options = {
     keyHeaders: ['X-Api-Key'],
     addressOf: createAddressReader(0),
+    isAccepted: () => false,
     onFault: () => {},
     onRecovered: () => {},
   };
@@ -272,16 +274,26 @@ test('a window ends, and the next one begins with the next request', async () =>
   expect((await send(AURORA)).status).toBe(429);
 });
 
+const invented = (name: string) => ({ name, isProven: false });
+
 test('memory holds 50,000 names: the one that was quiet for the longest is forgotten, a busy one never', async () => {
   const count = createCounter({ prefix: 'test', limit: 100, windowSeconds: 60, redis: undefined });
   const NAMES = 120_000;
   for (let n = 0; n < NAMES; n += 1) {
-    await count(`name ${n}`);
-    if (n % 10_000 === 0) await count('busy');
+    await count(invented(`name ${n}`));
+    if (n % 10_000 === 0) await count(invented('busy'));
   }
-  expect((await count('busy')).remaining).toBe(100 - NAMES / 10_000 - 1);
-  expect((await count(`name ${NAMES - 49_000}`)).remaining).toBe(98);
-  for (const n of [0, 1, 50_000, NAMES - 51_000]) expect((await count(`name ${n}`)).remaining).toBe(99);
+  expect((await count(invented('busy'))).remaining).toBe(100 - NAMES / 10_000 - 1);
+  expect((await count(invented(`name ${NAMES - 49_000}`))).remaining).toBe(98);
+  for (const n of [0, 1, 50_000, NAMES - 51_000]) expect((await count(invented(`name ${n}`))).remaining).toBe(99);
+});
+
+test('no number of invented names makes memory forget a key that was accepted', async () => {
+  const count = createCounter({ prefix: 'test', limit: 2, windowSeconds: 60, redis: undefined });
+  await count(invented('key'));
+  for (let n = 0; n < 2; n += 1) await count({ name: 'key', isProven: true });
+  for (let n = 0; n < 50_001; n += 1) await count(invented(`name ${n}`));
+  expect(await count({ name: 'key', isProven: true })).toMatchObject({ remaining: 0, isOver: true });
 });
 
 describe.runIf(canTestRedis())('gateways that share a Redis', () => {

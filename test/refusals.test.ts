@@ -1,10 +1,9 @@
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createRefusals } from '../src/refusals.ts';
 import type { Store } from '../src/store/store.ts';
 import { openTestStore, startGateway, type TestGateway } from './helpers/gateway.ts';
-import { sendRaw } from './helpers/raw.ts';
 
 let store: Store;
 
@@ -98,45 +97,77 @@ describe('the address', () => {
   );
 });
 
-describe('the memory', () => {
+describe('the places', () => {
   const response = () => Object.assign(new EventEmitter(), { closed: false }) as unknown as ServerResponse;
 
-  test('holds 2,000 refusals at once, and as many again when their clients are gone', async () => {
-    const holdBack = createRefusals(1);
-    expect(await holdBack('203.0.113.1', response())).toBe(true);
-    for (let round = 0; round < 2; round += 1) {
-      const held = Array.from({ length: 2_000 }, response);
-      const waits = held.map((res) => holdBack('203.0.113.1', res));
-      expect(await holdBack('203.0.113.1', response())).toBe(false);
-      for (const res of held) res.emit('close');
-      expect(new Set(await Promise.all(waits))).toEqual(new Set([true]));
-    }
+  test('of an address are 50, and stay taken when its clients give up, until the delay is over', async () => {
+    vi.useFakeTimers();
+    const refusals = createRefusals(1);
+    expect(await refusals.holdBack('203.0.113.1', response())).toBe(true);
+    const held = Array.from({ length: 50 }, response);
+    const waits = held.map((res) => {
+      expect(refusals.admits('203.0.113.1')).toBe(true);
+      return refusals.holdBack('203.0.113.1', res);
+    });
+    expect(refusals.admits('203.0.113.1')).toBe(false);
+    for (const res of held) res.emit('close');
+    expect(new Set(await Promise.all(waits))).toEqual(new Set([true]));
+    expect(refusals.admits('203.0.113.1')).toBe(false);
+    expect(refusals.admits('203.0.113.2')).toBe(true);
+    vi.advanceTimersByTime(5_000);
+    expect(refusals.admits('203.0.113.1')).toBe(true);
+    vi.useRealTimers();
   });
 
-  test('forgets the address that was quiet for the longest after 10,000 others', async () => {
-    const holdBack = createRefusals(1);
+  test('of all addresses are 2,000', async () => {
+    const refusals = createRefusals(1);
+    for (let n = 0; n < 2_000; n += 1) {
+      const address = `10.0.${n >> 8}.${n & 255}`;
+      await refusals.holdBack(address, response());
+      const gone = response();
+      const wait = refusals.holdBack(address, gone);
+      gone.emit('close');
+      expect(await wait).toBe(true);
+    }
+    await refusals.holdBack('203.0.113.1', response());
+    expect(await refusals.holdBack('203.0.113.1', response())).toBe(false);
+  });
+
+  test('are forgotten of the address that was quiet for the longest after 10,000 others', async () => {
+    const refusals = createRefusals(1);
     const address = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
-    for (let n = 0; n < 10_001; n += 1) await holdBack(address(n), response());
+    for (let n = 0; n < 10_001; n += 1) await refusals.holdBack(address(n), response());
     const gone = response();
-    const wait = holdBack(address(10_000), gone);
+    const wait = refusals.holdBack(address(10_000), gone);
     gone.emit('close');
     await wait;
     // Held back, this one would have to be gone first.
-    expect(await holdBack(address(0), response())).toBe(true);
+    expect(await refusals.holdBack(address(0), response())).toBe(true);
     expect(gone.listenerCount('close')).toBe(0);
   });
+});
 
-  test('is not filled by what is held back: what is too much is told so, and its connection ends', async () => {
-    await withGateway(0, async (gateway) => {
-      const { host } = new URL(gateway.url);
-      const request = `GET /v1/academias HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: wms_demo_ninguem\r\n`;
-      // As many as a connection may have under way.
-      const requests = `${`${request}\r\n`.repeat(31)}${request}Connection: close\r\n\r\n`;
-      const answers = await Promise.all(Array.from({ length: 63 }, () => sendRaw(gateway.url, requests)));
-      expect(answers.flatMap((text) => text.match(/HTTP\/1\.1 401/g) ?? [])).toHaveLength(2_001);
-      const told = answers.filter((text) => text.includes('HTTP/1.1 429'));
-      expect(told).not.toEqual([]);
-      for (const text of told) expect(text).toMatch(/\{"error":"Too many refused requests"\}$/);
-    });
-  });
+test('an address that guesses keys is told so without a call of the store, and a key that was accepted is served', async () => {
+  let calls = 0;
+  const counting: Store = {
+    ...store,
+    call: (call, signal, origin) => {
+      if (call.args.p_api_key === 'wms_demo_ninguem') calls += 1;
+      return store.call(call, signal, origin);
+    },
+  };
+  const gateway = await startGateway({ store: counting, refusalsPerMinute: 1 });
+  expect((await send(gateway, 'wms_demo_aurora'))[0]).toBe(200);
+  // A client that gives up soon, to guess again at once.
+  const guess = () => send(gateway, 'wms_demo_ninguem', '', AbortSignal.timeout(100)).catch(() => undefined);
+  await guess();
+  await Promise.all(Array.from({ length: 50 }, guess));
+  expect(calls).toBe(51);
+  const told = [429, { error: 'Too many refused requests' }];
+  expect(await send(gateway, 'wms_demo_ninguem')).toEqual(told);
+  // Whether a key is right is not told either, until it was accepted once.
+  expect(await send(gateway, 'wms_demo_bosque')).toEqual(told);
+  expect(calls).toBe(51);
+  expect((await send(gateway, 'wms_demo_aurora'))[0]).toBe(200);
+  await gateway.close();
 });

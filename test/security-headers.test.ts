@@ -24,10 +24,11 @@ let origin: string;
 
 beforeAll(async () => {
   const document = readDocument('openapi.yaml');
-  const metrics = createMetrics(
-    () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
-    async () => true,
-  );
+  const metrics = createMetrics({
+    readLoad: () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
+    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+    isReady: async () => true,
+  });
   const checks = { store: 'Data store unavailable', contract: 'ok' };
   const readiness = { read: async () => ({ status: 'not ready', checks }) as const };
   const rateLimiter: Middleware = (req, _res, next) => {

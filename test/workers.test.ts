@@ -406,10 +406,11 @@ describe('a place', () => {
 describe('the metrics of a group', () => {
   const load = { running: 1, waiting: 0, open: 2, idle: 1 };
   const readFigures = (isReady: boolean): Promise<Figures> =>
-    createMetrics(
-      () => load,
-      async () => isReady,
-    ).readFigures();
+    createMetrics({
+      readLoad: () => load,
+      readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+      isReady: async () => isReady,
+    }).readFigures();
   const readValue = (text: string, name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
 
   test('are ready when all are, and have the sum of their connections', async () => {

@@ -19,6 +19,8 @@ export type EmbeddedOptions = {
   readonly seed?: WorkerInput['seed'];
   /** A statement that runs longer than this, in milliseconds, is ended, by ending the thread that it runs on. */
   readonly statementLimitMs: number;
+  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  readonly answerLimit?: number;
 };
 
 /** The embedded Postgres does not start; the message says why, with the place where a migration is the reason. */
@@ -75,7 +77,7 @@ class WorkerStore implements EmbeddedStore {
   readonly #limitMs: number;
   readonly #unlock: () => void;
   /** Names them, so that each thread prepares a statement once. */
-  readonly #write = createStatementWriter();
+  readonly #write: ReturnType<typeof createStatementWriter>;
   /**
    * In their order. A Set would do, but each of its tables knows the next: once one is old, all that goes through the
    * later ones is kept until the next full collection.
@@ -94,11 +96,16 @@ class WorkerStore implements EmbeddedStore {
   #starting: Promise<void> | undefined;
   #closed = false;
 
-  constructor({ dataDir, migrationsDir, statementLimitMs }: EmbeddedOptions, input: Input, unlock: () => void) {
+  constructor(
+    { dataDir, migrationsDir, statementLimitMs, answerLimit }: EmbeddedOptions,
+    input: Input,
+    unlock: () => void,
+  ) {
     this.description = `embedded Postgres, data in ${dataDir ?? 'memory'}`;
     this.#input = input;
     this.#migrationsDir = migrationsDir;
     this.#limitMs = statementLimitMs;
+    this.#write = createStatementWriter(answerLimit);
     this.#unlock = unlock;
   }
 

@@ -64,6 +64,11 @@ export class JsonRows {
   #end = 0;
   #count = 0;
 
+  /** How many bytes the array has, but for its end. */
+  get bytes(): number {
+    return this.#end;
+  }
+
   /**
    * Adds a row, which stands between two indexes of what Postgres has sent (the body of the protocol's DataRow). Throws
    * where it does not have these columns, and where there is no memory for it.

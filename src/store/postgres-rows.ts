@@ -9,21 +9,34 @@ import type { NamedStatement } from './statement.ts';
 /** Rows that came and cannot be written: there is no memory for them, or they are not what was described. */
 export class RowsError extends Error {}
 
+/** The rows take more bytes than the limit. */
+export class AnswerTooLarge extends Error {}
+
+/** What bounds the reading of rows. */
+export type RowsOptions = {
+  readonly signal: AbortSignal;
+  /** The most bytes that the rows may take as JSON. */
+  readonly limit: number;
+  /** Ends the query whose rows are of no use any more. */
+  readonly cancel: () => void;
+};
+
 /**
  * Runs a statement and gives its rows as JSON, as row_to_json writes them; undefined where only Postgres can write that,
- * and the statement was not run. Fails as `client.query` does, with RowsError, or with the reason of a signal that has
- * aborted before the statement was begun.
+ * and the statement was not run. Fails as `client.query` does, with RowsError, with AnswerTooLarge, or with the reason of
+ * a signal that has aborted before the statement was begun.
  */
 export async function queryRows(
   client: RowClient,
   statement: NamedStatement,
-  signal: AbortSignal,
+  options: RowsOptions,
 ): Promise<JsonArray | undefined> {
   const columns = client.columns.get(statement.name) ?? (await prepare(client, statement));
   if (!columns) return undefined;
-  signal.throwIfAborted();
+  options.signal.throwIfAborted();
   return new Promise((resolve, reject) => {
-    client.query(new RowsQuery(client, statement, columns, (error, rows) => (error ? reject(error) : resolve(rows))));
+    const end: Query<JsonArray>['callback'] = (error, rows) => (error ? reject(error) : resolve(rows));
+    client.query(new RowsQuery(client, statement, columns, options, end));
   });
 }
 
@@ -62,17 +75,20 @@ class ColumnsQuery extends Query<FieldDef[]> {
 class RowsQuery extends Query<JsonArray> implements RowReader {
   readonly #client: RowClient;
   readonly #columns: JsonColumns;
-  #failure: RowsError | undefined;
+  readonly #options: RowsOptions;
+  #failure: RowsError | AnswerTooLarge | undefined;
 
   constructor(
     client: RowClient,
     statement: NamedStatement,
     columns: JsonColumns,
+    options: RowsOptions,
     callback: Query<JsonArray>['callback'],
   ) {
     super(statement, callback);
     this.#client = client;
     this.#columns = columns;
+    this.#options = options;
   }
 
   override submit(connection: pg.Connection): void {
@@ -91,7 +107,9 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
   readRow(bytes: Buffer, begin: number, end: number): void {
     if (this.#failure) return;
     try {
-      this.#client.rows.add(this.#columns, bytes, begin, end);
+      const { rows } = this.#client;
+      rows.add(this.#columns, bytes, begin, end);
+      if (rows.bytes > this.#options.limit) this.#stop();
     } catch (error) {
       this.#fail(error);
     }
@@ -103,7 +121,7 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
 
   override handleError(error: Error): void {
     this.#end();
-    super.handleError(error);
+    super.handleError(this.#failure ?? error);
   }
 
   override handleReadyForQuery(): void {
@@ -115,6 +133,13 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
     }
     this.#end();
     this.callback(this.#failure ?? null, array);
+  }
+
+  /** The rest of the rows is not wanted; what of it comes all the same is dropped. */
+  #stop(): void {
+    this.#failure = new AnswerTooLarge();
+    this.#client.rows.clear();
+    this.#options.cancel();
   }
 
   /** Thrown where rows are read, an error would end the process. */

@@ -1,14 +1,15 @@
 // Why `pg` and not `postgres`: it sends parameters as the texts they are, whatever the types of a function's
 // arguments, and gives access to the connection, which cancelling a query needs.
 
+import { constants } from 'node:buffer';
 import pg from 'pg';
-import { isFault, storeFault } from '../errors.ts';
+import { answerTooLarge, isFault, storeFault } from '../errors.ts';
 import { DESCRIPTION, toDescription } from './describe.ts';
 import { toFailure } from './pg-error.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { RowClient } from './postgres-client.ts';
 import { queryRow } from './postgres-query.ts';
-import { queryRows, RowsError } from './postgres-rows.ts';
+import { AnswerTooLarge, queryRows, RowsError } from './postgres-rows.ts';
 import { CHECK, createStatementWriter, type Statement, toResult } from './statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from './store.ts';
 
@@ -21,6 +22,8 @@ export type PostgresOptions = {
   readonly prepare: boolean;
   /** The longest that connecting, or a statement, may take, in milliseconds. */
   readonly deadlineMs: number;
+  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  readonly answerLimit?: number;
 };
 
 type Failed = Exclude<Result, { json: string }>;
@@ -41,12 +44,15 @@ class PostgresStore implements Store {
   readonly #pool: pg.Pool;
   readonly #prepare: boolean;
   /** Names them, for Postgres plans a statement that has a name once per connection. */
-  readonly #write = createStatementWriter();
+  readonly #write: ReturnType<typeof createStatementWriter>;
+  readonly #answerLimit: number;
   /** The functions whose rows only Postgres can write as JSON. One that was mended since is seen after a restart. */
   readonly #writtenThere = new Set<string>();
 
-  constructor({ url, connections, prepare, deadlineMs }: PostgresOptions) {
+  constructor({ url, connections, prepare, deadlineMs, answerLimit = constants.MAX_STRING_LENGTH }: PostgresOptions) {
     this.#prepare = prepare;
+    this.#answerLimit = answerLimit;
+    this.#write = createStatementWriter(answerLimit);
     this.#pool = new pg.Pool({
       connectionString: url,
       max: connections,
@@ -65,7 +71,11 @@ class PostgresStore implements Store {
     const application = origin && `${APPLICATION} ${origin.requestId}`;
     if (this.#prepare && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
       const statement = this.#write(call, 'columns', application);
-      const result = await this.#query((client) => queryRows(client, statement, signal), signal);
+      const limit = this.#answerLimit;
+      const result = await this.#query(
+        (client, cancel) => queryRows(client, statement, { signal, limit, cancel }),
+        signal,
+      );
       if ('value' in result) {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
@@ -98,7 +108,10 @@ class PostgresStore implements Store {
     return 'value' in result ? toResult(result.value) : result;
   }
 
-  async #query<T>(run: (client: RowClient) => Promise<T>, signal: AbortSignal): Promise<{ value: T } | Failed> {
+  async #query<T>(
+    run: (client: RowClient, cancel: () => void) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<{ value: T } | Failed> {
     let client: RowClient & pg.PoolClient;
     try {
       client = (await this.#pool.connect()) as RowClient & pg.PoolClient;
@@ -110,17 +123,18 @@ class PostgresStore implements Store {
       return storeFault('storeTimeout', signal.reason);
     }
 
-    const running = run(client);
     let cancelled: Promise<void> | undefined;
     const cancel = () => {
-      cancelled = cancelQuery(client, running, CANCEL_MS);
+      cancelled ??= cancelQuery(client, running, CANCEL_MS);
     };
+    const running = run(client, cancel);
     signal.addEventListener('abort', cancel);
     let broken = false;
     try {
       return { value: await running };
     } catch (error) {
       if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
+      if (error instanceof AnswerTooLarge) return answerTooLarge();
       broken = leavesUnusable(error);
       return { failure: toPostgresFailure(error) };
     } finally {

@@ -1,4 +1,5 @@
-import { storeFault } from '../errors.ts';
+import { constants } from 'node:buffer';
+import { answerTooLarge, storeFault } from '../errors.ts';
 import type { Call, Result } from './store.ts';
 
 /** Columns, or parameters, in Postgres's text form. */
@@ -21,9 +22,12 @@ export type Format = Call['returns'] | 'columns';
 
 /**
  * Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments.
- * With `applicationName` the database shows it while the statement runs, and in what it logs of it.
+ * JSON of more bytes than `answerLimit` is left out of the row. With `applicationName` the database shows it while the
+ * statement runs, and in what it logs of it.
  */
-export function createStatementWriter(): (call: Call, format: Format, applicationName?: string) => NamedStatement {
+export function createStatementWriter(
+  answerLimit: number = constants.MAX_STRING_LENGTH,
+): (call: Call, format: Format, applicationName?: string) => NamedStatement {
   const written = new Map<string, Shape[]>();
   let count = 0;
   return (call, format, applicationName) => {
@@ -32,7 +36,13 @@ export function createStatementWriter(): (call: Call, format: Format, applicatio
     const shapes = written.get(call.function) ?? [];
     let shape = shapes.find((one) => one.isNamed === isNamed && one.format === format && isEqual(one.names, names));
     if (!shape) {
-      shape = { names, isNamed, format, text: writeText(call, format, names, isNamed), name: `gateway_${count}` };
+      shape = {
+        names,
+        isNamed,
+        format,
+        text: writeText(call, format, names, isNamed, answerLimit),
+        name: `gateway_${count}`,
+      };
       count += 1;
       written.set(call.function, [...shapes, shape]);
     }
@@ -44,6 +54,7 @@ export function createStatementWriter(): (call: Call, format: Format, applicatio
 export function toResult(row: Row | undefined): Result {
   const [json, count] = row ?? [];
   if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
+  if (typeof count === 'string') return answerTooLarge();
   return storeFault('storeError', new Error('the function returned no row'));
 }
 
@@ -60,11 +71,18 @@ function isEqual(some: readonly string[], others: readonly string[]): boolean {
   return some.length === others.length && some.every((name, index) => name === others[index]);
 }
 
-function writeText(call: Call, format: Format, names: readonly string[], isNamed: boolean): string {
+function writeText(
+  call: Call,
+  format: Format,
+  names: readonly string[],
+  isNamed: boolean,
+  answerLimit: number,
+): string {
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
   const result = `public.${quote(call.function)}(${args})`;
   // Through a subquery, or the row of a function with one column would be that column's value.
-  const columns = format === 'columns' ? `* from ${result}` : `${toJson(format)} from (select * from ${result}) r`;
+  const columns =
+    format === 'columns' ? `* from ${result}` : `${toJson(format, answerLimit)} from (select * from ${result}) r`;
   // A condition that does not depend on the rows is met before the function is called. What it sets ends with the
   // transaction, and needs no statement of its own, nor one that is prepared for each request.
   const named = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
@@ -77,10 +95,13 @@ function toValues({ args }: Call, names: readonly string[], applicationName: str
   return values;
 }
 
-function toJson(format: Call['returns']): string {
+function toJson(format: Call['returns'], answerLimit: number): string {
   if (format === 'row') return 'row_to_json(r)::text as json, 1 as count';
   // Not json_agg, which puts a line break between the rows.
-  return `'[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' as json, count(*)::integer as count`;
+  const rows = `coalesce(string_agg(row_to_json(r)::text, ','), '')`;
+  // An aggregate that stands twice is computed once.
+  const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
+  return `case when ${isTooLarge} then null else '[' || ${rows} || ']' end as json, count(*)::integer as count`;
 }
 
 /** Sent as text, a value takes the type of the function's argument: no driver has to guess it. */

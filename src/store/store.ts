@@ -18,6 +18,8 @@ export type Call = {
 /** The request that a call is made for, so that what it does in the database can be traced to it. */
 export type Origin = {
   readonly requestId: string;
+  /** Whose share of the store the call takes: a key's, or of a key that is not known to be right its address's. */
+  readonly share?: string;
   /** The request's place in a trace (W3C Trace Context, section 3.2). */
   readonly traceparent?: string | undefined;
 };

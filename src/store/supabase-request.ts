@@ -16,25 +16,41 @@ export type TextAnswer = {
   readonly text: string;
 };
 
+/** The body takes more bytes than the limit. */
+export class BodyTooLarge extends Error {}
+
 /**
- * Sends a request and reads the answer as text; the signal ends it. Fails as `pool.request` does, which makes a stream
- * of each body, and costs the process twice as much.
+ * Sends a request and reads the answer as text; the signal ends it. Fails with BodyTooLarge where it has more bytes than
+ * `limit`, and as `pool.request` does, which makes a stream of each body, and costs the process twice as much.
  */
-export function requestText(pool: Pool, request: TextRequest, signal: AbortSignal | undefined): Promise<TextAnswer> {
+export function requestText(
+  pool: Pool,
+  request: TextRequest,
+  limit: number,
+  signal: AbortSignal | undefined,
+): Promise<TextAnswer> {
   return new Promise((resolve, reject) => {
-    pool.dispatch(request, new TextReader(signal, resolve, reject));
+    pool.dispatch(request, new TextReader(limit, signal, resolve, reject));
   });
 }
 
 class TextReader implements Dispatcher.DispatchHandler {
+  readonly #limit: number;
   readonly #signal: AbortSignal | undefined;
   readonly #resolve: (answer: TextAnswer) => void;
   readonly #reject: (error: Error) => void;
   readonly #chunks: Buffer[] = [];
+  #length = 0;
   #answer: Omit<TextAnswer, 'text'> = { status: 0, contentRange: undefined };
   #abort = (): void => {};
 
-  constructor(signal: AbortSignal | undefined, resolve: (answer: TextAnswer) => void, reject: (error: Error) => void) {
+  constructor(
+    limit: number,
+    signal: AbortSignal | undefined,
+    resolve: (answer: TextAnswer) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.#limit = limit;
     this.#signal = signal;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -50,8 +66,10 @@ class TextReader implements Dispatcher.DispatchHandler {
     this.#answer = { status, contentRange: headers['content-range']?.toString() };
   }
 
-  onResponseData(_controller: unknown, chunk: Buffer): void {
-    this.#chunks.push(chunk);
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#length += chunk.length;
+    if (this.#length > this.#limit) controller.abort(new BodyTooLarge(`more than ${this.#limit} bytes`));
+    else this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {

@@ -1,10 +1,11 @@
+import { constants } from 'node:buffer';
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
-import { type Fault, messageOf, storeFault } from '../errors.ts';
+import { answerTooLarge, type Fault, messageOf, storeFault } from '../errors.ts';
 import { type PgError, toFailure } from './pg-error.ts';
 import { readPublished } from './postgrest-description.ts';
 import type { Call, Origin, Result, Rows, Store } from './store.ts';
-import { requestText } from './supabase-request.ts';
+import { BodyTooLarge, requestText } from './supabase-request.ts';
 
 /** How to reach the Data API of a Supabase project, or a PostgREST of one's own. */
 export type SupabaseOptions = {
@@ -16,10 +17,16 @@ export type SupabaseOptions = {
   readonly connections: number;
   /** The longest that headers, or a part of the body, may take to come, in milliseconds. */
   readonly deadlineMs: number;
+  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  readonly answerLimit?: number;
 };
 
 /** What a call says to supabase-js's fetch, and hears of its answer, past supabase-js. */
-type Exchange = { readonly origin: Origin | undefined; contentRange: string | undefined };
+type Exchange = {
+  readonly origin: Origin | undefined;
+  contentRange: string | undefined;
+  isTooLarge: boolean;
+};
 
 /** What supabase-js gives: an error that has Postgres's four fields, or that is a text which was no JSON. */
 type Answer = {
@@ -64,12 +71,13 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      const exchange: Exchange = { origin, contentRange: undefined };
+      const exchange: Exchange = { origin, contentRange: undefined, isTooLarge: false };
       exchanges.set(signal, exchange);
       try {
         // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
         const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
+        if (exchange.isTooLarge) return answerTooLarge();
         return toResult(call, answer as Answer, exchange.contentRange);
       } finally {
         exchanges.delete(signal);
@@ -94,7 +102,7 @@ export function openSupabase(options: SupabaseOptions): Store {
  */
 function createFetch(
   pool: Pool,
-  { url, key, restPath }: SupabaseOptions,
+  { url, key, restPath, answerLimit = constants.MAX_STRING_LENGTH }: SupabaseOptions,
   exchanges: ReadonlyMap<AbortSignal, Exchange>,
 ): typeof fetch {
   const common = toHeaders(key);
@@ -109,7 +117,11 @@ function createFetch(
       headers: exchange?.origin ? { ...common, ...toTraceHeaders(exchange.origin) } : common,
       body: init?.body as string,
     };
-    const { status, contentRange, text } = await requestText(pool, request, signal).catch(throwWithMessage);
+    const answer = requestText(pool, request, answerLimit, signal).catch((error) => {
+      if (exchange) exchange.isTooLarge = error instanceof BodyTooLarge;
+      return throwWithMessage(error);
+    });
+    const { status, contentRange, text } = await answer;
     if (exchange) exchange.contentRange = contentRange;
     return {
       ok: status >= 200 && status <= 299,

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
+import { createAcceptedKeys } from '../../src/accepted-keys.ts';
 import { type AppParts, createApp } from '../../src/app.ts';
 import { readApiRoot, readDocument } from '../../src/document.ts';
 import type { Fault } from '../../src/errors.ts';
@@ -13,6 +14,7 @@ import { openEmbedded } from '../../src/store/embedded.ts';
 import { openPostgres } from '../../src/store/postgres.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase.ts';
+import { createUnread } from '../../src/unread.ts';
 import { createDatabase, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
 
 export const MIGRATIONS = 'supabase/migrations';
@@ -26,6 +28,9 @@ export type TestGatewayOptions = {
   readonly document?: OpenAPIV3.Document;
   readonly deadlineMs?: number;
   readonly bodyLimit?: number;
+  readonly answerLimit?: number;
+  readonly unreadLimit?: number;
+  readonly maxSockets?: number;
   readonly refusalsPerMinute?: number;
   /** What the application has beside the gateway. */
   readonly parts?: Partial<AppParts>;
@@ -43,17 +48,23 @@ export type TestGateway = {
 };
 
 /** The demo data in a store of the kind that this run of the tests is for, and nobody else's. */
-export async function openDemoStore(kind: StoreKind, adminUrl: string | undefined): Promise<Store> {
+export async function openDemoStore(
+  kind: StoreKind,
+  adminUrl: string | undefined,
+  limits: { readonly answerLimit?: number } = {},
+): Promise<Store> {
   const deadlineMs = 5_000;
-  if (kind === 'embedded') return openEmbedded({ migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: deadlineMs });
+  if (kind === 'embedded') {
+    return openEmbedded({ migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: deadlineMs, ...limits });
+  }
 
   const database = await createDatabase(adminUrl ?? '');
   if (kind === 'postgres') {
     const url = loginUrl(database.adminUrl, 'gateway_test');
-    return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs }), database.drop);
+    return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
   }
   const { url, stop } = await startPostgrest(database);
-  const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 4, deadlineMs });
+  const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 4, deadlineMs, ...limits });
   return closing(store, async () => {
     await stop();
     await database.drop();
@@ -61,9 +72,9 @@ export async function openDemoStore(kind: StoreKind, adminUrl: string | undefine
 }
 
 /** As openDemoStore, of the kind that the running test's project is for. */
-export async function openTestStore(): Promise<Store> {
+export async function openTestStore(limits?: { readonly answerLimit?: number }): Promise<Store> {
   const { inject } = await import('vitest');
-  return openDemoStore(inject('kind'), inject('adminUrl'));
+  return openDemoStore(inject('kind'), inject('adminUrl'), limits);
 }
 
 /** A store whose end is the end of its servers too. */
@@ -89,9 +100,13 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const observer = createObserver([]);
   const program = await compile(document);
   const addressOf = createAddressReader(options.proxyHops ?? 0);
-  const defaults = { deadlineMs: 5_000, bodyLimit: 100_000, refusalsPerMinute: 0, addressOf };
+  const unread = createUnread(options.unreadLimit ?? 100_000_000);
+  const acceptedKeys = createAcceptedKeys();
+  const limits = { deadlineMs: 5_000, bodyLimit: 100_000, answerLimit: 8_000_000, refusalsPerMinute: 0 };
+  const defaults = { ...limits, addressOf, unread, acceptedKeys };
   const gateway = createGateway(program, { ...defaults, ...options, onFault });
-  const server = createServer(createApp({ gateway, onFault, observer, ...options.parts }));
+  const app = createApp({ gateway, onFault, observer, ...options.parts });
+  const server = createServer(app, { maxSockets: options.maxSockets ?? 10_000, unread });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

@@ -8,10 +8,12 @@ import { openTestStore } from '../helpers/gateway.ts';
 // What every store has to do, whatever is behind it. The interface's tests run through each of them too.
 
 const never = new AbortController().signal;
+/** More than the demo data's students take, and less than its workouts. */
+const ANSWER_LIMIT = 80_000;
 let store: Store;
 
 beforeAll(async () => {
-  store = await openTestStore();
+  store = await openTestStore({ answerLimit: ANSWER_LIMIT });
 });
 
 afterAll(() => store.close());
@@ -139,6 +141,16 @@ describe('a failure', () => {
     const result = await store.call(call, never);
     expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: expect.any(String) } } });
     expect(jsonOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+  });
+
+  test('for an answer of more bytes than the limit harms no other call', async () => {
+    const workouts = { ...list({ p_limit: 1_000 }), function: 'listar_treinos' };
+    expect(await store.call(workouts, never)).toMatchObject({ failure: { kind: 'answerTooLarge' } });
+    const calls = [workouts, list({ p_limit: 1 }), workouts, list({ p_limit: 2 })];
+    const results = await Promise.all(calls.map((call) => store.call(call, never)));
+    expect(results).toMatchObject([{ failure: {} }, { count: 1 }, { failure: {} }, { count: 2 }]);
+    const few = { ...workouts, args: { ...workouts.args, p_limit: 100 } };
+    expect(jsonOf(await store.call(few, never))).toHaveLength(100);
   });
 
   test('for a signal that has aborted comes without a call', async () => {

@@ -1,3 +1,4 @@
+import { constants } from 'node:buffer';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
@@ -26,6 +27,7 @@ let client: RowClient;
 const socket = new Pieces();
 let count = 0;
 const never = new AbortController().signal;
+const options = { signal: never, limit: constants.MAX_STRING_LENGTH, cancel: () => {} };
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -43,7 +45,7 @@ afterAll(async () => {
 /** The rows of a query as the gateway writes them, and as Postgres does. */
 async function write(query: string, values: readonly (string | null)[] = []): Promise<[string | undefined, string]> {
   count += 1;
-  const here = await queryRows(client, { name: `columns_${count}`, text: query, values }, never);
+  const here = await queryRows(client, { name: `columns_${count}`, text: query, values }, options);
   const text = `select '[' || coalesce(string_agg(row_to_json(r)::text, ','), '') || ']' from (${query}) r`;
   const [there] = (await queryRow(client, { text, values })) ?? [];
   return [here?.json, String(there)];
@@ -122,7 +124,7 @@ test('writes any day and microsecond that there is as row_to_json does', async (
 test('counts the rows, and writes an empty array for none', async () => {
   const text = 'select n, n::text as t from generate_series(1, $1::integer) n';
   for (const wanted of [0, 1, 10_000, 2]) {
-    const rows = await queryRows(client, { name: 'series', text, values: [String(wanted)] }, never);
+    const rows = await queryRows(client, { name: 'series', text, values: [String(wanted)] }, options);
     expect(rows?.count).toBe(wanted);
     expect(JSON.parse(rows?.json ?? '')).toHaveLength(wanted);
   }
@@ -143,8 +145,10 @@ test.each([
 test('has nothing of the rows in front of an error, which is that of the query', async () => {
   const text = 'select 100 / (50000 - n) as n from generate_series(1, $1::integer) n';
   const statement = { name: 'division', text };
-  await expect(queryRows(client, { ...statement, values: ['60000'] }, never)).rejects.toMatchObject({ code: '22012' });
-  expect(await queryRows(client, { ...statement, values: ['2'] }, never)).toEqual({
+  await expect(queryRows(client, { ...statement, values: ['60000'] }, options)).rejects.toMatchObject({
+    code: '22012',
+  });
+  expect(await queryRows(client, { ...statement, values: ['2'] }, options)).toEqual({
     json: '[{"n":0},{"n":0}]',
     count: 2,
   });
@@ -152,7 +156,7 @@ test('has nothing of the rows in front of an error, which is that of the query',
 
 test('has nothing of the rows in front of a cancellation', async () => {
   const text = `select n, $1 as t, case when n = 50000 then pg_sleep(60) is null end as b from generate_series(1, 60000) n`;
-  const rows = queryRows(client, { name: 'cancelled', text, values: ['of another tenant'] }, never);
+  const rows = queryRows(client, { name: 'cancelled', text, values: ['of another tenant'] }, options);
   const cancelled = expect(rows).rejects.toMatchObject({ code: '57014' });
   const sql = `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'`;
   await asAdmin(server.adminUrl, (admin) =>
@@ -217,7 +221,7 @@ describe('a server that does not keep to the protocol', () => {
       sent,
       lost,
       client: asking,
-      rows: (signal = never) => queryRows(asking, { name: 's', text: 'select', values: [] }, signal),
+      rows: (signal = never) => queryRows(asking, { name: 's', text: 'select', values: [] }, { ...options, signal }),
       [Symbol.asyncDispose]: async () => {
         asking.connection.stream.destroy();
         server.close();
