@@ -90,7 +90,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
     bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
-    answerLimit: reader.integer('ANSWER_LIMIT_BYTES', 8_000_000, 1_000, 100_000_000),
+    answerLimit: reader.integer('ANSWER_LIMIT_BYTES', 4_000_000, 1_000, 100_000_000),
     unreadLimit: reader.integer('UNREAD_LIMIT_BYTES', 100_000_000, 0, 10_000_000_000),
     maxSockets: reader.integer('MAX_SOCKETS', 10_000, 1, 1_000_000),
     refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),

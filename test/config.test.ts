@@ -11,7 +11,7 @@ test('has a default for everything', () => {
     waiting: 1_000,
     deadlineMs: 5_000,
     bodyLimit: 100_000,
-    answerLimit: 8_000_000,
+    answerLimit: 4_000_000,
     unreadLimit: 100_000_000,
     maxSockets: 10_000,
     refusalsPerMinute: 600,

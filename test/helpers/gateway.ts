@@ -102,7 +102,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const addressOf = createAddressReader(options.proxyHops ?? 0);
   const unread = createUnread(options.unreadLimit ?? 100_000_000);
   const acceptedKeys = createAcceptedKeys();
-  const limits = { deadlineMs: 5_000, bodyLimit: 100_000, answerLimit: 8_000_000, refusalsPerMinute: 0 };
+  const limits = { deadlineMs: 5_000, bodyLimit: 100_000, answerLimit: 4_000_000, refusalsPerMinute: 0 };
   const defaults = { ...limits, addressOf, unread, acceptedKeys };
   const gateway = createGateway(program, { ...defaults, ...options, onFault });
   const app = createApp({ gateway, onFault, observer, ...options.parts });
