@@ -90,6 +90,7 @@ class OperationReader {
       this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
     }
     if (!source.operationId) this.#mistake('operationId is missing');
+    if (source.path.includes('}{')) this.#mistake('a text must be between two path parameters, to tell them apart');
     if (RESERVED.test(source.operationId ?? '')) this.#mistake(`operationId must not be ${source.operationId}`);
     const operation: Operation = {
       id: source.operationId ?? '',

@@ -47,7 +47,16 @@ function toRoute(operation: DocumentOperation): Route {
   const literals = operation.path
     .split(/\{[^}]+\}/)
     .map((literal) => normalizePath(literal).replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return { pattern: new RegExp(`^${literals.join('([^/]+)')}$`), names, operation };
+  return { pattern: new RegExp(`^${literals.reduce(joinByParameter)}$`), names, operation };
+}
+
+/**
+ * A parameter with another behind it in its segment ends where the literal between them first occurs. If it could end
+ * anywhere, the time to find no match would grow with the square of the path, for three of them with its cube.
+ */
+function joinByParameter(before: string, literal: string, index: number, { length }: readonly string[]): string {
+  const isLastOfSegment = literal.includes('/') || index === length - 1;
+  return `${before}${isLastOfSegment ? '([^/]+)' : `((?:(?!${literal})[^/])+)`}${literal}`;
 }
 
 function mostLiteralFirst(a: Route, b: Route): number {

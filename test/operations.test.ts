@@ -21,6 +21,15 @@ function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, 
   return copy;
 }
 
+/** The document with one path more, whose parameters are strings. */
+function withPath(path: string): OpenAPIV3.Document {
+  const get = structuredClone(document.paths['/academias']?.get) as OpenAPIV3.OperationObject;
+  const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    ...{ name: name ?? '', in: 'path', required: true, schema: { type: 'string' as const } },
+  }));
+  return { ...document, paths: { ...document.paths, [path]: { get: { ...get, operationId: 'own', parameters } } } };
+}
+
 const body = (schema: object) => ({ required: true, content: { 'application/json': { schema } } }) as never;
 const parameter = (schema: object, name = 'x', place = 'query') => ({ name, in: place, schema }) as never;
 
@@ -81,6 +90,11 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
     changed((o) => o.parameters?.push(parameter({ type: 'string', maxlength: 1 }))),
     /has \w+, which is none of OpenAPI's names/,
   ],
+  [
+    'with two path parameters and nothing between them',
+    withPath('/files/{name}{type}'),
+    /a text must be between two path parameters/,
+  ],
 ])('refuses a document %s', async (_what, broken, message) => {
   await expect(startGateway({ document: broken, store })).rejects.toThrow(message);
 });
@@ -115,6 +129,21 @@ test('calls a function with its arguments in one order, whatever that of the bod
   const [first, second] = stub.calls.map(({ args }) => Object.entries(args));
   expect(first).toEqual([['p_api_key', 'x'], ...Object.entries(bodies[0] ?? {})]);
   expect(second).toEqual(first);
+  await gateway.close();
+});
+
+test.each([
+  ['a.b', { p_name: 'a', p_type: 'b' }],
+  ['a.b.c', { p_name: 'a', p_type: 'b.c' }],
+  ['%2E.%2F', undefined],
+  ['%2F.%2E', { p_name: '/', p_type: '.' }],
+  ['a', undefined],
+])('reads two path parameters of one segment: %s', async (segment, args) => {
+  const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+  const gateway = await startGateway({ document: withPath('/files/{name}.{type}/parts'), store: stub });
+  const answer = await fetch(`${gateway.url}/files/${segment}/parts`, { headers: { 'X-Api-Key': 'x' } });
+  expect(answer.status).toBe(args ? 200 : 404);
+  expect(stub.calls.map((call) => call.args)).toEqual(args ? [{ p_api_key: 'x', ...args }] : []);
   await gateway.close();
 });
 
