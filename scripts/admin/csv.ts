@@ -33,7 +33,8 @@ export async function* readRecords(
   let pending = '';
   for await (const piece of text) {
     pending += piece;
-    if (!splitter && !/[\r\n]/.test(pending) && pending.length < MAX_HEADER) continue;
+    // The piece alone: to search all of the text again for each would be quadratic in small pieces.
+    if (!splitter && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
     splitter ??= new Splitter(delimiter ?? findDelimiter(pending));
     yield* await splitter.split(pending);
     if (splitter.hasEnded) return;

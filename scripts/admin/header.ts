@@ -32,7 +32,8 @@ function findMistakes(columns: readonly Column[], rules: Rules): string[] {
   const fields = columns.map(({ field }) => field);
   const unnamed = columns.flatMap(({ name }, index) => (name === '' ? [`column ${index + 1} has no name`] : []));
   const unknown = columns.filter(({ name, field }) => name !== '' && !rules.fields.includes(field));
-  const repeated = columns.filter(({ field }, index) => rules.fields.includes(field) && fields.indexOf(field) < index);
+  const first = rules.fields.map((field) => fields.indexOf(field));
+  const repeated = columns.filter(({ field }, index) => rules.fields.includes(field) && !first.includes(index));
   const missing = rules.required.filter((field) => !fields.includes(field));
   return [
     ...unnamed,
