@@ -7,9 +7,15 @@ import type { Json } from './store/store.ts';
 /** A JSON object that a client sent, with what is wrong with its fields beyond their schemas. */
 export type Body = { readonly fields: Readonly<Record<string, Json>>; readonly problems: Problems };
 
+/** A chunk of a body costs as much as so many bytes, so there may be one for each so many of the largest body. */
+const BYTES_PER_CHUNK = 40;
+/** So many chunks are always taken. */
+const MIN_CHUNKS = 100;
+
 /**
  * Reads a request's body, whatever its Content-Type says. Fails with `bodyTooLarge` as soon as it is known to have
- * more than `limit` bytes, and with `invalidJson` where the client does not send all of it.
+ * more than `limit` bytes, or more chunks than such a body may have, and with `invalidJson` where the client does not
+ * send all of it.
  */
 export function readBytes(req: IncomingMessage, res: ServerResponse, limit: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
@@ -24,7 +30,14 @@ export function readBytes(req: IncomingMessage, res: ServerResponse, limit: numb
       chunks.push(chunk);
       size += chunk.length;
       if (size > limit) fail('bodyTooLarge');
+      else if (isChunked && chunks.length > maxChunks) {
+        // To read on would cost more than the rest is worth.
+        res.setHeader('Connection', 'close');
+        fail('bodyTooLarge');
+      }
     };
+    const isChunked = req.headers['transfer-encoding'] !== undefined;
+    const maxChunks = Math.max(MIN_CHUNKS, limit / BYTES_PER_CHUNK);
     if (Number(req.headers['content-length'] ?? 0) > limit) {
       fail('bodyTooLarge');
       return;

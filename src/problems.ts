@@ -30,7 +30,7 @@ export function inspectText(text: string): Problems {
     } else if (sign === '}' || sign === ']') {
       open.pop();
     } else if (sign === ':') {
-      const name: string = JSON.parse(string);
+      const name: string = string.includes('\\') ? JSON.parse(string) : string.slice(1, -1);
       const names = open.at(-1);
       if (open.length === 1) field = name;
       if (names?.has(name) && !problems.has(field)) problems.set(field, [messages.isRepeated.en]);
@@ -55,10 +55,11 @@ export function findProblem(value: Json): string | undefined {
   // JSON.parse reads 1e400 as infinity, which JSON cannot write again.
   if (typeof value === 'number' && !Number.isFinite(value)) return messages.isOutOfRange.en;
   if (typeof value !== 'object' || value === null) return undefined;
-  const parts = Array.isArray(value) ? value : [...Object.keys(value), ...Object.values(value)];
-  for (const part of parts) {
-    const problem = findProblem(part);
-    if (problem !== undefined) return problem;
+  for (const parts of Array.isArray(value) ? [value] : [Object.keys(value), Object.values(value)]) {
+    for (const part of parts) {
+      const problem = findProblem(part);
+      if (problem !== undefined) return problem;
+    }
   }
   return undefined;
 }

@@ -2,6 +2,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { document } from './helpers/api.ts';
 import { startGateway, type TestGateway } from './helpers/gateway.ts';
+import { sendRaw } from './helpers/raw.ts';
 import { createStubStore } from './helpers/stub-store.ts';
 
 const store = createStubStore(() => ({ json: '{}', count: 1 }));
@@ -28,6 +29,19 @@ test.each([
   const [status, body] = await post(JSON.stringify({ p_nome, p_email: 'ana@aurora.example' }));
   expect(status).toBe(422);
   expect(Object.keys((body as { error: object }).error)).toEqual(['p_nome']);
+});
+
+test.each([
+  [2_500, 422],
+  [2_501, 413],
+])('a body of 100 kB may have 2,500 chunks: %i are a %i', async (count, status) => {
+  const limited = await startGateway({ store });
+  const head = 'POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\nTransfer-Encoding: chunked\r\n';
+  const close = status === 413 ? '' : 'Connection: close\r\n';
+  const body = `{}${' '.repeat(count - 2)}`.replace(/./g, '1\r\n$&\r\n');
+  const answer = await sendRaw(limited.url, `${head}${close}\r\n${body}0\r\n\r\n`);
+  expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} (.+\r\n)+connection: close\r\n`, 'i'));
+  await limited.close();
 });
 
 test('of up to 100 fields each invalid one is told', async () => {

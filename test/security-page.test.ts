@@ -5,7 +5,7 @@ import { MAX_DEPTH, MAX_INPUTS } from '../src/messages.ts';
 
 const page = readFileSync('SECURITY.md', 'utf8');
 const bounds = [...page.matchAll(/^\| (.*) \| (.*) \| (.*) \|$/gm)].map(([, name = '', value = '']) => [name, value]);
-const valueOf = (name: string) => bounds.find(([text]) => text?.startsWith(name))?.[1];
+const readDefault = (name: string) => bounds.find(([text]) => text?.startsWith(name))?.[1];
 
 test.each<[string, keyof Config]>([
   ['`BODY_LIMIT_BYTES`', 'bodyLimit'],
@@ -15,14 +15,14 @@ test.each<[string, keyof Config]>([
   ['`DEADLINE_MS`', 'deadlineMs'],
   ['`REFUSALS_PER_MINUTE`', 'refusalsPerMinute'],
 ])('has the default of %s', (name, key) => {
-  expect(valueOf(name)).toBe(String(readConfig({})[key]));
+  expect(readDefault(name)).toBe(String(readConfig({})[key]));
 });
 
 test('has the bounds that are not configured', () => {
   const { connections, waiting } = readConfig({});
-  expect(valueOf('`STORE_CONNECTIONS`')).toBe(`${connections}, ${waiting}`);
-  expect(valueOf('names in a query')).toBe(String(MAX_INPUTS));
-  expect(valueOf('levels of nesting')).toBe(String(MAX_DEPTH));
+  expect(readDefault('`STORE_CONNECTIONS`')).toBe(`${connections}, ${waiting}`);
+  expect(readDefault('names in a query')).toBe(String(MAX_INPUTS));
+  expect(readDefault('levels of nesting')).toBe(String(MAX_DEPTH));
 });
 
 test('names tests, commands and pages that exist', () => {
