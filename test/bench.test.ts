@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askAll } from '../scripts/bench/agreement.ts';
 import { parseAutocannon } from '../scripts/bench/autocannon.ts';
-import { CASES, type Case, toApiRequest } from '../scripts/bench/cases.ts';
+import { CASES, findCase, toApiRequest } from '../scripts/bench/cases.ts';
 import { createCleanup } from '../scripts/bench/cleanup.ts';
 import { createGenerator } from '../scripts/bench/generator.ts';
 import { toOutcomes } from '../scripts/bench/goals.ts';
@@ -177,7 +177,7 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
     ['rows100', 100],
     ['rows1000', 1_000],
     ['search', 4],
-  ])('%s has %i rows', async (id, count) => {
+  ] as const)('%s has %i rows', async (id, count) => {
     const answers = await askAll(peers.slice(0, 1), findCase(id), size.tenants);
     expect([...answers.values()][0]?.body).toHaveLength(count);
   });
@@ -193,9 +193,3 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
     }
   });
 });
-
-function findCase(id: string): Case {
-  const found = CASES.find((case_) => case_.id === id);
-  if (!found) throw new Error(`there is no case ${id}`);
-  return found;
-}

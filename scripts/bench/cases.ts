@@ -53,6 +53,13 @@ export const CASES: readonly Case[] = [
   },
 ];
 
+/** The case with an id. */
+export function findCase(id: CaseId): Case {
+  const found = CASES.find((case_) => case_.id === id);
+  if (!found) throw new Error(`there is no case ${id}`);
+  return found;
+}
+
 /** The request to the API. */
 export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
   const headers = { 'X-Api-Key': key };

@@ -1,7 +1,7 @@
 // The memory of a gateway while it works long, and while many clients want much at once.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { CASES, type Case, type CaseId, type HttpRequest, toApiRequest } from './cases.ts';
+import { type CaseId, findCase, type HttpRequest, toApiRequest } from './cases.ts';
 import { toKey } from './data.ts';
 import type { Generator } from './generator.ts';
 import type { Peer, PeerId } from './peer.ts';
@@ -134,12 +134,6 @@ function toMix(tenants: number): HttpRequest[] {
       return { ...request, headers: { ...headers, ...more } };
     }),
   ).flat();
-}
-
-function findCase(id: CaseId): Case {
-  const found = CASES.find((case_) => case_.id === id);
-  if (!found) throw new Error(`there is no case ${id}`);
-  return found;
 }
 
 function toMegabytes(bytes: number): string {
