@@ -42,7 +42,7 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   const { requests, seconds } = options;
   const plan = { ...SIZE, requests, seconds, quietMs: QUIET_MS };
   for (const peer of peers) rows.push(await measureMemory(peer, plan, { generator, signal, tell: console.error }));
-  return { ...readPlace(postgres, generator.name, SIZE), requests, seconds, rows };
+  return { ...readPlace(postgres.version, generator.name, SIZE), requests, seconds, rows };
 }
 
 function tell(results: MemoryResults, { output, only, requests, seconds }: Options): void {

@@ -28,7 +28,7 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   const plan = { ...options, cases, ...(isShort ? { isWanted: isForGoal } : {}) };
   console.error(`Measuring, which takes ${Math.ceil(toDuration(peers, plan) / 60)} minutes`);
   const measurements = await measureAll(peers, plan, signal, console.error);
-  const place = readPlace(postgres, generator.name, { tenants, students });
+  const place = readPlace(postgres.version, generator.name, { tenants, students });
   return toResults({ ...place, rounds, seconds }, measurements);
 }
 

@@ -22,11 +22,11 @@ export function findAutocannon(): string {
 export async function runAutocannon(
   origin: string,
   requests: readonly HttpRequest[],
-  { connections, seconds, signal }: Load,
+  { connections, seconds, signal, depth }: Load,
 ): Promise<Generated> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'autocannon-process.ts')], { signal });
   const output = readOutput(child);
-  child.stdin.end(JSON.stringify({ url: origin, connections, duration: seconds, requests }));
+  child.stdin.end(JSON.stringify({ url: origin, connections, duration: seconds, requests, pipelining: depth }));
   return parseAutocannon(JSON.parse(await output));
 }
 

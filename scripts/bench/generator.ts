@@ -9,7 +9,13 @@ import type { Cleanup } from './cleanup.ts';
 import { findWrk, runWrk } from './wrk.ts';
 
 /** How much load, and for how long; the signal ends it early. */
-export type Load = { readonly connections: number; readonly seconds: number; readonly signal: AbortSignal };
+export type Load = {
+  readonly connections: number;
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+  /** How many requests a connection sends before it waits for their answers; 1 unless told. */
+  readonly depth?: number;
+};
 
 /** What came of it. */
 export type Generated = {

@@ -41,21 +41,29 @@ export const PEERS = Object.keys(TITLES) as readonly PeerId[];
 const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase', 'gateway-fetch'];
 const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
 
-/** Peers that run, and the version of the Postgres behind most of them. */
-export type World = { readonly peers: readonly Peer[]; readonly postgres: string };
+/** Peers that run, and the Postgres behind most of them. */
+export type World = { readonly peers: readonly Peer[]; readonly postgres: Postgres };
 
 type Backends = {
   readonly postgres: Postgres;
   readonly postgrest: Postgrest | undefined;
   /** The folder of each peer that has its own Postgres. */
   readonly folders: ReadonlyMap<PeerId, string>;
+  /** The environment of the gateways beside their store. */
+  readonly env: Environment;
 };
+
+/** Which peers are wanted, all unless told, and the environment of the gateways beside their store. */
+type Wanted = { readonly only?: readonly PeerId[] | undefined; readonly env?: Environment };
+
+/** Refused keys are a case of the benchmark, and by default only the first ones would be answered at once. */
+const REFUSING_AT_ONCE: Environment = { REFUSALS_PER_MINUTE: '0' };
 
 /** Starts servers with the data, and the peers that are asked for and that this platform has. */
 export async function openWorld(
   cleanup: Cleanup,
   generator: Generator,
-  { only = PEERS, ...size }: Size & { readonly only?: readonly PeerId[] | undefined },
+  { only = PEERS, env = REFUSING_AT_ONCE, ...size }: Size & Wanted,
 ): Promise<World> {
   const program = findPostgrest();
   const ids = PEERS.filter((id) => only.includes(id) && (program || !OVER_POSTGREST.includes(id)));
@@ -66,9 +74,9 @@ export async function openWorld(
   ]);
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
   const postgrest = program && isWanted ? await startPostgrest(cleanup, program, postgres) : undefined;
-  const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])) };
+  const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])), env };
   const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, generator, backends)));
-  return { peers, postgres: postgres.version };
+  return { peers, postgres };
 }
 
 function openPeer(id: PeerId, cleanup: Cleanup, generator: Generator, backends: Backends): Peer | Promise<Peer> {
@@ -92,7 +100,7 @@ function openPeer(id: PeerId, cleanup: Cleanup, generator: Generator, backends: 
     return openApi({ id, title, pid: child.pid ?? 0, validates }, origin, generator);
   };
   const gateway = (env: Environment, args: readonly string[] = []) =>
-    api([...args, ...GATEWAY_ARGS], { LOG_FORMAT: 'json', REFUSALS_PER_MINUTE: '0', ...env }, '/readyz');
+    api([...args, ...GATEWAY_ARGS], { LOG_FORMAT: 'json', ...backends.env, ...env }, '/readyz');
 
   switch (id) {
     case 'postgres-loop':

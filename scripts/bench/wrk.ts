@@ -38,17 +38,17 @@ export async function runWrk(
   folder: string,
   origin: string,
   requests: readonly HttpRequest[],
-  { connections, seconds, signal }: Load,
+  { connections, seconds, signal, depth }: Load,
 ): Promise<Generated> {
   const script = join(folder, 'wrk.lua');
-  writeFileSync(script, toScript(new URL(origin).host, requests));
+  writeFileSync(script, toScript(new URL(origin).host, requests, depth));
   const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`, '--script', script];
   return parseWrk(await readOutput(spawn('wrk', [...args, origin], { signal })));
 }
 
-/** The script for the requests, each as it goes over the wire. */
-export function toScript(host: string, requests: readonly HttpRequest[]): string {
-  const lines = requests.map((request) => `  ${quote(toWire(host, request))},`);
+/** The script for the requests, each as it goes over the wire, so many times at once. */
+export function toScript(host: string, requests: readonly HttpRequest[], depth = 1): string {
+  const lines = requests.map((request) => `  ${quote(toWire(host, request).repeat(depth))},`);
   return `requests = {\n${lines.join('\n')}\n}\n${SCRIPT}`;
 }
 
