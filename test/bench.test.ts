@@ -8,6 +8,8 @@ import { askAll } from '../scripts/bench/agreement.ts';
 import { parseAutocannon } from '../scripts/bench/autocannon.ts';
 import { CASES, findCase, toApiRequest } from '../scripts/bench/cases.ts';
 import { createCleanup } from '../scripts/bench/cleanup.ts';
+import { FLOODS, measureFairness } from '../scripts/bench/fairness.ts';
+import { toFairnessReport } from '../scripts/bench/fairness-report.ts';
 import { createGenerator } from '../scripts/bench/generator.ts';
 import { toOutcomes } from '../scripts/bench/goals.ts';
 import { measureMemory } from '../scripts/bench/memory.ts';
@@ -105,6 +107,25 @@ describe('a goal', () => {
   });
 });
 
+it('fairness is told with its goals: no failure, and three times the p99 alone plus one expensive list', () => {
+  const alone = { requests: 2_000, failures: 0, p50: 1, p99: 4 };
+  const rows = [
+    { flood: 'met', alone, during: { requests: 900, failures: 0, p50: 5, p99: 22 }, rate: 210, refused: 0.205 },
+    { flood: 'late', alone, during: { requests: 900, failures: 0, p50: 5, p99: 23 }, rate: 210, refused: 0 },
+    { flood: 'failed', alone, during: { requests: 900, failures: 1, p50: 5, p99: 22 }, rate: 210, refused: 0 },
+  ];
+  const report = toFairnessReport({
+    ...readPlace('18.1', 'wrk 4.1.0', { tenants: 2, students: 100_000 }),
+    ...{ seconds: 30, rows: [{ peer: 'gateway-postgres', expensiveMs: 10, floods: rows }] },
+  });
+  expect(report.match(/^\| (met|late|failed) .*[dt] \|$/gm)).toEqual([
+    '| met    |           2,000 | 1.00 | 4.00 |              900 |      0 | 5.00 | 22.0 | ≤ 22.0 |    met |',
+    '| late   |           2,000 | 1.00 | 4.00 |              900 |      0 | 5.00 | 23.0 | ≤ 22.0 | missed |',
+    '| failed |           2,000 | 1.00 | 4.00 |              900 |      1 | 5.00 | 22.0 | ≤ 22.0 | missed |',
+  ]);
+  expect(report).toContain('| met    |       210 |               20.5 % |');
+});
+
 it('the script of wrk has each request as it goes over the wire', () => {
   const [line = ''] = toScript('127.0.0.1:80', [toApiRequest(findCase('create'), 'k"1')])
     .split('\n')
@@ -180,6 +201,25 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
   ] as const)('%s has %i rows', async (id, count) => {
     const answers = await askAll(peers.slice(0, 1), findCase(id), size.tenants);
     expect([...answers.values()][0]?.body).toHaveLength(count);
+  });
+
+  it('answer one client while others flood the gateway', async () => {
+    const gateway = peers.find(({ id }) => id === 'gateway-postgres') as Peer;
+    const floods = FLOODS.map(({ title, keys, depth }) => ({
+      ...{ title, keys: keys.slice(0, 10), connections: 5, depth: Math.min(depth, 4) },
+    }));
+    const plan = { floods, students: size.students, requests: 20, seconds: 2, restMs: 0 };
+    const row = await measureFairness(gateway, plan, { signal: new AbortController().signal, tell: () => {} });
+    expect(row.expensiveMs).toBeGreaterThan(0);
+    expect(row.floods.map(({ flood }) => flood)).toEqual(FLOODS.map(({ title }) => title));
+    for (const { alone, during, rate } of row.floods) {
+      expect(alone).toMatchObject({ requests: 20, failures: 0 });
+      expect(during).toMatchObject({ failures: 0 });
+      expect(during.p99).toBeGreaterThanOrEqual(during.p50);
+      expect(rate).toBeGreaterThan(0);
+    }
+    // autocannon may count an answer, and no longer its status, at the end.
+    expect(row.floods.map(({ refused }) => refused > 0.9)).toEqual([false, true, false]);
   });
 
   it('are measured one after the other, over HTTP and without', async () => {
