@@ -1,7 +1,9 @@
 // Watches the gateway's memory while it works long, and while clients want much: npm run bench:memory -- --help
 
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { Command, Option } from 'commander';
+import { ATTACK, ATTACKED_TENANTS, measureAttacks } from './bench/attacks.ts';
 import { type Cleanup, withCleanup } from './bench/cleanup.ts';
 import { createGenerator } from './bench/generator.ts';
 import { type MemoryPlan, measureMemory, QUIET_MS } from './bench/memory.ts';
@@ -14,20 +16,24 @@ import { readPlace, writeResults } from './bench/results.ts';
 /** What the command line says. */
 type Options = Pick<MemoryPlan, 'requests' | 'seconds'> & {
   readonly only?: readonly Store[];
+  readonly attacks: readonly Store[];
   readonly output?: string;
 };
 type Store = (typeof STORES)[number];
 
 const STORES = ['postgres', 'supabase', 'embedded'] as const;
-const SIZE = { tenants: 10, students: 2_000 };
+const TENANTS = 10;
+const SIZE = { tenants: TENANTS + ATTACKED_TENANTS, students: 2_000 };
 const REQUESTS = 200_000;
 const SECONDS = 30;
+const ATTACKED: readonly Store[] = ['postgres'];
 const STORED = join(import.meta.dirname, 'bench/results');
 
 const HELP = `
 It starts the servers of npm run bench with less data, and the gateway on each store as a
 process of its own. Each works off a mix of requests at 32 connections, and its resident
-memory is read in ten pauses. Then 200 connections ask for lists of 1,000 rows.
+memory is read in ten pauses. Then 200 connections ask for lists of 1,000 rows. On the stores
+of --attacks a client stores the largest rows it can and does not read the lists it asks for.
 
 The results go to scripts/bench/results (memory.json, memory.md) where all is measured, or
 to the folder that --output names. A goal that is missed fails nothing.
@@ -40,13 +46,22 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   const { peers, postgres } = await openWorld(cleanup, generator, { ...SIZE, only });
   const rows = [];
   const { requests, seconds } = options;
-  const plan = { ...SIZE, requests, seconds, quietMs: QUIET_MS };
-  for (const peer of peers) rows.push(await measureMemory(peer, plan, { generator, signal, tell: console.error }));
+  const plan = { tenants: TENANTS, requests, seconds, quietMs: QUIET_MS };
+  const attackPlan = { ...ATTACK, size: SIZE, quietMs: QUIET_MS };
+  const measuring = { signal, tell: console.error };
+  for (const peer of peers) {
+    const row = await measureMemory(peer, plan, { generator, ...measuring });
+    const isAttacked = options.attacks.some((store) => peer.id === `gateway-${store}`);
+    // The embedded store's database is open to its gateway alone.
+    const database = peer.id === 'gateway-embedded' ? undefined : postgres.url('postgres');
+    const attacks = isAttacked ? await measureAttacks(peer, attackPlan, { ...measuring, database }) : [];
+    rows.push({ ...row, attacks });
+  }
   return { ...readPlace(postgres.version, generator.name, SIZE), requests, seconds, rows };
 }
 
-function tell(results: MemoryResults, { output, only, requests, seconds }: Options): void {
-  const isWhole = !only && requests === REQUESTS && seconds === SECONDS;
+function tell(results: MemoryResults, { output, only, attacks, requests, seconds }: Options): void {
+  const isWhole = !only && isDeepStrictEqual(attacks, ATTACKED) && requests === REQUESTS && seconds === SECONDS;
   const folder = output ?? (isWhole ? STORED : undefined);
   const report = toMemoryReport(results);
   console.log(report);
@@ -60,6 +75,7 @@ await runProgram(
     .option('--requests <N>', 'how many requests each gateway works off', readInteger(10, 100_000_000), REQUESTS)
     .option('--seconds <N>', 'how long each load of long lists lasts', readInteger(1, 3_600), SECONDS)
     .addOption(new Option('--only <STORE...>', 'only these stores').choices(STORES))
+    .addOption(new Option('--attacks <STORE...>', 'on these stores').choices(STORES).default(ATTACKED, 'postgres'))
     .addOption(toOutput(process.env))
     .addHelpText('after', HELP)
     .action(async (options: Options) => {

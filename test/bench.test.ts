@@ -5,17 +5,19 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askAll } from '../scripts/bench/agreement.ts';
+import { ATTACKED_TENANTS, measureAttacks } from '../scripts/bench/attacks.ts';
 import { parseAutocannon } from '../scripts/bench/autocannon.ts';
 import { CASES, findCase, toApiRequest } from '../scripts/bench/cases.ts';
 import { createCleanup } from '../scripts/bench/cleanup.ts';
+import { toKey } from '../scripts/bench/data.ts';
 import { FLOODS, measureFairness } from '../scripts/bench/fairness.ts';
 import { toFairnessReport } from '../scripts/bench/fairness-report.ts';
 import { createGenerator } from '../scripts/bench/generator.ts';
 import { toOutcomes } from '../scripts/bench/goals.ts';
 import { measureMemory } from '../scripts/bench/memory.ts';
-import { toMemoryReport } from '../scripts/bench/memory-report.ts';
+import { type MemoryResults, toMemoryReport } from '../scripts/bench/memory-report.ts';
 import type { Peer } from '../scripts/bench/peer.ts';
-import { openWorld } from '../scripts/bench/peers.ts';
+import { openWorld, type World } from '../scripts/bench/peers.ts';
 import {
   parseCpu,
   parseMemory,
@@ -165,23 +167,34 @@ describe('the memory of a gateway', () => {
       memory,
     }));
     const bursts = [{ load: 'read slowly', before: 106e6, peak: 250e6, after: 120e6 }];
+    const attacks = [399e6, 400e6].map((peak, n) => ({
+      ...{ load: `list ${n}`, before: 106e6, peak, after: 120e6, statuses: { '200': 1_000, none: 2 } },
+    }));
+    const rows: MemoryResults['rows'] = [
+      { peer: 'gateway-embedded', samples, bursts, attacks: [] },
+      { peer: 'gateway-postgres', samples, bursts, attacks },
+    ];
     const report = toMemoryReport({
       ...readPlace('18.1', 'wrk 4.1.0', { tenants: 10, students: 2_000 }),
-      ...{ requests: 200_000, seconds: 30, rows: [{ peer: 'gateway-embedded', samples, bursts }] },
+      ...{ requests: 200_000, seconds: 30, rows },
     });
     expect(report).toContain('| 200,000  |                     106 |');
     expect(report).toContain('| growth   |           6.0 %, missed |');
     expect(report).toContain('| gateway, embedded store, read slowly |    106 |  250 |              120 |');
+    expect(report).toContain('list 0 |    106 |  399 |              120 | 1,000 × 200, 2 × none |    met |');
+    expect(report).toContain('list 1 |    106 |  400 |              120 | 1,000 × 200, 2 × none | missed |');
   });
 });
 
 describe.skipIf(!hasPostgrest)('the peers', () => {
   const cleanup = createCleanup();
-  const size = { tenants: 2, students: 1_200 };
+  const size = { tenants: ATTACKED_TENANTS, students: 1_200 };
   let peers: readonly Peer[] = [];
+  let postgres: World['postgres'];
+  const findGateway = () => peers.find(({ id }) => id === 'gateway-postgres') as Peer;
 
   beforeAll(async () => {
-    ({ peers } = await openWorld(cleanup, createGenerator(cleanup, 'autocannon'), size));
+    ({ peers, postgres } = await openWorld(cleanup, createGenerator(cleanup, 'autocannon'), size));
   }, 120_000);
   afterAll(() => cleanup.close());
 
@@ -204,12 +217,11 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
   });
 
   it('answer one client while others flood the gateway', async () => {
-    const gateway = peers.find(({ id }) => id === 'gateway-postgres') as Peer;
     const floods = FLOODS.map(({ title, keys, depth }) => ({
       ...{ title, keys: keys.slice(0, 10), connections: 5, depth: Math.min(depth, 4) },
     }));
     const plan = { floods, students: size.students, requests: 20, seconds: 2, restMs: 0 };
-    const row = await measureFairness(gateway, plan, { signal: new AbortController().signal, tell: () => {} });
+    const row = await measureFairness(findGateway(), plan, { signal: new AbortController().signal, tell: () => {} });
     expect(row.expensiveMs).toBeGreaterThan(0);
     expect(row.floods.map(({ flood }) => flood)).toEqual(FLOODS.map(({ title }) => title));
     for (const { alone, during, rate } of row.floods) {
@@ -231,5 +243,21 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
       expect(rate).toBeGreaterThan(0);
       expect(p99).toBeGreaterThanOrEqual(p50);
     }
+  });
+
+  it('answer long lists to clients that do not read them, while the memory is read', async () => {
+    const plan = { size, rows: 20, letters: 2_000, silentMs: 100, quietMs: 0 };
+    const attacks = await measureAttacks(findGateway(), plan, {
+      ...{ database: postgres.url('postgres'), signal: new AbortController().signal, tell: () => {} },
+    });
+    const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((all, one) => all + one, 0);
+    expect(attacks.map(({ statuses }) => sum(statuses))).toEqual([20, 6, 32, 6, 32, 200]);
+    expect(attacks.map(({ statuses }) => statuses.none)).toEqual(Array(6).fill(undefined));
+    const list = { ...findCase('rows1000'), query: { limit: '1000', offset: `${size.students}` } };
+    const [stored, largest] = await Promise.all([2, 3].map((tenant) => findGateway().ask(list, toKey(tenant))));
+    expect(stored?.body).toEqual(Array(20).fill(expect.objectContaining({ nome: 'Ana' })));
+    expect(stored?.body).toHaveProperty('0.email.length', 2_000);
+    const longest = { nome: expect.stringMatching(/^.{255}$/), email: expect.stringMatching(/^.{254}$/) };
+    expect(largest?.body).toContainEqual(expect.objectContaining(longest));
   });
 });

@@ -72,8 +72,8 @@ const MIX: readonly { readonly id: CaseId; readonly more?: HttpRequest['headers'
 
 /** Measures one gateway. Throws where it does not answer as it has to. */
 export async function measureMemory(peer: Peer, plan: MemoryPlan, measuring: Measuring): Promise<MemoryRow> {
-  const { generator, signal, tell } = measuring;
-  const { origin = '', pid, title } = peer;
+  const { generator, signal } = measuring;
+  const { origin = '', title } = peer;
   const samples = await sample(peer, plan, measuring);
   const list = toApiRequest(findCase('rows1000'), toKey(1));
   const load = { connections: BURST_CONNECTIONS, seconds: plan.seconds, signal };
@@ -84,14 +84,27 @@ export async function measureMemory(peer: Peer, plan: MemoryPlan, measuring: Mea
   };
   const bursts: Burst[] = [];
   for (const [name, run] of Object.entries(loads)) {
-    const before = await settle(pid, plan.quietMs, signal);
-    resetPeakMemory(pid);
-    if ((await run()) === 0) throw new Error(`${title}, lists of 1,000 ${name}: there was no answer`);
-    const peak = readPeakMemory(pid) ?? Number.NaN;
-    bursts.push({ load: name, before, peak, after: await settle(pid, plan.quietMs, signal) });
-    tell(`${title}, lists of 1,000 ${name}: ${toMegabytes(peak)}`);
+    const { result, ...burst } = await watch(peer, name, run, plan.quietMs, measuring);
+    if (result === 0) throw new Error(`${title}, lists of 1,000 ${name}: there was no answer`);
+    bursts.push(burst);
   }
   return { peer: peer.id, samples, bursts };
+}
+
+/** Reads the memory of a gateway before, at and after a load, and gives the load's result beside it. */
+export async function watch<T>(
+  { pid, title }: Peer,
+  load: string,
+  run: () => Promise<T>,
+  quietMs: number,
+  { signal, tell }: Pick<Measuring, 'signal' | 'tell'>,
+): Promise<Burst & { readonly result: T }> {
+  const before = await settle(pid, quietMs, signal);
+  resetPeakMemory(pid);
+  const result = await run();
+  const peak = readPeakMemory(pid) ?? Number.NaN;
+  tell(`${title}, ${load}: ${toMegabytes(peak)}`);
+  return { load, before, peak, after: await settle(pid, quietMs, signal), result };
 }
 
 async function sample(peer: Peer, plan: MemoryPlan, { generator, signal, tell }: Measuring): Promise<Sample[]> {
