@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askAll } from '../scripts/bench/agreement.ts';
-import { ATTACKED_TENANTS, measureAttacks } from '../scripts/bench/attacks.ts';
+import { ATTACKED_TENANTS, measureAttacks, PATIENT } from '../scripts/bench/attacks.ts';
 import { parseAutocannon } from '../scripts/bench/autocannon.ts';
 import { CASES, findCase, toApiRequest } from '../scripts/bench/cases.ts';
 import { createCleanup } from '../scripts/bench/cleanup.ts';
@@ -190,11 +190,11 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
   const cleanup = createCleanup();
   const size = { tenants: ATTACKED_TENANTS, students: 1_200 };
   let peers: readonly Peer[] = [];
-  let postgres: World['postgres'];
-  const findGateway = () => peers.find(({ id }) => id === 'gateway-postgres') as Peer;
+  let world: World;
 
   beforeAll(async () => {
-    ({ peers, postgres } = await openWorld(cleanup, createGenerator(cleanup, 'autocannon'), size));
+    world = await openWorld(cleanup, createGenerator(cleanup, 'autocannon'), size);
+    ({ peers } = world);
   }, 120_000);
   afterAll(() => cleanup.close());
 
@@ -221,7 +221,8 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
       ...{ title, keys: keys.slice(0, 10), connections: 5, depth: Math.min(depth, 4) },
     }));
     const plan = { floods, students: size.students, requests: 20, seconds: 2, restMs: 0 };
-    const row = await measureFairness(findGateway(), plan, { signal: new AbortController().signal, tell: () => {} });
+    const gateway = peers.find(({ id }) => id === 'gateway-postgres') as Peer;
+    const row = await measureFairness(gateway, plan, { signal: new AbortController().signal, tell: () => {} });
     expect(row.expensiveMs).toBeGreaterThan(0);
     expect(row.floods.map(({ flood }) => flood)).toEqual(FLOODS.map(({ title }) => title));
     for (const { alone, during, rate } of row.floods) {
@@ -247,14 +248,15 @@ describe.skipIf(!hasPostgrest)('the peers', () => {
 
   it('answer long lists to clients that do not read them, while the memory is read', async () => {
     const plan = { size, rows: 20, letters: 2_000, silentMs: 100, quietMs: 0 };
-    const attacks = await measureAttacks(findGateway(), plan, {
-      ...{ database: postgres.url('postgres'), signal: new AbortController().signal, tell: () => {} },
+    const gateway = await world.openAgain('gateway-postgres', PATIENT);
+    const attacks = await measureAttacks(gateway, plan, {
+      ...{ database: world.postgres.url('postgres'), signal: new AbortController().signal, tell: () => {} },
     });
     const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((all, one) => all + one, 0);
     expect(attacks.map(({ statuses }) => sum(statuses))).toEqual([20, 6, 32, 6, 32, 200]);
     expect(attacks.map(({ statuses }) => statuses.none)).toEqual(Array(6).fill(undefined));
     const list = { ...findCase('rows1000'), query: { limit: '1000', offset: `${size.students}` } };
-    const [stored, largest] = await Promise.all([2, 3].map((tenant) => findGateway().ask(list, toKey(tenant))));
+    const [stored, largest] = await Promise.all([2, 3].map((tenant) => gateway.ask(list, toKey(tenant))));
     expect(stored?.body).toEqual(Array(20).fill(expect.objectContaining({ nome: 'Ana' })));
     expect(stored?.body).toHaveProperty('0.email.length', 2_000);
     const longest = { nome: expect.stringMatching(/^.{255}$/), email: expect.stringMatching(/^.{254}$/) };

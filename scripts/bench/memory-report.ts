@@ -49,8 +49,8 @@ function toAttackTable(rows: MemoryResults['rows']): string[] {
       '## The largest rows that a key can store, and clients that do not read',
       '',
       'Long e-mails have 99,000 letters; those stored earlier come from the administrator of the database. The largest lists are',
-      'of 1,000 students with the longest values. A silent connection reads nothing for 10 s, and then all. The goal on',
-      'Postgres is a peak below 400 MB, whatever the statuses of the answers.',
+      'of 1,000 students with the longest values. A silent connection reads nothing for 10 s, and then all. The process is a new',
+      'one, with a deadline of 60 s. The goal on Postgres is a peak below 400 MB, whatever the statuses of the answers.',
     ].join('\n'),
     toMarkdown(
       ['', 'before', 'peak', 'at rest after it', 'answers × status', ''],

@@ -42,7 +42,12 @@ const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase', 'gat
 const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
 
 /** Peers that run, and the Postgres behind most of them. */
-export type World = { readonly peers: readonly Peer[]; readonly postgres: Postgres };
+export type World = {
+  readonly peers: readonly Peer[];
+  readonly postgres: Postgres;
+  /** Starts one more process of a peer that has no Postgres of its own. */
+  openAgain(id: PeerId, env: Environment): Promise<Peer>;
+};
 
 type Backends = {
   readonly postgres: Postgres;
@@ -76,7 +81,7 @@ export async function openWorld(
   const postgrest = program && isWanted ? await startPostgrest(cleanup, program, postgres) : undefined;
   const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])), env };
   const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, generator, backends)));
-  return { peers, postgres };
+  return { peers, postgres, openAgain: async (id, env) => openPeer(id, cleanup, generator, { ...backends, env }) };
 }
 
 function openPeer(id: PeerId, cleanup: Cleanup, generator: Generator, backends: Backends): Peer | Promise<Peer> {
