@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { RequestRecord } from './observation.ts';
 import type { Connections, Result, Store } from './store/store.ts';
 
@@ -73,7 +73,7 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
     registers,
   });
   addLoadGauges(registry, readLoad);
-  addSocketGauges(registry, readSockets);
+  addSocketMetrics(registry, readSockets);
   new Gauge({
     name: 'gateway_ready',
     help: 'Whether /readyz is 200',
@@ -137,18 +137,33 @@ function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
   });
 }
 
-function addSocketGauges(registry: Registry, readSockets: () => SocketLoad): void {
+function addSocketMetrics(registry: Registry, readSockets: () => SocketLoad): void {
   const registers = [registry];
-  const add = (name: string, help: string, read: (load: SocketLoad) => number) =>
-    new Gauge({
-      ...{ name, help, registers },
-      collect() {
-        this.set(read(readSockets()));
-      },
-    });
-  add('gateway_client_sockets', 'Sockets that clients have open', ({ open }) => open);
-  add('gateway_client_sockets_refused', 'Sockets over MAX_SOCKETS since the start', ({ refused }) => refused);
-  add('gateway_unread_bytes', 'Bytes of answers that wait until their clients read them', ({ unread }) => unread);
+  new Gauge({
+    name: 'gateway_client_sockets',
+    help: 'Sockets that clients have open',
+    registers,
+    collect() {
+      this.set(readSockets().open);
+    },
+  });
+  new Counter({
+    name: 'gateway_client_sockets_refused_total',
+    help: 'Sockets that were closed at once, since more than MAX_SOCKETS were open',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(readSockets().refused);
+    },
+  });
+  new Gauge({
+    name: 'gateway_unread_bytes',
+    help: 'Bytes of answers that wait in sockets until their clients read them',
+    registers,
+    collect() {
+      this.set(readSockets().unread);
+    },
+  });
 }
 
 function toLabel(result: Result): string {
