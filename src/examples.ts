@@ -13,8 +13,16 @@ export type ExampleRequest = {
   readonly body?: string;
 };
 
+/** The state that an answer depends on, where nothing in the request brings it about. */
+type State = {
+  readonly store?: 'unavailable' | 'demo';
+  readonly rateLimit?: 'reached';
+  /** A stalled one: the request is begun and never ends. */
+  readonly connection?: 'stalled';
+};
+
 /** One named example of one response of one operation. */
-export type Example = {
+export type Example = State & {
   readonly operationId: string;
   readonly name: string;
   readonly status: number;
@@ -23,23 +31,21 @@ export type Example = {
   readonly value: unknown;
   /** Fields of the body that the server makes: their values differ each time. */
   readonly generated: readonly string[];
-  /** The state that the data store must be in, where the answer depends on it and is no success. */
-  readonly store?: 'unavailable' | 'demo';
   /** The example of the same operation whose request has to be sent before. */
   readonly after?: string;
 };
 
 /** What `x-request` beside a response's example may say: how its request differs from the documented one. */
-type RequestOverride = {
+type RequestOverride = State & {
   readonly apiKey?: string | null;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly header?: Readonly<Record<string, string>>;
+  readonly headerOfBytes?: number;
   readonly query?: Readonly<Record<string, string>>;
   readonly rawQuery?: string;
   readonly body?: unknown;
   readonly rawBody?: string;
   readonly bodyOfBytes?: number;
   readonly after?: string;
-  readonly store?: 'unavailable' | 'demo';
 };
 type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
 type Named<T> = Readonly<Record<string, T>>;
@@ -65,6 +71,7 @@ function readOperationExamples(
   return Object.entries(operation.responses).flatMap(([status, response]) =>
     Object.entries(examplesOf<ResponseExample>(resolve(document, response).content)).map(([name, example]) => {
       const override = example['x-request'] ?? {};
+      const { store, rateLimit, connection, after } = override;
       return {
         operationId: operation.operationId ?? '',
         name,
@@ -77,8 +84,10 @@ function readOperationExamples(
         },
         value: example.value,
         generated: example['x-generated'] ?? [],
-        ...(override.store ? { store: override.store } : {}),
-        ...(override.after ? { after: override.after } : {}),
+        ...(store ? { store } : {}),
+        ...(rateLimit ? { rateLimit } : {}),
+        ...(connection ? { connection } : {}),
+        ...(after ? { after } : {}),
       };
     }),
   );
@@ -107,7 +116,8 @@ function toHeaders(
   return {
     ...(scheme && typeof key === 'string' ? { [scheme.name]: key } : {}),
     ...readParameters(document, operation, name, 'header'),
-    ...override.headers,
+    ...override.header,
+    ...(override.headerOfBytes ? { 'X-Filler': '0'.repeat(override.headerOfBytes) } : {}),
   };
 }
 

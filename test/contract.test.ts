@@ -110,8 +110,8 @@ describe('an input', () => {
 
   test.each([
     ['p_ativo boolean', 'p_ativo integer', 'string, one of true, false; p_ativo is integer'],
-    ['p_limit integer', 'p_limit boolean', 'integer, 1 to 1000; p_limit is boolean'],
-    ['p_offset integer', 'p_offset smallint', 'integer, 0 to 2147483647; p_offset is smallint'],
+    ['p_limit integer', 'p_limit boolean', 'integer, int32, 1 to 1000; p_limit is boolean'],
+    ['p_offset integer', 'p_offset smallint', 'integer, int32, 0 to 2147483647; p_offset is smallint'],
     ['p_api_key text', 'p_api_key uuid', 'the API key is string; p_api_key is uuid'],
   ])('needs a type that holds all its values: not %s as %s', async (type, other, expected) => {
     const args = FUNCTION.args.replace(type, other).replace(/(smallint|boolean) default (100|0)/, '$1 default null');

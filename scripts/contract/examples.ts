@@ -37,10 +37,12 @@ export function createExampleChecks(
 
 function findObstacle(
   { demo }: Setting,
-  { store, request }: Example,
+  { store, rateLimit, connection, request }: Example,
   scheme: KeyScheme | undefined,
 ): string | undefined {
   if (store === 'unavailable') return 'the data store would have to be down';
+  if (rateLimit) return 'the rate limit would have to be reached, and other clients would be refused too';
+  if (connection) return 'a proxy in front may wait longer than the gateway does';
   if (store === 'demo' && !demo) return NEEDS_DEMO;
   const key = scheme && request.headers[scheme.name];
   const known = [undefined, '', scheme?.['x-example'], scheme?.['x-unknown-example']];

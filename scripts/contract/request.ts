@@ -38,8 +38,8 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
   };
 }
 
-/** A longer body is made by a command, for no shell takes it as an argument. */
-const LONGEST_BODY = 4_000;
+/** A longer body or header is made by a command: nobody wants to paste it, and a shell may not take it. */
+const LONGEST_TEXT = 4_000;
 
 /** The request as a line that can be pasted into a shell, with $API_KEY in the place of the key. */
 export function toCurl(url: string, keyHeader: string, request: Request): string {
@@ -51,7 +51,7 @@ export function toCurl(url: string, keyHeader: string, request: Request): string
   else if (key !== null) parts.push(`-H ${toHeader(keyHeader, key)}`);
   for (const [name, value] of Object.entries(headers)) parts.push(`-H ${toHeader(name, value)}`);
   if (body !== undefined) parts.push("-H 'Content-Type: application/json'");
-  const isMade = body !== undefined && body.length > LONGEST_BODY && /^ +$/.test(body);
+  const isMade = body !== undefined && body.length > LONGEST_TEXT && /^ +$/.test(body);
   // Not --data-binary, which takes a body that begins with @ for the name of a file.
   if (body !== undefined) parts.push(isMade ? '--data-binary @-' : `--data-raw ${quote(body)}`);
   const curl = [...parts, quote(url + target)].join(' ');
@@ -60,6 +60,7 @@ export function toCurl(url: string, keyHeader: string, request: Request): string
 
 /** curl leaves out a header that has nothing behind the colon, and sends one that ends in a semicolon. */
 function toHeader(name: string, value: string): string {
+  if (value.length > LONGEST_TEXT && /^0+$/.test(value)) return `"${name}: $(printf '%0${value.length}d' 0)"`;
   return quote(value === '' ? `${name};` : `${name}: ${value}`);
 }
 

@@ -138,9 +138,15 @@ export interface components {
     schemas: {
         /** @enum {string} */
         Ativo: "true" | "false";
-        /** @default 100 */
+        /**
+         * Format: int32
+         * @default 100
+         */
         Limit: number;
-        /** @default 0 */
+        /**
+         * Format: int32
+         * @default 0
+         */
         Offset: number;
         NovoAluno: {
             /** @description Full name; not blank */
@@ -234,6 +240,7 @@ export interface components {
             /** Format: uuid */
             id: string;
             titulo: string;
+            /** Format: int32 */
             ordem: number;
             ativo: boolean;
         };
@@ -248,9 +255,24 @@ export interface components {
         };
     };
     responses: {
+        /** @description The page is the one that the `ETag` in `If-None-Match` stands for. The answer has no body. */
+        NotModified: {
+            headers: {
+                ETag: components["headers"]["ETag"];
+                Link: components["headers"]["Link"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description The header `X-Api-Key` is missing or empty, or the URL is malformed */
         BadRequest: {
             headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                 [name: string]: unknown;
             };
             content: {
@@ -260,6 +282,62 @@ export interface components {
         /** @description The key is unknown, inactive, expired or lacks the permission; the text is the data store's */
         RefusedKey: {
             headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The request did not arrive completely in time (5 seconds for its head, 10 in all) */
+        RequestTimeout: {
+            headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The body is larger than the gateway takes (100 kB unless configured) */
+        BodyTooLarge: {
+            headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The client address or the key has sent too many requests (`Too many requests`), or too many requests with a
+         *     refused key are waiting for their answer (`Too many refused requests`). Nothing was done. Send the request
+         *     again after `Retry-After`.
+         */
+        TooManyRequests: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The URL and the headers are together larger than the gateway takes (16 kB) */
+        HeadersTooLarge: {
+            headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                 [name: string]: unknown;
             };
             content: {
@@ -269,10 +347,15 @@ export interface components {
         /**
          * @description The gateway cannot reach the data store (`Data store unavailable`), has no answer in time (`Data store
          *     timeout`), or the data store fails inside (`Data store error`). Not caused by the client. A read may be
-         *     repeated; for a create it is not known whether it took place.
+         *     repeated; for a create it is not known whether it took place. `Retry-After` is sent when the gateway has more
+         *     calls waiting than it takes.
          */
         StoreFailure: {
             headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                 [name: string]: unknown;
             };
             content: {
@@ -293,6 +376,28 @@ export interface components {
          * @example W/"9WP8oN83GA3-Y93Fef8Q2xN61cQ"
          */
         ETag: string;
+        /**
+         * @description Requests left (`r`) and seconds until the count starts again (`t`), per client address and per key. Sent where
+         *     the gateway limits requests, with every answer to a request that it could read
+         *     (draft-ietf-httpapi-ratelimit-headers-11).
+         * @example "address";r=599;t=60, "key";r=99;t=60
+         */
+        RateLimit: string;
+        /**
+         * @description The limits that `RateLimit` counts against. Each allows `q` requests in `w` seconds.
+         * @example "address";q=600;w=60, "key";q=100;w=60
+         */
+        "RateLimit-Policy": string;
+        /**
+         * @description Seconds to wait before the request is sent again
+         * @example 60
+         */
+        "Retry-After": number;
+        /**
+         * @description The origin of the page that sent the request, or `*`. Sent where the gateway allows that origin.
+         * @example https://painel.example
+         */
+        "Access-Control-Allow-Origin": string;
     };
     pathItems: never;
 }
@@ -331,23 +436,33 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Aluno"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
             /** @description A parameter fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };
@@ -373,6 +488,9 @@ export interface operations {
             /** @description The student that was created */
             201: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -382,6 +500,9 @@ export interface operations {
             /** @description The header `X-Api-Key` is missing or empty, the body is not JSON, or the URL is malformed */
             400: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -391,30 +512,31 @@ export interface operations {
             /** @description The key is unknown, inactive, expired or lacks the permission; the text is the data store's */
             401: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the gateway takes (100 kB unless configured) */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
             /** @description A field fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };
@@ -448,23 +570,33 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Treino"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
             /** @description A parameter fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };
@@ -489,23 +621,33 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Academia"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
             /** @description A parameter fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };
@@ -530,23 +672,33 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Personal"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
             /** @description A parameter fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };
@@ -573,23 +725,33 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AnamneseDeAluno"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
             /** @description A parameter fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };
@@ -612,23 +774,33 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SecaoDeAnamnese"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
             /** @description A parameter fails validation */
             422: {
                 headers: {
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValidationError"];
                 };
             };
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
         };
     };

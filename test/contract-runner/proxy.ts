@@ -47,7 +47,8 @@ export type Proxy = {
 export async function startProxy(gatewayUrl: string, { ask, answer }: Fault = {}): Promise<Proxy> {
   const { origin, pathname } = new URL(gatewayUrl);
   const asked: Asked[] = [];
-  const server = createServer(async (req, res) => {
+  // What is too large is for the gateway to refuse.
+  const server = createServer({ maxHeaderSize: 65_536 }, async (req, res) => {
     const [path = '', query = ''] = splitOnce(req.url ?? '');
     const came = { method: req.method ?? '', path, query, headers: req.headers, body: await text(req) };
     asked.push(came);

@@ -45,8 +45,8 @@ export type CallOptions = {
   readonly body?: string | Uint8Array<ArrayBuffer>;
 };
 
-/** Answers of the HTTP layer, which the document does not describe. */
-const HTTP_LAYER = [404, 405, 408, 417, 429, 431];
+/** Answers that belong to no operation, or to an expectation that HTTP has. */
+const HTTP_LAYER = [404, 405, 417];
 
 const backend = new OpenAPIBackend<OpenAPIV3.Document>({
   definition: structuredClone(document),

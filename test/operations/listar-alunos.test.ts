@@ -120,10 +120,16 @@ describe('nome', () => {
   });
 });
 
-test.each(['', 'a'.repeat(65), 'a-b', 'á', 'a b', 'a\n'])('refuses id_personal=%j', async (id) => {
+test.each(['', 'a-b', 'á', 'a b', 'a\n'])('refuses id_personal=%j', async (id) => {
   const answer = await call(`/alunos?id_personal=${encodeURIComponent(id)}`);
   expect(answer.status).toBe(422);
   expect(answer.body).toEqual({ error: { id_personal: ['must match pattern "^[a-zA-Z0-9_]{1,64}$"'] } });
+});
+
+test('refuses an id_personal of 65 characters', async () => {
+  const { status, body } = await call(`/alunos?id_personal=${'a'.repeat(65)}`);
+  const messages = ['must NOT have more than 64 characters', 'must match pattern "^[a-zA-Z0-9_]{1,64}$"'];
+  expect([status, body]).toEqual([422, { error: { id_personal: messages } }]);
 });
 
 test('gives null for the gym of a student without one', async () => {
