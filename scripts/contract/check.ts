@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, type Reply, Unreachable } from './client.ts';
-import { describeErrors, isRead, type Operation } from './operations.ts';
+import { type Described, describeErrors, isRead, type Operation } from './operations.ts';
 import type { Request } from './request.ts';
 
 /** What the checks of a run share. */
@@ -64,15 +64,30 @@ export async function expectAnswer(
 
 /** What is wrong with an answer; an empty text where the answer itself says it. */
 function findFault(operation: Operation, reply: Answer, expected: Expected): string | undefined {
-  const validate = operation.answers.get(reply.status);
-  if (!validate) return `a status that ${operation.id} does not declare`;
+  const described = operation.answers.get(reply.status);
+  if (!described) return `a status that ${operation.id} does not declare`;
   const isRefusedByRule = reply.status === 422 && isWithin(fieldsOf(reply.body), expected.rules ?? []);
   if (reply.status !== expected.status && !isRefusedByRule) return '';
   const form = findFormFault(reply);
   if (form) return form;
-  if (!validate(reply.body)) return `not the schema of ${reply.status}: ${describeErrors(validate.errors)}`;
+  if (!described.body(reply.body)) {
+    return `not the schema of ${reply.status}: ${describeErrors(described.body.errors)}`;
+  }
+  const header = findHeaderFault(described, reply);
+  if (header) return header;
   const { fields } = expected;
   return !fields || isDeepStrictEqual(fieldsOf(reply.body).sort(), [...fields].sort()) ? undefined : '';
+}
+
+/** What is wrong with the headers of an answer that the document describes, as far as they are there. */
+function findHeaderFault(described: Described, reply: Answer): string | undefined {
+  for (const [name, { schema, validate }] of described.headers) {
+    const text = reply.headers[name];
+    if (text === undefined) continue;
+    const value = schema.type === 'integer' && /^\d+$/.test(text) ? Number(text) : text;
+    if (!validate(value)) return `not the schema of the header ${name}: ${describeErrors(validate.errors)}`;
+  }
+  return undefined;
 }
 
 /** What is wrong with an answer of which nothing is known but that it is JSON. */

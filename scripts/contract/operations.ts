@@ -28,6 +28,13 @@ export type Filter = {
   readonly match: 'equals' | 'contains' | 'from' | 'none';
 };
 
+/** What an answer of one status is described as. */
+export type Described = {
+  readonly body: ValidateFunction;
+  /** By their names in lower case. */
+  readonly headers: ReadonlyMap<string, Pick<Input, 'schema' | 'validate'>>;
+};
+
 /** What makes an operation a list in pages. */
 export type List = {
   readonly limit: Input;
@@ -48,8 +55,8 @@ export type Operation = {
   readonly needsKey: boolean;
   /** The status of success. */
   readonly status: number;
-  /** The validator of the body of every status that is declared. */
-  readonly answers: ReadonlyMap<number, ValidateFunction>;
+  /** Every status that is declared. */
+  readonly answers: ReadonlyMap<number, Described>;
   /** The headers that the success is described with, in lower case. */
   readonly headers: ReadonlySet<string>;
   readonly list?: List;
@@ -117,6 +124,7 @@ class Reader {
         .map(Number)
         .filter((code) => code >= 200),
     );
+    const answers = this.#readAnswers(source);
     const inputs = [...parameters.map(({ input }) => input), ...(body ? this.#readFields(body) : [])];
     const list = method === 'get' ? this.#readList(source, status, parameters) : undefined;
     return {
@@ -128,8 +136,8 @@ class Reader {
       isOpen: body !== undefined && this.#resolve(body).additionalProperties !== false,
       needsKey: (source.security ?? this.#document.security ?? []).length > 0,
       status,
-      answers: this.#readAnswers(source),
-      headers: this.#readHeaders(source, status),
+      answers,
+      headers: new Set(answers.get(status)?.headers.keys()),
       ...(list ? { list } : {}),
     };
   }
@@ -158,18 +166,21 @@ class Reader {
     return { ...place, schema, validate: this.#compile(source), ...(rule ? { rule } : {}) };
   }
 
-  #readAnswers(source: OpenAPIV3.OperationObject): Map<number, ValidateFunction> {
-    return new Map(
-      Object.entries(source.responses).map(([status, response]) => [
-        Number(status),
-        this.#compile(this.#resolve(response).content?.['application/json']?.schema ?? {}),
-      ]),
-    );
+  #readAnswers({ responses }: OpenAPIV3.OperationObject): Map<number, Described> {
+    const described = Object.entries(responses).map(([status, source]) => {
+      const { content, headers = {} } = this.#resolve(source);
+      const body = this.#compile(content?.['application/json']?.schema ?? {});
+      return [Number(status), { body, headers: this.#readHeaders(headers) }] as const;
+    });
+    return new Map(described);
   }
 
-  #readHeaders({ responses }: OpenAPIV3.OperationObject, status: number): Set<string> {
-    const { headers = {} } = this.#resolve(responses[status] ?? { description: '' });
-    return new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+  #readHeaders(headers: NonNullable<OpenAPIV3.ResponseObject['headers']>): Described['headers'] {
+    const entries = Object.entries(headers).map(([name, header]) => {
+      const source = this.#resolve(header).schema ?? {};
+      return [name.toLowerCase(), { schema: this.#resolve(source), validate: this.#compile(source) }] as const;
+    });
+    return new Map(entries);
   }
 
   #readList(

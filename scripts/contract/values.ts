@@ -37,7 +37,7 @@ function validOf(input: Input, schema: Schema): Values {
   if (schema.type === 'integer' || schema.type === 'number') return numbersOf(schema);
   if (schema.type === 'array') return { some: fc.constant([]), edges: [[]] };
   if (schema.type === 'object') return { some: fc.dictionary(fc.constantFrom('a', 'b'), fc.nat()), edges: [{}] };
-  return FORMATS[schema.format ?? '']?.() ?? textsOf(input, schema);
+  return FORMATS[schema.format ?? '']?.(schema) ?? textsOf(input, schema);
 }
 
 function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647 }: Schema): Values {
@@ -80,15 +80,24 @@ const day = fc
   .date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true })
   .map((date) => date.toISOString());
 
-const FORMATS: Record<string, () => Values> = {
+const FORMATS: Record<string, (schema: Schema) => Values> = {
   uuid: () => ({ some: fc.uuid(), edges: ['A1B2C3D4-0000-4000-8000-0000000000FF'] }),
   date: () => ({ some: day.map((text) => text.slice(0, 10)), edges: ['0001-01-01', '2024-02-29', '9999-12-31'] }),
   'date-time': () => ({ some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] }),
-  email: () => ({
+  email: ({ maxLength }) => ({
     some: fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/).map((name) => `${name}@${DOMAIN}`),
-    edges: [`a@${DOMAIN}`, `a.b+c_d-e@${DOMAIN}`],
+    edges: [
+      `a@${DOMAIN}`,
+      `a.b+c_d-e@${DOMAIN}`,
+      ...(maxLength === undefined ? [] : [emailOf(maxLength - 1), emailOf(maxLength)]),
+    ],
   }),
 };
+
+/** An e-mail address of this length. */
+export function emailOf(length: number): string {
+  return `@${DOMAIN}`.padStart(length, 'a');
+}
 
 /** HTTP takes white space away from the ends of a header, and what else a client can write there is not certain. */
 export function canBeSent(input: Input, value: Json): boolean {

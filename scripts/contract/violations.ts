@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Schema } from './operations.ts';
-import { boundsOf, canBeSent, DOMAIN, lettersOf, REPEATED, unique, type Values } from './values.ts';
+import { boundsOf, canBeSent, DOMAIN, emailOf, lettersOf, REPEATED, unique, type Values } from './values.ts';
 
 /** Values that violate a constraint. */
 export type Violation = Values & { readonly constraint: string };
@@ -37,13 +37,15 @@ function violating(input: Input, constraint: string): Values | undefined {
   if (constraint === 'format') return { some: text, edges: [...(BROKEN_FORMATS[schema.format ?? ''] ?? []), ''] };
   const edges = REPEATED.flatMap((letter) => boundsOf(input, letter).invalid.map((length) => letter.repeat(length)));
   if (constraint === 'minLength') return { some: fc.constant(edges[0] ?? ''), edges };
-  if (constraint === 'maxLength')
-    return { some: fc.integer({ min: 1, max: 100 }).map((more) => tooLong(schema, more)), edges };
+  if (constraint === 'maxLength') {
+    const some = fc.integer({ min: 1, max: 100 }).map((more) => tooLong(schema, more));
+    return { some, edges: schema.format === 'email' ? [tooLong(schema, 1)] : edges };
+  }
   return { some: text, edges: [...edges, '', ' ', 'a b', 'a-b', '\t'] };
 }
 
-function tooLong({ maxLength = 0 }: Schema, more: number): string {
-  return 'a'.repeat(maxLength + more);
+function tooLong({ format, maxLength = 0 }: Schema, more: number): string {
+  return format === 'email' ? emailOf(maxLength + more) : 'a'.repeat(maxLength + more);
 }
 
 function beyond(bound: number, step: 1 | -1): Values {
