@@ -1,7 +1,8 @@
 // Which changes of openapi.yaml since a git revision break clients: npm run contract:diff [-- REVISION]
+// It fails for a breaking change whose line does not stand in the changelog, below "Unreleased".
 
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
@@ -9,6 +10,7 @@ import { type Change, findChanges } from './contract-diff/changes.ts';
 
 const USAGE = 'Usage: npm run contract:diff [-- REVISION]';
 const DOCUMENT = 'openapi.yaml';
+const CHANGELOG = 'CHANGELOG.md';
 const RELEASES = 'v*';
 
 const BREAKS = 1;
@@ -21,8 +23,11 @@ function main(args: string[]): void {
     return;
   }
   const changes = findChanges(readRevision(revision), readDocument(readFileSync(DOCUMENT, 'utf8'), DOCUMENT));
-  report(changes, revision);
-  if (changes.some(({ isBreaking }) => isBreaking)) process.exitCode = BREAKS;
+  const breaking = changes.filter(({ isBreaking }) => isBreaking);
+  const unreleased = readUnreleased();
+  const announced = breaking.filter(({ line }) => unreleased.includes(`\`${line.replace('breaking: ', '')}\``));
+  report(changes, announced, revision);
+  if (breaking.length > announced.length) process.exitCode = BREAKS;
 }
 
 function readArguments(args: string[]): string | undefined {
@@ -75,10 +80,17 @@ function readDocument(text: string, name: string): OpenAPIV3.Document {
   }
 }
 
-function report(changes: readonly Change[], revision: string): void {
-  for (const { line } of changes) console.log(line);
+/** What the changelog says of the next release. A breaking change is intended where its line stands there. */
+function readUnreleased(): string {
+  if (!existsSync(CHANGELOG)) return '';
+  return /^## Unreleased$(.*?)^## /ms.exec(`${readFileSync(CHANGELOG, 'utf8')}\n## `)?.[1] ?? '';
+}
+
+function report(changes: readonly Change[], announced: readonly Change[], revision: string): void {
+  for (const change of changes) console.log(announced.includes(change) ? `announced ${change.line}` : change.line);
   const breaking = changes.filter(({ isBreaking }) => isBreaking).length;
-  console.log(`${DOCUMENT} since ${revision}: ${breaking} breaking, ${changes.length - breaking} other`);
+  const intended = announced.length > 0 ? ` (${announced.length} announced in ${CHANGELOG})` : '';
+  console.log(`${DOCUMENT} since ${revision}: ${breaking} breaking${intended}, ${changes.length - breaking} other`);
 }
 
 try {

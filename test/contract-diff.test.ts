@@ -95,6 +95,30 @@ describe('it breaks clients that', () => {
     ['a length is raised', [[`${NEW} properties p_nome minLength`, 2]], /properties.p_nome.minLength: 1 → 2$/],
     ['a pattern is new', [[`${NEW} properties p_sexo pattern`, '^f']], /properties.p_sexo.pattern: none → "\^f"$/],
     ['a pattern changes', [[`${NEW} properties p_nome pattern`, '^f']], /p_nome.pattern: ".*" → "\^f"$/],
+    [
+      'a length is new',
+      [[`${NEW} properties p_sexo maxLength`, 50]],
+      /^POST \/alunos body: properties.p_sexo.maxLength: none → 50$/,
+      [[`${NEW} properties p_sexo maxLength`, undefined]],
+    ],
+    ['a length is lowered', [[`${NEW} properties p_nome maxLength`, 200]], /p_nome.maxLength: 255 → 200$/],
+    [
+      'a length is less than its format has',
+      [[`${NEW} properties p_academia_id maxLength`, 35]],
+      /properties.p_academia_id.maxLength: none → 35$/,
+      [[`${NEW} properties p_academia_id maxLength`, undefined]],
+    ],
+    ['a property becomes longer', [[`${STUDENT} properties nome maxLength`, 300]], /nome.maxLength: 255 → 300$/],
+    ['a property loses its length', [[`${STUDENT} properties nome maxLength`, undefined]], /maxLength: 255 → none$/],
+    [
+      'an integer format allows less than its bounds',
+      [[`${LIMIT} format`, 'int32']],
+      /limit: schema.format: none → "int32"$/,
+      [
+        [`${LIMIT} format`, undefined],
+        [`${LIMIT} maximum`, 2 ** 31],
+      ],
+    ],
     ['a format is new', [[`${NEW} properties p_data_nascimento format`, 'date']], /format: none → "date"$/],
     ['a field is bound to values', [[`${NEW} properties p_sexo enum`, ['f', 'm']]], /p_sexo.enum.0: none → "f"$/],
     [
@@ -169,6 +193,19 @@ describe('it breaks nothing that', () => {
     ['an optional field is new', [[`${NEW} properties p_cpf`, STRING]]],
     ['a field is no longer required', [[`${NEW} required 1`, undefined]]],
     ['a maximum is raised', [[`${LIMIT} maximum`, 2000]]],
+    [
+      'a length is what its format has',
+      [[`${NEW} properties p_academia_id maxLength`, 36]],
+      [[`${NEW} properties p_academia_id maxLength`, undefined]],
+    ],
+    ['a maximum length is raised', [[`${NEW} properties p_nome maxLength`, 300]]],
+    ['a property becomes shorter', [[`${STUDENT} properties nome maxLength`, 200]]],
+    [
+      'a property has a length for the first time',
+      [[`${STUDENT} properties id maxLength`, 36]],
+      [[`${STUDENT} properties id maxLength`, undefined]],
+    ],
+    ['an integer has the format of its bounds', [[`${LIMIT} format`, 'int32']], [[`${LIMIT} format`, undefined]]],
     ['a maximum is removed', [[`${LIMIT} maximum`, undefined]]],
     ['a pattern is removed', [[`${NEW} properties p_nome pattern`, undefined]]],
     ['a field may be null', [[`${NEW} properties p_sexo nullable`, true]]],
@@ -269,6 +306,22 @@ describe('the command', () => {
       ],
       errors: '',
     });
+  });
+
+  test('ends with 0 where the changelog announces what breaks in the next release', () => {
+    const line = 'GET /anamnese/secoes 200: items.properties.ordem.type: "integer" → "string"';
+    const changelog = (text: string) => writeFileSync(join(folder, 'CHANGELOG.md'), text);
+    changelog(`# Changelog\n\n## Unreleased\n\n- \`${line}\`\n\n## 0.1.0\n`);
+    expect(run(['HEAD'])).toMatchObject({
+      code: 0,
+      lines: [
+        `announced breaking: ${line}`,
+        expect.stringMatching(/^annotation: /),
+        'openapi.yaml since HEAD: 1 breaking (1 announced in CHANGELOG.md), 1 other',
+      ],
+    });
+    changelog(`# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- \`${line}\`\n`);
+    expect(run(['HEAD']).code).toBe(1);
   });
 
   test('ends with 0 where nothing breaks, compared with the last release', () => {

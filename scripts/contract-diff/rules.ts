@@ -19,6 +19,7 @@ import {
   reverseClassifyRuleTransformer,
   transformComapreRules,
 } from 'api-smart-diff';
+import type { OpenAPIV3 } from 'openapi-types';
 
 /** What breaks a client of an OpenAPI document: inputs that are narrowed, and outputs that are widened. */
 export function createRules(): CompareRules {
@@ -76,6 +77,15 @@ const hasRequiredItem = ({ value, root }: NodeContext) =>
 // Where one side has no enum, the library gives it an empty one.
 const hasValues = ({ parent }: NodeContext) => (parent as unknown[]).length > 0;
 const isClosed = (property: NodeContext) => getParentContext(property, '', 'additionalProperties')?.value === false;
+/** Whether the bounds of an integer allow nothing that its format does not. */
+const isWithinFormat = ({ value, parent }: NodeContext) => {
+  const { type, minimum = -Infinity, maximum = Infinity } = parent as OpenAPIV3.SchemaObject;
+  return type === 'integer' && value === 'int32' && minimum >= -(2 ** 31) && maximum < 2 ** 31;
+};
+const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
+/** Whether a length allows every text of the schema's format. */
+const isLengthOfFormat = ({ value, parent }: NodeContext) =>
+  (value as number) >= (LENGTHS[(parent as OpenAPIV3.SchemaObject).format ?? ''] ?? Infinity);
 const isWidening = (before: unknown, after: unknown) => before === 'integer' && after === 'number';
 
 const [addInput, , , addOutput, removeOutput] = propertyClassifyRule as Extract<ClassifyRule, { length: 6 }>;
@@ -92,7 +102,19 @@ const KEYWORDS: Changes = {
       when((before, after) => !isWidening(after.value, before.value)),
     ],
   },
-  '/format': { $: [breaking, nonBreaking, breaking, nonBreaking, breaking, breaking] },
+  '/format': {
+    $: [when((_, after) => !isWithinFormat(after)), nonBreaking, breaking, nonBreaking, breaking, breaking],
+  },
+  '/maxLength': {
+    $: [
+      when((_, after) => !isLengthOfFormat(after)),
+      nonBreaking,
+      when((before, after) => (after.value as number) < (before.value as number)),
+      nonBreaking,
+      breaking,
+      when((before, after) => (after.value as number) > (before.value as number)),
+    ],
+  },
   '/pattern': { $: [breaking, nonBreaking, breaking, nonBreaking, breaking, breaking] },
   '/nullable': {
     $: [
