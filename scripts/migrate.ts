@@ -4,7 +4,13 @@ import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { readConfig } from '../src/config.ts';
-import { applyMigrations, findPendingMigrations, type Migration, readMigrations } from '../src/store/migrations.ts';
+import {
+  applyMigrations,
+  findPendingMigrations,
+  type Migration,
+  readMigrations,
+  toWarning,
+} from '../src/store/migrations.ts';
 import { connect } from './database.ts';
 
 const USAGE = 'Usage: npm run migrate [-- --dry-run]';
@@ -20,8 +26,9 @@ async function main(args: string[]): Promise<void> {
   }
   const migrations = readMigrations(FOLDER);
   const client = await connect(store.url, 'wellness-migrate');
-  client.on('notice', ({ severity, message, hint }) => {
-    if (severity === 'WARNING') console.warn(`warning: ${message}${hint ? `\n  hint: ${hint}` : ''}`);
+  client.on('notice', (notice) => {
+    const warning = toWarning(notice);
+    if (warning) console.warn(`warning: ${warning}`);
   });
   try {
     const done = await (isDryRun ? listPending(client, migrations) : apply(client, migrations));

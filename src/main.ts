@@ -107,6 +107,7 @@ async function openChosen(
     seed: store.demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
     statementLimitMs: deadlineMs,
     answerLimit,
+    onWarning: log.warn,
   });
   return { store: embedded, migrate: () => embedded.migrate() };
 }

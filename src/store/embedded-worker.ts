@@ -8,7 +8,7 @@ import { PGlite } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { Claims } from './claims.ts';
 import { EmbeddedSession } from './embedded-session.ts';
-import { applyMigrations, type Migration, runScript, type Script } from './migrations.ts';
+import { applyMigrations, type Migration, type Notice, runScript, type Script, toWarning } from './migrations.ts';
 import type { PgError } from './pg-error.ts';
 import type { Row, Statement } from './statement.ts';
 
@@ -29,8 +29,15 @@ export type Work = Statement | { readonly migrations: readonly Migration[] };
 /** What the thread is sent: work, or word to end. */
 export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
 
-/** What the thread sends: that it is ready or why it never will be, and how each work ended, in their order. */
-export type WorkerReply = { readonly ready: true } | { readonly failed: string } | WorkEnd;
+/**
+ * What the thread sends: that it is ready or why it never will be, what a migration warns of, and how each work ended,
+ * in their order.
+ */
+export type WorkerReply =
+  | { readonly ready: true }
+  | { readonly failed: string }
+  | { readonly warning: string }
+  | WorkEnd;
 
 /** How work ended: with its first row, with an error, or before it began, since it had been taken back. */
 export type WorkEnd = { readonly row: Row | undefined } | { readonly error: PgError } | { readonly skipped: true };
@@ -65,7 +72,7 @@ try {
 async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlite> {
   if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, migrations, seed);
   const db = await open(folder);
-  await applyMigrations(db, migrations);
+  await bringUpToDate(db, migrations);
   if (!folder && seed) await runScript(db, seed);
   await db.exec(`set timezone = 'UTC'; set role gateway`);
   return db;
@@ -76,7 +83,7 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
   const { db } = session;
   await db.exec('reset role');
   try {
-    const applied = await applyMigrations(db, migrations);
+    const applied = await bringUpToDate(db, migrations);
     return { row: [JSON.stringify(applied.map(({ file }) => file))] };
   } catch (error) {
     return { error: { message: toMessage(error) } };
@@ -92,12 +99,21 @@ async function create(folder: string, migrations: readonly Migration[], seed: Sc
   rmSync(aside, { recursive: true, force: true });
   const db = await open(aside);
   try {
-    await applyMigrations(db, migrations);
+    await bringUpToDate(db, migrations);
     if (seed) await runScript(db, seed);
   } finally {
     await db.close();
   }
   renameSync(aside, folder);
+}
+
+/** Applies what is not applied yet, and sends what Postgres warns of meanwhile. */
+function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Migration[]> {
+  const onNotice = (notice: Notice) => {
+    const warning = toWarning(notice);
+    if (warning) reply({ warning });
+  };
+  return applyMigrations({ query: (sql, values) => db.query(sql, values, { onNotice }) }, migrations);
 }
 
 function open(folder: string | undefined): Promise<PGlite> {

@@ -21,6 +21,8 @@ export type EmbeddedOptions = {
   readonly statementLimitMs: number;
   /** The largest answer, in bytes; unless told the longest text that there can be. */
   readonly answerLimit?: number;
+  /** Told of what Postgres warns of while migrations are applied. */
+  readonly onWarning?: (warning: string) => void;
 };
 
 /** The embedded Postgres does not start; the message says why, with the place where a migration is the reason. */
@@ -76,6 +78,7 @@ class WorkerStore implements EmbeddedStore {
   readonly #migrationsDir: string;
   readonly #limitMs: number;
   readonly #unlock: () => void;
+  readonly #onWarning: (warning: string) => void;
   /** Names them, so that each thread prepares a statement once. */
   readonly #write: ReturnType<typeof createStatementWriter>;
   /**
@@ -96,17 +99,14 @@ class WorkerStore implements EmbeddedStore {
   #starting: Promise<void> | undefined;
   #closed = false;
 
-  constructor(
-    { dataDir, migrationsDir, statementLimitMs, answerLimit }: EmbeddedOptions,
-    input: Input,
-    unlock: () => void,
-  ) {
-    this.description = `embedded Postgres, data in ${dataDir ?? 'memory'}`;
+  constructor(options: EmbeddedOptions, input: Input, unlock: () => void) {
+    this.description = `embedded Postgres, data in ${options.dataDir ?? 'memory'}`;
     this.#input = input;
-    this.#migrationsDir = migrationsDir;
-    this.#limitMs = statementLimitMs;
-    this.#write = createStatementWriter(answerLimit);
+    this.#migrationsDir = options.migrationsDir;
+    this.#limitMs = options.statementLimitMs;
+    this.#write = createStatementWriter(options.answerLimit);
     this.#unlock = unlock;
+    this.#onWarning = options.onWarning ?? (() => {});
   }
 
   call(call: Call, signal: AbortSignal): Promise<Result> {
@@ -160,6 +160,7 @@ class WorkerStore implements EmbeddedStore {
       worker.on('message', (reply: WorkerReply) => {
         if ('ready' in reply) resolve();
         else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
+        else if ('warning' in reply) this.#onWarning(reply.warning);
         // A thread that was given up may have sent its last reply already.
         else if (worker === this.#worker) this.#finish(reply);
       });

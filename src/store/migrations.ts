@@ -15,6 +15,13 @@ export interface Connection {
   query(sql: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
+/** What Postgres reports while a statement runs. */
+export type Notice = {
+  readonly severity: string | undefined;
+  readonly message: string | undefined;
+  readonly hint: string | undefined;
+};
+
 /** A migration cannot be applied, or must not be; the message names the file, and the place where there is one. */
 export class MigrationError extends Error {
   override readonly name = 'MigrationError';
@@ -85,6 +92,11 @@ export async function applyMigrations(
     onApplied(migration);
   }
   return applied;
+}
+
+/** The text of a notice that an operator has to read; undefined for any other notice. */
+export function toWarning({ severity, message, hint }: Notice): string | undefined {
+  return severity === 'WARNING' ? `${message}${hint ? `\n  hint: ${hint}` : ''}` : undefined;
 }
 
 /** Runs a file of SQL in one transaction. Throws MigrationError as a migration does. */

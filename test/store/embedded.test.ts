@@ -303,6 +303,16 @@ describe('migrations', () => {
     }
   });
 
+  test('hand on what Postgres warns of', async () => {
+    const warnings: string[] = [];
+    const migrationsDir = migrationsWith({
+      '20991231000000_a.sql': `do $$ begin raise notice 'heard by nobody'; raise warning 'look' using hint = 'here'; end $$;`,
+    });
+    const store = await open({ dataDir: copyOfTemplate(), migrationsDir, onWarning: (text) => warnings.push(text) });
+    await store.close();
+    expect(warnings).toEqual(['look\n  hint: here']);
+  });
+
   test.each([
     ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
     [
