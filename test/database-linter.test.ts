@@ -119,6 +119,7 @@ const OFFENCES: readonly { readonly rule: string; readonly also?: string[]; read
     sql: `${TABLE} alter table private.visitas drop constraint visitas_tenant_id_fkey, drop constraint visitas_pkey,
               add primary key (id)`,
   },
+  { rule: 'unbounded_text', sql: `${TABLE} alter table private.visitas add column nota text check (nota <> '')` },
   {
     rule: 'overloaded_function',
     sql: `create function private.to_uuid() returns uuid ${BODY} comment on function private.to_uuid() is 'f'`,

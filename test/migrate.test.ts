@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -325,6 +325,51 @@ describe('a run', () => {
       errors: expect.stringMatching(/^supabase\/migrations\/20260101000000_cut\.sql:1:1: [^\n]*terminat[^\n]*\n$/),
     });
     expect(await bookkeeping(url)).toEqual([]);
+  });
+});
+
+describe('rows that are longer than the bounds of 20261122100000_lengths.sql', () => {
+  const TENANT = 'a0000000-0000-4000-8000-000000000000';
+  const warning = (table: string, condition: string, count: number) =>
+    `warning: rows of ${table} that are longer than the bound ${condition}: ${count}\n` +
+    '  hint: They cannot be changed until they are shortened. ' +
+    `Find them: select * from ${table} where not ${condition}; shorten them, then: alter table ${table} validate constraint `;
+
+  test('stay, are reported, and are the last ones', async () => {
+    const url = await newDatabase();
+    const older = FILES.slice(0, FILES.indexOf('20261122100000_lengths.sql'));
+    await migrate(
+      url,
+      projectWith(Object.fromEntries(older.map((file) => [file, readFileSync(join(MIGRATIONS, file), 'utf8')]))),
+    );
+    await asAdmin(url, async (db) => {
+      await runScript(db, SEED);
+      await db.query(`update private.alunos set email = repeat('a', 99000) where nome in ('Ana Alves', 'Caio Alves')`);
+      await db.query(
+        `update private.anamneses set resposta = jsonb_build_object('a', repeat('b', 65536))
+                       where criado_em = (select min(criado_em) from private.anamneses where preenchida)
+                         and tenant_id = $1`,
+        [TENANT],
+      );
+      await db.query(`update private.api_keys set name = repeat(' ', 300) || repeat('n', 300) where name = 'Aurora'`);
+    });
+
+    const { code, errors } = await migrate(url);
+    expect(code).toBe(0);
+    const email = warning('private.alunos', '(char_length(email) <= 254)', 2);
+    const resposta = warning('private.anamneses', '(octet_length((resposta)::text) <= 65536)', 1);
+    expect(errors).toBe(`${email}alunos_email_length\n${resposta}anamneses_resposta_length\n`);
+
+    const insert = `insert into private.alunos (tenant_id, nome, email) values ('${TENANT}', 'Ana', repeat('a', 255))`;
+    await expect(rows(url, insert)).rejects.toMatchObject({ code: '23514', constraint: 'alunos_email_length' });
+    // A key stays revocable: its name is cut.
+    expect(await rows(url, `select name from private.api_keys where name ~ 'nnn'`)).toEqual([
+      { name: 'n'.repeat(255) },
+    ]);
+
+    // What the hint says.
+    await rows(url, `update private.alunos set email = left(email, 254) where not (char_length(email) <= 254)`);
+    await rows(url, 'alter table private.alunos validate constraint alunos_email_length');
   });
 });
 

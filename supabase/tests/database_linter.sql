@@ -8,7 +8,7 @@ set local client_min_messages = warning;
 create extension if not exists pgtap with schema extensions;
 set local search_path = extensions;
 
-select plan(33);
+select plan(34);
 
 create temporary view our_schemas as
 select n.oid, n.nspname as name
@@ -383,6 +383,31 @@ select is_empty(
        and pg_get_constraintdef(c.oid) !~ '^(PRIMARY|FOREIGN) KEY \(tenant_id\M'
   $$,
   'tenant_in_keys: every primary and foreign key begins with the tenant, so that no row points into another one'
+);
+
+select set_eq(
+  $$
+    select format('%s.%s', t.name, a.attname)
+      from our_tables t
+      join pg_attribute a on a.attrelid = t.oid
+     where a.attnum > 0
+       and not a.attisdropped
+       and a.attgenerated = ''
+       and a.atttypid::regtype::text ~ '^(text|character varying|bytea|jsonb?|xml)(\[\])?$'
+       and not exists (
+         select from pg_constraint c
+          where c.conrelid = t.oid
+            and a.attnum = any (c.conkey)
+            and pg_get_constraintdef(c.oid) ~ '\m(char|octet)_length\('
+       )
+  $$,
+  array[
+    -- Names of functions, by private.check_permissions.
+    'private.api_keys.permissions',
+    -- Made of rows whose texts have bounds.
+    'private.idempotency_keys.response'
+  ],
+  'unbounded_text: every text that is stored has a bound, but for two that are made of what has one'
 );
 
 select is_empty(
