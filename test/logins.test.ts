@@ -37,7 +37,11 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
       log += text;
     });
     database = await createDatabase(server.adminUrl);
-    await asAdmin(database.adminUrl, (admin) => admin.query('alter role authenticator password null'));
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query('alter role authenticator password null');
+      // As the migrations leave it; a copy of a database has the default again.
+      await admin.query(`revoke connect on database ${database.name} from public`);
+    });
   });
 
   afterAll(async () => {
@@ -45,8 +49,8 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     await server.stop();
   });
 
-  async function makeLogins(passwords: Record<string, string>): Promise<void> {
-    const { hostname, port, username, password } = new URL(database.adminUrl);
+  async function makeLogins(passwords: Record<string, string>, adminUrl = database.adminUrl): Promise<void> {
+    const { hostname, port, username, password } = new URL(adminUrl);
     const connection = {
       PGHOST: hostname,
       PGPORT: port,
@@ -100,6 +104,26 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
       { rolinherit: false, rolsuper: false, rolcreaterole: false, rolcreatedb: false, rolbypassrls: false },
     ];
     expect(rows).toEqual([{ rolcanlogin: true, ...nothing, roles: ['gateway'] }]);
+  });
+
+  test('fails with what to do where the administrator may not let them connect', async () => {
+    const url = new URL(database.adminUrl);
+    [url.username, url.password] = ['no_owner', 'no-secret'];
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query(`create role no_owner login createrole password 'no-secret'`);
+      await admin.query(`grant connect on database ${database.name} to no_owner`);
+      await admin.query('grant gateway, gateway_login to no_owner with admin option');
+      await admin.query(`revoke connect on database ${database.name} from gateway_login`);
+    });
+    await expect(makeLogins({ GATEWAY_PASSWORD: 'new-one' }, url.href)).rejects.toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(
+        `gateway_login may not connect to the database ${database.name}\nHINT:  As a superuser or as postgres: ` +
+          `grant connect on database ${database.name} to gateway_login\n`,
+      ),
+    });
+    await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
+    expect(await callAs('gateway_login', 'new-one')).toBe(1);
   });
 
   test('keeps the passwords out of the log of a server that logs every statement', async () => {

@@ -42,3 +42,21 @@ select statement
    and statement is not null
  order by login, step
 \gexec
+
+-- The migrations let only the logins connect that were there. Whoever does not own the database cannot change that.
+select case
+         when pg_has_role(d.datdba, 'usage') then format('grant connect on database %I to %I', d.datname, login)
+         else format(
+           'do $do$ begin raise exception using message = %L, hint = %L; end $do$',
+           format('%I may not connect to the database %I', login, d.datname),
+           format('As a superuser or as %s: grant connect on database %I to %I', d.datdba::regrole, d.datname, login)
+         )
+       end
+  from (values
+         ('gateway_login', :'gateway_password'),
+         ('authenticator', :'authenticator_password')
+       ) as l (login, password)
+  join pg_database d on d.datname = current_database()
+ where password <> ''
+   and not has_database_privilege(to_regrole(login), d.oid, 'connect')
+\gexec
