@@ -48,6 +48,7 @@ describe('on PGlite with the roles of a Supabase project', () => {
       'alter role authenticator inherit; revoke gateway from authenticator; grant gateway to authenticator',
       'authenticator becomes gateway and is not it by itself',
     ],
+    ['revoke connect on database postgres from public', 'everybody may connect in a Supabase project alone'],
     [
       'alter default privileges grant execute on functions to public',
       'role anon executes no function that is created later',

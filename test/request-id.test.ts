@@ -42,6 +42,7 @@ beforeAll(async () => {
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
   await admin(`create role ${POOLED} login inherit password 'only-for-tests'`);
   await admin(`grant gateway to ${POOLED}`);
+  await admin(`grant connect on database ${new URL(server.adminUrl).pathname.slice(1)} to ${POOLED}`);
   postgrest = hasPostgrest
     ? await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} })
     : undefined;

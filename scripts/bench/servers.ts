@@ -77,7 +77,7 @@ async function prepare(url: string, size: Size): Promise<string> {
     await load(db as Parameters<typeof load>[0], size);
     for (const login of LOGINS) {
       await client.query(`create role ${login} login noinherit password '${PASSWORD}'`);
-      await client.query(`grant gateway to ${login}`);
+      await client.query(`grant gateway to ${login}; grant connect on database postgres to ${login}`);
     }
     const { rows } = await client.query('show server_version');
     return rows[0].server_version;

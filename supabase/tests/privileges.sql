@@ -25,7 +25,7 @@ begin
 end;
 $$;
 
-select plan(52);
+select plan(53);
 
 create temporary view functions as
 select p.oid, format('%s.%s', n.nspname, p.proname) as name, n.nspname as schema, p.proowner as owner,
@@ -245,6 +245,14 @@ select case when to_regrole('authenticator') is null then pg_temp.skip_without('
     'authenticator becomes gateway and is not it by itself'
   )
 end;
+
+-- The database.
+
+select is(
+  has_database_privilege('public', current_database(), 'connect'),
+  to_regrole('supabase_admin') is not null,
+  'everybody may connect in a Supabase project alone'
+);
 
 -- Things to come.
 

@@ -134,6 +134,12 @@ select throws_ok(
 insert into private.api_keys (tenant_id, name, key_hash) values
   ('e0000000-0000-4000-8000-000000000001', 'Um', sha256('test_um')),
   ('e0000000-0000-4000-8000-000000000002', 'Dois', sha256('test_dois'));
+-- What nobody but a caller in a Supabase project may do by default.
+do $$
+begin
+  execute format('grant temporary on database %I to gateway', current_database());
+end;
+$$;
 set local role gateway;
 select set_config('wellness.tenant_id', 'e0000000-0000-4000-8000-000000000001', true);
 select results_eq(

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
-import { asAdmin, findPort } from './servers.ts';
+import { asAdmin, findPort, type PostgresServer } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 const BINARIES = '/usr/lib/postgresql/15/bin';
@@ -37,19 +37,13 @@ export function canTestOnDebian(extension: 'pgtap' | 'plpgsql_check'): boolean {
 
 /** Starts it in a folder of its own and applies the migrations, without the demo data. */
 export async function startDebianPostgres(): Promise<DebianPostgres> {
-  const folder = mkdtempSync(join(tmpdir(), 'postgres-15-'));
-  const port = await findPort();
-  const url = (role: string) => `postgres://${role}:${PASSWORD}@127.0.0.1:${port}/postgres`;
-  let server: ChildProcess | undefined;
-  const stop = async () => {
-    if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
-    rmSync(folder, { recursive: true });
-  };
+  const { adminUrl: superuserUrl, stop } = await startBareDebianPostgres(SUPERUSER);
+  const owner = new URL(superuserUrl);
+  owner.username = OWNER;
+  const ownerUrl = owner.href;
   try {
-    server = startServer(folder, port);
-    await waitFor(server, url(SUPERUSER));
-    await asAdmin(url(SUPERUSER), makeProject);
-    await asAdmin(url(OWNER), async (db) => {
+    await asAdmin(superuserUrl, makeProject);
+    await asAdmin(ownerUrl, async (db) => {
       await db.query(SUPABASE_GRANTS);
       await applyMigrations(db, readMigrations(MIGRATIONS));
     });
@@ -57,10 +51,30 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
     await stop();
     throw error;
   }
-  return { ownerUrl: url(OWNER), superuserUrl: url(SUPERUSER), stop };
+  return { ownerUrl, superuserUrl, stop };
 }
 
-function startServer(folder: string, port: number): ChildProcess {
+/** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
+export async function startBareDebianPostgres(superuser = 'postgres'): Promise<Omit<PostgresServer, 'crash'>> {
+  const folder = mkdtempSync(join(tmpdir(), 'postgres-15-'));
+  const port = await findPort();
+  const adminUrl = `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+  let server: ChildProcess | undefined;
+  const stop = async () => {
+    if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
+    rmSync(folder, { recursive: true });
+  };
+  try {
+    server = startServer(folder, port, superuser);
+    await waitFor(server, adminUrl);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { adminUrl, stop };
+}
+
+function startServer(folder: string, port: number, superuser: string): ChildProcess {
   const data = join(folder, 'data');
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, PASSWORD);
@@ -68,7 +82,7 @@ function startServer(folder: string, port: number): ChildProcess {
   if (user) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid);
   const options = { ...user, cwd: folder };
 
-  const login = [`--username=${SUPERUSER}`, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
+  const login = [`--username=${superuser}`, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
   const cluster = ['--encoding=UTF8', '--locale=C', '--no-sync', data];
   execFileSync(join(BINARIES, 'initdb'), [...login, ...cluster], { ...options, stdio: 'pipe' });
   const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];

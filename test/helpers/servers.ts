@@ -63,7 +63,7 @@ async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
     for (const [login, role] of Object.entries(LOGINS)) {
       await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
       await db.query(`alter role ${login} login noinherit password '${PASSWORD}'`);
-      await db.query(`grant ${role} to ${login}`);
+      await db.query(`grant ${role} to ${login}; grant connect on database ${template} to ${login}`);
     }
   });
   const stop = async () => {
@@ -73,9 +73,11 @@ async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   return { adminUrl, crash: server.crash, stop };
 }
 
-async function startEmbeddedPostgres(
+/** Starts a Postgres 18 without the migrations. */
+export async function startEmbeddedPostgres(
   settings: readonly string[] = [],
   onLog: (text: string) => void = () => {},
+  superuser = 'postgres',
 ): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
   // Whoever it runs as has to get there.
@@ -85,7 +87,7 @@ async function startEmbeddedPostgres(
   const EmbeddedPostgres = await importEmbeddedPostgres();
   const postgres = new EmbeddedPostgres({
     databaseDir,
-    user: 'postgres',
+    user: superuser,
     password: PASSWORD,
     port,
     persistent: true,
@@ -103,7 +105,7 @@ async function startEmbeddedPostgres(
   await postgres.initialise();
   await postgres.start();
   return {
-    adminUrl: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    adminUrl: `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`,
     crash: async () => {
       const pid = Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
       const children = childrenOf(pid);

@@ -33,7 +33,7 @@ export function readScript(name: string, first = ''): Script {
 /** A Postgres in memory that has pgTAP and the migrations, and no data. */
 export async function openPglite({ asSupabase }: { readonly asSupabase: boolean }): Promise<PGlite> {
   const db = await PGlite.create({ extensions: { pg_trgm, pgtap } });
-  if (asSupabase) await db.exec(SUPABASE_ROLES + SUPABASE_GRANTS);
+  if (asSupabase) await db.exec(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
   await applyMigrations(db, readMigrations(MIGRATIONS));
   await db.exec('create extension pgtap with schema extensions');
   return db;
