@@ -22,6 +22,7 @@ beforeAll(async () => {
     {
       keyHeaders: [],
       addressOf: createAddressReader(0),
+      isAccepted: () => false,
       windowSeconds: 3_600,
       onFault: () => {},
       onRecovered: () => {},
