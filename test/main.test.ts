@@ -79,7 +79,7 @@ afterAll(() => rmSync(root, { recursive: true, maxRetries: 5 }));
 
 describe('a database that the document disagrees with', () => {
   const LINE =
-    /^openapi\.yaml:(\d+): listarSecoes → listar_secoes: in the document ordem is integer; in the database the column ordem is text\n$/;
+    /^openapi\.yaml:(\d+): listarSecoes → listar_secoes: in the document ordem is integer, int32, -2147483648 to 2147483647; in the database the column ordem is text\n$/;
 
   /** A store whose list of sections gives a text for a number. */
   function newDrifted(): string {
@@ -102,7 +102,7 @@ describe('a database that the document disagrees with', () => {
     const gateway = new Process({ DATA_DIR: newDrifted() });
     expect(await gateway.end()).toBe(1);
     const [, line] = LINE.exec(gateway.errors) ?? [gateway.errors];
-    expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe('        ordem: { type: integer }');
+    expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe('        ordem: { type: integer, format: int32, minimum: -2147483648, maximum: 2147483647 }');
     expect(gateway.output).not.toContain('Listening');
   });
 
