@@ -75,12 +75,16 @@ async function openLog({ log, workers }: Config, keyHeaders: readonly string[]):
 }
 
 async function openStore(config: Config, log: Log): Promise<OpenStore> {
-  const { waiting } = config;
+  const { connections, waiting } = config;
   const { limited } = await import('./store/limited.ts');
   const { store, migrate } = await openChosen(config, log);
-  // What the embedded store is given beyond that waits there, in one queue for all keys.
-  const running = config.store.kind === 'embedded' ? Math.min(2, config.connections) : config.connections;
-  const bounded = limited(store, { running, waiting });
+  const bounded = limited(
+    store,
+    config.store.kind === 'embedded'
+      ? // What it is given beyond that waits there, in one queue for all keys.
+        { running: Math.min(2, connections), waiting }
+      : { running: connections, runningOfShare: Math.ceil(connections / 2), waiting },
+  );
   return { store: bounded, readLoad: () => ({ ...bounded.load(), ...bounded.connections() }), migrate };
 }
 

@@ -102,7 +102,9 @@ describe('a database that the document disagrees with', () => {
     const gateway = new Process({ DATA_DIR: newDrifted() });
     expect(await gateway.end()).toBe(1);
     const [, line] = LINE.exec(gateway.errors) ?? [gateway.errors];
-    expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe('        ordem: { type: integer, format: int32, minimum: -2147483648, maximum: 2147483647 }');
+    expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe(
+      '        ordem: { type: integer, format: int32, minimum: -2147483648, maximum: 2147483647 }',
+    );
     expect(gateway.output).not.toContain('Listening');
   });
 

@@ -266,11 +266,15 @@ describe('calls of the store', () => {
         const value = (name: string, state: string) => series.get(`gateway_store_${name}{state="${state}"}`);
         return [value('calls', 'running'), value('calls', 'waiting'), value('connections', 'used')];
       };
+      // One key has one of the two places. A key has its own when it was accepted once.
+      const other = { headers: { 'X-Api-Key': 'wms_demo_bosque' } };
+      await get('/v1/personais?limit=1');
+      await get('/v1/personais?limit=1', other);
       await expectAdded(
         PREFIX,
         { [academias('ok')]: 2, [academias('storeTimeout')]: 1, [academias('storeOverloaded')]: 1 },
         async () => {
-          const answers = [get('/v1/academias'), get('/v1/academias'), get('/v1/academias')];
+          const answers = [get('/v1/academias'), get('/v1/academias', other), get('/v1/academias')];
           await vi.waitFor(async () => expect(await gauges()).toEqual([2, 1, 2]), { interval: 10 });
           expect(await get('/v1/academias')).toBe(502);
           expect((await Promise.all(answers)).toSorted()).toEqual([200, 200, 502]);

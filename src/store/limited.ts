@@ -1,40 +1,59 @@
 import { isFault, storeFault } from '../errors.ts';
 import type { Call, Origin, Result, Store } from './store.ts';
 
-/** How much work a store is given at once. */
-export type Limits = {
+/** How much work a store has. */
+export type Load = {
   /** Calls that the store works on. */
   readonly running: number;
-  /** Calls that wait for their turn; beyond it the share with the most of them loses one. */
+  /** Calls that wait for their turn. */
   readonly waiting: number;
 };
 
+/** How much work a store is given at once; of the calls that wait beyond it, the share with the most loses one. */
+export type Limits = Load & {
+  /** Calls of one share that the store works on; unless told as many as of all. */
+  readonly runningOfShare?: number;
+};
+
 /** A store that says how much work it has. */
-export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load(): Limits };
+export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load(): Load };
 
 /** A call that waits: it begins, or ends without having begun. */
 type Waiting = { readonly begin: () => void; readonly refuse: () => void };
 
-/** The calls of one share that wait, in their order. */
-type Share = { readonly name: string | undefined; readonly calls: Waiting[] };
+/** The calls of one share: how many run, and those that wait, in their order. */
+type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number };
 
 /**
  * A store that is given no more work than it can take, and shares it out: those that wait have their turns round-robin by
- * share, so that one key's many calls hold up another key's call by one at most. It makes a read once more where the
- * connection was lost: a server that was restarted leaves dead connections behind. A call that writes is never made
- * twice.
+ * share, and one share has places left for others, so that one key's many calls do not hold up another key's. It makes a
+ * read once more where the connection was lost: a server that was restarted leaves dead connections behind. A call that
+ * writes is never made twice.
  */
 export function limited(store: Store, limits: Limits): LimitedStore {
+  const { runningOfShare = limits.running } = limits;
   /**
-   * The shares that have calls waiting; the first has the next turn. A list, which is searched, for a Map that things go
-   * through keeps garbage (see embedded.ts).
+   * The shares that have calls, that whose turn is next first. A list, which is searched, for a Map that things go through
+   * keeps garbage (see embedded.ts).
    */
   const shares: Share[] = [];
   let running = 0;
   let waiting = 0;
 
+  function findShare(name: string | undefined): Share {
+    const known = shares.find((share) => share.name === name);
+    if (known) return known;
+    const share = { name, calls: [], running: 0 };
+    shares.push(share);
+    return share;
+  }
+
+  function forgetIfIdle(share: Share): void {
+    if (share.running === 0 && share.calls.length === 0) shares.splice(shares.indexOf(share), 1);
+  }
+
   /** Waits for a turn. Gives the failure of a call that has none: the signal came first, or there were too many. */
-  function turn(signal: AbortSignal, name: string | undefined): Promise<Result | undefined> {
+  function turn(share: Share, signal: AbortSignal): Promise<Result | undefined> {
     return new Promise((resolve) => {
       const settle = (result?: Result) => {
         signal.removeEventListener('abort', giveUp);
@@ -45,23 +64,14 @@ export function limited(store: Store, limits: Limits): LimitedStore {
         refuse: () => settle(storeFault('storeOverloaded', `STORE_WAITING: ${limits.waiting} calls are waiting`)),
       };
       const giveUp = () => {
-        remove(call);
+        remove(call, share);
         settle(storeFault('storeTimeout', signal.reason));
       };
       signal.addEventListener('abort', giveUp, { once: true });
-      add(call, name);
+      share.calls.push(call);
+      waiting += 1;
+      if (waiting > limits.waiting) dropNewest();
     });
-  }
-
-  function add(call: Waiting, name: string | undefined): void {
-    let share = shares.find((one) => one.name === name);
-    if (!share) {
-      share = { name, calls: [] };
-      shares.push(share);
-    }
-    share.calls.push(call);
-    waiting += 1;
-    if (waiting > limits.waiting) dropNewest();
   }
 
   /** Refuses the newest call of the share that has the most; of several the one that came last. */
@@ -69,35 +79,43 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     const largest = shares.reduce((most, share) => (share.calls.length >= most.calls.length ? share : most));
     const newest = largest.calls.at(-1);
     if (!newest) return;
-    remove(newest);
+    remove(newest, largest);
     newest.refuse();
   }
 
-  function remove(call: Waiting): void {
-    const share = shares.find(({ calls }) => calls.includes(call));
-    if (!share) return;
+  function remove(call: Waiting, share: Share): void {
     share.calls.splice(share.calls.indexOf(call), 1);
-    if (share.calls.length === 0) shares.splice(shares.indexOf(share), 1);
     waiting -= 1;
+    forgetIfIdle(share);
   }
 
-  function release(): void {
-    const share = shares.shift();
-    const next = share?.calls.shift();
-    if (!share || !next) {
-      running -= 1;
-      return;
-    }
-    if (share.calls.length > 0) shares.push(share);
+  function hasPlaceFor(share: Share): boolean {
+    return running < limits.running && share.running < runningOfShare;
+  }
+
+  function occupy(share: Share): void {
+    running += 1;
+    share.running += 1;
+  }
+
+  function release(share: Share): void {
+    running -= 1;
+    share.running -= 1;
+    forgetIfIdle(share);
+    const index = waiting === 0 ? -1 : shares.findIndex((one) => one.calls.length > 0 && hasPlaceFor(one));
+    const [next] = index === -1 ? [] : shares.splice(index, 1);
+    if (!next) return;
+    shares.push(next);
     waiting -= 1;
-    // The turn goes over to the next one: the number of those that run stays.
-    next.begin();
+    occupy(next);
+    next.calls.shift()?.begin();
   }
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    if (running < limits.running) running += 1;
+    const share = findShare(origin?.share);
+    if (hasPlaceFor(share)) occupy(share);
     else {
-      const failed = await turn(signal, origin?.share);
+      const failed = await turn(share, signal);
       if (failed) return failed;
     }
     try {
@@ -105,7 +123,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
       const isRepeated = call.readOnly && isConnectionLost(result) && !signal.aborted;
       return isRepeated ? await store.call(call, signal, origin) : result;
     } finally {
-      release();
+      release(share);
     }
   }
 

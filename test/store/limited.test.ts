@@ -52,6 +52,20 @@ test('one too many is refused: the newest of the share that has the most', async
   expect(begun).toEqual(['a1', 'a2', 'b1', 'c1']);
 });
 
+test('one share leaves places for others, though nobody else has a call yet', async () => {
+  const { store, begun, endNext } = createSlowStore();
+  const { call, load } = limited(store, { running: 3, runningOfShare: 2, waiting: 10 });
+  const send = (requestId: string) => call(CALL, never, { requestId, share: requestId.slice(0, 1) });
+  const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map(send);
+  expect(begun).toEqual(['a1', 'a2', 'b1']);
+  expect(load()).toEqual({ running: 3, waiting: 3 });
+  for (const _ of sent) await endNext();
+  await Promise.all(sent);
+  // When b1 ends, a has both of its places.
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
+  expect(load()).toEqual({ running: 0, waiting: 0 });
+});
+
 test('one that nobody waits for any more gives its turn to others, and is never begun', async () => {
   const { store, begun, endNext } = createSlowStore();
   const { call, load } = limited(store, { running: 1, waiting: 10 });
