@@ -17,8 +17,8 @@ export type Refusals = {
 const MINUTE_MS = 60_000;
 /** How late a refusal comes; a client that waits for its answer is to get it. */
 const DELAY_MS = 5_000;
-/** How many refusals of one address are held back at once: beyond its rate it can try 10 keys a second. */
-const MAX_HELD_PER_ADDRESS = 50;
+/** How many refusals of one address are held back at once: beyond its rate it can try 2 keys a second. */
+const MAX_HELD_PER_ADDRESS = 10;
 /** How many are held back at once in all, each of which keeps a request in memory. */
 const MAX_HELD = 2_000;
 /** How many addresses are remembered; the one that was quiet for the longest is forgotten. */
