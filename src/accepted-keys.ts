@@ -14,7 +14,8 @@ const MAX_KEYS = 10_000;
 export function createAcceptedKeys(): AcceptedKeys {
   const keys = new LRUCache<string, true>({ max: MAX_KEYS });
   return {
-    has: (key) => keys.has(key),
+    // Not keys.has, which does not count as a use of the key.
+    has: (key) => keys.get(key) !== undefined,
     record: (key, isAccepted) => {
       if (isAccepted) keys.set(key, true);
       else keys.delete(key);

@@ -29,6 +29,8 @@ type Preferring = { encoding(available: readonly string[], options: { preferred:
 const LEAST = 1_024;
 /** Up to how many bytes a text is encoded at once, which takes a fraction of a millisecond. */
 const MOST_AT_ONCE = 32_768;
+/** As many threads as libuv has. */
+const MAX_ASIDE = 4;
 /** To compare what is longer with all encodings takes longer than to encode; no client sends that. */
 const LONGEST_HEADER = 200;
 
@@ -66,10 +68,20 @@ export function chooseEncodingOf(text: string, req: IncomingMessage): Encoding |
   return chooseEncoding(req);
 }
 
-/** Encodes a text, a short one at once and a long one aside. */
-export function encodeText(text: string, encoding: Encoding): Buffer | Promise<Buffer> {
-  if (Buffer.byteLength(text) > MOST_AT_ONCE) return encode(text, encoding, BROTLI);
-  return encodersAtOnce[encoding](input.subarray(0, input.write(text)));
+/** How many texts are encoded aside now: of the process, as libuv's threads are. */
+let encodedAside = 0;
+
+/**
+ * Encodes a text, a short one at once and a long one aside; undefined where as many as libuv has threads are encoded
+ * already. More of them would take turns, so that each takes longer, and all are in memory until then.
+ */
+export function encodeText(text: string, encoding: Encoding): Buffer | Promise<Buffer> | undefined {
+  if (Buffer.byteLength(text) <= MOST_AT_ONCE) return encodersAtOnce[encoding](input.subarray(0, input.write(text)));
+  if (encodedAside >= MAX_ASIDE) return undefined;
+  encodedAside += 1;
+  return encode(text, encoding, BROTLI).finally(() => {
+    encodedAside -= 1;
+  });
 }
 
 /** Encodes bytes on a thread of libuv; the parameters are Brotli's. */

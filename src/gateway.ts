@@ -50,7 +50,7 @@ export type GatewayOptions = {
   /** Which address a request came from. */
   readonly addressOf: (req: IncomingMessage) => string;
   readonly acceptedKeys: AcceptedKeys;
-  readonly unread: Pick<Unread, 'bytes' | 'hasRoomFor'>;
+  readonly unread: Unread;
   /** Told of every fault: the cause is for the log alone. */
   readonly onFault: (fault: Fault, observation: Observation) => void;
 };
@@ -121,12 +121,13 @@ export function createGateway(program: Program, options: GatewayOptions): Gatewa
     if (invalid) return fail(invalid);
 
     const isAccepted = acceptedKeys.has(key);
-    if (!isAccepted && !refusals.admits(addressOf(req))) return fail({ kind: 'tooManyRefusals' });
+    const place = isAccepted ? undefined : refusals.takePlace(addressOf(req));
+    if (place?.isTaken) return fail({ kind: 'tooManyRefusals' });
     const share = isAccepted ? key : `address ${toNetwork(addressOf(req))}`;
     const call = toCall(operation, request);
     const result = await callObserved(observation, call.function, (origin) =>
       callWithin(deadlineMs, store, call, res, { ...origin, share }),
-    );
+    ).finally(() => place?.free());
     if ('failure' in result) {
       if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
       const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;
@@ -135,7 +136,7 @@ export function createGateway(program: Program, options: GatewayOptions): Gatewa
     if (!isAccepted) acceptedKeys.record(key, true);
     recordKeyUse(operation.key, call, (fault) => onFault(fault, observation));
     // A creation has taken place, and its answer is short.
-    if (operation.readOnly && !unread.hasRoomFor(Buffer.byteLength(result.json))) {
+    if (operation.readOnly && !unread.admit(res, key, Buffer.byteLength(result.json))) {
       return storeFault('storeOverloaded', `UNREAD_LIMIT_BYTES: ${unread.bytes} bytes wait for clients to read them`);
     }
     return toSuccess(operation, request, result);

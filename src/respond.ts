@@ -24,6 +24,9 @@ export type Success = {
 /** A whole answer. */
 export type Answer = { readonly status: number; readonly headers: Headers; readonly body: string | Uint8Array };
 
+/** From so many letters on a text is written as bytes. */
+const LONG_TEXT = 32_768;
+
 const SECURITY = readSecurityHeaders();
 const HEADERS: Headers = {
   ...SECURITY,
@@ -67,10 +70,12 @@ function write(res: ServerResponse, { status, headers, body }: Answer): void {
     return;
   }
   const sendEncoded = (bytes: Buffer) => send(res, status, encodedHeaders, bytes);
+  // Where there is no thread or no memory to encode it, the text itself will do.
+  const sendText = () => send(res, status, headers, body);
   const encoded = encodeText(text, encoding);
-  // Where there is no memory to encode it, the text itself will do.
-  if (encoded instanceof Promise) encoded.then(sendEncoded, () => send(res, status, headers, body));
-  else sendEncoded(encoded);
+  if (encoded instanceof Promise) encoded.then(sendEncoded, sendText);
+  else if (encoded) sendEncoded(encoded);
+  else sendText();
 }
 
 /** Whether there is somebody to answer, and nothing of an answer yet. */
@@ -86,8 +91,10 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
   // What middleware has set is added to, and no header is there twice.
   const vary = res.getHeader('Vary');
   if (vary !== undefined) all.Vary = [vary, headers.Vary ?? []].flat().join(', ');
-  if (body !== undefined) all['Content-Length'] = Buffer.byteLength(body);
-  res.writeHead(status, all).end(body);
+  // A long text would take three times its length in memory while its client does not read it.
+  const payload = typeof body === 'string' && body.length > LONG_TEXT ? Buffer.from(body) : body;
+  if (payload !== undefined) all['Content-Length'] = Buffer.byteLength(payload);
+  res.writeHead(status, all).end(payload);
 }
 
 /**

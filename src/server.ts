@@ -8,7 +8,7 @@ import {
 import type { Duplex } from 'node:stream';
 import type { Failure } from './errors.ts';
 import { respond, toRawResponse } from './respond.ts';
-import type { Unread } from './unread.ts';
+import { limitReading } from './unread.ts';
 
 /** An HTTP server that can be stopped without failing a request that it has begun. */
 export type GatewayServer = Server & {
@@ -19,13 +19,6 @@ export type GatewayServer = Server & {
   drain(ms: number): Promise<void>;
   /** The sockets that clients have open, and how many more have been refused so far. */
   sockets(): { readonly open: number; readonly refused: number };
-};
-
-/** What bounds the memory that clients' sockets take. */
-export type SocketLimits = {
-  /** The most sockets that clients may have open. */
-  readonly maxSockets: number;
-  readonly unread: Pick<Unread, 'watch'>;
 };
 
 /** How many requests a socket may have sent that are not answered yet. */
@@ -43,10 +36,14 @@ const failures: Record<string, Failure> = {
 };
 
 /**
- * Builds the HTTP server: its limits, and the one form of errors for what never becomes a request. The requests of a
- * socket are worked on one at a time, so that it keeps one answer in memory, however many it has asked for.
+ * Builds the HTTP server: its limits, and the one form of errors for what never becomes a request. Clients may have
+ * `maxSockets` open. The requests of a socket are worked on one at a time, so that it keeps one answer in memory, however
+ * many it has asked for.
  */
-export function createServer(listener: RequestListener, { maxSockets, unread }: SocketLimits): GatewayServer {
+export function createServer(
+  listener: RequestListener,
+  { maxSockets }: { readonly maxSockets: number },
+): GatewayServer {
   /** Every connection, with the answers that it still waits for; the first of them is worked on. */
   const connections = new Map<Duplex, ServerResponse[]>();
   let refused = 0;
@@ -57,11 +54,13 @@ export function createServer(listener: RequestListener, { maxSockets, unread }: 
       req.socket.destroy();
       return;
     }
-    res.on('prefinish', () => unread.watch(res));
+    res.on('prefinish', () => limitReading(res));
     res.on('close', () => {
       awaited.splice(awaited.indexOf(res), 1);
       const [next] = awaited;
-      if (next && req.socket.writable) serve(next);
+      // One whose body cannot be read was answered before its turn (see clientError).
+      if (next && !next.headersSent && req.socket.writable) serve(next);
+      else if (!next && !server.listening) req.socket.end();
     });
     awaited.push(res);
     if (awaited.length === 1) serve(res);
@@ -80,6 +79,8 @@ export function createServer(listener: RequestListener, { maxSockets, unread }: 
       headersTimeout: 5_000,
       requestTimeout: 10_000,
       connectionsCheckingInterval: 1_000,
+      // Of a body that nobody reads yet so many bytes are kept: requests that wait behind another may have one.
+      highWaterMark: 16_384,
       // Longer than the proxies in front keep a connection, or one would be closed under a request.
       keepAliveTimeout: 75_000,
       // Node's own answer to a request without Host has no body.
@@ -91,6 +92,12 @@ export function createServer(listener: RequestListener, { maxSockets, unread }: 
   );
   server.timeout = SILENT_MS;
   server.maxConnections = maxSockets;
+  Object.assign(server, {
+    // A worker would hand a socket that is too many back to the primary process, which would offer it again and again.
+    dropMaxConnection: true,
+    // Node takes a socket for idle whose answer is written and not read yet. `drain` ends those that are idle.
+    closeIdleConnections: () => {},
+  });
   server.on('drop', () => {
     refused += 1;
   });

@@ -146,7 +146,8 @@ describe.each(Object.keys(DECODERS))('in %s', (encoding) => {
     const [answers, uncompressed] = await Promise.all(
       [encoding, undefined].map((accepted) => Promise.all(targets.map((target) => ask(target, accepted)))),
     );
-    const texts = answers?.map(({ bytes }) => read(bytes).toString());
+    // Of the long ones only a few are encoded at once.
+    const texts = answers?.map(({ bytes, headers }) => (headers['content-encoding'] ? read(bytes) : bytes).toString());
     expect(texts).toEqual(uncompressed?.map(({ text }) => text));
     expect(new Set(texts).size).toBe(targets.length);
   });

@@ -103,20 +103,34 @@ describe('the places', () => {
   test('of an address are 10, and stay taken when its clients give up, until the delay is over', async () => {
     vi.useFakeTimers();
     const refusals = createRefusals(1);
+    const isTaken = (address: string) => {
+      const place = refusals.takePlace(address);
+      place.free();
+      return place.isTaken;
+    };
     expect(await refusals.holdBack('203.0.113.1', response())).toBe(true);
     const held = Array.from({ length: 10 }, response);
     const waits = held.map((res) => {
-      expect(refusals.admits('203.0.113.1')).toBe(true);
+      expect(isTaken('203.0.113.1')).toBe(false);
       return refusals.holdBack('203.0.113.1', res);
     });
-    expect(refusals.admits('203.0.113.1')).toBe(false);
+    expect(isTaken('203.0.113.1')).toBe(true);
     for (const res of held) res.emit('close');
     expect(new Set(await Promise.all(waits))).toEqual(new Set([true]));
-    expect(refusals.admits('203.0.113.1')).toBe(false);
-    expect(refusals.admits('203.0.113.2')).toBe(true);
+    expect(isTaken('203.0.113.1')).toBe(true);
+    expect(isTaken('203.0.113.2')).toBe(false);
     vi.advanceTimersByTime(5_000);
-    expect(refusals.admits('203.0.113.1')).toBe(true);
+    expect(isTaken('203.0.113.1')).toBe(false);
     vi.useRealTimers();
+  });
+
+  test('are taken while keys are verified, so that guesses at the same moment are no way around them', async () => {
+    const refusals = createRefusals(1);
+    await refusals.holdBack('203.0.113.1', response());
+    const places = Array.from({ length: 11 }, () => refusals.takePlace('203.0.113.1'));
+    expect(places.map(({ isTaken }) => isTaken)).toEqual([...Array(10).fill(false), true]);
+    places[0]?.free();
+    expect(refusals.takePlace('203.0.113.1').isTaken).toBe(false);
   });
 
   test('of all addresses are 2,000', async () => {

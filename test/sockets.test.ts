@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { Result } from '../src/store/store.ts';
-import { createUnread } from '../src/unread.ts';
+import { createUnread, limitReading } from '../src/unread.ts';
 import { startGateway, type TestGateway, type TestGatewayOptions } from './helpers/gateway.ts';
 import { openRaw } from './helpers/raw.ts';
 import { createStubStore } from './helpers/stub-store.ts';
@@ -121,23 +121,108 @@ test('sockets beyond the limit are closed, and counted, and those within it are 
   expect(await ask(gateway)).toMatchObject({ status: 200 });
 });
 
-test('a client has 30 s to read an answer, and a second more for each 32 kB', () => {
-  vi.useFakeTimers();
-  const unread = createUnread(10_000_000);
-  const destroy = vi.fn();
-  const toAnswer = (writableLength: number) =>
-    Object.assign(new EventEmitter(), { socket: { writableLength, destroy } }) as unknown as ServerResponse;
-  const [slow, quick, taken] = [toAnswer(320_000), toAnswer(320_000), toAnswer(0)];
-  for (const res of [slow, quick, taken]) unread.watch(res);
-  expect(unread.bytes).toBe(640_000);
-  expect([unread.hasRoomFor(9_360_000), unread.hasRoomFor(9_360_001)]).toEqual([true, false]);
-  quick.emit('close');
-  expect(unread.bytes).toBe(320_000);
-  vi.advanceTimersByTime(39_999);
-  expect(destroy).not.toHaveBeenCalled();
-  vi.advanceTimersByTime(1);
-  expect(destroy).toHaveBeenCalledTimes(1);
-  slow.emit('close');
-  expect(unread.bytes).toBe(0);
-  vi.useRealTimers();
+test('a body that cannot be read, behind an answer that is not read, is answered once, at a stop too', async () => {
+  const json = JSON.stringify('x'.repeat(8_000_000));
+  const store = createStubStore(() => ({ json, count: 1 }));
+  const gateway = await start({ store });
+  const socket = await askSilently(gateway, get('/academias'));
+  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  const head = 'POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n';
+  const failed = once(gateway.server, 'clientError');
+  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+  await failed;
+  const drained = gateway.server.drain(10_000);
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+  });
+  socket.resume();
+  await once(socket, 'close');
+  await drained;
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+  expect(gateway.faults).toEqual([]);
+});
+
+test('a stop gives a client all of an answer that it is reading', async () => {
+  const json = JSON.stringify('x'.repeat(20_000_000));
+  const store = createStubStore(() => ({ json, count: 1 }));
+  const gateway = await start({ store });
+  const socket = await askSilently(gateway, get('/academias'));
+  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  const drained = gateway.server.drain(10_000);
+  let length = 0;
+  socket.on('data', (chunk) => {
+    length += chunk.length;
+  });
+  socket.resume();
+  await once(socket, 'close');
+  await drained;
+  expect(length).toBeGreaterThan(20_000_000);
+});
+
+test('long answers are compressed four at a time, and others go out as they are', async () => {
+  const json = JSON.stringify(Array.from({ length: 20_000 }, (_, n) => `student ${n * 7919}`));
+  const gateway = await start({ store: createStubStore(() => ({ json, count: 1 })) });
+  const headers = { 'X-Api-Key': 'k', 'Accept-Encoding': 'br' };
+  const answers = await Promise.all(Array.from({ length: 40 }, () => fetch(`${gateway.url}/academias`, { headers })));
+  for (const answer of answers) expect(await answer.text()).toBe(json);
+  const encoded = answers.filter((answer) => answer.headers.get('content-encoding') === 'br');
+  expect(encoded.length).toBeGreaterThan(0);
+});
+
+describe('unread answers', () => {
+  const toAnswer = (writableLength = 0) =>
+    Object.assign(new EventEmitter(), {
+      closed: false,
+      socket: { writableLength, destroy: vi.fn() },
+    }) as unknown as ServerResponse & { socket: { destroy: () => void } };
+
+  test('of one key take a quarter of the limit at most, and those of others the rest', () => {
+    const unread = createUnread(1_000_000);
+    const first = toAnswer();
+    expect(unread.admit(first, 'a', 900_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'b', 100_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'c', 100_000)).toBe(false);
+    first.emit('close');
+    expect(unread.bytes).toBe(100_000);
+    expect(unread.admit(toAnswer(), 'b', 150_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'b', 33_000)).toBe(false);
+    expect(unread.admit(toAnswer(), 'c', 700_000)).toBe(true);
+    expect(unread.bytes).toBe(950_000);
+  });
+
+  test('always have room for a single one', () => {
+    expect(createUnread(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
+  });
+
+  test('that are short count only where the system does not take them at once', () => {
+    const unread = createUnread(1_000_000);
+    const [taken, waiting] = [toAnswer(0), toAnswer(20_000)];
+    for (const res of [taken, waiting]) {
+      unread.admit(res, 'a', 20_000);
+      res.emit('prefinish');
+    }
+    expect(unread.bytes).toBe(20_000);
+    for (const res of [taken, waiting]) res.emit('close');
+    expect(unread.bytes).toBe(0);
+  });
+
+  test('to a client that is gone do not count', () => {
+    const unread = createUnread(1_000_000);
+    unread.admit(Object.assign(toAnswer(), { closed: true }), 'a', 50_000);
+    expect(unread.bytes).toBe(0);
+  });
+
+  test('have 30 s to be read, and a second more for each 32 kB', () => {
+    vi.useFakeTimers();
+    const [slow, quick, taken] = [toAnswer(320_000), toAnswer(320_000), toAnswer(0)];
+    for (const res of [slow, quick, taken]) limitReading(res);
+    quick.emit('close');
+    vi.advanceTimersByTime(39_999);
+    expect(slow.socket.destroy).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(slow.socket.destroy).toHaveBeenCalledTimes(1);
+    for (const res of [quick, taken]) expect(res.socket.destroy).not.toHaveBeenCalled();
+    vi.useRealTimers();
+  });
 });

@@ -12,7 +12,7 @@ import { createMetrics, type Figures } from '../src/metrics.ts';
 import { divide, readPlace, toArgument } from '../src/workers.ts';
 import { withBody } from './helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from './helpers/process.ts';
-import { sendRaw } from './helpers/raw.ts';
+import { openRaw, sendRaw } from './helpers/raw.ts';
 import {
   asAdmin,
   createDatabase,
@@ -385,6 +385,20 @@ describe('a start', { timeout: 90_000 }, () => {
       await haveEnded(pids);
     }
   });
+});
+
+test('sockets over the limit are closed, and not offered from worker to worker', async () => {
+  const gateway = await start({ MAX_SOCKETS: '2' });
+  const opened = await Promise.all(Array.from({ length: 4 }, () => openRaw(gateway.origin)));
+  let ended = 0;
+  for (const one of opened) {
+    void one.ended.then(() => {
+      ended += 1;
+    });
+  }
+  await waitFor(() => expect(ended).toBeGreaterThanOrEqual(2));
+  for (const { socket } of opened) socket.destroy();
+  expect(await gateway.stop()).toBe(0);
 });
 
 describe('a place', () => {

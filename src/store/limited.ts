@@ -9,7 +9,7 @@ export type Load = {
   readonly waiting: number;
 };
 
-/** How much work a store is given at once; of the calls that wait beyond it, the share with the most loses one. */
+/** How much work a store is given. When the queue is full, the share with the most waiting calls loses its newest. */
 export type Limits = Load & {
   /** Calls of one share that the store works on; unless told as many as of all. */
   readonly runningOfShare?: number;
@@ -33,8 +33,8 @@ type Share = { readonly name: string | undefined; readonly calls: Waiting[]; run
 export function limited(store: Store, limits: Limits): LimitedStore {
   const { runningOfShare = limits.running } = limits;
   /**
-   * The shares that have calls, that whose turn is next first. A list, which is searched, for a Map that things go through
-   * keeps garbage (see embedded.ts).
+   * The shares that have calls; the first one has the next turn. An array, which is searched: a Map with many insertions
+   * and deletions keeps garbage alive (see embedded.ts).
    */
   const shares: Share[] = [];
   let running = 0;

@@ -109,7 +109,8 @@ class RowsQuery extends Query<JsonArray> implements RowReader {
     try {
       const { rows } = this.#client;
       rows.add(this.#columns, bytes, begin, end);
-      if (rows.bytes > this.#options.limit) this.#stop();
+      // The end of the array is one byte more.
+      if (rows.bytes >= this.#options.limit) this.#stop();
     } catch (error) {
       this.#fail(error);
     }

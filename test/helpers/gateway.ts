@@ -106,7 +106,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const defaults = { ...limits, addressOf, unread, acceptedKeys };
   const gateway = createGateway(program, { ...defaults, ...options, onFault });
   const app = createApp({ gateway, onFault, observer, ...options.parts });
-  const server = createServer(app, { maxSockets: options.maxSockets ?? 10_000, unread });
+  const server = createServer(app, { maxSockets: options.maxSockets ?? 10_000 });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
