@@ -71,11 +71,11 @@ function write(res: ServerResponse, { status, headers, body }: Answer): void {
   }
   const sendEncoded = (bytes: Buffer) => send(res, status, encodedHeaders, bytes);
   // Where there is no thread or no memory to encode it, the text itself will do.
-  const sendText = () => send(res, status, headers, body);
+  const sendPlain = () => send(res, status, headers, body);
   const encoded = encodeText(text, encoding);
-  if (encoded instanceof Promise) encoded.then(sendEncoded, sendText);
+  if (encoded instanceof Promise) encoded.then(sendEncoded, sendPlain);
   else if (encoded) sendEncoded(encoded);
-  else sendText();
+  else sendPlain();
 }
 
 /** Whether there is somebody to answer, and nothing of an answer yet. */
