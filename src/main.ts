@@ -81,8 +81,8 @@ async function openStore(config: Config, log: Log): Promise<OpenStore> {
   const bounded = limited(
     store,
     config.store.kind === 'embedded'
-      ? // What it is given beyond that waits there, in one queue for all keys.
-        { running: Math.min(2, connections), waiting }
+      ? // One that its thread runs, the next one, and one more; beyond that they would wait there in one queue for all.
+        { running: Math.min(3, connections), waiting }
       : { running: connections, runningOfShare: Math.ceil(connections / 2), waiting },
   );
   return { store: bounded, readLoad: () => ({ ...bounded.load(), ...bounded.connections() }), migrate };
