@@ -6,7 +6,7 @@ FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
-# Of Scalar the gateway serves one file, which needs none of the 270 packages that come with it (see src/docs.ts); and
+# Of Scalar the gateway serves one file, which needs none of the 270 packages that come with it (see src/http/docs.ts); and
 # nothing reads source maps.
 RUN scalar=node_modules/@scalar/api-reference \
   && script=$(node -p "require('./$scalar/package.json').browser") \
@@ -30,7 +30,7 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY package.json openapi.yaml ./
 COPY supabase/seed.sql ./supabase/seed.sql
 COPY supabase/migrations ./supabase/migrations
-COPY scripts/migrate.ts scripts/admin.ts scripts/sql.ts scripts/check-contract.ts scripts/database.ts ./scripts/
+COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.ts ./scripts/
 COPY scripts/admin ./scripts/admin
 COPY scripts/deploy/jwt.ts ./scripts/deploy/jwt.ts
 COPY src ./src

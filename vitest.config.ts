@@ -4,14 +4,14 @@ import { canTestSupabase } from './test/helpers/shared-gateway.ts';
 
 /** The tests of the interface, which every store has to pass. */
 const INTERFACE = [
-  'test/conditional.test.ts',
-  'test/document.test.ts',
-  'test/http.test.ts',
-  'test/key.test.ts',
-  'test/links.test.ts',
-  'test/parameters.test.ts',
+  'test/http/conditional.test.ts',
+  'test/openapi/document.test.ts',
+  'test/http/protocol.test.ts',
+  'test/api/key.test.ts',
+  'test/api/links.test.ts',
+  'test/api/parameters.test.ts',
   'test/operations/*.test.ts',
-  'test/store/contract.test.ts',
+  'test/store/every-store.test.ts',
 ];
 
 const stores = ['embedded', 'postgres', ...(canTestSupabase() ? ['supabase'] : [])];

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
-import { lockFolder } from '../src/store/lock.ts';
+import { lockFolder } from '../src/store/embedded/lock.ts';
 
 /** There is no database to work on, or none that lets us in; the message says what to do. */
 export class AccessError extends Error {

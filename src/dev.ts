@@ -5,10 +5,10 @@ import { type FSWatcher, watch } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { findDrift } from './contract-check.ts';
-import { createLocator, DocumentError, readDocument } from './document.ts';
+import { compile, type Program } from './api/handler.ts';
 import { messageOf } from './errors.ts';
-import { compile, type Program } from './gateway.ts';
+import { createLocator, DocumentError, readDocument } from './openapi/document.ts';
+import { findDrift } from './openapi/drift-check.ts';
 import type { Store } from './store/store.ts';
 
 /** What is edited, and what it acts on. */

@@ -5,9 +5,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isatty } from 'node:tty';
 import { type Config, readConfig } from './config.ts';
-import type { DocumentError } from './document.ts';
-import type { Log } from './log.ts';
+import type { DocumentError } from './openapi/document.ts';
 import type { OpenStore, ServiceParts } from './service.ts';
+import type { Log } from './telemetry/log.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENT = join(ROOT, 'openapi.yaml');
@@ -16,7 +16,7 @@ const PARTS: ServiceParts = {
   document: DOCUMENT,
   keptDocument: join(ROOT, 'node_modules/.cache/document.json'),
   migrations: MIGRATIONS,
-  types: join(ROOT, 'src/generated/openapi.ts'),
+  types: join(ROOT, 'client/src/openapi.ts'),
   /** npm run dev: whoever edits a document and a database has one of them first. */
   isWatching: process.argv.includes('--watch'),
   openLog,
@@ -52,7 +52,7 @@ async function beAlone(config: Config, ending: Ending): Promise<void> {
 }
 
 async function bePrimary(config: Config, ending: Ending): Promise<void> {
-  const { Primary } = await import('./primary.ts');
+  const { Primary } = await import('./cluster/primary.ts');
   const primary = new Primary(config, () => openLog(config, []));
   ending.stop = async () => primary.stop();
   ending.cut = () => primary.kill();
@@ -60,7 +60,7 @@ async function bePrimary(config: Config, ending: Ending): Promise<void> {
 }
 
 async function beWorker(): Promise<void> {
-  const [{ work }, { readPlace }] = await Promise.all([import('./worker.ts'), import('./workers.ts')]);
+  const [{ work }, { readPlace }] = await Promise.all([import('./cluster/worker.ts'), import('./cluster/protocol.ts')]);
   await work(readConfig(process.env), readPlace(process.argv), async (config, group) => {
     const { openService } = await import('./service.ts');
     return openService(config, PARTS, group);
@@ -68,7 +68,7 @@ async function beWorker(): Promise<void> {
 }
 
 async function openLog({ log, workers }: Config, keyHeaders: readonly string[]): Promise<Log> {
-  const { createLog } = await import('./log.ts');
+  const { createLog } = await import('./telemetry/log.ts');
   const isTerminal = isatty(STDOUT);
   const hasColors = isTerminal && process.stdout.hasColors();
   return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared: workers > 1 });
@@ -76,7 +76,7 @@ async function openLog({ log, workers }: Config, keyHeaders: readonly string[]):
 
 async function openStore(config: Config, log: Log): Promise<OpenStore> {
   const { connections, waiting } = config;
-  const { limited } = await import('./store/limited.ts');
+  const { limited } = await import('./store/limits.ts');
   const { store, migrate } = await openChosen(config, log);
   const bounded = limited(
     store,
@@ -93,18 +93,18 @@ async function openChosen(
   log: Log,
 ): Promise<Pick<OpenStore, 'store' | 'migrate'>> {
   if (store.kind === 'postgres') {
-    const { openPostgres } = await import('./store/postgres.ts');
+    const { openPostgres } = await import('./store/postgres/store.ts');
     return { store: openPostgres({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
   }
   if (store.kind === 'supabase') {
-    const { openSupabase } = await import('./store/supabase.ts');
+    const { openSupabase } = await import('./store/supabase/store.ts');
     return { store: openSupabase({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
   }
   if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
     log.info(`Making a store in ${store.dataDir}, which takes some seconds`);
   }
   const seed = join(ROOT, 'supabase/seed.sql');
-  const { openEmbedded } = await import('./store/embedded.ts');
+  const { openEmbedded } = await import('./store/embedded/store.ts');
   const embedded = await openEmbedded({
     dataDir: store.dataDir,
     migrationsDir: MIGRATIONS,
@@ -135,7 +135,7 @@ const EXPECTED = ['ConfigError', 'ContractError', 'FolderError', 'MigrationError
 
 main().catch(async (error) => {
   if (error?.name === 'DocumentError') {
-    const { createLocator } = await import('./document.ts');
+    const { createLocator } = await import('./openapi/document.ts');
     console.error((error as DocumentError).describe(basename(DOCUMENT), createLocator(DOCUMENT)));
     process.exit(1);
   }

@@ -2,24 +2,24 @@
 
 import { once } from 'node:events';
 import { getSystemErrorMessage } from 'node:util';
-import { createAcceptedKeys } from './accepted-keys.ts';
-import { createApp, createManagementApp } from './app.ts';
+import { createAcceptedKeys } from './api/accepted-keys.ts';
+import { createGateway, type Program } from './api/handler.ts';
 import type { Config } from './config.ts';
-import type { Counter, CounterOptions } from './counters.ts';
-import { createDocs } from './docs.ts';
-import { createGateway, type Program } from './gateway.ts';
-import { compileKept } from './kept-document.ts';
-import type { Log } from './log.ts';
-import { createHealth, createMetricsRoute } from './management.ts';
-import { createMetrics, type Figures, type StoreLoad } from './metrics.ts';
-import { createAddressReader } from './network.ts';
-import { createFaultHandler, createObserver } from './observer.ts';
-import { openRateLimits } from './rate-limits.ts';
-import { createReadiness } from './readiness.ts';
-import { createServer, type GatewayServer } from './server.ts';
+import { createApp, createManagementApp } from './http/app.ts';
+import { createAddressReader } from './http/client-address.ts';
+import type { Counter, CounterOptions } from './http/counters.ts';
+import { createDocs } from './http/docs.ts';
+import { createHealth, createMetricsRoute } from './http/management.ts';
+import { createFaultHandler, createObserver } from './http/observer.ts';
+import { openRateLimits } from './http/rate-limits.ts';
+import { createReadiness } from './http/readiness.ts';
+import { createServer, type GatewayServer } from './http/server.ts';
+import { createUnread } from './http/unread.ts';
+import { compileKept } from './openapi/kept-document.ts';
 import type { Store } from './store/store.ts';
-import type { Tracing } from './tracing.ts';
-import { createUnread } from './unread.ts';
+import type { Log } from './telemetry/log.ts';
+import { createMetrics, type Figures, type StoreLoad } from './telemetry/metrics.ts';
+import type { Tracing } from './telemetry/tracing.ts';
 import { welcome } from './welcome.ts';
 
 /** A gateway that serves. */
@@ -159,7 +159,7 @@ export async function openService(config: Config, parts: ServiceParts, group?: G
 
 async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | undefined> {
   if (!traces) return undefined;
-  const { openTracing } = await import('./tracing.ts');
+  const { openTracing } = await import('./telemetry/tracing.ts');
   return openTracing({ ...traces, warn });
 }
 

@@ -1,10 +1,10 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { readApiRoot } from './document.ts';
-import { readExamples } from './examples.ts';
-import type { Program } from './gateway.ts';
-import type { Log } from './log.ts';
+import type { Program } from './api/handler.ts';
+import { readApiRoot } from './openapi/document.ts';
+import { readExamples } from './openapi/examples.ts';
 import type { Store } from './store/store.ts';
+import type { Log } from './telemetry/log.ts';
 
 /** What a person is told at the start. */
 export type WelcomeOptions = {

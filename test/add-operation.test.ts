@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { openEmbedded } from '../src/store/embedded.ts';
+import { openEmbedded } from '../src/store/embedded/store.ts';
 import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from './helpers/gateway.ts';

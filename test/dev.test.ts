@@ -96,7 +96,7 @@ describe('the walk of the README', () => {
   });
 
   test('has the types of the operation', () => {
-    expect(readFileSync(at('src/generated/openapi.ts'), 'utf8')).toContain('contarPersonais');
+    expect(readFileSync(at('client/src/openapi.ts'), 'utf8')).toContain('contarPersonais');
   });
 });
 

@@ -5,137 +5,72 @@ import { describe, expect, test } from 'vitest';
 const SRC = 'src';
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
 
-/** What a file of ours imports, types included, by its path below src. */
+/** The folders and top files of src from top to bottom: each imports only from itself and from those below it. */
+const ORDER = [
+  'main.ts',
+  'cluster',
+  'service.ts',
+  'dev.ts',
+  'http',
+  'api',
+  'telemetry',
+  'openapi',
+  'store',
+  'config.ts',
+  'errors.ts',
+];
+const STORES = ['store/postgres', 'store/supabase', 'store/embedded'];
+
+const read = (file: string) => readFileSync(join(SRC, file), 'utf8');
+const placeOf = (file: string) => ORDER.indexOf(file.split('/')[0] ?? '');
+
+/** The files of src that a file imports, types included. */
 function importsOf(file: string): string[] {
-  const text = readFileSync(join(SRC, file), 'utf8');
-  const specifiers = [...text.matchAll(/(?:from|import\(|new URL\()\s*'(\.[^']+)'/g)].map(
-    ([, specifier]) => specifier ?? '',
-  );
-  return specifiers.map((specifier) => relative(SRC, join(SRC, dirname(file), specifier)));
+  const specifiers = [...read(file).matchAll(/(?:from|import\(|new URL\()\s*'(\.[^']+)'/g)];
+  return specifiers.map(([, specifier = '']) => relative(SRC, join(SRC, dirname(file), specifier)));
 }
 
-/** Layers from the top to the ground: a file imports from below its own layer alone. */
-const LAYERS = [
-  ['main.ts'],
-  ['primary.ts', 'worker.ts'],
-  ['service.ts'],
-  ['app.ts', 'server.ts', 'management.ts', 'welcome.ts', 'tracing.ts'],
-  ['readiness.ts', 'dev.ts', 'docs.ts', 'observer.ts', 'group-metrics.ts'],
-  ['contract-check.ts', 'log.ts', 'metrics.ts', 'docs-page.ts', 'routes.ts', 'kept-document.ts'],
-  ['gateway.ts', 'rate-limits.ts', 'workers.ts'],
-  [
-    'respond.ts',
-    'router.ts',
-    'body.ts',
-    'call.ts',
-    'deadline.ts',
-    'key-use.ts',
-    'refusals.ts',
-    'counters.ts',
-    'links.ts',
-    'contract.ts',
-  ],
-  ['request.ts', 'redis.ts', 'validation.ts', 'compression.ts', 'examples.ts', 'contract-types.ts'],
-  [
-    'operations.ts',
-    'accepted-keys.ts',
-    'unread.ts',
-    'network.ts',
-    'problems.ts',
-    'language.ts',
-    'portuguese.ts',
-    'config.ts',
-    'document-mistakes.ts',
-    'channel.ts',
-  ],
-  ['document.ts', 'messages.ts', 'observation.ts'],
-  ['store/store.ts'],
-  ['errors.ts'],
-];
-
-/** A store knows the interface, the errors and what is the stores' own; it knows nothing of HTTP. */
-const STORE_LAYERS = [
-  ['store/embedded.ts', 'store/postgres.ts', 'store/supabase.ts', 'store/limited.ts'],
-  [
-    'store/embedded-worker.ts',
-    'store/postgres-cancel.ts',
-    'store/postgres-rows.ts',
-    'store/supabase-request.ts',
-    'store/describe.ts',
-    'store/postgrest-description.ts',
-  ],
-  ['store/postgres-query.ts', 'store/postgres-client.ts', 'store/embedded-session.ts'],
-  ['store/json-rows.ts'],
-  ['store/json-times.ts'],
-  [
-    'store/statement.ts',
-    'store/json-values.ts',
-    'store/pg-error.ts',
-    'store/migrations.ts',
-    'store/lock.ts',
-    'store/claims.ts',
-  ],
-  ['store/store.ts'],
-  ['errors.ts'],
-];
-
-/** The client is a package of its own: it knows nothing of the gateway but the types of the document. */
-const CLIENT_LAYERS = [['client.ts'], ['generated/openapi.ts']];
-
-const layerOf = (layers: string[][], file: string) => layers.findIndex((layer) => layer.includes(file));
-
-test('every file has its layer', () => {
-  const known = new Set([...LAYERS, ...STORE_LAYERS, ...CLIENT_LAYERS].flat());
-  expect(files.filter((file) => !file.startsWith('generated/') && !known.has(file))).toEqual([]);
-  expect([...known].filter((file) => !files.includes(file))).toEqual([]);
+test('every file has a place in the order', () => {
+  expect(files.filter((file) => placeOf(file) === -1)).toEqual([]);
 });
 
-describe.each(LAYERS.flat())('%s', (file) => {
-  test('imports from below alone', () => {
-    for (const other of importsOf(file)) {
-      if (file === 'main.ts' && layerOf(STORE_LAYERS, other) === 0) continue;
-      expect(LAYERS.flat(), `${file} imports ${other}`).toContain(other);
-      expect(layerOf(LAYERS, other), `${file} imports ${other}`).toBeGreaterThan(layerOf(LAYERS, file));
-    }
+describe.each(files)('%s', (file) => {
+  test('imports only from its own folder and from those below it', () => {
+    const wrong = importsOf(file).filter((other) => placeOf(other) < placeOf(file));
+    expect(wrong).toEqual([]);
   });
 });
 
-describe.each(STORE_LAYERS.flat())('%s as a part of a store', (file) => {
-  test('imports from below alone', () => {
-    for (const other of importsOf(file)) {
-      expect(layerOf(STORE_LAYERS, other), `${file} imports ${other}`).toBeGreaterThan(layerOf(STORE_LAYERS, file));
-    }
-  });
-});
-
-test('client.ts imports the generated types alone', () => {
-  for (const other of importsOf('client.ts')) expect(layerOf(CLIENT_LAYERS, other), other).toBe(1);
-});
-
-test('errors.ts imports nothing', () => {
-  expect(readFileSync(join(SRC, 'errors.ts'), 'utf8')).not.toMatch(/^import /m);
-});
-
-test('only main.ts chooses a store and reads the environment', () => {
-  for (const file of files.filter((file) => file !== 'main.ts' && !file.startsWith('store/'))) {
-    expect(importsOf(file).filter((other) => other.startsWith('store/') && other !== 'store/store.ts')).toEqual([]);
-    expect(readFileSync(join(SRC, file), 'utf8'), file).not.toContain('process.env');
+test('a store imports nothing of another store', () => {
+  for (const store of STORES) {
+    const others = STORES.filter((other) => other !== store);
+    const files_ = files.filter((file) => dirname(file).startsWith(store));
+    expect(files_.flatMap(importsOf).filter((file) => others.some((other) => file.startsWith(other)))).toEqual([]);
   }
 });
 
-test('only respond.ts writes bodies', () => {
-  for (const file of files.filter((file) => file !== 'respond.ts')) {
-    expect(readFileSync(join(SRC, file), 'utf8'), file).not.toMatch(/\bres\.(end|json|send|write|writeHead)\(/);
+test('only main.ts chooses a store and reads the environment', () => {
+  const others = files.filter((file) => file !== 'main.ts' && !file.startsWith('store/'));
+  for (const file of others) {
+    expect(importsOf(file).filter((other) => STORES.some((store) => other.startsWith(store)))).toEqual([]);
+    expect(read(file), file).not.toContain('process.env');
+  }
+});
+
+test('only http knows sockets', () => {
+  const others = files.filter((file) => /^(api|telemetry|openapi|store)\//.test(file));
+  for (const file of others) expect(read(file), file).not.toMatch(/IncomingMessage|ServerResponse|from 'express'/);
+});
+
+test('only http/respond.ts writes bodies', () => {
+  for (const file of files.filter((file) => file !== 'http/respond.ts')) {
+    expect(read(file), file).not.toMatch(/\bres\.(end|json|send|write|writeHead)\(/);
   }
 });
 
 test('no operation of the document is named in the code', () => {
-  const names = [...readFileSync('openapi.yaml', 'utf8').matchAll(/(?:operationId|x-rpc): (\w+)/g)].map(
-    ([, name]) => name,
-  );
-  expect(names.length).toBeGreaterThanOrEqual(14);
-  for (const file of files.filter((file) => !file.startsWith('generated/'))) {
-    const text = readFileSync(join(SRC, file), 'utf8');
-    for (const name of names) expect(text, file).not.toContain(name);
-  }
+  const document = readFileSync('openapi.yaml', 'utf8');
+  const names = [...document.matchAll(/(?:operationId|x-rpc): (\w+)/g)].map(([, name = '']) => name);
+  expect(names.length).toBeGreaterThan(0);
+  for (const file of files) expect(names.filter((name) => read(file).includes(name), file)).toEqual([]);
 });

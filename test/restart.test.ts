@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { limited } from '../src/store/limited.ts';
-import { openPostgres } from '../src/store/postgres.ts';
+import { limited } from '../src/store/limits.ts';
+import { openPostgres } from '../src/store/postgres/store.ts';
 import { startGateway } from './helpers/gateway.ts';
 import {
   asAdmin,

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { readDocument } from '../../src/document.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 import type { Connection } from '../../src/store/migrations.ts';
 import { importAlunos } from './alunos.ts';
 import { readRecords } from './csv.ts';

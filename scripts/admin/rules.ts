@@ -1,7 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
+import { findProblem, type Problems } from '../../src/api/problems.ts';
+import { createAjv, toFieldErrors } from '../../src/api/validate.ts';
 import type { FieldErrors } from '../../src/errors.ts';
-import { findProblem, type Problems } from '../../src/problems.ts';
-import { createAjv, toFieldErrors } from '../../src/validation.ts';
 
 const OPERATION = 'criarAluno';
 

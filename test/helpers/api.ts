@@ -1,8 +1,8 @@
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { inject } from 'vitest';
-import { readDocument } from '../../src/document.ts';
-import { createAjv } from '../../src/validation.ts';
+import { createAjv } from '../../src/api/validate.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 
 export const document = readDocument('openapi.yaml');
 

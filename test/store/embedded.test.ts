@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded.ts';
+import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { RowClient } from '../../src/store/postgres-client.ts';
-import { queryRow } from '../../src/store/postgres-query.ts';
-import { queryRows, RowsError } from '../../src/store/postgres-rows.ts';
+import { queryRow } from '../../src/store/postgres/query.ts';
+import { RowClient } from '../../src/store/postgres/row-client.ts';
+import { queryRows, RowsError } from '../../src/store/postgres/rows.ts';
 import { asAdmin, type PostgresServer, startPostgres } from '../helpers/servers.ts';
 
 // What the gateway writes of rows is what Postgres writes of them, letter for letter.

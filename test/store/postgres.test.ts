@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
-import { limited } from '../../src/store/limited.ts';
-import { openPostgres } from '../../src/store/postgres.ts';
+import { limited } from '../../src/store/limits.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
-import { openSupabase } from '../../src/store/supabase.ts';
+import { openSupabase } from '../../src/store/supabase/store.ts';
 import { document } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {

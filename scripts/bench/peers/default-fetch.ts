@@ -3,7 +3,7 @@
 
 import { registerHooks } from 'node:module';
 
-const STORE = new URL('../../../src/store/supabase.ts', import.meta.url).href;
+const STORE = new URL('../../../src/store/supabase/store.ts', import.meta.url).href;
 const OTHER = new URL('./supabase-on-fetch.ts', import.meta.url).href;
 
 registerHooks({

@@ -2,9 +2,9 @@
 // and not the text that the store of the gateway passes on.
 
 import { createClient } from '@supabase/supabase-js';
-import { type PgError, toFailure } from '../../../src/store/pg-error.ts';
+import { type PgError, toFailure } from '../../../src/store/sqlstate.ts';
 import type { Result, Store } from '../../../src/store/store.ts';
-import { openSupabase as openOnPool, type SupabaseOptions } from '../../../src/store/supabase.ts';
+import { openSupabase as openOnPool, type SupabaseOptions } from '../../../src/store/supabase/store.ts';
 
 /** Opens the store; what is not measured is that of the gateway. */
 export function openSupabase(options: SupabaseOptions): Store {

@@ -1,0 +1,219 @@
+// A client of the API for Node and browsers. It knows the operations by the types of the document alone.
+
+import createFetchClient, { type FetchResponse, type RequestBodyOption } from 'openapi-fetch';
+import type { paths } from './openapi.ts';
+
+export type { components, paths } from './openapi.ts';
+
+const DEFAULT_PAGE_SIZE = 100;
+
+/** Where the gateway is, and who calls it. */
+export type ClientOptions = {
+  /** The URL that the operations' paths come behind, such as `https://gateway.example/v1`. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** Sends the requests; the global `fetch` unless given. */
+  readonly fetch?: (request: Request) => Promise<Response>;
+};
+
+/** What a call gives: data, or a failure as a value. */
+export type Result<Data> = { readonly ok: true; readonly data: Data } | Failure;
+
+/** Every way in which a call can fail, told apart by `kind`. */
+export type Failure = {
+  readonly ok: false;
+  /** What the gateway's log calls the request, to be named in a report; missing where the answer, if any, has none. */
+  readonly requestId?: string;
+} & (
+  | { readonly kind: 'badRequest'; readonly status: 400; readonly message: string }
+  | { readonly kind: 'refusedKey'; readonly status: 401; readonly message: string }
+  /** With the messages for each invalid parameter or field. */
+  | { readonly kind: 'invalidInput'; readonly status: 422; readonly fields: FieldMessages }
+  /** Nothing was done: the call may be repeated, and not before `retryAfterSeconds`. */
+  | ({ readonly kind: 'tooManyRequests'; readonly status: 429 } & Retryable)
+  /** A read may be repeated; whether a create took place is not known. */
+  | ({ readonly kind: 'storeFailure'; readonly status: 502 } & Retryable)
+  /** Any other status, or a body that is not the API's. */
+  | ({ readonly kind: 'unexpectedAnswer'; readonly status: number } & Retryable)
+  /** There is no answer or only a part of it, or the call was aborted. */
+  | { readonly kind: 'unreachable'; readonly cause: unknown }
+);
+
+type FieldMessages = Readonly<Record<string, readonly string[]>>;
+type Retryable = { readonly message: string; readonly retryAfterSeconds?: number };
+
+/** Ends an iteration over items, with the failure to read a page. */
+export class ClientError extends Error {
+  override readonly name = 'ClientError';
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
+    super(describe(failure), failure.kind === 'unreachable' ? { cause: failure.cause } : undefined);
+    this.failure = failure;
+  }
+}
+
+type Method = 'get' | 'put' | 'post' | 'delete' | 'patch';
+
+type PathWith<Paths, M extends Method> = {
+  [P in keyof Paths]: Paths[P] extends Record<M, object> ? P : never;
+}[keyof Paths];
+
+type Operation<Paths, P extends keyof Paths, M extends Method> =
+  Paths[P] extends Record<M, infer O extends Record<string, unknown>> ? O : never;
+
+type Data<O extends Record<string, unknown>> = NonNullable<FetchResponse<O, unknown, 'application/json'>['data']>;
+
+type Parameters<O> = O extends { parameters: infer P } ? Pick<P, keyof P & ('query' | 'header' | 'path')> : unknown;
+type Init<O> = Parameters<O> & RequestBodyOption<O> & { readonly signal?: AbortSignal };
+
+/** The argument may be left out where nothing in it is required. */
+type Argument<T> = Record<never, never> extends T ? [init?: T] : [init: T];
+
+type Call<Paths, M extends Method> = <P extends PathWith<Paths, M>>(
+  path: P,
+  ...init: Argument<Init<Operation<Paths, P, M>>>
+) => Promise<Result<Data<Operation<Paths, P, M>>>>;
+
+type Query<O> = O extends { parameters: { query?: infer Q } } ? NonNullable<Q> : never;
+
+/** The paths that give an array in pages. */
+export type ListPath<Paths = paths> = {
+  [P in PathWith<Paths, 'get'>]: IsList<Operation<Paths, P, 'get'>> extends true ? P : never;
+}[PathWith<Paths, 'get'>];
+
+type IsList<O extends Record<string, unknown>> = [Query<O>] extends [never]
+  ? false
+  : 'limit' | 'offset' extends keyof Query<O>
+    ? Data<O> extends readonly unknown[]
+      ? true
+      : false
+    : false;
+
+/** What one element of a list is. */
+export type Item<P extends ListPath<Paths>, Paths = paths> =
+  Data<Operation<Paths, P, 'get'>> extends readonly (infer T)[] ? T : never;
+
+type ListInit<O> = Omit<Init<O>, 'query' | 'body'> &
+  Filters<Omit<Query<O>, 'limit' | 'offset'>> & {
+    /** How many items a page has; 100 unless given. */
+    readonly pageSize?: number;
+  };
+type Filters<Q> = Record<never, never> extends Q ? { readonly query?: Q } : { readonly query: Q };
+
+/** The operations of a document, by method and path; none of them throws for what the gateway answers. */
+export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Call<Paths, M> } & {
+  /** The pages of a list, up to its end or the first failure, which is the last value. */
+  pages<P extends ListPath<Paths>>(
+    path: P,
+    ...init: Argument<ListInit<Operation<Paths, P, 'get'>>>
+  ): AsyncGenerator<Result<Item<P, Paths>[]>, void>;
+  /** The items of all pages of a list. Throws ClientError where a page cannot be read. */
+  all<P extends ListPath<Paths>>(
+    path: P,
+    ...init: Argument<ListInit<Operation<Paths, P, 'get'>>>
+  ): AsyncGenerator<Item<P, Paths>, void>;
+};
+
+/** Makes a client of the gateway. Throws TypeError where the key cannot stand in a header. */
+export function createClient<Paths = paths>(options: ClientOptions): Client<Paths> {
+  const send = createSender(options);
+  const call = (method: string) => (path: string, init?: AnyInit) => send(method, path, init);
+  const pages = (path: string, init?: AnyListInit) => readPages(call('GET'), path, init);
+  const client = {
+    ...Object.fromEntries(['GET', 'PUT', 'POST', 'DELETE', 'PATCH'].map((method) => [method, call(method)])),
+    pages,
+    all: (path: string, init?: AnyListInit) => readItems(pages(path, init)),
+  };
+  return client as unknown as Client<Paths>;
+}
+
+type AnyInit = { query?: object; header?: object; path?: object; body?: unknown; signal?: AbortSignal };
+type AnyListInit = AnyInit & { pageSize?: number };
+type Sender = (method: string, path: string, init?: AnyInit) => Promise<Result<unknown>>;
+type Get = (path: string, init?: AnyInit) => Promise<Result<unknown>>;
+
+function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
+  // The key must not go to another place, and the gateway never redirects.
+  const options = { baseUrl, headers: createHeaders(apiKey), redirect: 'error' as const };
+  const http = createFetchClient<Record<string, Record<'get', object>>>({ ...options, ...(fetch && { fetch }) });
+  return async (method, path, { query, header, path: names, body, signal } = {}) => {
+    const init = { params: { query, header, path: names }, body, ...(signal && { signal }), parseAs: 'text' as const };
+    try {
+      const { response, data, error } = await http.request(method as 'get', path, init as Record<string, unknown>);
+      return response.ok ? readData(response, data) : toFailure(response, error);
+    } catch (cause) {
+      return { ok: false, kind: 'unreachable', cause };
+    }
+  };
+}
+
+/** The message of what Headers itself throws has the key in it. */
+function createHeaders(apiKey: string): Headers {
+  try {
+    return new Headers({ 'X-Api-Key': apiKey });
+  } catch {
+    throw new TypeError('apiKey has characters that a header cannot have');
+  }
+}
+
+function readData({ status, headers }: Response, text: unknown): Result<unknown> {
+  if (status === 204) return { ok: true, data: undefined };
+  try {
+    return { ok: true, data: JSON.parse(String(text)) };
+  } catch {
+    return { ...readFailed(headers), kind: 'unexpectedAnswer', status, message: 'The body is not JSON' };
+  }
+}
+
+function toFailure({ status, headers }: Response, body: unknown): Failure {
+  const failed = readFailed(headers);
+  const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
+  const message = typeof error === 'string' ? error : `HTTP ${status}`;
+  const retryable = { message, ...readRetryAfter(headers) };
+  if (status === 400) return { ...failed, kind: 'badRequest', status, message };
+  if (status === 401) return { ...failed, kind: 'refusedKey', status, message };
+  if (status === 422 && isFieldMessages(error)) return { ...failed, kind: 'invalidInput', status, fields: error };
+  if (status === 429) return { ...failed, kind: 'tooManyRequests', status, ...retryable };
+  if (status === 502) return { ...failed, kind: 'storeFailure', status, ...retryable };
+  return { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
+}
+
+/** What every failure has that was answered. */
+function readFailed(headers: Headers): { ok: false; requestId?: string } {
+  const requestId = headers.get('X-Request-Id');
+  return { ok: false, ...(requestId === null ? {} : { requestId }) };
+}
+
+function isFieldMessages(error: unknown): error is FieldMessages {
+  return typeof error === 'object' && error !== null && Object.values(error).every(Array.isArray);
+}
+
+/** The gateway says it in seconds; a proxy may say a date, which is passed over. */
+function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
+  const text = headers.get('Retry-After') ?? '';
+  return /^\d+$/.test(text) ? { retryAfterSeconds: Number(text) } : {};
+}
+
+async function* readPages(get: Get, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
+  const { pageSize = DEFAULT_PAGE_SIZE, query, ...rest } = init;
+  for (let offset = 0; ; offset += pageSize) {
+    const page = (await get(path, { ...rest, query: { ...query, limit: pageSize, offset } })) as Result<unknown[]>;
+    yield page;
+    if (!page.ok || page.data.length !== pageSize) return;
+  }
+}
+
+async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerator<unknown, void> {
+  for await (const page of pages) {
+    if (!page.ok) throw new ClientError(page);
+    yield* page.data;
+  }
+}
+
+function describe(failure: Failure): string {
+  if (failure.kind === 'unreachable') return `The gateway gave no answer: ${failure.cause}`;
+  if (failure.kind !== 'invalidInput') return `${failure.status}: ${failure.message}`;
+  const fields = Object.entries(failure.fields).map(([name, messages]) => `${name} ${messages.join(', ')}`);
+  return `${failure.status}: ${fields.join('; ')}`;
+}

@@ -1,0 +1,28 @@
+import type { Operation } from '../openapi/operations.ts';
+import type { Json } from '../store/store.ts';
+import type { ApiRequest } from './request.ts';
+
+/**
+ * The header Link of a page of a list, with the pages after and before it (RFC 8288), or undefined where there are
+ * none. A page that is full is followed by another, which may be empty: to know would take a second query.
+ */
+export function toLink({ page }: Operation, { query }: ApiRequest, count: number | undefined): string | undefined {
+  if (!page) return undefined;
+  const limit = Number(query[page.limit.name] ?? page.limit.default);
+  const offset = Number(query[page.offset.name] ?? page.offset.default);
+  const linkTo = (relation: string, target: number) => {
+    const filters = Object.keys(query).filter((name) => name !== page.limit.name && name !== page.offset.name);
+    const pairs = filters.map((name) => toPair(name, query[name]));
+    pairs.push(toPair(page.limit.name, limit), toPair(page.offset.name, target));
+    // Relative to the request's URL, which behind a proxy the gateway does not know.
+    return `<?${pairs.join('&')}>; rel="${relation}"`;
+  };
+  const next = count === limit ? linkTo('next', offset + limit) : undefined;
+  if (offset === 0) return next;
+  const previous = linkTo('prev', Math.max(0, offset - limit));
+  return next ? `${next}, ${previous}` : previous;
+}
+
+function toPair(name: string, value: Json | undefined): string {
+  return `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`;
+}

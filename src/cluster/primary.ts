@@ -1,0 +1,170 @@
+// The process that starts the workers, puts new ones in the place of those that end, and stops them. It serves nothing
+// itself, and loads nothing that it can do without.
+
+import cluster, { type Worker } from 'node:cluster';
+import type { Config } from '../config.ts';
+import type { Counter, CounterName } from '../http/counters.ts';
+import type { Log } from '../telemetry/log.ts';
+import { type Channel, openChannel } from './channel.ts';
+import type { GroupMetrics } from './combined-metrics.ts';
+import { type Place, type SharedCounter, type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
+
+/** A worker that ends sooner after its start than this, in milliseconds, is replaced with a delay. */
+const STEADY_MS = 10_000;
+/** The longest delay; it doubles from a second on. */
+const MAX_DELAY_S = 30;
+/** How long workers may take to stop: longer than the requests on the two ports that they may have are given. */
+const STOP_MS = 22_000;
+/** How much longer than the deadline of the store, which it may be asked for, a worker's metrics are waited for. */
+const FIGURES_MS = 1_000;
+
+/** Sent to the whole group they end a worker that has not come to ignore them. */
+const TO_STOP: readonly unknown[] = ['SIGINT', 'SIGTERM'];
+
+/** A place for a worker, and the one that has it now. */
+type Slot = {
+  readonly place: Place;
+  running?: { readonly worker: Worker; readonly channel: Channel<ToWorker>; readonly begunAt: number } | undefined;
+  isServing: boolean;
+  /** How many have ended here one after the other, each soon after its start. */
+  quickEnds: number;
+};
+
+/** The workers, from the start of the first to the end of the last. */
+export class Primary {
+  /** How it ended: the exit code that one process would have, when no worker is left. */
+  readonly ended: Promise<number>;
+  readonly #end = Promise.withResolvers<number>();
+  readonly #deadlineMs: number;
+  readonly #openLog: () => Promise<Log>;
+  readonly #slots: readonly Slot[];
+  readonly #counters = new Map<string, Promise<Counter>>();
+  #metrics: Promise<GroupMetrics> | undefined;
+  #log: Promise<Log> | undefined;
+  #state: 'starting' | 'serving' | 'stopping' = 'starting';
+  #exitCode = 0;
+
+  constructor({ workers, deadlineMs }: Pick<Config, 'workers' | 'deadlineMs'>, openLog: () => Promise<Log>) {
+    this.ended = this.#end.promise;
+    this.#deadlineMs = deadlineMs;
+    this.#openLog = openLog;
+    this.#slots = Array.from({ length: workers }, (_, n) => ({
+      place: { number: n + 1, of: workers },
+      isServing: false,
+      quickEnds: 0,
+    }));
+    // The others follow when it serves: what stands against a start is found, and told, once.
+    for (const first of this.#slots.slice(0, 1)) this.#start(first);
+  }
+
+  /** Lets every worker finish what it has begun. */
+  stop(): void {
+    if (this.#state === 'stopping') return;
+    this.#state = 'stopping';
+    for (const { running } of this.#slots) running?.channel.tell({ kind: 'stop' });
+    setTimeout(() => this.kill(), STOP_MS).unref();
+    this.#endWithLast();
+  }
+
+  /** Ends every worker at once. */
+  kill(): void {
+    this.#state = 'stopping';
+    for (const { running } of this.#slots) running?.worker.process.kill('SIGKILL');
+  }
+
+  #start(slot: Slot): void {
+    cluster.setupPrimary({ args: [toArgument(slot.place)] });
+    const worker = cluster.fork();
+    const channel = openChannel<ToWorker, ToPrimary>(worker, (message) => this.#answer(slot, message));
+    slot.running = { worker, channel, begunAt: performance.now() };
+    worker.once('disconnect', async () => (await this.#metrics)?.end(worker.id));
+    worker.once('exit', (code, signal) => this.#onEnd(slot, code, signal));
+    // One that could not be started has no other end; of what could not be sent to it its end tells.
+    worker.on('error', ({ message }) => {
+      if (worker.process.pid === undefined) this.#onEnd(slot, 1, message);
+    });
+  }
+
+  #answer(slot: Slot, message: ToPrimary): unknown {
+    if (message.kind === 'serving') return this.#onServing(slot);
+    if (message.kind === 'failed') return this.#onFailed();
+    if (message.kind === 'count') return this.#count(message.counter, message.name);
+    return this.#readMetrics();
+  }
+
+  async #onServing(slot: Slot): Promise<void> {
+    slot.isServing = true;
+    if (this.#state === 'serving') {
+      (await this.#openLogOnce()).info(`Worker ${slot.running?.worker.process.pid} serves`);
+    } else if (this.#state === 'starting') {
+      const [first, ...others] = this.#slots;
+      if (slot === first) for (const other of others) this.#start(other);
+      if (!this.#slots.every(({ isServing }) => isServing)) return;
+      this.#state = 'serving';
+      first?.running?.channel.tell({ kind: 'welcome' });
+    }
+  }
+
+  #onFailed(): void {
+    this.#exitCode = 1;
+    this.stop();
+  }
+
+  #onEnd(slot: Slot, code: number, reason: string | undefined): void {
+    const { worker, begunAt } = slot.running ?? {};
+    slot.running = undefined;
+    slot.isServing = false;
+    const text = `Worker ${worker?.process.pid} ended with ${reason ?? `exit code ${code}`}`;
+    if (this.#state === 'serving') {
+      slot.quickEnds = performance.now() - (begunAt ?? 0) < STEADY_MS ? slot.quickEnds + 1 : 0;
+      void this.#replace(slot, text);
+      return;
+    }
+    if (!TO_STOP.includes(reason) && (code !== 0 || reason)) {
+      this.#exitCode = 1;
+      // By an exit code it has said why.
+      if (reason) console.error(text);
+    }
+    this.stop();
+    this.#endWithLast();
+  }
+
+  async #replace(slot: Slot, text: string): Promise<void> {
+    const seconds = slot.quickEnds === 0 ? 0 : Math.min(2 ** (slot.quickEnds - 1), MAX_DELAY_S);
+    setTimeout(() => {
+      if (this.#state === 'serving') this.#start(slot);
+    }, seconds * 1_000).unref();
+    const log = await this.#openLogOnce();
+    log.error(`${text}: another one is started${seconds === 0 ? '' : ` in ${seconds} s`}`);
+  }
+
+  #endWithLast(): void {
+    if (this.#slots.every(({ running }) => running === undefined)) this.#end.resolve(this.#exitCode);
+  }
+
+  async #count(options: SharedCounter, name: CounterName): Promise<unknown> {
+    let counter = this.#counters.get(options.prefix);
+    if (!counter) {
+      counter = import('../http/counters.ts').then(({ createCounter }) =>
+        createCounter({ ...options, redis: undefined }),
+      );
+      this.#counters.set(options.prefix, counter);
+    }
+    return (await counter)(name);
+  }
+
+  async #readMetrics(): Promise<string> {
+    this.#metrics ??= import('./combined-metrics.ts').then(({ createGroupMetrics }) => createGroupMetrics());
+    const metrics = await this.#metrics;
+    const serving = this.#slots.flatMap(({ isServing, running }) => (isServing && running ? [running] : []));
+    const ms = this.#deadlineMs + FIGURES_MS;
+    return metrics.read(
+      new Map(serving.map(({ worker, channel }) => [worker.id, () => channel.ask({ kind: 'readFigures' }, ms)])),
+    );
+  }
+
+  #openLogOnce(): Promise<Log> {
+    this.#log ??= this.#openLog();
+    return this.#log;
+  }
+}

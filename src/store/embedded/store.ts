@@ -1,0 +1,297 @@
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { type Fault, isFault, storeFault } from '../../errors.ts';
+import { DESCRIPTION, toDescription } from '../catalog.ts';
+import { readMigrations } from '../migrations.ts';
+import { toFailure } from '../sqlstate.ts';
+import { CHECK, createStatementWriter, toResult } from '../statement.ts';
+import type { Call, Description, Result, Store } from '../store.ts';
+import { Claims } from './claims.ts';
+import { lockFolder } from './lock.ts';
+import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './thread.ts';
+
+/** Where an embedded store keeps its data and what it starts with. */
+export type EmbeddedOptions = {
+  /** The folder of the data; without one it is in memory and gone with the process. */
+  readonly dataDir?: string | undefined;
+  readonly migrationsDir: string;
+  /** A script for a store that is new. */
+  readonly seed?: WorkerInput['seed'];
+  /** A statement that runs longer than this, in milliseconds, is ended, by ending the thread that it runs on. */
+  readonly statementLimitMs: number;
+  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  readonly answerLimit?: number;
+  /** Told of what Postgres warns of while migrations are applied. */
+  readonly onWarning?: (warning: string) => void;
+};
+
+/** The embedded Postgres does not start; the message says why, with the place where a migration is the reason. */
+export class EmbeddedStoreError extends Error {
+  override readonly name = 'EmbeddedStoreError';
+}
+
+/** How long a statement that is running may hold up the end of the store, in milliseconds. */
+const CLOSE_MS = 2_000;
+
+/** A store whose database is the gateway's own, so that the gateway migrates it. */
+export type EmbeddedStore = Store & {
+  /** Applies migrations that are new, and gives their files. Throws as openEmbedded does for one that fails. */
+  migrate(): Promise<string[]>;
+};
+
+type Job = { readonly work: Work; readonly settle: (result: Result) => void };
+
+/** A job that the thread has been sent, until it replies. */
+type SentJob = { readonly job: Job; readonly slot: number };
+
+/** How many jobs are sent to the thread at a time: with one more than it runs, it need not wait for the next. */
+const SENT_MOST = 2;
+
+/**
+ * Opens a Postgres inside this process: applies the migrations, and loads the seed where the store is new. Throws
+ * FolderError where the folder cannot be had, MigrationError and EmbeddedStoreError where a migration stands against it.
+ */
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
+  const input: Input = {
+    folder: options.dataDir && join(options.dataDir, 'postgres'),
+    migrations: readMigrations(options.migrationsDir),
+    seed: options.seed,
+  };
+  const unlock = options.dataDir ? lockFolder(options.dataDir) : () => {};
+  const store = new WorkerStore(options, input, unlock);
+  try {
+    await store.start();
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+  return store;
+}
+
+/** What each thread is started with, but for its claims. */
+type Input = Omit<WorkerInput, 'claims'>;
+
+/** Sends statements to the thread, and takes back those that nobody waits for any more before they begin. */
+class WorkerStore implements EmbeddedStore {
+  readonly description: string;
+  #input: Input;
+  readonly #migrationsDir: string;
+  readonly #limitMs: number;
+  readonly #unlock: () => void;
+  readonly #onWarning: (warning: string) => void;
+  /** Names them, so that each thread prepares a statement once. */
+  readonly #write: ReturnType<typeof createStatementWriter>;
+  /**
+   * In their order. A Set would do, but each of its tables knows the next: once one is old, all that goes through the
+   * later ones is kept until the next full collection.
+   */
+  #waiting: Job[] = [];
+  /** In the order in which they run; the first is the one that runs. */
+  #sent: SentJob[] = [];
+  #sentCount = 0;
+  readonly #claims = Claims.ofSlots(SENT_MOST);
+  /** Ends the thread when the first of what is sent runs too long. */
+  #limit: NodeJS.Timeout | undefined;
+  /** The thread, while it serves. */
+  #worker: Worker | undefined;
+  /** The end of the thread before this one: two on one folder would lose rows. */
+  #ended: Promise<unknown> = Promise.resolve();
+  #starting: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: EmbeddedOptions, input: Input, unlock: () => void) {
+    this.description = `embedded Postgres, data in ${options.dataDir ?? 'memory'}`;
+    this.#input = input;
+    this.#migrationsDir = options.migrationsDir;
+    this.#limitMs = options.statementLimitMs;
+    this.#write = createStatementWriter(options.answerLimit);
+    this.#unlock = unlock;
+    this.#onWarning = options.onWarning ?? (() => {});
+  }
+
+  call(call: Call, signal: AbortSignal): Promise<Result> {
+    return this.#run(this.#write(call, call.returns), signal);
+  }
+
+  async check(signal: AbortSignal): Promise<Fault | undefined> {
+    const result = await this.#run(CHECK, signal);
+    return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
+  }
+
+  async describe(signal: AbortSignal): Promise<Description> {
+    return toDescription(await this.#run(DESCRIPTION, signal));
+  }
+
+  async migrate(): Promise<string[]> {
+    const migrations = readMigrations(this.#migrationsDir);
+    const result = await this.#run({ migrations }, new AbortController().signal);
+    if ('failure' in result) {
+      const { cause } = result.failure as Fault;
+      throw new EmbeddedStoreError((cause as Error).message, { cause });
+    }
+    // A thread that is started anew applies them too.
+    this.#input = { ...this.#input, migrations };
+    return JSON.parse(result.json);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#dropWaiting(new Error('the store is closed'));
+    // A thread that is still starting would go on with the folder.
+    await this.#starting?.catch(() => {});
+    const worker = this.#worker;
+    if (worker) {
+      const exited = new Promise((resolve) => worker.once('exit', resolve));
+      const cut = setTimeout(() => void worker.terminate(), CLOSE_MS);
+      worker.postMessage('close' satisfies WorkerRequest);
+      await exited;
+      clearTimeout(cut);
+    }
+    await this.#ended;
+    this.#unlock();
+  }
+
+  /** Starts the thread; the promise ends when it serves, and fails with the reason why it does not. */
+  async start(): Promise<void> {
+    await this.#ended;
+    const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory };
+    const worker = new Worker(new URL('./thread.ts', import.meta.url), { workerData });
+    const ready = new Promise<void>((resolve, reject) => {
+      worker.on('message', (reply: WorkerReply) => {
+        if ('ready' in reply) resolve();
+        else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
+        else if ('warning' in reply) this.#onWarning(reply.warning);
+        // A thread that was given up may have sent its last reply already.
+        else if (worker === this.#worker) this.#finish(reply);
+      });
+      const onEnd = (error: Error) => {
+        reject(error);
+        this.#lose(worker, storeFault('storeUnavailable', error));
+      };
+      worker.on('error', onEnd);
+      worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
+    });
+    try {
+      await ready;
+    } catch (error) {
+      // It may have the folder open still, which is another's from here on.
+      await worker.terminate();
+      throw error;
+    }
+    this.#worker = worker;
+  }
+
+  #run(work: Work, signal: AbortSignal): Promise<Result> {
+    if (signal.aborted) return Promise.resolve(storeFault('storeTimeout', signal.reason));
+    return new Promise((resolve) => {
+      const abandon = () => {
+        if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', signal.reason));
+      };
+      const job: Job = {
+        work,
+        settle: (result) => {
+          signal.removeEventListener('abort', abandon);
+          resolve(result);
+        },
+      };
+      signal.addEventListener('abort', abandon);
+      this.#waiting.push(job);
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    while (this.#sent.length < SENT_MOST) {
+      const [job] = this.#waiting;
+      if (!job) return;
+      if (!this.#worker) {
+        this.#restart();
+        return;
+      }
+      this.#waiting.shift();
+      this.#send(this.#worker, job);
+    }
+  }
+
+  #send(worker: Worker, job: Job): void {
+    // The thread replies in the order of the slots, so that the next one is free.
+    const slot = this.#sentCount % SENT_MOST;
+    this.#sentCount += 1;
+    this.#claims.free(slot);
+    this.#sent.push({ job, slot });
+    if (this.#sent.length === 1) this.#watch(worker);
+    worker.postMessage({ slot, work: job.work } satisfies WorkerRequest);
+  }
+
+  /** Whether the job has not begun, and never will. */
+  #takeBack(job: Job): boolean {
+    const waiting = this.#waiting.indexOf(job);
+    if (waiting !== -1) {
+      this.#waiting.splice(waiting, 1);
+      return true;
+    }
+    const sent = this.#sent.find((one) => one.job === job);
+    return sent !== undefined && this.#claims.claim(sent.slot);
+  }
+
+  /**
+   * Gives the job that runs its time. Postgres cannot be interrupted here, but its thread can be ended: the data
+   * outlives it where it is in a folder.
+   */
+  #watch(worker: Worker): void {
+    clearTimeout(this.#limit);
+    const [first] = this.#sent;
+    const work = first?.job.work;
+    if (!work || !this.#input.folder || 'migrations' in work) return;
+    const end = () => {
+      if (first !== this.#sent[0]) return;
+      const cause = new Error(`ended after ${this.#limitMs} ms: ${work.text}`);
+      this.#lose(worker, storeFault('storeTimeout', cause));
+    };
+    // A reply that has come while this thread was busy is read before its end.
+    this.#limit = setTimeout(() => setImmediate(end), this.#limitMs);
+  }
+
+  /** Ends the job that ran; one that had been taken back is settled. */
+  #finish(end: WorkEnd): void {
+    const ended = this.#sent.shift();
+    if (this.#worker) this.#watch(this.#worker);
+    if ('error' in end) ended?.job.settle({ failure: toFailure(end.error) });
+    else if ('row' in end) ended?.job.settle(toResult(end.row));
+    this.#next();
+  }
+
+  /** Gives the thread up: what it was running fails, and what it had not begun goes to the next thread. */
+  #lose(worker: Worker, result: Result): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    clearTimeout(this.#limit);
+    const sent = this.#sent;
+    this.#sent = [];
+    const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
+    this.#waiting.unshift(...unbegun.map(({ job }) => job));
+    this.#ended = worker.terminate();
+    // One that had been taken back is settled, and stays so.
+    for (const one of sent) if (!unbegun.includes(one)) one.job.settle(result);
+    this.#next();
+  }
+
+  #restart(): void {
+    if (this.#closed) this.#dropWaiting(new Error('the store is closed'));
+    if (this.#closed || this.#starting) return;
+    this.#starting = this.start();
+    this.#starting
+      .catch((error) => this.#dropWaiting(error))
+      .finally(() => {
+        this.#starting = undefined;
+        this.#next();
+      });
+  }
+
+  /** Fails what has not begun. */
+  #dropWaiting(error: Error): void {
+    for (const job of [...this.#sent.map(({ job }) => job), ...this.#waiting]) {
+      if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
+    }
+  }
+}

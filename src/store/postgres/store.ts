@@ -1,0 +1,180 @@
+// Why `pg` and not `postgres`: it sends parameters as the texts they are, whatever the types of a function's
+// arguments, and gives access to the connection, which cancelling a query needs.
+
+import { constants } from 'node:buffer';
+import pg from 'pg';
+import { answerTooLarge, isFault, storeFault } from '../../errors.ts';
+import { DESCRIPTION, toDescription } from '../catalog.ts';
+import { toFailure } from '../sqlstate.ts';
+import { CHECK, createStatementWriter, type Statement, toResult } from '../statement.ts';
+import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
+import { cancelQuery } from './cancel.ts';
+import { queryRow } from './query.ts';
+import { RowClient } from './row-client.ts';
+import { AnswerTooLarge, queryRows, RowsError } from './rows.ts';
+
+/** How to reach a Postgres. */
+export type PostgresOptions = {
+  /** A connection string, with libpq's usual options. */
+  readonly url: string;
+  readonly connections: number;
+  /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
+  readonly prepare: boolean;
+  /** The longest that connecting, or a statement, may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  readonly answerLimit?: number;
+};
+
+type Failed = Exclude<Result, { json: string }>;
+
+/** How long a query may take to end after its cancellation, in milliseconds; then its connection is cut. */
+const CANCEL_MS = 1_000;
+
+/** What the database calls the gateway, in front of a request's id; of both it shows 63 characters. */
+const APPLICATION = 'wellness-gateway';
+
+/** Opens the store of a Postgres. Nothing is connected yet: a store that cannot be reached is no error here. */
+export function openPostgres(options: PostgresOptions): Store {
+  return new PostgresStore(options);
+}
+
+class PostgresStore implements Store {
+  readonly description: string;
+  readonly #pool: pg.Pool;
+  readonly #prepare: boolean;
+  /** Names them, for Postgres plans a statement that has a name once per connection. */
+  readonly #write: ReturnType<typeof createStatementWriter>;
+  readonly #answerLimit: number;
+  /** The functions whose rows only Postgres can write as JSON. One that was mended since is seen after a restart. */
+  readonly #writtenThere = new Set<string>();
+
+  constructor({ url, connections, prepare, deadlineMs, answerLimit = constants.MAX_STRING_LENGTH }: PostgresOptions) {
+    this.#prepare = prepare;
+    this.#answerLimit = answerLimit;
+    this.#write = createStatementWriter(answerLimit);
+    this.#pool = new pg.Pool({
+      connectionString: url,
+      max: connections,
+      connectionTimeoutMillis: deadlineMs,
+      keepAlive: true,
+      application_name: APPLICATION,
+      Client: RowClient,
+      ...(prepare ? { onConnect: (client: pg.ClientBase) => prepareSession(client, deadlineMs) } : {}),
+    } as pg.PoolConfig);
+    // Without listeners a connection that is lost, idle or in use, would end the process. Its query tells of it.
+    this.#pool.on('error', () => {}).on('connect', (client) => client.on('error', () => {}));
+    this.description = `Postgres at ${describeTarget(this.#pool)}`;
+  }
+
+  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    const application = origin && `${APPLICATION} ${origin.requestId}`;
+    if (this.#prepare && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
+      const statement = this.#write(call, 'columns', application);
+      const limit = this.#answerLimit;
+      const result = await this.#query(
+        (client, cancel) => queryRows(client, statement, { signal, limit, cancel }),
+        signal,
+      );
+      if ('value' in result) {
+        if (result.value) return result.value;
+        this.#writtenThere.add(call.function);
+      } else if (!hasNewColumns(result)) return result;
+      // The other statement does not depend on what the columns are, or were when a connection prepared it.
+    }
+    const statement = this.#write(call, call.returns, application);
+    return this.#queryJson(this.#prepare ? statement : withoutName(statement), signal);
+  }
+
+  async describe(signal: AbortSignal): Promise<Description> {
+    return toDescription(await this.#queryJson(DESCRIPTION, signal));
+  }
+
+  async check(signal: AbortSignal) {
+    const result = await this.#queryJson(CHECK, signal);
+    return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
+  }
+
+  connections(): Connections {
+    return { open: this.#pool.totalCount, idle: this.#pool.idleCount };
+  }
+
+  close(): Promise<void> {
+    return this.#pool.end();
+  }
+
+  async #queryJson(statement: Statement, signal: AbortSignal): Promise<Result> {
+    const result = await this.#query((client) => queryRow(client, statement), signal);
+    return 'value' in result ? toResult(result.value) : result;
+  }
+
+  async #query<T>(
+    run: (client: RowClient, cancel: () => void) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<{ value: T } | Failed> {
+    let client: RowClient & pg.PoolClient;
+    try {
+      client = (await this.#pool.connect()) as RowClient & pg.PoolClient;
+    } catch (error) {
+      return { failure: toPostgresFailure(error) };
+    }
+    if (signal.aborted) {
+      client.release();
+      return storeFault('storeTimeout', signal.reason);
+    }
+
+    let cancelled: Promise<void> | undefined;
+    const cancel = () => {
+      cancelled ??= cancelQuery(client, running, CANCEL_MS);
+    };
+    const running = run(client, cancel);
+    signal.addEventListener('abort', cancel);
+    let broken = false;
+    try {
+      return { value: await running };
+    } catch (error) {
+      if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
+      if (error instanceof AnswerTooLarge) return answerTooLarge();
+      broken = leavesUnusable(error);
+      return { failure: toPostgresFailure(error) };
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      // A cancellation that came late would hit the next query of this connection.
+      if (cancelled) await cancelled;
+      client.release(broken);
+    }
+  }
+}
+
+function withoutName({ text, values }: Statement): Statement {
+  return { text, values };
+}
+
+/** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */
+async function prepareSession(client: pg.ClientBase, deadlineMs: number): Promise<void> {
+  await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`);
+}
+
+function describeTarget(pool: pg.Pool): string {
+  const { host, port, database } = new pg.Client(pool.options);
+  return `${host}:${port}/${database}`;
+}
+
+/** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
+function toPostgresFailure(error: unknown): Failed['failure'] {
+  if (error instanceof pg.DatabaseError) return toFailure(error);
+  if (error instanceof RowsError) return { kind: 'storeError', cause: error.cause };
+  return { kind: 'storeUnavailable', cause: error, connectionLost: true };
+}
+
+/** Whether a statement was prepared for columns that its function had then, so that it was not begun. */
+function hasNewColumns({ failure }: Failed): boolean {
+  if (!('cause' in failure && failure.cause instanceof pg.DatabaseError)) return false;
+  // The code is that of all that is not supported, and the message is in the server's language.
+  return failure.cause.code === '0A000' && failure.cause.routine === 'RevalidateCachedQuery';
+}
+
+/** Besides a lost connection: a statement that was prepared for a function that has changed since (classes 0A, 42). */
+function leavesUnusable(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) || /^(0A|42|57P)/.test(error.code ?? '');
+}

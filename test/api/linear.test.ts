@@ -1,0 +1,264 @@
+// Sends every input that a client controls at a quarter of its limit and at its limit: the CPU time grows with the input,
+// not with its square, and no request holds the event loop for long.
+
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { importAlunos } from '../../scripts/admin/alunos.ts';
+import { readRecords } from '../../scripts/admin/csv.ts';
+import { Refusal } from '../../scripts/admin/errors.ts';
+import { readHeader } from '../../scripts/admin/header.ts';
+import { readRules } from '../../scripts/admin/rules.ts';
+import { decode } from '../../scripts/admin/text.ts';
+import { document, KEYS } from '../helpers/api.ts';
+import { sendRaw } from '../helpers/raw.ts';
+import { findPort } from '../helpers/servers.ts';
+import { readCpuTime } from './linear/cpu-time.ts';
+
+/** Bytes of an input in the request line or a header: Node's 16 kB without what else is there. */
+const HEAD = 15_600;
+/** Bytes of an input in a body: the 100,000 without what is around the input. */
+const BODY = 99_000;
+/** Bytes of a CSV file, which has no limit; the import waits so long for the end of the header. */
+const FILE = 99_000;
+
+/** A quadratic cost grows 16 times from a quarter of the limit to the limit, a linear one at most 4 times. */
+const MAX_GROWTH = 8;
+const MAX_HOLD_MS = 20;
+/** The lowest of several batches counts: a busy machine adds to the CPU time and takes nothing from it. */
+const BATCHES = 5;
+const REQUESTS_IN_BATCH = 4;
+
+const PARAMETER_PATHS = ['/one/{a}', '/rooms/{a}/seats/{b}/days/{c}', '/files/{a}.{b}/parts'];
+
+const folder = mkdtempSync(join(tmpdir(), 'linear-'));
+let gateway: ChildProcess;
+let url: string;
+
+beforeAll(async () => {
+  const file = join(folder, 'openapi.json');
+  const own = PARAMETER_PATHS.map((path, index) => [path, { get: toOperation(path, index) }]);
+  writeFileSync(file, JSON.stringify({ ...document, paths: { ...document.paths, ...Object.fromEntries(own) } }));
+  const port = await findPort();
+  url = `http://127.0.0.1:${port}`;
+  gateway = fork('test/api/linear/gateway.ts', [file, join(folder, 'compiled')], {
+    // As npm start runs it; the log is written, and nobody reads it.
+    execArgv: ['--max-semi-space-size=16'],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    env: {
+      PORT: `${port}`,
+      CONTRACT_CHECK: 'warn',
+      PROXY_HOPS: '2',
+      CORS_ORIGINS: 'https://panel.example',
+      KEY_REQUESTS_PER_MINUTE: '10000000',
+      ADDRESS_REQUESTS_PER_MINUTE: '10000000',
+    },
+  });
+  await once(gateway, 'message');
+});
+
+afterAll(() => {
+  gateway.kill('SIGKILL');
+  rmSync(folder, { recursive: true });
+});
+
+function toOperation(path: string, index: number): object {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+  return {
+    operationId: `path${index}`,
+    'x-rpc': 'listar_alunos',
+    parameters: names.map((name) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
+    responses: document.paths['/alunos']?.get?.responses,
+  };
+}
+
+function request(method: string, target: string, headers: object = {}, body = ''): string {
+  const lines = Object.entries({ Host: 'h', 'X-Api-Key': KEYS.aurora, ...headers });
+  return `${method} ${target} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
+}
+
+const get = (target: string, headers?: object) => request('GET', target, headers);
+const post = (body: string, headers: object = {}) =>
+  request('POST', '/v1/alunos', { 'Content-Length': body.length, ...headers }, body);
+/** A body in chunks of one letter. */
+const postChunks = (body: string) =>
+  request('POST', '/v1/alunos', { 'Transfer-Encoding': 'chunked' }, `${body.replace(/./g, '1\r\n$&\r\n')}0\r\n\r\n`);
+
+/** Repeats a text up to a size. */
+const fill = (size: number, text: string) => text.repeat(size / text.length);
+
+/** Joins texts that differ, each made of a number in base 36, up to a size. */
+function fillDistinct(size: number, separator: string, toText: (number: string) => string): string {
+  const count = size / (toText('1zz').length + separator.length);
+  return Array.from({ length: count }, (_, index) => toText((index + 46_656).toString(36).slice(1))).join(separator);
+}
+
+/** An input by name, the status of the answer, the limit, and the request that has so many bytes of the input. */
+type Row = readonly [name: string, status: number, limit: number, toRequest: (size: number) => string];
+
+const requests: readonly Row[] = [
+  ['a long segment', 404, HEAD, (size) => get(`/v1/${fill(size, 'a')}`)],
+  ['many segments', 404, HEAD, (size) => get(`/v1${fill(size, '/a')}`)],
+  // One letter less than the log hides.
+  ['segments that are almost keys', 404, HEAD, (size) => get(`/v1${fill(size, `/${'a'.repeat(23)}`)}`)],
+  ['an encoded path', 404, HEAD, (size) => get(`/v1${fill(size, '/%C3%A9')}`)],
+  ['a path below /docs', 404, HEAD, (size) => get(`/docs${fill(size, '/%41')}`)],
+  ['a whole URL as the target', 404, HEAD, (size) => get(`http://${fill(size, 'a.')}/v1/a`)],
+  ['a path parameter', 200, HEAD, (size) => get(`/v1/one/${fill(size, 'a')}`)],
+  ['an encoded path parameter', 200, HEAD, (size) => get(`/v1/one/${fill(size, '%C3%A9')}`)],
+  ['path parameters between literals', 404, HEAD, (size) => get(`/v1/rooms/${fill(size, 'a/seats/')}`)],
+  ['path parameters of one segment', 404, HEAD, (size) => get(`/v1/files/${fill(size, 'a.')}`)],
+
+  ['query names', 422, HEAD, (size) => get(`/v1/alunos?${fillDistinct(size, '&', (n) => n)}`)],
+  ['encoded query names', 422, HEAD, (size) => get(`/v1/alunos?${fillDistinct(size, '&', (n) => `+%41${n}`)}`)],
+  ['a repeated query name', 422, HEAD, (size) => get(`/v1/alunos?${fill(size, 'a&')}`)],
+  ['a repeated parameter', 422, HEAD, (size) => get(`/v1/alunos?${fill(size, 'nome=a&')}`)],
+  ['a query value', 422, HEAD, (size) => get(`/v1/alunos?id_personal=${fill(size, 'a')}`)],
+  ['an encoded query value', 422, HEAD, (size) => get(`/v1/alunos?nome=${fill(size, '%C3%A9')}`)],
+  ['a long number in the query', 422, HEAD, (size) => get(`/v1/alunos?limit=${fill(size, '9')}`)],
+  ['the query of a health check', 200, HEAD, (size) => get(`/healthz?${fill(size, 'a&')}`)],
+
+  ['X-Api-Key', 200, HEAD, (size) => get('/v1/alunos', { 'X-Api-Key': fill(size, 'k') })],
+  ['X-Api-Key in UTF-8', 200, HEAD, (size) => get('/v1/alunos', { 'X-Api-Key': fill(size, '\xc3\xa9') })],
+  ['X-Request-Id', 200, HEAD, (size) => get('/v1/alunos', { 'X-Request-Id': fill(size, 'a') })],
+  ['traceparent', 200, HEAD, (size) => get('/v1/alunos', { traceparent: `00-${fill(size, '0')}` })],
+  ['X-Forwarded-For', 200, HEAD, (size) => get('/v1/alunos', { 'X-Forwarded-For': fill(size, '1,') })],
+  ['a forwarded address', 200, HEAD, (size) => get('/v1/alunos', { 'X-Forwarded-For': `[${fill(size, '1:')},1` })],
+  ['Host', 200, HEAD, (size) => get('/v1/alunos', { Host: fill(size, 'a.') })],
+  ['Expect', 417, HEAD, (size) => get('/v1/alunos', { Expect: fill(size, '100-continue') })],
+  ['Origin', 200, HEAD, (size) => get('/v1/alunos', { Origin: `https://${fill(size, 'a.')}` })],
+  ['If-None-Match', 200, HEAD, (size) => get('/v1/alunos', { 'If-None-Match': fill(size, 'W/ ,') })],
+  ['Accept-Encoding', 200, HEAD, (size) => get('/v1/alunos', { 'Accept-Encoding': fill(size, 'br;q=0,') })],
+  [
+    'Accept-Language',
+    422,
+    HEAD,
+    (size) => get('/v1/alunos?limit=x', { 'Accept-Language': fillDistinct(size, ',', (n) => `x-${n}`) }),
+  ],
+  [
+    'parameters of a language',
+    422,
+    HEAD,
+    (size) => get('/v1/alunos?limit=x', { 'Accept-Language': `pt${fill(size, ';q=1')}` }),
+  ],
+  ['Idempotency-Key', 422, HEAD, (size) => post('{}', { 'Idempotency-Key': fill(size, 'a') })],
+  [
+    'headers that a page asks for',
+    204,
+    HEAD,
+    (size) =>
+      request('OPTIONS', '/v1/alunos', {
+        Origin: 'https://panel.example',
+        'Access-Control-Request-Headers': fill(size, 'a,'),
+      }),
+  ],
+  // Node takes a thousand.
+  [
+    'headers',
+    200,
+    HEAD,
+    (size) => get('/v1/alunos', { a: `b\r\n${fillDistinct(size, '\r\n', (n) => `${n}: abcdefghi`)}` }),
+  ],
+  ['a repeated header', 200, HEAD, (size) => get('/v1/alunos', { a: `b${fill(size, '\r\na: abcdefghijk')}` })],
+
+  ['unknown fields', 422, BODY, (size) => post(`{${fillDistinct(size, ',', (n) => `"${n}":0`)}}`)],
+  [
+    'unknown fields, answered in Portuguese',
+    422,
+    BODY,
+    (size) => post(`{${fillDistinct(size, ',', (n) => `"${n}":0`)}}`, { 'Accept-Language': 'pt-BR' }),
+  ],
+  ['a repeated field', 422, BODY, (size) => post(`{${fill(size, '"a":0,')}"a":0}`)],
+  ['fields of a nested object', 422, BODY, (size) => post(`{"a":{${fillDistinct(size, ',', (n) => `"${n}":0`)}}}`)],
+  ['nested arrays', 422, BODY, (size) => post(`{"a":${fill(size / 2, '[')}${fill(size / 2, ']')}}`)],
+  ['nested objects', 422, BODY, (size) => post(`{"a":${fill((size * 5) / 6, '{"a":')}0${fill(size / 6, '}')}}`)],
+  ['an array', 422, BODY, (size) => post(`{"a":[${fill(size, '0,')}0]}`)],
+  ['an array of objects', 422, BODY, (size) => post(`{"a":[${fill(size, '{},')}0]}`)],
+  ['a string', 422, BODY, (size) => post(`{"p_nome":"${fill(size, 'a')}"}`)],
+  ['escapes in a string', 422, BODY, (size) => post(`{"p_nome":"${fill(size, '\\n')}"}`)],
+  ['a blank string', 422, BODY, (size) => post(`{"p_nome":"${fill(size, ' ')}"}`)],
+  ['a long number', 422, BODY, (size) => post(`{"p_nome":${fill(size, '9')}}`)],
+  ['an e-mail without @', 422, BODY, (size) => post(`{"p_email":"${fill(size, 'a.')}"}`)],
+  ['an e-mail with many labels', 422, BODY, (size) => post(`{"p_email":"a@${fill(size, 'a.')}!"}`)],
+  ['an e-mail with a long label', 422, BODY, (size) => post(`{"p_email":"a@${fill(size, 'a-')}!"}`)],
+  // As many as are taken.
+  ['chunks of a body', 422, 2_400, (size) => postChunks(`{"p_nome":"${fill(size, 'a')}"}`)],
+];
+
+test.each(requests)('%s: the CPU time of a request is linear and short', async (_name, status, limit, toRequest) => {
+  const last = 'GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n';
+  const { least, most } = await measure(limit, (size) => {
+    const batch = toRequest(size).repeat(REQUESTS_IN_BATCH) + last;
+    return async () => {
+      const begun = await askCpuTime();
+      const answers = await sendRaw(url, batch);
+      const used = (await askCpuTime()) - begun;
+      const statuses = [...answers.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, code]) => Number(code));
+      expect(statuses.slice(0, -1)).toEqual(Array(REQUESTS_IN_BATCH).fill(status));
+      return used / REQUESTS_IN_BATCH;
+    };
+  });
+  expect.soft(most / least, 'growth').toBeLessThan(MAX_GROWTH);
+  expect.soft(most, 'milliseconds').toBeLessThan(MAX_HOLD_MS);
+});
+
+async function askCpuTime(): Promise<number> {
+  const answer = once(gateway, 'message');
+  gateway.send('');
+  return (await answer)[0];
+}
+
+const rules = readRules(document);
+
+/** An input of an import by name, and the file that has so many bytes of it, as text or in pieces. */
+const imports: readonly (readonly [name: string, toFile: (size: number) => Iterable<string>])[] = [
+  ['lines', (size) => [`nome,email\n${fill(size, 'Ana,ana@a.br\n')}`]],
+  ['bad lines', (size) => [`nome,email\n${fill(size, ' ,a\n')}`]],
+  ['unknown columns', (size) => [`${fill(size, 'x,')}nome,email\n`]],
+  ['repeated columns', (size) => [`${fill(size / 2, 'x,')}${fill(size / 2, 'nome,')}nome,email\n`]],
+  ['values', (size) => [`nome,email\n${fill(size, 'a,')}\n`]],
+  ['a long value', (size) => [`nome,email\n${fill(size, 'a')},ana@a.br\n`]],
+  ['a quote that is not closed', (size) => [`nome,email\n"${fill(size, 'a""\n')}`]],
+  ['a header that does not end', (size) => [fill(size, 'a,;')]],
+  ['pieces of a header', (size) => fill(size, 'a')],
+];
+
+test.each(imports)('%s: the CPU time of an import is linear', async (_name, toFile) => {
+  const { least, most } = await measure(FILE, (size) => {
+    const file = toFile(size);
+    return async () => {
+      const begun = await readCpuTime();
+      await importFile(file);
+      return (await readCpuTime()) - begun;
+    };
+  });
+  expect(most / least, 'growth').toBeLessThan(MAX_GROWTH);
+});
+
+/** Imports a file into a database that takes everything. */
+async function importFile(file: Iterable<string>): Promise<void> {
+  async function* toBytes() {
+    for (const piece of file) yield Buffer.from(piece);
+  }
+  const [name, db] = ['file', { query: async () => ({ rows: [] }) }];
+  const records = readRecords(decode({ name, size: undefined, bytes: toBytes() }, 'utf-8'), undefined);
+  try {
+    await importAlunos(db, 'tenant', { name, columns: await readHeader(name, records, rules), records }, rules);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+  }
+}
+
+/** The least CPU time at a quarter and at the whole of a limit. They take turns, so that noise is in both. */
+async function measure(limit: number, prepare: (size: number) => () => Promise<number>) {
+  const [runLeast, runMost] = [prepare(limit / 4), prepare(limit)];
+  let [least, most] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  for (let batch = 0; batch < BATCHES; batch += 1) {
+    least = Math.min(least, await runLeast());
+    most = Math.min(most, await runMost());
+  }
+  return { least, most };
+}

@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type { Store } from '../../src/store/store.ts';
+import { call, KEYS, lists } from '../helpers/api.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { readLinks } from '../helpers/links.ts';
+import { createStudents, recordCalls, type StubStore } from '../helpers/stub-store.ts';
+
+type Row = { readonly id: string };
+type Page = { readonly target: string; readonly rows: readonly Row[] };
+
+const shared = inject('url');
+
+/** The rows of a page, and the pages beside it as targets of the same gateway. */
+async function read(target: string, url = shared): Promise<Page & { next?: string; prev?: string }> {
+  const { status, body, headers } = await call(target, { url });
+  expect(status).toBe(200);
+  const links = Object.entries(readLinks(headers.get('link'))).map(([relation, reference]) => {
+    const { href } = new URL(reference, url + target);
+    expect(href.startsWith(url)).toBe(true);
+    return [relation, href.slice(url.length)];
+  });
+  return { target, rows: body as Row[], ...Object.fromEntries(links) };
+}
+
+/** The pages from one on, by one of the links. */
+async function follow(relation: 'next' | 'prev', target: string, url = shared): Promise<Page[]> {
+  const pages: Page[] = [];
+  for (let at: string | undefined = target; at !== undefined; ) {
+    if (pages.length > 50) throw new Error(`${relation} does not come to an end: ${at}`);
+    const page = await read(at, url);
+    pages.push(page);
+    at = page[relation];
+  }
+  return pages;
+}
+
+const idsOf = (pages: readonly Page[]) => pages.flatMap(({ rows }) => rows.map(({ id }) => id));
+const parametersOf = (target: string) => Object.fromEntries(new URL(target, shared).searchParams);
+const linkOf = async (target: string) => (await call(target)).headers.get('link');
+
+test('the parser of these tests refuses what is no Link', () => {
+  for (const text of [
+    '?a>; rel="next"',
+    '<?a b>; rel="next"',
+    '<?a>; rel=next',
+    '<?a>; rel="next",',
+    '<?%zz>; rel="x"',
+  ]) {
+    expect(() => readLinks(text), text).toThrow('no Link');
+  }
+  expect(() => readLinks('<?a>; rel="next", <?b>; rel="next"')).toThrow('no Link');
+  expect(readLinks('<?a=%3E>; rel="next", </x?b,c>; rel="prev"')).toEqual({ next: '?a=%3E', prev: '/x?b,c' });
+  expect(readLinks(null)).toEqual({});
+});
+
+describe.each(lists)('$path', ({ path }) => {
+  let whole: readonly Row[];
+
+  beforeAll(async () => {
+    whole = (await read(`${path}?limit=1000`)).rows;
+    expect(whole.length).toBeGreaterThan(1);
+  });
+
+  test('is visited once and in order by following next', async () => {
+    const size = Math.ceil(whole.length / 4);
+    const pages = await follow('next', `${path}?limit=${size}`);
+    expect(idsOf(pages)).toEqual(whole.map(({ id }) => id));
+    expect(pages.at(-1)?.target).toBe(`${path}?limit=${size}&offset=${size * (pages.length - 1)}`);
+  });
+
+  test('leads from a last page that is full to an empty one, which is the end', async () => {
+    const target = `${path}?limit=${whole.length}`;
+    expect(await linkOf(target)).toBe(`<?limit=${whole.length}&offset=${whole.length}>; rel="next"`);
+    const [, empty] = await follow('next', target);
+    expect(empty?.rows).toEqual([]);
+    expect(await linkOf(empty?.target ?? '')).toBe(`<?limit=${whole.length}&offset=0>; rel="prev"`);
+  });
+
+  test('is visited backwards by following prev', async () => {
+    const size = Math.ceil(whole.length / 3);
+    const forth = await follow('next', `${path}?limit=${size}&offset=0`);
+    const back = await follow('prev', forth.at(-1)?.target ?? '');
+    expect(back.map(({ target }) => target).reverse()).toEqual(forth.map(({ target }) => target));
+  });
+
+  test('has no link where one page is all', async () => {
+    expect(await linkOf(`${path}?limit=1000`)).toBeNull();
+  });
+
+  test('has links that name the limit and the offset where the request does not', async () => {
+    const prev = (await read(`${path}?offset=1`)).prev ?? '';
+    expect(parametersOf(prev)).toEqual({ limit: '100', offset: '0' });
+    const next = whole.length >= 100 ? `${path}?limit=100&offset=100` : undefined;
+    expect((await read(path)).next).toBe(next);
+  });
+
+  test('has a prev that does not begin before the list', async () => {
+    expect(readLinks(await linkOf(`${path}?limit=10&offset=3`)).prev).toBe('?limit=10&offset=0');
+  });
+
+  test.each(['', '?limit=1', '?limit=1&offset=1', '?limit=1000'])('has the same links for HEAD: %s', async (query) => {
+    const { headers } = await call(path + query, { method: 'HEAD' });
+    expect(headers.get('link')).toBe(await linkOf(path + query));
+  });
+
+  test.each([
+    ['of which a parameter is invalid', '?limit=0&offset=1', KEYS.aurora, 422],
+    ['of which a parameter is repeated', '?limit=1&offset=1&limit=1', KEYS.aurora, 422],
+    ['of which a parameter is unknown', '?limit=1&offset=1&sort=1&sort=2', KEYS.aurora, 422],
+    ['without a key', '?limit=1&offset=1', null, 400],
+    ['of which the key is refused', '?limit=1&offset=1', KEYS.expired, 401],
+  ])('has no link for a request %s', async (_what, query, key, status) => {
+    const answer = await call(path + query, { key });
+    expect([answer.status, answer.headers.get('link')]).toEqual([status, null]);
+  });
+});
+
+describe('a store of its own', () => {
+  const NAMES = ['a', 'b', 'c', 'd', 'e'].map((letter) => `${letter} &%+é <b>;,"#?=/\\'😀 ~z`);
+  let opened: Store;
+  let store: StubStore;
+  let gateway: TestGateway;
+
+  beforeAll(async () => {
+    opened = await openTestStore();
+    store = recordCalls(opened);
+    gateway = await startGateway({ store });
+    for (const p_nome of [...NAMES, 'a &%+e']) {
+      const json = { p_nome, p_email: 'ana@aurora.example' };
+      const { status, headers } = await call('/alunos', { url: gateway.url, json });
+      expect([status, headers.get('link')]).toEqual([201, null]);
+    }
+  });
+
+  afterAll(async () => {
+    await gateway.close();
+    await opened.close();
+  });
+
+  test.each(lists)('is called once for a page of $path, its links included', async ({ path }) => {
+    store.calls.length = 0;
+    const { next, prev } = await read(`${path}?limit=1&offset=1`, gateway.url);
+    expect([next, prev]).toEqual([`${path}?limit=1&offset=2`, `${path}?limit=1&offset=0`]);
+    expect(store.calls).toHaveLength(1);
+  });
+
+  test.each([
+    ['%26%25+%C3%A9', '&% é', 0],
+    ['%26%25%2b%c3%a9', '&%+é', 5],
+    ['%26%25%2B%C3%89+%3Cb%3E', '&%+É <b>', 5],
+    [encodeURIComponent(' &%+é <b>;,"#?=/\\\'😀 ~z'), ' &%+é <b>;,"#?=/\\\'😀 ~z', 5],
+    ["'😀+~Z", "'😀 ~Z", 5],
+  ])('gives links that keep the filter, whatever its characters: nome=%s', async (encoded, nome, count) => {
+    const pages = await follow('next', `/alunos?nome=${encoded}&ativo=true&limit=2`, gateway.url);
+    const found = pages.flatMap(({ rows }) => rows as readonly (Row & { nome: string })[]);
+    expect(found.map((row) => row.nome)).toEqual(NAMES.slice(0, count));
+    expect(pages).toHaveLength(count === 0 ? 1 : 3);
+    for (const [index, { target }] of pages.slice(1).entries()) {
+      expect(parametersOf(target)).toEqual({ nome, ativo: 'true', limit: '2', offset: `${2 * index + 2}` });
+    }
+  });
+});
+
+describe('a list of 1,000', () => {
+  let store: StubStore;
+  let gateway: TestGateway;
+
+  beforeAll(async () => {
+    store = createStudents(1_000);
+    gateway = await startGateway({ store });
+  });
+
+  afterAll(() => gateway.close());
+
+  test('is visited in pages of every kind of size', async () => {
+    for (const [size, pages] of [
+      [1_000, 2],
+      [999, 2],
+      [500, 3],
+      [33, 31],
+    ] as const) {
+      store.calls.length = 0;
+      const visited = await follow('next', `/alunos?limit=${size}`, gateway.url);
+      expect(visited).toHaveLength(pages);
+      expect(new Set(idsOf(visited)).size).toBe(1_000);
+      // That there is more is not asked for in a call of its own.
+      expect(store.calls).toHaveLength(pages);
+    }
+  });
+});
+
+test('the links hold behind a proxy that puts a path before the interface', async () => {
+  const { next = '' } = readLinks(await linkOf('/alunos?limit=2'));
+  const asked = 'https://api.example/wellness/v1/alunos?limit=2';
+  expect(new URL(next, asked).href).toBe('https://api.example/wellness/v1/alunos?limit=2&offset=2');
+});

@@ -1,0 +1,395 @@
+import { readFileSync } from 'node:fs';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readTranslations } from '../../src/api/localize.ts';
+import { messages } from '../../src/api/messages.ts';
+import type { DocumentError } from '../../src/openapi/document.ts';
+import type { Result, Store } from '../../src/store/store.ts';
+import { call, document, STUDENT } from '../helpers/api.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+
+type Extended = OpenAPIV3.Document & { 'x-translations'?: unknown };
+
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  gateway = await startGateway({ store: await openTestStore() });
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await gateway.store.close();
+});
+
+/** The language of an answer that is a 422, and what it says. */
+async function ask(target: string, language: string | undefined, options: Parameters<typeof call>[1] = {}) {
+  const headers = { ...options.headers, ...(language === undefined ? {} : { 'Accept-Language': language }) };
+  const answer = await call(target, { url: gateway.url, ...options, headers });
+  expect(answer.status).toBe(422);
+  expect(answer.headers.get('vary')?.split(', ')).toContain('Accept-Language');
+  return [answer.headers.get('content-language'), (answer.body as { error: unknown }).error];
+}
+
+const ENGLISH = ['en', { limit: ['must be <= 1000'] }];
+const PORTUGUESE = ['pt-BR', { limit: ['deve ser <= 1000'] }];
+
+describe('the language', () => {
+  test.each([
+    undefined,
+    '',
+    '*',
+    'en',
+    'en-GB',
+    'EN-us',
+    'en, pt',
+    'en-US, pt-BR',
+    'en-US,en;q=0.9,pt-BR;q=0.8',
+    'pt;q=0.5, en;q=0.7',
+    'pt-PT;q=0.1, *;q=0.2',
+    'pt-BR;q=0',
+    'pt;q=0, en;q=0.1',
+    'pt;q=0, *',
+    'en;q=0',
+    'de',
+    'de, fr;q=0.5',
+    'pto',
+    'pt_BR',
+    'pt-BR;q=abc',
+    ';;;',
+    '@,=',
+    ',',
+    '"pt',
+  ])('is English for Accept-Language: %s', async (language) => {
+    expect(await ask('/alunos?limit=1001', language)).toEqual(ENGLISH);
+  });
+
+  test.each([
+    'pt-BR',
+    'PT-br',
+    'pt',
+    'pt-PT',
+    'pt-Latn-BR',
+    '*, pt-BR',
+    'pt-BR, en',
+    'pt-BR,pt;q=0.9,en-US;q=0.8,en;q=0.7',
+    'en;q=0.5, pt;q=0.6',
+    'en;q=0, pt;q=0.1',
+    'de, pt;q=0.2, en;q=0.1',
+    'en;q=0.1, *',
+    'en;q=0, *;q=0.1',
+  ])('is Portuguese for Accept-Language: %s', async (language) => {
+    expect(await ask('/alunos?limit=1001', language)).toEqual(PORTUGUESE);
+  });
+
+  test('is told of a HEAD too', async () => {
+    const { status, headers } = await call('/alunos?limit=1001', {
+      url: gateway.url,
+      method: 'HEAD',
+      headers: { 'Accept-Language': 'pt' },
+    });
+    expect([status, headers.get('content-language')]).toEqual([422, 'pt-BR']);
+    expect(headers.get('vary')?.split(', ')).toContain('Accept-Language');
+  });
+
+  test.each([
+    ['/alunos?limit=1', {}, 200, undefined],
+    ['/alunos?limit=%ff', {}, 400, 'Malformed URL'],
+    ['/alunos', { key: null }, 400, 'Missing X-Api-Key header'],
+    ['/alunos', { key: 'x' }, 401, 'API Key inválida'],
+    ['/nada', {}, 404, 'Not found'],
+    ['/alunos', { method: 'DELETE' }, 405, 'Method not allowed'],
+  ])('is not told of %s with %j, whose text is fixed', async (target, options, status, error) => {
+    const answer = await call(target, { url: gateway.url, ...options, headers: { 'Accept-Language': 'pt-BR' } });
+    expect(answer.status).toBe(status);
+    if (error !== undefined) expect(answer.body).toEqual({ error });
+    expect(answer.headers.has('content-language')).toBe(false);
+    expect(answer.headers.get('vary') ?? '').not.toContain('Accept-Language');
+  });
+});
+
+const given = '"p_nome":"Ana","p_email":"ana@aurora.example"';
+const gym = 'b1000000-0000-4000-8000-000000000001';
+
+describe('what is said of a body', () => {
+  test.each([
+    ['{}', 'p_nome', messages.isRequired],
+    [`{${given},"p_x":1}`, 'p_x', messages.isNoField],
+    [`{${given},"p_sexo":"a","p_sexo":"b"}`, 'p_sexo', messages.isRepeated],
+    ['[]', 'body', messages.isNoObject],
+    [`{${given},"p_sexo":${'['.repeat(65)}${']'.repeat(65)}}`, 'p_sexo', messages.isTooDeep],
+    [`{${given},"p_sexo":"\\u0000"}`, 'p_sexo', messages.isNoText],
+    [`{${given},"p_sexo":1e400}`, 'p_sexo', messages.isOutOfRange],
+    [
+      `{${given},"p_data_nascimento":"2024-02-30"}`,
+      'p_data_nascimento',
+      {
+        en: 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
+        'pt-BR': 'deve ser uma data existente, no formato AAAA-MM-DD ou DD/MM/AAAA',
+      },
+    ],
+    [
+      `{${given},"p_academia_id":"${gym}"}`,
+      'p_academia_id',
+      { en: 'must be the id of a gym of the tenant', 'pt-BR': 'deve ser o id de uma academia do tenant' },
+    ],
+  ])('%.60s is in either language', async (body, field, message) => {
+    for (const language of ['en', 'pt-BR'] as const) {
+      const [told, error] = await ask('/alunos', language, { body });
+      expect([told, (error as Record<string, unknown>)[field]]).toEqual([language, [message[language]]]);
+    }
+  });
+
+  test('is all in one language', async () => {
+    const body = '{"p_nome":" ","p_email":"ana","p_telefone":1,"p_sexo":"\\u0000","p_x":1}';
+    expect(await ask('/alunos', 'pt-BR', { body, headers: { 'Idempotency-Key': 'a b' } })).toEqual([
+      'pt-BR',
+      {
+        p_nome: ['não deve estar em branco'],
+        p_email: ['deve corresponder ao formato "email"'],
+        p_telefone: ['deve ser um texto'],
+        p_sexo: ['não deve conter U+0000 nem um surrogate sem par'],
+        p_x: ['não é um campo desta operação'],
+        'Idempotency-Key': ['deve ter somente caracteres ASCII visíveis'],
+      },
+    ]);
+  });
+
+  test('holds for a key that was used before', async () => {
+    const headers = { 'Idempotency-Key': 'language' };
+    expect(await call('/alunos', { url: gateway.url, json: STUDENT, headers })).toMatchObject({ status: 201 });
+    const other = { headers, json: { ...STUDENT, p_nome: 'Outra' } };
+    expect(await ask('/alunos', 'en', other)).toEqual([
+      'en',
+      { 'Idempotency-Key': ['was used for another request in the last 24 hours'] },
+    ]);
+    expect(await ask('/alunos', 'pt', other)).toEqual([
+      'pt-BR',
+      { 'Idempotency-Key': ['já foi usada em outra requisição nas últimas 24 horas'] },
+    ]);
+  });
+});
+
+test('what is said of parameters is in either language', async () => {
+  const query = '/alunos?limit=1&limit=2&nome=%00&ativo=sim&academia_id=x&id_personal=%2D&offset=-1&sort=1';
+  expect(await ask(query, undefined)).toEqual([
+    'en',
+    {
+      limit: [messages.isRepeated.en],
+      nome: [messages.isNoText.en],
+      sort: [messages.isNoParameter.en],
+      ativo: ['must be equal to one of the allowed values: true, false'],
+      academia_id: ['must match format "uuid"'],
+      id_personal: ['must match pattern "^[a-zA-Z0-9_]{1,64}$"'],
+      offset: ['must be >= 0'],
+    },
+  ]);
+  expect(await ask(query, 'pt-BR')).toEqual([
+    'pt-BR',
+    {
+      limit: [messages.isRepeated['pt-BR']],
+      nome: [messages.isNoText['pt-BR']],
+      sort: [messages.isNoParameter['pt-BR']],
+      ativo: ['deve ser igual a um dos valores permitidos: true, false'],
+      academia_id: ['deve corresponder ao formato "uuid"'],
+      id_personal: ['deve corresponder ao padrão "^[a-zA-Z0-9_]{1,64}$"'],
+      offset: ['deve ser >= 0'],
+    },
+  ]);
+});
+
+/** A gateway whose POST /x takes p_valor by a schema, and whose store gives this result. */
+async function post(schema: object, result: Result, body: unknown, language: string): Promise<unknown[]> {
+  const operation = structuredClone(document.paths['/academias']?.get) as OpenAPIV3.OperationObject;
+  const content = { type: 'object', additionalProperties: false, properties: { p_valor: schema } } as const;
+  const post = {
+    ...operation,
+    parameters: [],
+    requestBody: { content: { 'application/json': { schema: content } } },
+  };
+  const store: Store = { ...gateway.store, call: async () => result };
+  const paths = { '/x': { post } } as unknown as OpenAPIV3.PathsObject;
+  const own = await startGateway({ store, document: { ...document, paths } });
+  const answer = await fetch(`${own.url}/x`, {
+    method: 'POST',
+    headers: { 'X-Api-Key': 'x', 'Accept-Language': language },
+    body: JSON.stringify(body),
+  });
+  await own.close();
+  const { error } = (await answer.json()) as { error: unknown };
+  return [answer.status, answer.headers.get('content-language'), error];
+}
+
+const NOT_CALLED: Result = { json: 'null' };
+
+describe('a rule of a new operation', () => {
+  test.each<[schema: object, value: unknown, english: string, portuguese: string]>([
+    [{ type: 'string' }, 1, 'must be string', 'deve ser um texto'],
+    [{ type: 'integer' }, 1.5, 'must be integer', 'deve ser um número inteiro'],
+    [{ type: 'number', nullable: true }, '1', 'must be number', 'deve ser um número'],
+    [{ type: 'boolean' }, 'sim', 'must be boolean', 'deve ser um booleano'],
+    [{ type: 'object' }, [], 'must be object', 'deve ser um objeto'],
+    [{ type: 'array', items: {} }, {}, 'must be array', 'deve ser uma lista'],
+    [
+      { type: 'string', minLength: 1 },
+      '',
+      'must NOT have fewer than 1 characters',
+      'não deve ter menos de 1 caractere',
+    ],
+    [
+      { type: 'string', minLength: 2 },
+      'a',
+      'must NOT have fewer than 2 characters',
+      'não deve ter menos de 2 caracteres',
+    ],
+    [
+      { type: 'string', maxLength: 1 },
+      'ab',
+      'must NOT have more than 1 characters',
+      'não deve ter mais de 1 caractere',
+    ],
+    [
+      { type: 'string', maxLength: 2 },
+      'abc',
+      'must NOT have more than 2 characters',
+      'não deve ter mais de 2 caracteres',
+    ],
+    [{ type: 'string', pattern: '^a$' }, 'b', 'must match pattern "^a$"', 'deve corresponder ao padrão "^a$"'],
+    [{ type: 'string', format: 'date' }, 'b', 'must match format "date"', 'deve corresponder ao formato "date"'],
+    [{ type: 'integer', minimum: 2 }, 1, 'must be >= 2', 'deve ser >= 2'],
+    [{ type: 'integer', maximum: 2 }, 3, 'must be <= 2', 'deve ser <= 2'],
+    [{ type: 'integer', multipleOf: 2 }, 3, 'must be multiple of 2', 'deve ser múltiplo de 2'],
+    [
+      { enum: ['a', 'b'] },
+      'c',
+      'must be equal to one of the allowed values: a, b',
+      'deve ser igual a um dos valores permitidos: a, b',
+    ],
+    [
+      { type: 'array', items: {}, maxItems: 1 },
+      [1, 2],
+      'must NOT have more than 1 items',
+      'não deve ter mais que 1 elemento',
+    ],
+    [{ not: { type: 'integer' } }, 1, 'must NOT be valid', 'não deve ser válido segundo o schema em "not"'],
+    [{ type: 'array', items: { type: 'integer' } }, ['a'], '/0 must be integer', '/0 deve ser um número inteiro'],
+    [
+      { type: 'object', required: ['a'] },
+      {},
+      "must have required property 'a'",
+      'deve ter a propriedade obrigatória a',
+    ],
+    [
+      { type: 'object', additionalProperties: false },
+      { a: 1 },
+      'must NOT have additional properties',
+      'não deve ter propriedades adicionais',
+    ],
+    [
+      { type: 'array', items: { type: 'string', pattern: 'a', 'x-pattern-message': 'must not be blank' } },
+      ['b'],
+      '/0 must not be blank',
+      '/0 não deve estar em branco',
+    ],
+  ])('%j is told in either language', async (schema, value, english, portuguese) => {
+    const body = { p_valor: value };
+    expect(await post(schema, NOT_CALLED, body, 'en')).toEqual([422, 'en', { p_valor: [english] }]);
+    expect(await post(schema, NOT_CALLED, body, 'pt-BR')).toEqual([422, 'pt-BR', { p_valor: [portuguese] }]);
+  });
+
+  test('is told in Portuguese where it is of several schemas', async () => {
+    const types = [{ type: 'integer' }, { type: 'boolean' }];
+    expect(await post({ oneOf: types }, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
+      422,
+      'pt-BR',
+      {
+        p_valor: [
+          'deve ser um número inteiro',
+          'deve ser um booleano',
+          'deve corresponder a um único schema de "oneOf"',
+        ],
+      },
+    ]);
+    expect(await post({ anyOf: types }, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
+      422,
+      'pt-BR',
+      { p_valor: ['deve ser um número inteiro', 'deve ser um booleano', 'deve corresponder a um schema de "anyOf"'] },
+    ]);
+  });
+});
+
+describe('a text that nobody has translated', () => {
+  const refused: Result = { failure: { kind: 'invalidInput', fields: { p_valor: ['must be in the future'] } } };
+  const schema = { type: 'string', minLength: 3, pattern: '^b', 'x-pattern-message': 'must begin with b' };
+
+  test('stays in English, and that is told', async () => {
+    const english = [422, 'en', { p_valor: ['must be in the future'] }];
+    expect(await post({}, refused, {}, 'pt-BR')).toEqual(english);
+    expect(await post({}, refused, {}, 'en')).toEqual(english);
+    const begin = await post(schema, NOT_CALLED, { p_valor: 'abc' }, 'pt-BR');
+    expect(begin).toEqual([422, 'en', { p_valor: ['must begin with b'] }]);
+  });
+
+  test('stays in English beside others in Portuguese, and both languages are told', async () => {
+    expect(await post(schema, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
+      422,
+      'pt-BR, en',
+      { p_valor: ['não deve ter menos de 3 caracteres', 'must begin with b'] },
+    ]);
+  });
+});
+
+describe('x-translations', () => {
+  const { 'x-translations': translations } = document as { 'x-translations'?: { 'pt-BR': Record<string, string> } };
+  const errorCodes = readFileSync('supabase/error-codes.md', 'utf8');
+  const raised = [...errorCodes.matchAll(/^\| `PT422` \| `([^`]+)` \| /gm)].map(([, text]) => text);
+  const patterns = [...readFileSync('openapi.yaml', 'utf8').matchAll(/x-pattern-message: (.+)$/gm)].map(
+    ([, text]) => text,
+  );
+
+  test('has the Portuguese of every text of the document and of SQL, and nothing else', () => {
+    expect(raised.length).toBeGreaterThanOrEqual(3);
+    expect(patterns.length).toBeGreaterThanOrEqual(2);
+    expect(Object.keys(translations?.['pt-BR'] ?? {}).sort()).toEqual([...new Set([...raised, ...patterns])].sort());
+  });
+
+  const mistakesOf = (value: unknown) => {
+    try {
+      readTranslations({ ...document, 'x-translations': value } as Extended);
+      return [];
+    } catch (error) {
+      return (error as DocumentError).mistakes;
+    }
+  };
+
+  test('may be left out, or have no text', () => {
+    const { 'x-translations': _, ...rest } = document as Extended;
+    const own = Object.values(messages).map((message) => [message.en, message['pt-BR']]);
+    expect([...readTranslations(rest)]).toEqual(own);
+    expect(mistakesOf({})).toEqual([]);
+    expect(mistakesOf({ 'pt-BR': {} })).toEqual([]);
+  });
+
+  test.each([
+    [null, 'x-translations must be a map of languages', ['x-translations']],
+    [['pt-BR'], 'x-translations must be a map of languages', ['x-translations']],
+    [{ es: {} }, 'x-translations has es: the gateway speaks pt-BR', ['x-translations', 'es']],
+    [{ 'pt-BR': 'a' }, 'x-translations pt-BR must be a map from English texts', ['x-translations', 'pt-BR']],
+    [
+      { 'pt-BR': { 'must be odd': '' } },
+      'x-translations pt-BR: the translation of "must be odd" must be a text; it is ""',
+      ['x-translations', 'pt-BR', 'must be odd'],
+    ],
+    [
+      { 'pt-BR': { 'must be odd': 1 } },
+      'x-translations pt-BR: the translation of "must be odd" must be a text; it is 1',
+      ['x-translations', 'pt-BR', 'must be odd'],
+    ],
+  ])('that is %j is refused, with its place', (value, text, place) => {
+    expect(mistakesOf(value)).toEqual([{ text, place }]);
+  });
+
+  test('is read when the gateway starts, and all its mistakes are told', async () => {
+    const broken = { ...document, 'x-translations': { es: {}, 'pt-BR': { a: 1 } } } as Extended;
+    await expect(startGateway({ store: gateway.store, document: broken })).rejects.toThrow(/has es:.*\n.*of "a"/);
+  });
+});

@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { KEYS } from '../helpers/api.ts';
+
+const TSC = resolve('node_modules/typescript/bin/tsc');
+/** With the packages' own types checked, and without those of Node. */
+const STRICT = ['--strict', '--skipLibCheck', 'false', '--target', 'es2022'];
+const NODENEXT = [...STRICT, '--module', 'nodenext'];
+const BUNDLER = [...STRICT, '--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit'];
+
+const program = (baseUrl: string, apiKey: string) => `
+import { ClientError, type components, createClient } from 'wellness-gateway-client';
+
+const baseUrl = '${baseUrl}';
+const client = createClient({ baseUrl, apiKey: '${apiKey}' });
+const result = await client.GET('/alunos', { query: { limit: 1 } });
+if (!result.ok) throw new ClientError(result);
+const [student]: components['schemas']['Aluno'][] = result.data;
+const workouts: string[] = [];
+for await (const { nome } of client.all('/treinos')) workouts.push(nome);
+const refused = await createClient({ baseUrl, apiKey: 'wrong' }).GET('/academias');
+const message = !refused.ok && refused.kind === 'refusedKey' ? refused.message : '';
+console.log(JSON.stringify([student?.nome, workouts.length, message]));
+`;
+
+const MISUSE = `
+import { createClient } from 'wellness-gateway-client';
+
+const client = createClient({ baseUrl: 'http://127.0.0.1', apiKey: 'key' });
+const result = await client.GET('/alunos', { query: { ativo: 'talvez' } });
+result.data;
+client.all('/instrutores');
+`;
+
+const project = mkdtempSync(join(tmpdir(), 'client-'));
+
+beforeAll(async () => {
+  await run('npm', ['pack', './client', '--pack-destination', project], process.cwd());
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
+  const tarballs = readdirSync(project).filter((file) => file.endsWith('.tgz'));
+  await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', ...tarballs.map((file) => `./${file}`)]);
+  writeFileSync(join(project, 'program.ts'), program(inject('url'), KEYS.aurora));
+  writeFileSync(join(project, 'misuse.ts'), MISUSE);
+}, 180_000);
+
+afterAll(() => rmSync(project, { recursive: true }));
+
+type Run = { readonly code: number; readonly output: string };
+
+async function run(command: string, args: string[], cwd = project): Promise<Run> {
+  const { stdout } = await promisify(execFile)(command, args, { cwd });
+  return { code: 0, output: stdout };
+}
+
+/** What the compiler finds: the errors by line. */
+async function check(...args: string[]): Promise<string[]> {
+  const done = run(process.execPath, [TSC, ...args]).catch(({ code, stdout }) => ({ code, output: stdout }));
+  const { code, output } = await done;
+  const errors = [...output.matchAll(/^(\w+\.ts\(\d+),\d+\): error (TS\d+)/gm)].map(
+    ([, place, id]) => `${place}) ${id}`,
+  );
+  expect(code === 0).toBe(output === '');
+  return errors.length > 0 || code === 0 ? errors : [output];
+}
+
+test('the package brings the client and what it needs, and nothing of the gateway', () => {
+  const installed = readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.'));
+  expect(installed.sort()).toEqual(['openapi-fetch', 'openapi-typescript-helpers', 'wellness-gateway-client']);
+  const files = readdirSync(join(project, 'node_modules/wellness-gateway-client'), { recursive: true });
+  expect(files.sort()).toEqual([
+    'LICENSE',
+    'dist',
+    'dist/client.d.ts',
+    'dist/client.js',
+    'dist/openapi.d.ts',
+    'dist/openapi.js',
+    'package.json',
+  ]);
+});
+
+test('packing leaves nothing behind', () => {
+  expect(existsSync('client/dist')).toBe(false);
+});
+
+test('the package is of the version of the gateway, and on the client that the tests run', () => {
+  const read = (file: string) => JSON.parse(readFileSync(file, 'utf8'));
+  const [gateway, client] = [read('package.json'), read('client/package.json')];
+  expect(client.version).toBe(gateway.version);
+  const versions = { ...gateway.dependencies, ...gateway.devDependencies };
+  expect(client.dependencies).toEqual({ 'openapi-fetch': versions['openapi-fetch'] });
+  expect(readFileSync('client/LICENSE', 'utf8')).toBe(readFileSync('LICENSE', 'utf8'));
+});
+
+test('a program with it is type-checked, compiled and run', async () => {
+  expect(await check(...BUNDLER, 'program.ts')).toEqual([]);
+  expect(await check(...NODENEXT, 'program.ts')).toEqual([]);
+  const { output } = await run(process.execPath, ['program.js']);
+  expect(JSON.parse(output)).toEqual(['Ana Alves', 400, 'API Key inválida']);
+});
+
+test('its misuse is an error of types', async () => {
+  const errors = ['misuse.ts(5) TS2322', 'misuse.ts(6) TS2339', 'misuse.ts(7) TS2345'];
+  expect(await check(...NODENEXT, '--noEmit', 'misuse.ts')).toEqual(errors);
+});

@@ -1,0 +1,367 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test, vi } from 'vitest';
+import {
+  ClientError,
+  type components,
+  createClient,
+  type Failure,
+  type Item,
+  type ListPath,
+} from '../../client/src/client.ts';
+import { storeFault } from '../../src/errors.ts';
+import { createAddressReader } from '../../src/http/client-address.ts';
+import { createObserver } from '../../src/http/observer.ts';
+import { openRateLimits } from '../../src/http/rate-limits.ts';
+import type { Store } from '../../src/store/store.ts';
+import { KEYS, STUDENT } from '../helpers/api.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { findPort } from '../helpers/servers.ts';
+import { createStudents } from '../helpers/stub-store.ts';
+
+const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+
+type Aluno = components['schemas']['Aluno'];
+
+const client = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora });
+
+/** A client whose every answer is this one. */
+const clientOf = (response: () => Response) =>
+  createClient({ baseUrl: 'http://gateway.example/v1', apiKey: KEYS.aurora, fetch: async () => response() });
+
+/** A client that tells what it asks for. */
+function recordingClient() {
+  const targets: string[] = [];
+  const fetch = (request: Request) => {
+    targets.push(new URL(request.url).search);
+    return globalThis.fetch(request);
+  };
+  return { targets, client: createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch }) };
+}
+
+async function allStudents(): Promise<Aluno[]> {
+  const result = await client.GET('/alunos', { query: { limit: 1000 } });
+  if (!result.ok) throw new ClientError(result);
+  return result.data;
+}
+
+describe('a call', () => {
+  test('gives the data', async () => {
+    const result = await client.GET('/academias', { query: { ativo: 'false' } });
+    expect(result).toEqual({
+      ok: true,
+      data: [
+        {
+          id: 'a1000000-0000-4000-8000-000000000003',
+          nome: expect.any(String),
+          ativo: false,
+          criado_em: expect.any(String),
+        },
+      ],
+    });
+  });
+
+  test('needs no argument where nothing is required', async () => {
+    expect(await client.GET('/personais')).toEqual({ ok: true, data: expect.any(Array) });
+  });
+
+  test('takes a base URL that ends in a slash', async () => {
+    const { GET } = createClient({ baseUrl: `${inject('url')}/`, apiKey: KEYS.aurora });
+    expect(await GET('/anamnese/secoes', { query: { limit: 1 } })).toMatchObject({ ok: true, data: [{ ordem: 1 }] });
+  });
+
+  test('has no data where the answer has no body', async () => {
+    expect(await clientOf(() => new Response(null, { status: 204 })).GET('/alunos')).toEqual({ ok: true });
+  });
+});
+
+describe('a list', () => {
+  test('is read to its end', async () => {
+    const { client, targets } = recordingClient();
+    expect(await Array.fromAsync(client.all('/alunos'))).toEqual(await allStudents());
+    expect(targets).toEqual(['?limit=100&offset=0', '?limit=100&offset=100', '?limit=100&offset=200']);
+  });
+
+  test('is read from answers that are compressed', async () => {
+    const encodings: (string | null)[] = [];
+    const fetch = async (request: Request) => {
+      const response = await globalThis.fetch(request);
+      encodings.push(response.headers.get('Content-Encoding'));
+      return response;
+    };
+    const compressed = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
+    expect(await Array.fromAsync(compressed.all('/alunos'))).toEqual(await allStudents());
+    expect(encodings).toEqual(Array(3).fill(expect.stringMatching(/^(br|gzip)$/)));
+  });
+
+  test('ends with an empty page where its last one is full', async () => {
+    const { client, targets } = recordingClient();
+    expect(await Array.fromAsync(client.all('/alunos', { pageSize: 125 }))).toEqual(await allStudents());
+    expect(targets).toHaveLength(3);
+  });
+
+  test('is read no further than it is asked for', async () => {
+    const { client, targets } = recordingClient();
+    for await (const { id } of client.all('/alunos', { pageSize: 10 })) {
+      if (id.endsWith('15')) break;
+    }
+    expect(targets).toEqual(['?limit=10&offset=0', '?limit=10&offset=10']);
+  });
+
+  test('is filtered', async () => {
+    const inactive = await Array.fromAsync(client.all('/alunos', { query: { ativo: 'false' }, pageSize: 10 }));
+    expect(inactive).toEqual((await allStudents()).filter(({ ativo }) => !ativo));
+    expect(inactive).toHaveLength(25);
+  });
+
+  test('comes in pages too', async () => {
+    const pages = await Array.fromAsync(client.pages('/alunos', { pageSize: 99 }));
+    expect(pages.map((page) => page.ok && page.data.length)).toEqual([99, 99, 52]);
+  });
+
+  test('gives a failure as its last page', async () => {
+    const pages = await Array.fromAsync(client.pages('/alunos', { pageSize: 1001 }));
+    const fields = { limit: ['must be <= 1000'] };
+    expect(pages).toEqual([{ ok: false, requestId: ID, kind: 'invalidInput', status: 422, fields }]);
+  });
+
+  test('of items throws the failure, after the items that came before it', async () => {
+    let answers = 0;
+    const fetch = (request: Request) =>
+      answers++ ? Promise.reject(new TypeError('fetch failed')) : globalThis.fetch(request);
+    const failing = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
+    const read: string[] = [];
+    const reading = async () => {
+      for await (const { id } of failing.all('/alunos', { pageSize: 5 })) read.push(id);
+    };
+    const error: ClientError = await reading().catch((error) => error);
+    expect(read).toHaveLength(5);
+    expect(error).toBeInstanceOf(ClientError);
+    expect(error.message).toBe('The gateway gave no answer: TypeError: fetch failed');
+    expect(error.failure).toEqual({ ok: false, kind: 'unreachable', cause: new TypeError('fetch failed') });
+  });
+});
+
+describe('a create', () => {
+  let store: Store;
+  let gateway: TestGateway;
+
+  beforeAll(async () => {
+    store = await openTestStore();
+    gateway = await startGateway({ store });
+  });
+
+  afterAll(async () => {
+    await gateway.close();
+    await store.close();
+  });
+
+  test('gives the student, and the same one for the same idempotency key', async () => {
+    const { POST } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
+    const init = { body: STUDENT, header: { 'Idempotency-Key': 'once' } };
+    const created = await POST('/alunos', init);
+    expect(created).toMatchObject({ ok: true, data: { nome: STUDENT.p_nome, ativo: true, academia_id: null } });
+    expect(await POST('/alunos', init)).toEqual(created);
+  });
+});
+
+describe('a failure', () => {
+  const get = async (baseUrl: string, apiKey: string) => createClient({ baseUrl, apiKey }).GET('/alunos');
+
+  test('of the request is a 400', async () => {
+    const failure = { ok: false, requestId: ID, kind: 'badRequest', status: 400, message: 'Missing X-Api-Key header' };
+    expect(await get(inject('url'), '')).toEqual(failure);
+  });
+
+  test.each([
+    ['wms_demo_desconhecida', 'API Key inválida'],
+    [KEYS.expired, 'API Key expirada'],
+  ])('of the key %s is a 401 with the text of the data store', async (key, message) => {
+    const failure = { ok: false, requestId: ID, kind: 'refusedKey', status: 401, message };
+    expect(await get(inject('url'), key)).toEqual(failure);
+  });
+
+  test('of fields is a 422 with the messages of each', async () => {
+    const result = await client.POST('/alunos', { body: { p_nome: ' ', p_email: 'ana' } });
+    expect(result).toEqual({
+      ok: false,
+      requestId: ID,
+      kind: 'invalidInput',
+      status: 422,
+      fields: { p_nome: ['must not be blank'], p_email: ['must match format "email"'] },
+    });
+  });
+
+  test('of the data store is a 502, with the seconds to wait where the gateway says them', async () => {
+    const faults = [storeFault('storeOverloaded', 'full'), storeFault('storeTimeout', 'late')];
+    const store = { call: async () => faults.shift() } as unknown as Store;
+    const gateway = await startGateway({ store });
+    const failure = { ok: false, requestId: ID, kind: 'storeFailure', status: 502 };
+    expect(await get(gateway.url, KEYS.aurora)).toEqual({
+      ...failure,
+      message: 'Data store unavailable',
+      retryAfterSeconds: 1,
+    });
+    expect(await get(gateway.url, KEYS.aurora)).toEqual({ ...failure, message: 'Data store timeout' });
+    await gateway.close();
+  });
+
+  test('of too many requests is a 429, with the seconds to wait', async () => {
+    const options = {
+      keyHeaders: ['X-Api-Key'],
+      addressOf: createAddressReader(0),
+      isAccepted: () => false,
+      onFault: () => {},
+      onRecovered: () => {},
+    };
+    const limits = await openRateLimits({ perKey: 1, perAddress: 0, redisUrl: undefined }, options);
+    const gateway = await startGateway({ store: createStudents(1), parts: { rateLimiter: limits?.middleware } });
+    expect(await get(gateway.url, KEYS.aurora)).toMatchObject({ ok: true });
+    const failure = { ok: false, requestId: ID, kind: 'tooManyRequests', status: 429, message: 'Too many requests' };
+    expect(await get(gateway.url, KEYS.aurora)).toEqual({ ...failure, retryAfterSeconds: 60 });
+    await gateway.close();
+  });
+
+  test('has the id of its request, as the log of the gateway has it', async () => {
+    const told: string[] = [];
+    const store = { call: async () => storeFault('storeTimeout', 'late') } as unknown as Store;
+    const observer = createObserver([({ id }) => told.push(id)]);
+    const gateway = await startGateway({ store, parts: { observer } });
+    const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
+    const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
+    expect(error.message).toBe('502: Data store timeout');
+    await vi.waitFor(() => expect(told).toEqual([error.failure.requestId]));
+    await gateway.close();
+  });
+
+  test('is unexpected where the API has no such answer', async () => {
+    const unexpected = { ok: false, kind: 'unexpectedAnswer' };
+    const notFound = { ...unexpected, requestId: ID, status: 404, message: 'Not found' };
+    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
+    const answers: [Response, object][] = [
+      [
+        new Response('<html>', { status: 503, headers: { 'Retry-After': '7' } }),
+        { message: 'HTTP 503', retryAfterSeconds: 7 },
+      ],
+      [
+        new Response('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999' } }),
+        { message: 'HTTP 422' },
+      ],
+      [new Response('<html>'), { message: 'The body is not JSON' }],
+    ];
+    for (const [response, expected] of answers) {
+      const { status } = response;
+      expect(await clientOf(() => response).GET('/alunos')).toEqual({ ...unexpected, status, ...expected });
+    }
+  });
+
+  test('is that the gateway is unreachable, where nothing listens', async () => {
+    const result = await get(`http://127.0.0.1:${await findPort()}/v1`, KEYS.aurora);
+    expect(result).toEqual({ ok: false, kind: 'unreachable', cause: expect.any(TypeError) });
+  });
+
+  test('is that it was aborted', async () => {
+    const reason = new Error('no longer wanted');
+    const result = await client.GET('/alunos', { signal: AbortSignal.abort(reason) });
+    expect(result).toEqual({ ok: false, kind: 'unreachable', cause: reason });
+  });
+
+  test('is a redirection, which does not take the key along', async () => {
+    const asked: unknown[] = [];
+    const server = createServer(({ url }, res) => {
+      asked.push(url);
+      res.writeHead(307, { Location: '/elsewhere' }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const result = await get(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, KEYS.aurora);
+    expect(result).toMatchObject({ ok: false, kind: 'unreachable' });
+    expect(asked).toEqual(['/v1/alunos']);
+    server.close();
+    server.closeAllConnections();
+  });
+});
+
+test('the key is in no error', async () => {
+  const key = 'wms_demo_segredo';
+  const urls = [inject('url'), `${inject('url')}/v0`, `http://127.0.0.1:${await findPort()}/v1`, 'http://[', 'ftp://x'];
+  for (const baseUrl of urls) {
+    const client = createClient({ baseUrl, apiKey: key });
+    const result = await client.GET('/alunos', { query: { limit: 3 } });
+    const error = await Array.fromAsync(client.all('/alunos')).catch((error) => error);
+    expect(error).toBeInstanceOf(ClientError);
+    for (const thing of [result, error]) {
+      expect(inspect(thing, { depth: null, showHidden: true })).not.toContain(key);
+      expect(`${JSON.stringify(thing)} ${error.stack}`).not.toContain(key);
+    }
+  }
+});
+
+test('a key that no header can have is refused without being told', () => {
+  const create = () => createClient({ baseUrl: inject('url'), apiKey: 'wms_segredo\nwms_segredo' });
+  expect(create).toThrow(new TypeError('apiKey has characters that a header cannot have'));
+});
+
+describe('the types', () => {
+  /** Of a document with a path that gives an array but not in pages, and one that gives pages but no array. */
+  type Other = {
+    '/days': { get: Operation<{ query?: never }, string[]> };
+    '/report': { get: Operation<{ query?: { limit?: number; offset?: number } }, { total: number }> };
+    '/classes/{id}/seats': {
+      get: Operation<{ query: { day: string; limit?: number; offset?: number }; path: { id: string } }, number[]>;
+    };
+  };
+  type Operation<Parameters, T> = {
+    parameters: Parameters;
+    responses: { 200: { content: { 'application/json': T } }; 401: { content: { 'application/json': Error } } };
+  };
+  const other = createClient<Other>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
+
+  test('are those of the document', () => {
+    expectTypeOf<Item<'/alunos'>>().toEqualTypeOf<Aluno>();
+    expectTypeOf(client.all('/treinos')).toEqualTypeOf<AsyncGenerator<components['schemas']['Treino'], void>>();
+    expectTypeOf(client.GET('/alunos')).resolves.toEqualTypeOf<
+      { readonly ok: true; readonly data: Aluno[] } | Failure
+    >();
+    expectTypeOf(client.POST<'/alunos'>)
+      .parameter(1)
+      .toHaveProperty('body');
+    expectTypeOf<Extract<Failure, { status: 422 }>['fields']>().toEqualTypeOf<
+      Readonly<Record<string, readonly string[]>>
+    >();
+  });
+
+  test('know lists in pages from other paths', () => {
+    expectTypeOf<ListPath<Other>>().toEqualTypeOf<'/classes/{id}/seats'>();
+    expectTypeOf<Item<'/classes/{id}/seats', Other>>().toEqualTypeOf<number>();
+  });
+
+  test('refuse what the document does not have', () => {
+    const misuses = () => {
+      // @ts-expect-error no such path
+      client.GET('/instrutores');
+      // @ts-expect-error no such method
+      client.DELETE('/alunos');
+      // @ts-expect-error no such filter
+      client.GET('/alunos', { query: { apelido: 'Aninha' } });
+      // @ts-expect-error a word, not a boolean
+      client.all('/alunos', { query: { ativo: true } });
+      // @ts-expect-error the pages have their own limit and offset
+      client.all('/alunos', { query: { limit: 5 } });
+      // @ts-expect-error no body
+      client.POST('/alunos');
+      // @ts-expect-error a required field is missing
+      client.POST('/alunos', { body: { p_nome: 'Ana' } });
+      // @ts-expect-error the key travels in the header alone
+      client.POST('/alunos', { body: { ...STUDENT, p_api_key: 'key' } });
+      // @ts-expect-error no list
+      other.all('/days');
+      // @ts-expect-error no list
+      other.pages('/report');
+      // @ts-expect-error a required parameter is missing
+      other.all('/classes/{id}/seats');
+      other.all('/classes/{id}/seats', { path: { id: '1' }, query: { day: '2024-05-02' } });
+    };
+    expect(misuses).toBeTypeOf('function');
+  });
+});

@@ -1,0 +1,480 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, createReadStream, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import autocannon from 'autocannon';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
+import { divide, readPlace, toArgument } from '../../src/cluster/protocol.ts';
+import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
+import { withBody } from '../helpers/function-body.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { openRaw, sendRaw } from '../helpers/raw.ts';
+import {
+  asAdmin,
+  createDatabase,
+  findPort,
+  hasPostgrest,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  startPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+const KEY = 'wms_demo_aurora';
+const OTHER_KEY = 'wms_demo_bosque';
+const GYMS = '/v1/academias';
+
+let server: PostgresServer;
+let env: Record<string, string>;
+const started: GatewayProcess[] = [];
+
+beforeAll(async () => {
+  server = await startPostgres();
+  env = {
+    DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test'),
+    WORKERS: '2',
+    STORE_CONNECTIONS: '2',
+    DEADLINE_MS: '20000',
+  };
+});
+
+afterEach(async () => {
+  for (const gateway of started.splice(0)) await gateway.stop('SIGKILL');
+});
+
+afterAll(() => server.stop());
+
+/** A gateway of two workers, each with one connection, which ends with its test. */
+async function start(more: Record<string, string> = {}, options = {}): Promise<GatewayProcess> {
+  const gateway = await startProcess({ ...env, ...more }, options);
+  started.push(gateway);
+  return gateway;
+}
+
+const waitFor = <T>(condition: () => T | Promise<T>) => vi.waitFor(condition, { timeout: 60_000, interval: 20 });
+
+/** The processes that one has started, with their arguments. */
+function readChildren(pid: number | undefined): string[] {
+  const { stdout } = spawnSync('pgrep', ['-P', `${pid}`, '-a'], { encoding: 'utf8' });
+  return stdout.split('\n').filter(Boolean);
+}
+
+const childrenOf = ({ child }: GatewayProcess) => readChildren(child.pid).map((line) => Number.parseInt(line, 10));
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+const haveEnded = (pids: readonly number[]) => waitFor(() => expect(pids.filter(isAlive)).toEqual([]));
+
+/** A request on a connection of its own: its answer, or nothing where there is none. */
+function ask(origin: string, target = GYMS, key = KEY): Promise<string> {
+  const request = `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${key}\r\nConnection: close\r\n\r\n`;
+  return sendRaw(origin, request).catch(() => '');
+}
+
+const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0);
+
+/** Waits until nobody can connect. What came at the very moment of the stop may wait for the end of the process. */
+const refuses = ({ origin }: GatewayProcess) =>
+  waitFor(async () => expect(await Promise.race([ask(origin, '/healthz'), delay(500, 'none')])).toBe(''));
+
+async function readSeries(origin: string): Promise<ReadonlyMap<string, number>> {
+  const text = await ask(origin, '/metrics');
+  return new Map([...text.matchAll(/^([^#\n].*) (\S+)$/gm)].map(([, name = '', value]) => [name, Number(value)]));
+}
+
+/** Holds up the function of a list until `work` lets go of it, or ends. */
+function whileHeld(work: (letGo: () => Promise<unknown>) => Promise<void>): Promise<void> {
+  const body = 'perform pg_advisory_xact_lock_shared(1)';
+  return withBody(server.adminUrl, 'listar_academias', body, () =>
+    asAdmin(server.adminUrl, async (admin) => {
+      await admin.query('select pg_advisory_lock(1)');
+      await work(() => admin.query('select pg_advisory_unlock(1)'));
+    }),
+  );
+}
+
+/** Sends a request to each worker, and waits until both are held up. */
+async function beginTwo({ origin }: GatewayProcess): Promise<Promise<string>[]> {
+  const answers = [ask(origin), ask(origin)];
+  // Where each worker has one connection to the database, both of them have a request then.
+  await waitFor(async () => {
+    const { rows } = await asAdmin(server.adminUrl, (admin) =>
+      admin.query(`select from pg_locks where locktype = 'advisory' and not granted`),
+    );
+    expect(rows).toHaveLength(2);
+  });
+  return answers;
+}
+
+describe('a gateway of two workers', { timeout: 90_000 }, () => {
+  test('serves with both, which share the connections, and says once where it listens', async () => {
+    const gateway = await start();
+    expect(childrenOf(gateway)).toHaveLength(2);
+    await gateway.line(({ level }) => level === 'warn');
+    const texts = gateway.lines().map(({ msg }) => String(msg).split(' ')[0]);
+    expect(texts).toEqual(['Listening', 'Documentation:', 'Workers:', 'Store:', 'Demo', 'The']);
+    expect(gateway.output()).toContain('"Workers: 2"');
+    await whileHeld(async (letGo) => {
+      const answers = [...(await beginTwo(gateway)), ask(gateway.origin), ask(gateway.origin)];
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200, 200, 200]);
+    });
+    const series = await readSeries(gateway.origin);
+    expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
+    expect(series.get('gateway_ready')).toBe(1);
+    expect(await gateway.stop()).toBe(0);
+    expect(gateway.errors()).toBe('');
+  });
+
+  test('at SIGTERM gives every request that was begun its answer, and takes no more', async () => {
+    // Two connections of each worker for one key, since both requests that are held up may come to the same worker.
+    const gateway = await start({ STORE_CONNECTIONS: '8' });
+    const workers = childrenOf(gateway);
+    const load = Array.from({ length: 8 }, async () => {
+      const statuses = new Set<number>();
+      for (let status = 200; status !== 0; status = statusOf(await ask(gateway.origin, '/v1/personais', OTHER_KEY))) {
+        statuses.add(status);
+      }
+      return [...statuses];
+    });
+    await waitFor(() => expect(gateway.lines().length).toBeGreaterThan(50));
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      const ended = gateway.stop('SIGTERM');
+      await refuses(gateway);
+      await letGo();
+      for (const answer of await Promise.all(answers)) {
+        expect(statusOf(answer)).toBe(200);
+        expect(answer).toContain('\r\nConnection: close');
+      }
+      expect(await ended).toBe(0);
+    });
+    for (const statuses of await Promise.all(load)) expect(statuses).toEqual([200]);
+    await haveEnded(workers);
+    const logged = gateway.lines().flatMap(({ status }) => status ?? []);
+    expect(new Set(logged)).toEqual(new Set([200]));
+    expect(gateway.errors()).toBe('');
+  });
+
+  test.each(['SIGINT', 'SIGTERM'] as const)('drains at one %s to the whole group', async (signal) => {
+    const gateway = await start({}, { isGroup: true });
+    const workers = childrenOf(gateway);
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      process.kill(-(gateway.child.pid ?? 0), signal);
+      await refuses(gateway);
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    });
+    await waitFor(() => expect(gateway.child.exitCode).toBe(0));
+    await haveEnded(workers);
+    expect(gateway.errors()).toBe('');
+  });
+
+  test('ends at once at a second signal, and leaves no worker', async () => {
+    const gateway = await start();
+    const workers = childrenOf(gateway);
+    await whileHeld(async () => {
+      const answers = await beginTwo(gateway);
+      gateway.child.kill('SIGTERM');
+      await refuses(gateway);
+      await gateway.stop('SIGTERM');
+      expect(gateway.child.signalCode).toBe('SIGTERM');
+      expect(await Promise.all(answers)).toEqual(['', '']);
+    });
+    await haveEnded(workers);
+  });
+
+  test('puts another worker in the place of one that is killed, and the other serves on', async () => {
+    const gateway = await start({ METRICS_PORT: '0' });
+    const [victim = 0, other] = childrenOf(gateway);
+    const count = 'http_server_request_duration_seconds_count{operation="listarAcademias",status="200"}';
+    const isCounted = (expected: number) =>
+      waitFor(async () => expect((await readSeries(gateway.managementOrigin)).get(count)).toBe(expected));
+    for (let n = 0; n < 10; n += 1) expect(statusOf(await ask(gateway.origin))).toBe(200);
+    await isCounted(10);
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      process.kill(victim, 'SIGKILL');
+      expect(await Promise.race(answers)).toBe('');
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf).toSorted()).toEqual([0, 200]);
+    });
+    const { level } = await gateway.line(({ msg }) => String(msg).startsWith(`Worker ${victim} ended with SIGKILL: `));
+    expect(level).toBe('error');
+    // What it had counted is not lost, or Prometheus would take all of the rest for new.
+    await isCounted(11);
+    await gateway.line(({ msg }) => /^Worker \d+ serves$/.test(String(msg)));
+    expect(childrenOf(gateway)).toHaveLength(2);
+    expect(childrenOf(gateway)).toContain(other);
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    });
+    expect(await gateway.stop()).toBe(0);
+  });
+
+  test('leaves no worker behind where its first process is killed', async () => {
+    const gateway = await start();
+    const workers = childrenOf(gateway);
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      gateway.child.kill('SIGKILL');
+      await refuses(gateway);
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    });
+    await haveEnded(workers);
+  });
+
+  test('counts the requests of a key and of an address together', async () => {
+    const gateway = await start({ KEY_REQUESTS_PER_MINUTE: '10', ADDRESS_REQUESTS_PER_MINUTE: '20' });
+    const answers = await Promise.all(Array.from({ length: 30 }, () => ask(gateway.origin)));
+    expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(200), ...Array(20).fill(429)]);
+    const remaining = answers.flatMap((answer) => /"key";r=(\d+)/.exec(answer)?.[1] ?? []).map(Number);
+    expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(10).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
+  test('tells its metrics without a worker that does not answer, and is not ready then', async () => {
+    const gateway = await start({ METRICS_PORT: '0', DEADLINE_MS: '2000' });
+    const [worker = 0] = childrenOf(gateway);
+    const readAll = () => readSeries(gateway.managementOrigin);
+    expect((await readAll()).get('gateway_ready')).toBe(1);
+    process.kill(worker, 'SIGSTOP');
+    try {
+      // Of two connections the one comes to the other worker.
+      expect((await Promise.race([readAll(), readAll()])).get('gateway_ready')).toBe(0);
+    } finally {
+      process.kill(worker, 'SIGCONT');
+    }
+    await waitFor(async () => expect((await readAll()).get('gateway_ready')).toBe(1));
+  });
+
+  test('writes whole lines to a pipe that is read slowly', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'workers-'));
+    const fifo = join(folder, 'log');
+    spawnSync('mkfifo', [fifo]);
+    const port = await findPort();
+    // To open it for writing alone would wait for a reader.
+    const output = openSync(fifo, 'r+');
+    const reader = createReadStream(fifo, { highWaterMark: 4_096 });
+    await once(reader, 'open');
+    const child = spawn(process.execPath, ['src/start.js'], {
+      env: { PATH: process.env.PATH, ...env, PORT: String(port) },
+      stdio: ['ignore', output, 'inherit'],
+    });
+    closeSync(output);
+    let text = '';
+    const read = (async () => {
+      for await (const chunk of reader) {
+        text += chunk;
+        if (text.length > 10_000) await delay(1);
+      }
+    })();
+    await waitFor(() => expect(text).toContain('Demo data'));
+    const url = `http://127.0.0.1:${port}`;
+    const paths = ['/v1/nada', `/v1/${'nada/'.repeat(40)}`, `/v1/${'longo/'.repeat(1_000)}`];
+    const requests = paths.map((path) => ({ path }));
+    const { non2xx, requests: all } = await autocannon({
+      url,
+      requests,
+      amount: 20_200,
+      connections: 10,
+      pipelining: 10,
+    });
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+    await read;
+    rmSync(folder, { recursive: true });
+    const lines = text.split('\n').slice(0, -1);
+    const ids = lines.map((line) => JSON.parse(line).requestId).filter(Boolean);
+    // Those that were under way at the end are cut off, and may not have come to the gateway.
+    expect(non2xx).toBeGreaterThan(20_000);
+    expect(ids.length).toBeGreaterThanOrEqual(non2xx);
+    expect(ids.length).toBeLessThanOrEqual(all.sent);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
+  });
+
+  test.skipIf(!hasPostgrest)('serves from PostgREST too', async () => {
+    const database = await createDatabase(server.adminUrl);
+    const postgrest = await startPostgrest(database);
+    const { DATABASE_URL: _none, ...rest } = env;
+    const store = { SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' };
+    const gateway = await startProcess({ ...rest, ...store });
+    const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway.origin)));
+    expect(answers.map(statusOf)).toEqual(Array(8).fill(200));
+    expect(await gateway.stop()).toBe(0);
+    await postgrest.stop();
+    await database.drop();
+  });
+});
+
+describe('a start', { timeout: 90_000 }, () => {
+  /** How a start ends that is to fail. */
+  async function fail(more: Record<string, string>): Promise<[number | null, string, string]> {
+    const child = spawn(process.execPath, ['src/start.js'], {
+      env: { PATH: process.env.PATH, PORT: '0', ...env, ...more },
+    });
+    let [output, errors] = ['', ''];
+    child.stdout.on('data', (chunk) => {
+      output += chunk;
+    });
+    child.stderr.on('data', (chunk) => {
+      errors += chunk;
+    });
+    const [code] = await once(child, 'close');
+    return [code, output, errors];
+  }
+
+  test('with a mistake in the configuration says so once', async () => {
+    const text = 'WORKERS=2 and STORE_CONNECTIONS=1: expected a connection for each worker\n';
+    expect(await fail({ STORE_CONNECTIONS: '1' })).toEqual([1, '', text]);
+  });
+
+  test('on a port that is taken says so once, as one process does', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as { port: number };
+    const text = `listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`;
+    expect(await fail({ PORT: String(port) })).toEqual([1, '', text]);
+    other.close();
+  });
+
+  test('on a database that the document disagrees with says so once, as an error or as a warning', async () => {
+    const database = await createDatabase(server.adminUrl);
+    await asAdmin(database.adminUrl, (admin) =>
+      admin.query('alter function public.listar_secoes(text, integer, integer) rename to listar_outras'),
+    );
+    const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
+    const [code, output, errors] = await fail({ DATABASE_URL });
+    expect([code, output]).toEqual([1, '']);
+    expect(errors).toMatch(/^openapi\.yaml:\d+: listarSecoes → .*\n$/);
+
+    const gateway = await start({ DATABASE_URL, CONTRACT_CHECK: 'warn' });
+    for (let n = 0; n < 4; n += 1) expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+    expect(await gateway.stop()).toBe(0);
+    expect(gateway.lines().filter(({ msg }) => `${msg}\n` === errors)).toHaveLength(1);
+    await database.drop();
+  });
+
+  test('ends with 0 at a signal, at any time of it', async () => {
+    for (const text of ['', '--worker=1/2', '--worker=2/2']) {
+      const child = spawn(process.execPath, ['src/start.js'], {
+        env: { PATH: process.env.PATH, PORT: '0', ...env },
+        stdio: 'inherit',
+        detached: true,
+      });
+      // Before it starts the first of them it may not listen for a signal yet.
+      for (const wanted of ['--worker=1/2', text]) {
+        await waitFor(() => expect(readChildren(child.pid).join()).toContain(wanted));
+      }
+      const pids = readChildren(child.pid).map((line) => Number.parseInt(line, 10));
+      process.kill(-(child.pid ?? 0), 'SIGTERM');
+      expect(await once(child, 'exit')).toEqual([0, null]);
+      await haveEnded(pids);
+    }
+  });
+});
+
+test('sockets over the limit are closed, and not offered from worker to worker', async () => {
+  const gateway = await start({ MAX_SOCKETS: '2' });
+  const opened = await Promise.all(Array.from({ length: 4 }, () => openRaw(gateway.origin)));
+  let ended = 0;
+  for (const one of opened) {
+    void one.ended.then(() => {
+      ended += 1;
+    });
+  }
+  await waitFor(() => expect(ended).toBeGreaterThanOrEqual(2));
+  for (const { socket } of opened) socket.destroy();
+  expect(await gateway.stop()).toBe(0);
+});
+
+describe('a place', () => {
+  test('is told in an argument', () => {
+    expect(readPlace(['node', 'main.ts', toArgument({ number: 2, of: 3 })])).toEqual({ number: 2, of: 3 });
+    expect(() => readPlace(['node', 'main.ts'])).toThrow('--worker=<number>/<count>');
+  });
+
+  test.each([
+    [10, 3, [4, 3, 3]],
+    [2, 2, [1, 1]],
+    [1, 3, [1, 0, 0]],
+    [0, 2, [0, 0]],
+  ])('divides %i among %i workers', (whole, of, parts) => {
+    expect(parts.map((_, n) => divide(whole, { number: n + 1, of }))).toEqual(parts);
+  });
+});
+
+describe('the metrics of a group', () => {
+  const load = { running: 1, waiting: 0, open: 2, idle: 1 };
+  const readFigures = (isReady: boolean): Promise<Figures> =>
+    createMetrics({
+      readLoad: () => load,
+      readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+      isReady: async () => isReady,
+    }).readFigures();
+  const readValue = (text: string, name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
+
+  test('are ready when all are, and have the sum of their connections', async () => {
+    const metrics = createGroupMetrics();
+    const both = (one: boolean, other: boolean) =>
+      metrics.read(
+        new Map([
+          [1, () => readFigures(one)],
+          [2, () => readFigures(other)],
+        ]),
+      );
+    const text = await both(true, true);
+    expect(readValue(text, 'gateway_ready')).toBe(1);
+    expect(readValue(text, 'gateway_store_connections{state="idle"}')).toBe(2);
+    expect(readValue(text, 'process_start_time_seconds')).toBeGreaterThan(1e9);
+    expect(readValue(text, 'process_start_time_seconds')).toBeLessThan(Date.now() / 1e3 + 1);
+    expect(readValue(await both(true, false), 'gateway_ready')).toBe(0);
+  });
+
+  test('keep what a worker has counted that is silent or has ended, and nothing else of it', async () => {
+    const counted = (value: number): Figures =>
+      [
+        { name: 'count', help: 'A count', type: 'counter', aggregator: 'sum', values: [{ value, labels: {} }] },
+        { name: 'gauge', help: 'A gauge', type: 'gauge', aggregator: 'sum', values: [{ value, labels: {} }] },
+      ] as unknown as Figures;
+    const metrics = createGroupMetrics();
+    const silent = () => Promise.reject(new Error('late'));
+    const read = async (one: () => Promise<Figures>, other: number) => {
+      const text = await metrics.read(
+        new Map([
+          [1, one],
+          [2, async () => counted(other)],
+        ]),
+      );
+      return [readValue(text, 'count'), readValue(text, 'gauge')];
+    };
+    expect(await read(async () => counted(5), 1)).toEqual([6, 6]);
+    expect(await read(silent, 2)).toEqual([7, 2]);
+    metrics.end(1);
+    const after = await metrics.read(
+      new Map([
+        [2, async () => counted(3)],
+        [3, async () => counted(1)],
+      ]),
+    );
+    expect([readValue(after, 'count'), readValue(after, 'gauge')]).toEqual([9, 4]);
+    metrics.end(2);
+    const last = await metrics.read(new Map([[3, async () => counted(2)]]));
+    expect([readValue(last, 'count'), readValue(last, 'gauge')]).toEqual([10, 2]);
+  });
+});

@@ -1,0 +1,242 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import type { StoreFaultKind } from '../../src/errors.ts';
+import { createMetricsRoute } from '../../src/http/management.ts';
+import { createObserver } from '../../src/http/observer.ts';
+import type { Result } from '../../src/store/store.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { readNames, type Selector } from '../helpers/promql.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+
+type Sample = { readonly name: string; readonly labels: Readonly<Record<string, string>> };
+/** An expression with its place, and the labels that texts beside it show. */
+type Use = { readonly place: string; readonly expression: string; readonly shown: readonly string[] };
+
+/** Of each there is a result: of those that a client can mend, those that it cannot, and success. */
+const FAULTS: readonly StoreFaultKind[] = ['storeUnavailable', 'storeOverloaded', 'storeTimeout', 'storeError'];
+const RESULTS: readonly Result[] = [
+  { json: '[]' },
+  { failure: { kind: 'refusedKey', text: 'API Key inválida' } },
+  ...FAULTS.map((kind) => ({ failure: { kind, cause: 'a fault' } })),
+];
+/** What Prometheus adds to what it reads. */
+const ADDED_LABELS = ['job', 'instance'];
+const UP: Sample = { name: 'up', labels: {} };
+
+const ALERTS = 'scripts/deploy/alerts.yaml';
+const ALERTS_TEST = 'scripts/deploy/alerts.test.yaml';
+const DASHBOARD = 'scripts/deploy/grafana-dashboard.json';
+
+const rules = readRules();
+const uses = [...readAlertUses(), ...readDashboardUses()];
+let gateway: TestGateway;
+let exposition: string;
+let samples: readonly Sample[];
+
+beforeAll(async () => {
+  const metrics = createMetrics({
+    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
+    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+    isReady: async () => true,
+  });
+  const results = RESULTS.values();
+  gateway = await startGateway({
+    store: metrics.measured(createStubStore(() => results.next().value ?? { json: '[]' })),
+    parts: { observer: createObserver([metrics.request]), management: [createMetricsRoute(metrics)] },
+  });
+  const headers = { 'X-Api-Key': 'a-key' };
+  for (const _ of RESULTS) await fetch(`${gateway.url}/academias`, { headers });
+  const body = JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example' });
+  await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body });
+  await fetch(`${gateway.url}/alunos?limit=-1`, { headers });
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+  do {
+    await delay(10);
+    exposition = await (await fetch(new URL('/metrics', gateway.url))).text();
+  } while (!exposition.includes('nodejs_gc_duration_seconds_count'));
+  samples = [UP, ...readSamples(exposition)];
+});
+
+afterAll(() => gateway.close());
+
+function readSamples(text: string): Sample[] {
+  return [...text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? /gm)].map(([, name = '', labels = '']) => ({
+    name,
+    labels: Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, value]) => [label, value])),
+  }));
+}
+
+type Rule = {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+};
+
+function readRules(): Rule[] {
+  const { groups } = parse(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Rule[] }[] };
+  return groups.flatMap(({ rules }) => rules);
+}
+
+function readAlertUses(): Use[] {
+  return rules.map(({ alert, expr, annotations }) => ({
+    place: alert,
+    expression: expr,
+    shown: [...JSON.stringify(annotations).matchAll(/\$labels\.(\w+)/g)].map(([, label = '']) => label),
+  }));
+}
+
+function readDashboardUses(): Use[] {
+  type Target = { expr: string; legendFormat: string };
+  type Variable = { name: string; type: string; query: { query: string } };
+  type Dashboard = { panels: { title: string; targets?: Target[] }[]; templating: { list: Variable[] } };
+  const { panels, templating } = JSON.parse(readFileSync(DASHBOARD, 'utf8')) as Dashboard;
+  const variables = templating.list.filter(({ type }) => type === 'query');
+  return [
+    ...panels.flatMap(({ title, targets = [] }) =>
+      targets.map(({ expr, legendFormat }) => ({
+        place: title,
+        expression: expr,
+        shown: [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label),
+      })),
+    ),
+    ...variables.map(({ name, query }) => ({
+      place: `$${name}`,
+      expression: query.query.replace(/^label_values\((.+), (\w+)\)$/, 'count by ($2) ($1)'),
+      shown: [],
+    })),
+  ];
+}
+
+function selects({ metric, matchers }: Selector, { name, labels }: Sample): boolean {
+  return (
+    name === metric &&
+    matchers.every(({ label, operator, value }) => {
+      if (ADDED_LABELS.includes(label)) return true;
+      const isLike = operator.includes('~')
+        ? new RegExp(`^(?:${value})$`).test(labels[label] ?? '')
+        : labels[label] === value;
+      return label in labels && isLike !== operator.startsWith('!');
+    })
+  );
+}
+
+describe('readNames', () => {
+  test('finds the series and the labels of an expression', () => {
+    const expression = `histogram_quantile(0.99, sum by (le, operation) (rate(a_bucket{status=~"5..",job!='x}'}[5m]))) > 1e3
+      # not this_one
+      and on (operation) group_left (state) topk(3, b offset 5m) unless absent(c == 1) or vector(0) * time()`;
+    expect(readNames(expression)).toEqual({
+      selectors: [
+        {
+          metric: 'a_bucket',
+          matchers: [
+            { label: 'status', operator: '=~', value: '5..' },
+            { label: 'job', operator: '!=', value: 'x}' },
+          ],
+        },
+        { metric: 'b', matchers: [] },
+        { metric: 'c', matchers: [] },
+      ],
+      labels: ['le', 'operation', 'operation', 'state'],
+    });
+  });
+
+  test('finds what stands beside a variable of a dashboard', () => {
+    const matchers = [{ label: 'job', operator: '=~', value: '$job' }];
+    expect(readNames('count without (x) (rate(a{job=~"$job",}[$__rate_interval])) / sum(b)')).toEqual({
+      selectors: [
+        { metric: 'a', matchers },
+        { metric: 'b', matchers: [] },
+      ],
+      labels: ['x'],
+    });
+  });
+
+  test('takes no selector without a name', () => {
+    expect(() => readNames('sum({__name__="a"})')).toThrow('a selector without the name of a metric');
+  });
+});
+
+describe.each(uses)('$place: $expression', ({ place, expression, shown }) => {
+  const { selectors, labels } = readNames(expression);
+
+  test('reads series that a gateway has', () => {
+    expect(selectors).not.toEqual([]);
+    for (const selector of selectors) {
+      expect(
+        samples.some((sample) => selects(selector, sample)),
+        JSON.stringify(selector),
+      ).toBe(true);
+    }
+  });
+
+  test('reads those of the gateway alone, and of no other service', () => {
+    const isAlert = rules.some(({ alert }) => alert === place);
+    const job = isAlert
+      ? { label: 'job', operator: '=', value: 'gateway' }
+      : { label: 'job', operator: '=~', value: '$job' };
+    // The variable itself reads what no other service has.
+    if (place === '$job') for (const { metric } of selectors) expect(metric).toMatch(/^gateway_/);
+    else for (const { matchers } of selectors) expect(matchers).toContainEqual(job);
+  });
+
+  test('groups by and shows labels that they have', () => {
+    const names = selectors.map(({ metric }) => metric);
+    const known = samples.filter(({ name }) => names.includes(name)).flatMap((sample) => Object.keys(sample.labels));
+    for (const label of [...labels, ...shown]) expect([...ADDED_LABELS, ...known]).toContain(label);
+    // What is summed up has no labels left but those that it is grouped by.
+    if (/^(sum|count|histogram_quantile)\b/.test(expression)) {
+      for (const label of shown) expect(labels).toContain(label);
+    }
+  });
+});
+
+test.each(['alerts', 'dashboard'])('there are expressions in the %s', (file) => {
+  const alerts = rules.map(({ alert }) => alert);
+  const places = uses.map(({ place }) => place);
+  expect(places.filter((place) => alerts.includes(place) === (file === 'alerts')).length).toBeGreaterThan(5);
+});
+
+test('all jobs of the dashboard are those of gateways', () => {
+  const { templating } = JSON.parse(readFileSync(DASHBOARD, 'utf8'));
+  const job = templating.list.find(({ name }: { name: string }) => name === 'job');
+  expect(job).toMatchObject({ includeAll: true });
+  expect(job).not.toHaveProperty('allValue');
+});
+
+test('every metric of the gateway is used', () => {
+  const used = uses.flatMap(({ expression }) => readNames(expression).selectors.map(({ metric }) => metric));
+  const ours = [...exposition.matchAll(/^# TYPE ((?:http|gateway)_\w+) /gm)].map(([, name = '']) => name);
+  expect(ours.length).toBeGreaterThan(5);
+  for (const name of ours)
+    expect(used.some((metric) => metric.replace(/_(bucket|count|sum)$/, '') === name)).toBe(true);
+});
+
+describe.each(rules)('$alert', ({ alert, labels, annotations }) => {
+  test('says how grave it is, what happens, and where to look', () => {
+    expect(['page', 'ticket']).toContain(labels.severity);
+    expect(Object.keys(annotations)).toEqual(['summary', 'description', 'runbook']);
+  });
+
+  test('is seen to fire in the unit tests of the rules', () => {
+    expect(readFileSync(ALERTS_TEST, 'utf8')).toContain(`alertname="${alert}"`);
+  });
+});
+
+const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
+if (!hasPromtool)
+  console.warn('\npromtool is not installed: the unit tests of the alerts cannot run, and are SKIPPED\n');
+
+test.skipIf(!hasPromtool)('the unit tests of the alerts pass', () => {
+  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', ALERTS_TEST], { encoding: 'utf8' });
+  expect(stdout + stderr).toMatch(/SUCCESS/);
+  expect(status).toBe(0);
+});

@@ -1,0 +1,517 @@
+// Holds the files that a deployment is made of to what the gateway is: its variables, ports, paths and imports.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseEnv } from 'node:util';
+import ms from 'ms';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { type Environment, readConfig } from '../../src/config.ts';
+import { createHealth } from '../../src/http/management.ts';
+import type { Observation } from '../../src/telemetry/record.ts';
+import { openTracing } from '../../src/telemetry/tracing.ts';
+import { startCollector } from '../helpers/collector.ts';
+import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { findPort } from '../helpers/servers.ts';
+
+const read = (file: string) => readFileSync(file, 'utf8');
+
+/** The variables that the configuration is read from. */
+const VARIABLES = collectVariables();
+/** As service.ts has it: requests under way are given so long, on the gateway's port and then on that of the metrics. */
+const DRAIN_MS = Number(/DRAIN_MS = ([\d_]+);/.exec(read('src/service.ts'))?.[1]?.replaceAll('_', ''));
+
+function collectVariables(): string[] {
+  const names = new Set<string>();
+  readConfig(new Proxy<Environment>({}, { get: (_env, name) => void names.add(String(name)) }));
+  return [...names];
+}
+
+/** What OpenTelemetry reads from the environment by itself: of its own variables those that deployments pass on. */
+const STANDARD = ['OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_EXPORTER_OTLP_HEADERS'];
+
+const known = (names: readonly string[]) => names.filter((name) => VARIABLES.includes(name));
+const unknown = (names: readonly string[]) =>
+  names.filter((name) => !VARIABLES.includes(name) && !STANDARD.includes(name));
+
+type Entry = { readonly name: string; readonly value: string; readonly isSet: boolean; readonly comment: string };
+
+function readEntries(text: string): Entry[] {
+  return [...text.matchAll(/^(.*)\n(# )?([A-Z]\w*)=(.*)$/gm)].map(([, comment = '', mark, name = '', value = '']) => ({
+    ...{ name, value, comment },
+    isSet: mark === undefined,
+  }));
+}
+
+const EXAMPLE = read('.env.example');
+const [ofGateway = '', ofStandard = '', ofCompose = ''] = EXAMPLE.split(/^# (?:OpenTelemetry|compose\.yaml):.*$/m);
+
+/** What a configuration shows of a variable depends on others. */
+const BASES: readonly Environment[] = [
+  {},
+  { DATABASE_URL: 'postgres://user:password@host/name' },
+  { SUPABASE_URL: 'https://project.supabase.co', SUPABASE_KEY: 'key' },
+  { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' },
+];
+
+describe('.env.example', () => {
+  const entries = readEntries(ofGateway);
+
+  test('has every variable of the configuration and no other', () => {
+    expect(VARIABLES.length).toBeGreaterThan(20);
+    expect(entries.map(({ name }) => name).sort()).toEqual([...VARIABLES].sort());
+  });
+
+  test('shows the defaults, and sets nothing', () => {
+    const shown = parseEnv(ofGateway.replace(/^# (?=[A-Z]\w*=)/gm, ''));
+    expect(Object.keys(shown).length).toBe(entries.length);
+    for (const base of BASES) {
+      for (const [name, value] of Object.entries(shown)) {
+        expect(readConfig({ [name]: value, ...base }), name).toEqual(readConfig(base));
+      }
+    }
+    expect(entries.filter(({ isSet }) => isSet)).toEqual([]);
+  });
+
+  test('shows an empty value for what has no default', () => {
+    expect(entries.filter(({ value }) => value === '').map(({ name }) => name)).toEqual([
+      'DATABASE_URL',
+      'SUPABASE_URL',
+      'SUPABASE_KEY',
+      'REDIS_URL',
+      'CORS_ORIGINS',
+      'METRICS_PORT',
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+    ]);
+  });
+
+  test("has OpenTelemetry's own variables that deployments pass on, and sets none", () => {
+    const standard = readEntries(ofStandard);
+    expect(standard.map(({ name }) => name)).toEqual(STANDARD);
+    expect(standard.filter(({ isSet }) => isSet)).toEqual([]);
+    expect(standard[0]?.value).toBe(/SERVICE = '(.+)';/.exec(read('src/telemetry/tracing.ts'))?.[1]);
+  });
+
+  test('explains each variable', () => {
+    for (const { name, comment } of [...entries, ...readEntries(ofStandard), ...readEntries(ofCompose)])
+      expect(comment, name).toMatch(/^# \S.*[.:\w]/);
+  });
+
+  test('is an environment that the gateway can start with', () => {
+    const code = `import { readConfig } from './src/config.ts'; console.log(JSON.stringify(readConfig(process.env).store))`;
+    const args = ['--env-file=.env.example', '--input-type=module', '--eval', code];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { env: {}, encoding: 'utf8' });
+    expect([stdout, stderr]).toEqual([`${JSON.stringify(readConfig({}).store)}\n`, '']);
+  });
+});
+
+type Service = {
+  readonly image: string;
+  readonly build?: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly depends_on?: Readonly<Record<string, unknown>>;
+  readonly ports?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly stop_grace_period?: string;
+  readonly profiles?: readonly string[];
+  readonly restart?: string;
+  readonly logging?: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
+};
+
+describe('compose.yaml', () => {
+  const text = read('compose.yaml');
+  const { services } = parse(text, { merge: true }) as { services: Record<string, Service> };
+  const gateways = Object.entries(services).filter(([, { build, ports }]) => build && ports);
+  const references = [...text.matchAll(/\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g)].map(([, name = '', operator, word]) => ({
+    ...{ name, operator, word },
+  }));
+  /** The environment of a service, where the variables have these values. */
+  const environmentOf = (name: string, values: Record<string, string>): Record<string, string> => {
+    const put = (value: string) =>
+      value.replace(
+        /\$\{(\w+):([-?])([^}]*)\}/g,
+        (_all, variable, kind, word) => values[variable] || (kind === '-' ? word : `no ${variable}`),
+      );
+    return Object.fromEntries(
+      Object.entries(services[name]?.environment ?? {}).map(([key, value]) => [key, put(value)]),
+    );
+  };
+
+  test('reads variables of the configuration, and those that .env.example has for it', () => {
+    const own = new Set(unknown(references.map(({ name }) => name)));
+    expect(
+      readEntries(ofCompose)
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual([...own].sort());
+  });
+
+  test('asks for what has to be set, and .env.example shows the defaults of the rest', () => {
+    for (const { name, value, isSet } of readEntries(ofCompose)) {
+      const uses = references.filter((reference) => reference.name === name);
+      for (const { operator, word } of uses) {
+        expect([name, operator]).toEqual([name, isSet ? ':?' : ':-']);
+        expect([name, value]).toEqual([name, isSet ? '' : word]);
+      }
+    }
+    for (const { name, word } of references.filter(({ name }) => [...VARIABLES, ...STANDARD].includes(name)))
+      expect([name, word]).toEqual([name, '']);
+  });
+
+  test('asks for nothing that a service of a profile alone needs', () => {
+    for (const [name, { profiles }] of Object.entries(services).filter(([, { profiles }]) => profiles)) {
+      expect(JSON.stringify(services[name]), `${name}, ${profiles}`).not.toContain(':?');
+    }
+  });
+
+  test('gives the gateways every variable of the configuration that is not its own', () => {
+    const names = gateways.flatMap(([, { environment = {} }]) => Object.keys(environment));
+    expect(gateways.map(([name]) => name)).toEqual(['gateway', 'gateway-on-postgrest']);
+    expect(unknown(names)).toEqual([]);
+    const own = ['PORT', 'HOST', 'DATA_DIR', 'DEMO_DATA', 'PREPARE'];
+    expect([...new Set(known(names)), ...own].sort()).toEqual([...VARIABLES].sort());
+    for (const [, { environment = {} }] of gateways)
+      expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
+  });
+
+  test("may give OpenTelemetry's own variables empty", async () => {
+    const collector = await startCollector();
+    const warnings: string[] = [];
+    for (const name of STANDARD) vi.stubEnv(name, '');
+    try {
+      const tracing = openTracing({ url: collector.url, ratio: 1, warn: (text) => warnings.push(text) });
+      const observation = { req: { method: 'GET', url: '/' }, traceparent: undefined };
+      tracing.begin(observation as unknown as Observation).end({});
+      await tracing.close();
+    } finally {
+      vi.unstubAllEnvs();
+      await collector.close();
+    }
+    expect(warnings).toEqual([]);
+    expect(collector.requests).toEqual([{ path: '/v1/traces', type: 'application/x-protobuf' }]);
+    expect(collector.text()).toMatch(/service\.name.*wellness-gateway/s);
+  });
+
+  test('bounds the log of every service that goes on running', () => {
+    const running = Object.entries(services).filter(([, { restart }]) => restart);
+    expect(Object.keys(services).filter((name) => !services[name]?.restart)).toEqual(['migrate', 'logins']);
+    for (const [name, { logging }] of running) {
+      expect([name, logging]).toEqual([name, { driver: 'json-file', options: { 'max-size': '10m', 'max-file': '5' } }]);
+    }
+  });
+
+  test('configures each gateway, and the migrations', () => {
+    const passwords = { POSTGRES_PASSWORD: 'one', GATEWAY_PASSWORD: 'two', POSTGREST_KEY: 'three' };
+    const { metricsPort, store, ...rest } = readConfig(environmentOf('gateway', passwords));
+    expect(store).toMatchObject({ kind: 'postgres', url: 'postgres://gateway_login:two@postgres:5432/wellness' });
+    expect({ ...readConfig({}), ...rest }).toEqual(readConfig({}));
+    expect(readConfig(environmentOf('gateway-on-postgrest', passwords)).store).toMatchObject({
+      ...{ kind: 'supabase', url: 'http://postgrest:3000', key: 'three', restPath: '/' },
+    });
+    expect(readConfig(environmentOf('migrate', passwords)).store).toMatchObject({
+      ...{ kind: 'postgres', url: 'postgres://postgres:one@postgres:5432/wellness' },
+    });
+    expect(metricsPort).not.toBe(readConfig({}).port);
+    expect(read('scripts/deploy/prometheus.yaml')).toContain(
+      `names: [${gateways.map(([name]) => name).join(', ')}], type: A, port: ${metricsPort}`,
+    );
+  });
+
+  test('publishes ports on this machine alone, and those of the gateways are theirs', () => {
+    const ports = Object.values(services).flatMap(({ ports = [] }) => ports);
+    for (const port of ports) expect(port).toMatch(/127\.0\.0\.1:\d+/);
+    for (const [, service] of gateways) expect(service.ports?.join()).toMatch(new RegExp(`:${readConfig({}).port}$`));
+  });
+
+  test('gives a gateway the time to stop', () => {
+    for (const [, { stop_grace_period: grace = '' }] of gateways) {
+      expect(ms(grace as ms.StringValue)).toBeGreaterThan(2 * DRAIN_MS);
+    }
+  });
+
+  test('names files and services that there are', () => {
+    for (const { volumes = [], depends_on = {} } of Object.values(services)) {
+      for (const volume of volumes.filter((volume) => volume.startsWith('.')))
+        expect(existsSync(volume.split(':')[0] ?? ''), volume).toBe(true);
+      for (const name of Object.keys(depends_on)) expect(Object.keys(services)).toContain(name);
+    }
+  });
+});
+
+type Probe = { readonly httpGet: { readonly path: string; readonly port: string }; readonly timeoutSeconds: number };
+type Container = {
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly env: readonly { readonly name: string; readonly value?: string }[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly startupProbe: Probe;
+  readonly readinessProbe: Probe;
+  readonly livenessProbe: Probe;
+  readonly lifecycle: { readonly preStop: { readonly exec: { readonly command: readonly [string, string] } } };
+};
+type Pod = { readonly terminationGracePeriodSeconds: number; readonly containers: readonly [Container] };
+type Labels = Readonly<Record<string, string>>;
+type Resource = {
+  readonly kind: string;
+  readonly spec: {
+    readonly replicas: number;
+    readonly strategy: unknown;
+    readonly selector: Labels & { readonly matchLabels: Labels };
+    readonly ports: readonly { readonly targetPort: string }[];
+    readonly podSelector: { readonly matchLabels: Labels };
+    readonly ingress: readonly {
+      readonly ports: readonly { readonly port: string }[];
+      readonly from?: readonly object[];
+    }[];
+    readonly template: {
+      readonly metadata: { readonly labels: Labels };
+      readonly spec: Pod;
+    };
+  };
+};
+
+describe('kubernetes.yaml', () => {
+  const resources = parseAllDocuments(read('scripts/deploy/kubernetes.yaml')).map(
+    (document) => document.toJS() as Resource,
+  );
+  const specOf = (name: string) => resources.find(({ kind }) => kind === name)?.spec as Resource['spec'];
+  const [job, deployment, service] = [specOf('Job'), specOf('Deployment'), specOf('Service')];
+  const [budget, policy] = [specOf('PodDisruptionBudget'), specOf('NetworkPolicy')];
+  const { metadata, spec: pod } = deployment.template;
+  const [container] = pod.containers;
+  const portOf = (name: string) => container.ports.find((port) => port.name === name)?.containerPort;
+  const probes = [container.startupProbe, container.readinessProbe, container.livenessProbe];
+  const env = Object.fromEntries(
+    container.env.map(({ name, value }) => [name, value ?? 'postgres://user:password@host/name']),
+  );
+  let gateway: TestGateway;
+
+  beforeAll(async () => {
+    const checks = { store: 'ok', contract: 'ok' };
+    const readiness = { read: async () => ({ status: 'ready', checks }) as const };
+    gateway = await startGateway({ store: undefined as never, parts: { management: [createHealth(readiness)] } });
+  });
+
+  afterAll(() => gateway.close());
+
+  test('sets variables of the configuration', () => {
+    expect(unknown([...container.env, ...job.template.spec.containers[0].env].map(({ name }) => name))).toEqual([]);
+    expect(readConfig(env).store.kind).toBe('postgres');
+  });
+
+  test('names the ports that the gateway listens on', () => {
+    const { port, metricsPort } = readConfig(env);
+    expect([portOf('http'), portOf('metrics')]).toEqual([port, metricsPort]);
+    expect(service.ports.map(({ targetPort }) => targetPort)).toEqual(['http']);
+  });
+
+  test.each(probes.map(({ httpGet }) => httpGet))('asks $path, which is served', async ({ path, port }) => {
+    expect(port).toBe('http');
+    expect((await fetch(new URL(path, gateway.url))).status).toBe(200);
+  });
+
+  test('restarts a gateway for its own sake alone, and waits longer than its store may take', () => {
+    const { startupProbe, livenessProbe, readinessProbe } = container;
+    expect([startupProbe.httpGet.path, livenessProbe.httpGet.path]).toEqual(['/healthz', '/healthz']);
+    expect(readinessProbe.httpGet.path).toBe('/readyz');
+    expect(readinessProbe.timeoutSeconds * 1_000).toBeGreaterThan(readConfig(env).deadlineMs);
+  });
+
+  test('gives a gateway the time to stop', () => {
+    const [, sleep] = container.lifecycle.preStop.exec.command;
+    expect(pod.terminationGracePeriodSeconds * 1_000).toBeGreaterThan(Number(sleep) * 1_000 + 2 * DRAIN_MS);
+  });
+
+  test('never has fewer gateways than it should', () => {
+    expect(deployment.replicas).toBeGreaterThan(1);
+    expect(deployment.strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 0 } });
+  });
+
+  test('selects the pods of the gateway, and not that of the migrations', () => {
+    const { matchLabels } = policy.podSelector;
+    for (const labels of [
+      deployment.selector.matchLabels,
+      service.selector,
+      budget.selector.matchLabels,
+      matchLabels,
+    ]) {
+      expect(labels).toEqual(metadata.labels);
+      expect(labels).not.toEqual(job.template.metadata.labels);
+    }
+  });
+
+  test('is of the version that is released', () => {
+    const { version } = JSON.parse(read('package.json'));
+    const images = [job.template.spec.containers[0].image, container.image];
+    expect(images.map((image) => image.split(':')[1])).toEqual([version, version]);
+  });
+
+  test('migrates and checks the contract, by scripts of the image', () => {
+    const command = job.template.spec.containers[0].command ?? [];
+    expect(command).toEqual(['sh', '-c', 'node scripts/migrate.ts && node scripts/check-drift.ts']);
+    const files = command[2]?.match(/scripts\/\S+/g) ?? [];
+    expect(readDockerfile('Dockerfile').copies.flatMap(({ sources }) => sources)).toEqual(
+      expect.arrayContaining(files),
+    );
+  });
+
+  test('goes on serving where the database is ahead', () => {
+    expect(readConfig(env).contractCheck).toBe('warn');
+  });
+
+  test('lets everybody reach the interface, and Prometheus alone the metrics', () => {
+    const namespaceSelector = { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } };
+    expect(policy.ingress).toEqual([
+      { ports: [{ port: 'http' }] },
+      { ports: [{ port: 'metrics' }], from: [{ namespaceSelector }] },
+    ]);
+  });
+
+  test('is found by Prometheus as the job that the alerts select', () => {
+    const text = read('scripts/deploy/prometheus-kubernetes.yaml');
+    const [config] = parse(text).scrape_configs;
+    const [discovery] = config.kubernetes_sd_configs;
+    const labels = Object.entries(metadata.labels);
+    expect(config.job_name).toBe('gateway');
+    expect(discovery.selectors[0].label).toBe(labels.map(([name, value]) => `${name}=${value}`).join(','));
+    const monitor = parse([...text.matchAll(/^# {3}(.*)$/gm)].map(([, line]) => line).join('\n'));
+    expect(metadata.labels[monitor.spec.jobLabel]).toBe('gateway');
+    expect(monitor.spec.selector.matchLabels).toEqual(metadata.labels);
+    expect(monitor.spec.podMetricsEndpoints).toEqual([{ port: 'metrics' }]);
+  });
+});
+
+describe('Dockerfile', () => {
+  const dockerfile = readDockerfile('Dockerfile');
+  const { dependencies, devDependencies } = JSON.parse(read('package.json'));
+  const root = mkdtempSync(join(tmpdir(), 'image-'));
+
+  beforeAll(() => assemble(dockerfile, root, Object.keys(dependencies)));
+  afterAll(() => rmSync(root, { recursive: true }));
+
+  test('has the Node that the tests run on', () => {
+    expect(/NODE_IMAGE=node:(\d+)-/.exec(read('Dockerfile'))?.[1]).toBe(/\d+/.exec(devDependencies.node)?.[0]);
+  });
+
+  test('sets variables of the configuration', () => {
+    const { NODE_ENV, ...env } = dockerfile.env;
+    expect(NODE_ENV).toBe('production');
+    expect(unknown(Object.keys(env))).toEqual([]);
+    const { port, host, store } = readConfig(env);
+    expect(dockerfile.exposed).toBe(String(port));
+    expect(host).toBe('0.0.0.0');
+    expect(store).toEqual({ kind: 'embedded', dataDir: dockerfile.volume, demoData: false });
+  });
+
+  test('runs as a user that is not root, whom Kubernetes knows as that', () => {
+    expect(dockerfile.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+  });
+
+  test('copies what .dockerignore leaves it, and nothing of the tests or the client', () => {
+    const [all, ...kept] = read('.dockerignore')
+      .split('\n')
+      .filter((line) => line && !line.startsWith('#'));
+    expect(all).toBe('*');
+    const sources = dockerfile.copies.flatMap(({ sources }) => sources);
+    for (const source of sources)
+      expect(
+        kept.some((line) => `${source}/`.startsWith(`${line.slice(1)}/`)),
+        source,
+      ).toBe(true);
+    for (const line of kept) expect(existsSync(line.slice(1)), line).toBe(true);
+    expect(readdirSync(root).sort()).toEqual([
+      'node_modules',
+      'openapi.yaml',
+      'package.json',
+      'scripts',
+      'src',
+      'supabase',
+    ]);
+  });
+
+  test('starts the gateway as npm start does', () => {
+    expect(dockerfile.command.join(' ')).toBe(JSON.parse(read('package.json')).scripts.start);
+  });
+
+  test('has everything that its programs import', () => {
+    const scripts = dockerfile.copies
+      .flatMap(({ sources }) => sources)
+      .filter((file) => /^scripts\/.*\.ts$/.test(file));
+    const entries = [dockerfile.command.at(-1) ?? '', 'scripts/admin/main.ts', ...scripts];
+    expect(entries).toContain('scripts/migrate.ts');
+    const { files, packages } = walk(root, entries);
+    expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+    expect(packages.filter((name) => !(name in dependencies))).toEqual([]);
+    expect([files.length > 40, packages.length > 20]).toEqual([true, true]);
+  });
+
+  test('starts, is healthy, has its documentation, and ends at SIGTERM', async () => {
+    const [port, nobody] = [await findPort(), await findPort()];
+    // Of a store that does not answer its health says nothing; to make an embedded one takes seconds.
+    const env = { PORT: String(port), DATABASE_URL: `postgres://user:password@127.0.0.1:${nobody}/name` };
+    const path = `${dirname(process.execPath)}:${process.env.PATH}`;
+    const options = { cwd: root, env: { PATH: path, ...dockerfile.env, ...env }, stdio: 'ignore' } as const;
+    const url = `http://127.0.0.1:${port}`;
+    const readHealth = () =>
+      spawnSync(dockerfile.healthCheck[0] ?? '', dockerfile.healthCheck.slice(1), options).status;
+    expect(readHealth()).toBe(1);
+    const child = spawn(dockerfile.command[0] ?? '', dockerfile.command.slice(1), options);
+    try {
+      while (!(await fetch(`${url}/healthz`).catch(() => undefined))?.ok) {
+        expect(child.exitCode).toBe(null);
+        await delay(50);
+      }
+      expect(readHealth()).toBe(0);
+      const script = /docs\/scalar-[^"']+/.exec(await (await fetch(`${url}/docs`)).text())?.[0];
+      expect((await fetch(`${url}/${script}`)).status).toBe(200);
+    } finally {
+      child.kill('SIGTERM');
+    }
+    expect(await once(child, 'exit')).toEqual([0, null]);
+  });
+});
+
+/** Makes the folder of the image as its last stage does, but for packages that are only linked, and no others at all. */
+function assemble({ copies }: Dockerfile, root: string, packages: readonly string[]): void {
+  for (const { sources, target } of copies) {
+    for (const source of sources) {
+      const to =
+        sources.length > 1 || target.endsWith('./') || target.endsWith('/')
+          ? join(target, source.replace(/.*\//, ''))
+          : target;
+      cpSync(source, join(root, to), { recursive: true });
+    }
+  }
+  for (const name of packages) {
+    mkdirSync(dirname(join(root, 'node_modules', name)), { recursive: true });
+    symlinkSync(resolve('node_modules', name), join(root, 'node_modules', name));
+  }
+}
+
+/** The files and the packages that programs import, at their start or later; types, which Node does not read, left out. */
+function walk(root: string, entries: readonly string[]): { files: string[]; packages: string[] } {
+  const files = new Set(entries);
+  const packages = new Set<string>();
+  for (const file of files) {
+    if (!existsSync(join(root, file))) continue;
+    for (const name of readImports(read(join(root, file)))) {
+      if (name.startsWith('.')) files.add(relative(root, join(root, dirname(file), name)));
+      else if (!name.startsWith('node:')) packages.add(/^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? '');
+    }
+  }
+  return { files: [...files], packages: [...packages] };
+}
+
+function readImports(text: string): string[] {
+  const { importedFiles } = ts.preProcessFile(stripTypeScriptTypes(text));
+  const workers = [...text.matchAll(/new URL\('(\.[^']+)'/g)].map(([, path = '']) => path);
+  return [...importedFiles.map(({ fileName }) => fileName), ...workers.filter((path) => path.endsWith('.ts'))];
+}

@@ -1,0 +1,145 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import { runCommand } from '../helpers/run.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  POSTGREST_KEY,
+  type PostgresServer,
+  startLoggingPostgres,
+} from '../helpers/servers.ts';
+
+const SCRIPT = 'scripts/deploy/logins.sql';
+/** As compose.yaml runs it, with the script in its place. */
+const [PSQL = '', ...ARGS] = (
+  parse(readFileSync('compose.yaml', 'utf8'), { merge: true }).services.logins.command as string[]
+).map((arg) => arg.replace('/logins.sql', SCRIPT));
+
+/** What a store that is not let in is. */
+const REFUSED = 'storeError';
+
+const hasPsql = Number(/\d+/.exec(spawnSync('psql', ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[0] ?? 0) >= 15;
+if (!hasPsql)
+  console.warn('\npsql 15 or later is not installed: the tests of the login roles cannot run, and are SKIPPED\n');
+
+describe.skipIf(!hasPsql)(SCRIPT, () => {
+  let log = '';
+  let server: PostgresServer;
+  let database: Database;
+
+  beforeAll(async () => {
+    server = await startLoggingPostgres((text) => {
+      log += text;
+    });
+    database = await createDatabase(server.adminUrl);
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query('alter role authenticator password null');
+      // As the migrations leave it; a copy of a database has the default again.
+      await admin.query(`revoke connect on database ${database.name} from public`);
+    });
+  });
+
+  afterAll(async () => {
+    await database.drop();
+    await server.stop();
+  });
+
+  async function makeLogins(passwords: Record<string, string>, adminUrl = database.adminUrl): Promise<void> {
+    const { hostname, port, username, password } = new URL(adminUrl);
+    const connection = {
+      PGHOST: hostname,
+      PGPORT: port,
+      PGUSER: username,
+      PGPASSWORD: password,
+      PGDATABASE: database.name,
+    };
+    const { stderr } = await promisify(execFile)(PSQL, ARGS, {
+      env: { PATH: process.env.PATH, ...connection, ...passwords },
+    });
+    // Where it is made a second time it is told that the role has it.
+    expect(stderr.replace(/^.*NOTICE: {2}role .* has already been granted .*\n/gm, '')).toBe('');
+  }
+
+  /** What a gateway that logs in with this password gets of the store. */
+  async function callAs(login: string, password: string): Promise<unknown> {
+    const url = new URL(database.adminUrl);
+    [url.username, url.password] = [login, encodeURIComponent(password)];
+    const store = openPostgres({ url: url.href, connections: 1, prepare: true, deadlineMs: 5_000 });
+    const args = { p_api_key: 'wms_demo_aurora', p_limit: 1 };
+    const result = await store.call(
+      { function: 'listar_academias', args, returns: 'rows', readOnly: true },
+      AbortSignal.timeout(5_000),
+    );
+    await store.close();
+    return 'failure' in result ? result.failure.kind : JSON.parse(result.json).length;
+  }
+
+  test('makes the roles, gives them new passwords, and leaves alone what has none', async () => {
+    await makeLogins({ GATEWAY_PASSWORD: `it's "one"` });
+    expect(await callAs('gateway_login', `it's "one"`)).toBe(1);
+    expect(await callAs('authenticator', 'two')).toBe(REFUSED);
+
+    await makeLogins({ GATEWAY_PASSWORD: 'new-one', AUTHENTICATOR_PASSWORD: 'two' });
+    expect(await callAs('gateway_login', `it's "one"`)).toBe(REFUSED);
+    expect(await callAs('gateway_login', 'new-one')).toBe(1);
+
+    await makeLogins({ GATEWAY_PASSWORD: '', AUTHENTICATOR_PASSWORD: 'two' });
+    expect(await callAs('gateway_login', 'new-one')).toBe(1);
+    expect(await callAs('authenticator', 'two')).toBe(1);
+  });
+
+  test('gives them nothing but to become the gateway', async () => {
+    await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
+    const { rows } = await asAdmin(database.adminUrl, (admin) =>
+      admin.query(`select rolcanlogin, rolinherit, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls,
+        array(select roleid::regrole::text from pg_auth_members where member = r.oid) as roles
+        from pg_roles r where rolname = 'gateway_login'`),
+    );
+    const [nothing] = [
+      { rolinherit: false, rolsuper: false, rolcreaterole: false, rolcreatedb: false, rolbypassrls: false },
+    ];
+    expect(rows).toEqual([{ rolcanlogin: true, ...nothing, roles: ['gateway'] }]);
+  });
+
+  test('fails with what to do where the administrator may not let them connect', async () => {
+    const url = new URL(database.adminUrl);
+    [url.username, url.password] = ['no_owner', 'no-secret'];
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query(`create role no_owner login createrole password 'no-secret'`);
+      await admin.query(`grant connect on database ${database.name} to no_owner`);
+      await admin.query('grant gateway, gateway_login to no_owner with admin option');
+      await admin.query(`revoke connect on database ${database.name} from gateway_login`);
+    });
+    await expect(makeLogins({ GATEWAY_PASSWORD: 'new-one' }, url.href)).rejects.toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(
+        `gateway_login may not connect to the database ${database.name}\nHINT:  As a superuser or as postgres: ` +
+          `grant connect on database ${database.name} to gateway_login\n`,
+      ),
+    });
+    await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
+    expect(await callAs('gateway_login', 'new-one')).toBe(1);
+  });
+
+  test('keeps the passwords out of the log of a server that logs every statement', async () => {
+    await makeLogins({ GATEWAY_PASSWORD: 'not-in-the-log' });
+    await asAdmin(database.adminUrl, (admin) => admin.query(`select 'the log is read'`));
+    while (!log.includes('the log is read')) await new Promise(setImmediate);
+    expect(log).not.toContain('not-in-the-log');
+  });
+});
+
+test('scripts/deploy/jwt.ts prints a key for PostgREST, and takes no secret that PostgREST refuses', async () => {
+  const run = (secret: string) => runCommand('scripts/deploy/jwt.ts', [], { env: { POSTGREST_JWT_SECRET: secret } });
+  const { code, output } = await run('a-secret-of-at-least-32-characters-for-tests');
+  expect([code, output]).toEqual([0, `${POSTGREST_KEY}\n`]);
+  expect(await run('short')).toEqual({
+    ...{ code: 1, output: '' },
+    errors: 'POSTGREST_JWT_SECRET: expected the secret of PostgREST, of at least 32 characters\n',
+  });
+});

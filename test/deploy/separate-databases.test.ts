@@ -1,0 +1,202 @@
+import { basename } from 'node:path';
+import type pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
+import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { SUPABASE_ROLES } from '../helpers/supabase-project.ts';
+
+// Two databases on one server, each with an administrator of its own who is no superuser. The roles that own the
+// functions are shared, so each administrator can become them: what keeps it from the other's rows is CONNECT.
+
+const PASSWORD = 'only-for-tests';
+const FILES = readMigrations(MIGRATIONS);
+const BEFORE = FILES.slice(
+  0,
+  FILES.findIndex(({ file }) => basename(file) === '20261122110000_separate_databases.sql'),
+);
+const REFUSED = { code: '42501', message: expect.stringMatching(/^permission denied for database/) };
+
+const SERVERS = [
+  { name: 'Postgres 18', canRun: true, start: startEmbeddedPostgres },
+  { name: 'Postgres 15', canRun: canTestOnDebian('pgtap'), start: startBareDebianPostgres },
+];
+
+for (const { name, canRun, start } of SERVERS) {
+  describe.skipIf(!canRun)(`two databases on a server of ${name}`, () => {
+    let server: Pick<PostgresServer, 'adminUrl' | 'stop'>;
+
+    const asSuperuser = <T>(work: (db: pg.Client) => Promise<T>, database = 'postgres') =>
+      asAdmin(databaseUrl(server.adminUrl, database), work);
+
+    function as<T>(login: string, database: string, work: (db: pg.Client) => Promise<T>): Promise<T> {
+      const url = new URL(databaseUrl(server.adminUrl, database));
+      [url.username, url.password] = [login, PASSWORD];
+      return asAdmin(url.href, work);
+    }
+
+    /** Does what the hint of a refused migration says, as often as there is one. */
+    async function migrate(login: string, database: string, files = FILES): Promise<void> {
+      try {
+        await as(login, database, (db) => applyMigrations(db, files));
+      } catch (error) {
+        const [, hint] = /As that role or as a superuser: (.*)/.exec((error as Error).message) ?? [];
+        if (!hint) throw error;
+        await asSuperuser((db) => db.query(hint));
+        await migrate(login, database, files);
+      }
+    }
+
+    const countKeys = async (db: pg.Client) => {
+      await db.query('set role gateway_keys');
+      return (await db.query('select count(key_hash)::integer as count from private.api_keys')).rows;
+    };
+    const listAlunos = async (db: pg.Client) => {
+      await db.query('set role gateway');
+      return (await db.query(`select * from public.listar_alunos('wms_demo_aurora')`)).rows;
+    };
+
+    beforeAll(async () => {
+      server = await start();
+      await asSuperuser(async (db) => {
+        for (const login of ['um', 'dois']) {
+          await db.query(`create role ${login} login createrole createdb password '${PASSWORD}'`);
+        }
+        await db.query(`create role backup login password '${PASSWORD}'`);
+      });
+      for (const owner of ['um', 'dois']) await as(owner, 'postgres', (db) => db.query(`create database ${owner}`));
+
+      // A gateway of the version before, and an administrator of a third database, whose login may become the owners.
+      await migrate('um', 'um', BEFORE);
+      await as('um', 'um', (db) => runScript(db, SEED));
+      await as('um', 'um', (db) =>
+        db.query(`create role gateway_um login noinherit password '${PASSWORD}'; grant gateway to gateway_um`),
+      );
+      await asSuperuser((db) => db.query(`create role tres login password '${PASSWORD}'; grant gateway_keys to tres`));
+      await migrate('um', 'um');
+
+      await migrate('dois', 'dois');
+      await as('dois', 'dois', (db) => runScript(db, SEED));
+      await as('dois', 'dois', (db) =>
+        db.query(`create role gateway_dois login noinherit password '${PASSWORD}'; grant gateway to gateway_dois;
+                  grant connect on database dois to gateway_dois`),
+      );
+    });
+
+    afterAll(() => server.stop());
+
+    test.each([
+      ['dois', 'um'],
+      ['tres', 'um'],
+      ['um', 'dois'],
+      ['tres', 'dois'],
+    ])('%s, who administers another one, cannot connect to %s', async (login, database) => {
+      await expect(as(login, database, countKeys)).rejects.toMatchObject(REFUSED);
+    });
+
+    test('nothing else would keep the administrator of one from the keys of the other', async () => {
+      await asSuperuser((db) => db.query('grant connect on database um to public'));
+      expect(await as('dois', 'um', countKeys)).toEqual([{ count: 5 }]);
+      await asSuperuser((db) => db.query('revoke connect on database um from public'));
+      await expect(as('dois', 'um', countKeys)).rejects.toMatchObject(REFUSED);
+    });
+
+    test('the gateways of both work, of which one was there before the migration', async () => {
+      expect(await as('gateway_um', 'um', listAlunos)).toHaveLength(100);
+      expect(await as('gateway_dois', 'dois', listAlunos)).toHaveLength(100);
+      await expect(as('gateway_dois', 'um', listAlunos)).rejects.toMatchObject(REFUSED);
+    });
+
+    test('another login that was there before keeps its access, and a later one has none', async () => {
+      expect(await as('backup', 'um', async () => true)).toBe(true);
+      await asSuperuser((db) => db.query(`create role later login password '${PASSWORD}'`));
+      await expect(as('later', 'um', async () => true)).rejects.toMatchObject(REFUSED);
+    });
+
+    test('a login that could not connect before cannot after it', async () => {
+      await as('um', 'postgres', (db) => db.query('create database cinco'));
+      await as('um', 'postgres', (db) => db.query('revoke connect on database cinco from public'));
+      await migrate('um', 'cinco');
+      await expect(as('backup', 'cinco', async () => true)).rejects.toMatchObject(REFUSED);
+    });
+
+    test('gateway itself has no CONNECT, which the administrators of both would inherit', async () => {
+      const { rows } = await asSuperuser((db) =>
+        db.query(`select has_database_privilege('gateway', 'um', 'connect') as connect,
+                         has_database_privilege('public', 'um', 'temporary') as temporary`),
+      );
+      expect(rows).toEqual([{ connect: false, temporary: false }]);
+    });
+
+    test('a migrating role that does not own its database is told what a superuser has to run', async () => {
+      await asSuperuser(async (db) => {
+        await db.query(`create role quatro login createrole password '${PASSWORD}'`);
+        await db.query('create database quatro');
+      });
+      await asSuperuser(
+        (db) => db.query('grant create on database quatro to quatro; alter schema public owner to quatro'),
+        'quatro',
+      );
+      const warnings: (string | undefined)[] = [];
+      await migrate('quatro', 'quatro', BEFORE);
+      await as('quatro', 'quatro', async (db) => {
+        db.on('notice', ({ message, hint }) => warnings.push(message, hint));
+        await applyMigrations(db, FILES);
+      });
+      const [message, hint = ''] = warnings;
+      expect(message).toBe('administrators of other databases on this server can read this one');
+      expect(hint).toMatch(
+        /^As a superuser or as postgres: grant connect on database quatro to .*\bquatro\b.*; revoke connect, temporary on database quatro from public$/,
+      );
+      expect(await as('dois', 'quatro', countKeys)).toEqual([{ count: 0 }]);
+
+      await asSuperuser((db) => db.query(hint.replace(/^.*?: /, '')));
+      await expect(as('dois', 'quatro', countKeys)).rejects.toMatchObject(REFUSED);
+      expect(await as('quatro', 'quatro', countKeys)).toEqual([{ count: 0 }]);
+    });
+  });
+}
+
+describe('a Supabase project', () => {
+  let server: PostgresServer;
+  let ownerUrl: string;
+
+  beforeAll(async () => {
+    server = await startEmbeddedPostgres([], undefined, 'supabase_admin');
+    await asAdmin(server.adminUrl, async (db) => {
+      await db.query(SUPABASE_ROLES);
+      await db.query(`create role postgres login createrole createdb bypassrls password '${PASSWORD}'`);
+      await db.query('alter database postgres owner to postgres');
+    });
+    const url = new URL(server.adminUrl);
+    url.username = 'postgres';
+    ownerUrl = url.href;
+    await asAdmin(ownerUrl, (db) => applyMigrations(db, FILES));
+  });
+
+  afterAll(() => server.stop());
+
+  test('lets everybody connect, as its platform needs it', async () => {
+    const { rows } = await asAdmin(ownerUrl, (db) =>
+      db.query(`select has_database_privilege('public', 'postgres', 'connect') as connect`),
+    );
+    expect(rows).toEqual([{ connect: true }]);
+  });
+
+  test('lets nobody but its administrator become an owner of functions', async () => {
+    const { rows } = await asAdmin(ownerUrl, (db) =>
+      db.query(`select distinct m.rolname as name
+                  from pg_roles m
+                  join pg_roles o on o.rolname ~ '^gateway_' and o.oid <> m.oid
+                 where pg_has_role(m.oid, o.oid, 'member') and not m.rolsuper`),
+    );
+    expect(rows).toEqual([{ name: 'postgres' }]);
+    await expect(
+      asAdmin(server.adminUrl, async (db) => {
+        await db.query('set role supabase_storage_admin');
+        await db.query('grant gateway_keys to supabase_storage_admin');
+      }),
+    ).rejects.toMatchObject({ code: '42501' });
+  });
+});

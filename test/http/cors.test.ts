@@ -1,0 +1,267 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { storeFault } from '../../src/errors.ts';
+import { createAddressReader } from '../../src/http/client-address.ts';
+import { openRateLimits } from '../../src/http/rate-limits.ts';
+import { KEYS, STUDENT } from '../helpers/api.ts';
+import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { namesIn, type RawAnswer, send } from '../helpers/send.ts';
+import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+
+const PANEL = 'https://painel.example';
+const LOCAL = 'http://localhost:5173';
+const students = createStudents(500);
+
+/** A store in which one key is refused and another one finds no database. */
+const store = createStubStore(({ args, ...call }) => {
+  if (args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
+  if (args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
+  if (call.returns === 'row') return { json: '{}' };
+  return students.call({ args, ...call }, AbortSignal.timeout(1_000));
+});
+
+const ends: (() => Promise<void>)[] = [];
+const start = async (corsOrigins?: readonly string[]): Promise<TestGateway> => {
+  const gateway = await startGateway({ store, parts: corsOrigins ? { corsOrigins } : {} });
+  ends.push(gateway.close);
+  return gateway;
+};
+
+afterAll(async () => {
+  for (const end of ends) await end();
+});
+
+const allowed = ({ headers }: RawAnswer) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('access-control-')));
+
+const preflight = (url: string, origin: string, more: Record<string, string> = {}) =>
+  send(`${url}/alunos`, {
+    method: 'OPTIONS',
+    headers: {
+      Origin: origin,
+      'Access-Control-Request-Method': 'POST',
+      'Access-Control-Request-Headers': 'content-type,idempotency-key,x-api-key,x-request-id',
+      ...more,
+    },
+  });
+
+/** Requests that end in every way in which a browser can make them end. */
+const ENDINGS: [what: string, status: number, target: string, options: Parameters<typeof send>[1] & object][] = [
+  ['a list', 200, '/alunos', {}],
+  ['a list for HEAD', 200, '/alunos', { method: 'HEAD' }],
+  ['a copy that holds', 304, '/alunos', { headers: { 'If-None-Match': '*' } }],
+  ['a creation', 201, '/alunos', { method: 'POST', body: JSON.stringify(STUDENT) }],
+  ['no JSON', 400, '/alunos', { method: 'POST', body: '{' }],
+  ['no key', 400, '/alunos', { headers: { 'X-Api-Key': '' } }],
+  ['a refused key', 401, '/alunos', { headers: { 'X-Api-Key': 'refused' } }],
+  ['no such path', 404, '/nada', {}],
+  ['no such method', 405, '/alunos', { method: 'DELETE' }],
+  ['a body that is too large', 413, '/alunos', { method: 'POST', body: 'x'.repeat(100_001) }],
+  ['invalid parameters', 422, '/alunos?limit=0', {}],
+  ['a fault of the store', 502, '/alunos', { headers: { 'X-Api-Key': 'unlucky' } }],
+];
+
+const ask = (url: string, target: string, options: Parameters<typeof send>[1], origin: string) =>
+  send(url + target, { ...options, headers: { 'X-Api-Key': KEYS.aurora, Origin: origin, ...options?.headers } });
+
+describe('without origins', () => {
+  test('a preflight is a method that is not allowed', async () => {
+    const { url } = await start();
+    const answer = await preflight(url, PANEL);
+    expect([answer.status, answer.text]).toEqual([405, '{"error":"Method not allowed"}']);
+    expect(allowed(answer)).toEqual({});
+  });
+
+  test('no page of another origin may read anything', async () => {
+    const { url } = await start([]);
+    for (const [what, status, target, options] of ENDINGS) {
+      const answer = await ask(url, target, options, PANEL);
+      expect([what, answer.status, allowed(answer)]).toEqual([what, status, {}]);
+      expect(namesIn(answer.headers.vary)).not.toContain('origin');
+    }
+  });
+});
+
+describe('with origins', () => {
+  let url: string;
+
+  beforeAll(async () => {
+    url = (await start([PANEL, LOCAL])).url;
+  });
+
+  test.each([PANEL, LOCAL])('a preflight of %s is told what it may send, for a while', async (origin) => {
+    const answer = await preflight(url, origin);
+    expect([answer.status, answer.text]).toEqual([204, '']);
+    const { 'access-control-allow-headers': headers, 'access-control-allow-methods': methods } = answer.headers;
+    expect(namesIn(headers)).toEqual(['content-type', 'idempotency-key', 'x-api-key', 'x-request-id']);
+    expect(namesIn(methods)).toEqual(expect.arrayContaining(['get', 'post']));
+    expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, 'access-control-max-age': '600' });
+    expect(namesIn(answer.headers.vary)).toEqual(['origin', 'access-control-request-headers']);
+  });
+
+  test('a preflight needs no key and is no call', async () => {
+    store.calls.length = 0;
+    expect((await preflight(url, PANEL)).status).toBe(204);
+    expect(store.calls).toEqual([]);
+  });
+
+  test.each(ENDINGS)('a page may read the answer to %s, which is a %i', async (_what, status, target, options) => {
+    const answer = await ask(url, target, options, PANEL);
+    expect(answer.status).toBe(status);
+    expect(answer.headers['access-control-allow-origin']).toBe(PANEL);
+    expect(namesIn(answer.headers['access-control-expose-headers'])).toEqual([
+      'content-language',
+      'etag',
+      'link',
+      'ratelimit',
+      'ratelimit-policy',
+      'retry-after',
+      'x-request-id',
+    ]);
+    expect(namesIn(answer.headers.vary)).toContain('origin');
+    expect(answer.headers).not.toHaveProperty('access-control-allow-credentials');
+  });
+
+  test.each([
+    'https://outro.example',
+    'null',
+    'http://painel.example',
+    'https://painel.example:8443',
+    'https://painel.example:443',
+    'https://PAINEL.example',
+    'https://painel.example.outro.example',
+    'https://outro.painel.example',
+    'https://painel.example/',
+    `${PANEL}, ${LOCAL}`,
+    `${PANEL} ${LOCAL}`,
+    'http://localhost',
+    'http://127.0.0.1:5173',
+    '*',
+    '',
+  ])('a page of %j may read nothing', async (origin) => {
+    const answers = [await preflight(url, origin)];
+    for (const [, , target, options] of ENDINGS) answers.push(await ask(url, target, options, origin));
+    for (const { headers } of answers) {
+      expect(headers).not.toHaveProperty('access-control-allow-origin');
+      expect(headers).not.toHaveProperty('access-control-allow-credentials');
+      // Or a cache would give the one origin's answer to another.
+      expect(namesIn(headers.vary)).toContain('origin');
+    }
+  });
+
+  test('a client that is no browser is served as without', async () => {
+    const answer = await send(`${url}/alunos?limit=1`, { headers: { 'X-Api-Key': KEYS.aurora } });
+    expect(answer.status).toBe(200);
+    expect(answer.headers).not.toHaveProperty('access-control-allow-origin');
+    expect(namesIn(answer.headers.vary)).toEqual(['origin', 'x-api-key', 'accept-encoding']);
+  });
+
+  test('the languages of a 422 are told apart beside the origins', async () => {
+    const options = { headers: { 'Accept-Language': 'pt-BR' } };
+    const { headers } = await ask(url, '/alunos?limit=0', options, PANEL);
+    expect(namesIn(headers.vary)).toEqual(['origin', 'accept-language', 'accept-encoding']);
+    expect(headers['content-language']).toBe('pt-BR');
+  });
+});
+
+describe('with every origin', () => {
+  test.each([[['*']], [[PANEL, '*']]])('any page may read everything, without credentials: %j', async (origins) => {
+    const { url } = await start(origins);
+    for (const origin of [PANEL, 'https://outro.example', 'null']) {
+      expect((await preflight(url, origin)).headers['access-control-allow-origin']).toBe('*');
+      for (const [, status, target, options] of ENDINGS) {
+        const answer = await ask(url, target, options, origin);
+        expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([status, '*']);
+        expect(answer.headers).not.toHaveProperty('access-control-allow-credentials');
+      }
+    }
+  });
+});
+
+test('a page may read that its requests are too many, and a preflight is none of them', async () => {
+  const options = {
+    keyHeaders: ['X-Api-Key'],
+    addressOf: createAddressReader(0),
+    isAccepted: () => false,
+    onFault: () => {},
+    onRecovered: () => {},
+  };
+  const limits = await openRateLimits({ perKey: 1, perAddress: 2, redisUrl: undefined }, options);
+  const parts = { corsOrigins: [PANEL], rateLimiter: limits?.middleware };
+  const { url, close } = await startGateway({ store, parts });
+  ends.push(close);
+  for (let n = 0; n < 5; n += 1) expect((await preflight(url, PANEL)).status).toBe(204);
+  expect((await ask(url, '/alunos', {}, PANEL)).status).toBe(200);
+  const answer = await ask(url, '/alunos', {}, PANEL);
+  expect([answer.status, answer.text]).toEqual([429, '{"error":"Too many requests"}']);
+  expect(answer.headers).toMatchObject({ 'access-control-allow-origin': PANEL, 'retry-after': '60' });
+  expect(namesIn(answer.headers['access-control-expose-headers'])).toEqual(
+    expect.arrayContaining(['retry-after', 'ratelimit', 'ratelimit-policy']),
+  );
+});
+
+/** A page of an origin of its own. */
+async function servePage(): Promise<string> {
+  const server = createServer((_req, res) => {
+    res.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>Painel</title>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  ends.push(async () => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test.skipIf(!canTestInBrowser())('a browser lets the pages of a listed origin alone read answers', async () => {
+  const [listed, other] = [await servePage(), await servePage()];
+  const { url } = await start([listed]);
+  const browser = await launchBrowser();
+  const page = await browser.newPage();
+  page.setDefaultTimeout(15_000);
+  const read = (target: string, init: object) =>
+    page.evaluate(
+      async ([address, options]) => {
+        try {
+          const response = await fetch(address as string, options as RequestInit);
+          const headers = ['link', 'etag', 'x-request-id', 'content-language'].map((name) =>
+            response.headers.get(name),
+          );
+          return { status: response.status, body: await response.json(), headers };
+        } catch (error) {
+          return String(error);
+        }
+      },
+      [url + target, init] as const,
+    );
+  try {
+    const headers = { 'X-Api-Key': KEYS.aurora, 'X-Request-Id': 'painel-1' };
+    await page.goto(listed);
+    const list = await read('/alunos?limit=2', { headers });
+    expect(list).toMatchObject({ status: 200, body: [{ nome: 'Aluna nº 0' }, { nome: 'Aluna nº 1' }] });
+    const [link, tag, id] = (list as { headers: string[] }).headers;
+    expect([link, id]).toEqual(['<?limit=2&offset=2>; rel="next"', 'painel-1']);
+    expect(tag).toMatch(/^W\/"/);
+    // The browser's own cache asks whether its copy holds, and gives the page a 200 either way.
+    expect(await read('/alunos?limit=2', { headers })).toMatchObject({
+      status: 200,
+      headers: [link, tag, 'painel-1', null],
+    });
+    const body = JSON.stringify(STUDENT);
+    const create = { ...headers, 'Content-Type': 'application/json', 'Idempotency-Key': 'k' };
+    expect(await read('/alunos', { method: 'POST', headers: create, body })).toMatchObject({ status: 201 });
+    const refused = { ...headers, 'X-Api-Key': 'refused' };
+    const error = { error: 'API Key inválida' };
+    expect(await read('/alunos', { headers: refused })).toMatchObject({ status: 401, body: error });
+    expect(await read('/alunos?limit=0', { headers })).toMatchObject({
+      status: 422,
+      headers: [null, null, 'painel-1', 'en'],
+    });
+    await page.goto(other);
+    expect(await read('/alunos?limit=2', { headers })).toBe('TypeError: Failed to fetch');
+  } finally {
+    await browser.close();
+  }
+});

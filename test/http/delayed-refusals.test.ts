@@ -1,0 +1,187 @@
+import { EventEmitter } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createRefusals } from '../../src/http/delayed-refusals.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+
+let store: Store;
+
+beforeAll(async () => {
+  store = await openTestStore();
+});
+
+afterAll(() => store.close());
+
+/** A gateway that gives an address one refusal a minute at once. */
+async function withGateway(proxyHops: number, work: (gateway: TestGateway) => Promise<void>): Promise<void> {
+  const gateway = await startGateway({ store, refusalsPerMinute: 1, proxyHops });
+  try {
+    await work(gateway);
+  } finally {
+    await gateway.close();
+  }
+}
+
+async function send({ url }: TestGateway, key: string, from = '', signal?: AbortSignal): Promise<[number, unknown]> {
+  const headers = { 'X-Api-Key': key, ...(from ? { 'X-Forwarded-For': from } : {}) };
+  const answer = await fetch(`${url}/academias?limit=1`, { headers, ...(signal ? { signal } : {}) });
+  return [answer.status, await answer.json()];
+}
+
+/** Whether a refusal is still not answered when a correct key that came after it is. */
+async function isLate(gateway: TestGateway, from = ''): Promise<boolean> {
+  const controller = new AbortController();
+  let answered = false;
+  const refusal = send(gateway, 'wms_demo_ninguem', from, controller.signal).then(
+    () => {
+      answered = true;
+    },
+    () => {},
+  );
+  for (let n = 0; n < 20; n += 1) expect((await send(gateway, 'wms_demo_aurora', from))[0]).toBe(200);
+  const late = !answered;
+  controller.abort();
+  await refusal;
+  return late;
+}
+
+test('a refusal beyond the rate comes late, unchanged, and a correct key from the same address at once', async () => {
+  await withGateway(0, async (gateway) => {
+    expect(await isLate(gateway)).toBe(false);
+    const begun = performance.now();
+    const late = send(gateway, 'wms_demo_inativa');
+    expect(await isLate(gateway)).toBe(true);
+    expect(await late).toEqual([401, { error: 'API Key inativa' }]);
+    expect(performance.now() - begun).toBeGreaterThan(4_000);
+  });
+});
+
+test('nothing comes late where that is switched off', async () => {
+  const gateway = await startGateway({ store, refusalsPerMinute: 0 });
+  for (let n = 0; n < 50; n += 1) expect(await isLate(gateway)).toBe(false);
+  await gateway.close();
+});
+
+describe('the address', () => {
+  test('is that of the connection, whatever a header says', () =>
+    withGateway(0, async (gateway) => {
+      expect(await isLate(gateway, '203.0.113.1')).toBe(false);
+      expect(await isLate(gateway, '203.0.113.2')).toBe(true);
+    }));
+
+  test('is what the configured proxy says, and not what a client wrote before it', () =>
+    withGateway(1, async (gateway) => {
+      expect(await isLate(gateway, '203.0.113.1')).toBe(false);
+      expect(await isLate(gateway, '203.0.113.2')).toBe(false);
+      expect(await isLate(gateway, '198.51.100.7, 203.0.113.1')).toBe(true);
+    }));
+
+  test('is that before the second proxy where there are two', () =>
+    withGateway(2, async (gateway) => {
+      expect(await isLate(gateway, '203.0.113.1, 10.0.0.1')).toBe(false);
+      expect(await isLate(gateway, '203.0.113.2, 10.0.0.1')).toBe(false);
+      expect(await isLate(gateway, '203.0.113.1, 10.0.0.2')).toBe(true);
+    }));
+
+  test.each([
+    ['a port', '203.0.113.1:4711', '203.0.113.1:4712'],
+    ['64 bits of IPv6', '2001:db8:1:2::1', '2001:db8:1:2:ffff::2'],
+    ['a port of IPv6', '[2001:db8::1]:1', '[2001:db8::1]:2'],
+    ['IPv4 in IPv6', '::ffff:203.0.113.1', '203.0.113.1'],
+  ])('is the same with and without %s', (_what, one, other) =>
+    withGateway(1, async (gateway) => {
+      expect(await isLate(gateway, one)).toBe(false);
+      expect(await isLate(gateway, other)).toBe(true);
+    }),
+  );
+});
+
+describe('the places', () => {
+  const response = () => Object.assign(new EventEmitter(), { closed: false }) as unknown as ServerResponse;
+
+  test('of an address are 10, and stay taken when its clients give up, until the delay is over', async () => {
+    vi.useFakeTimers();
+    const refusals = createRefusals(1);
+    const isTaken = (address: string) => {
+      const place = refusals.takePlace(address);
+      place.free();
+      return place.isTaken;
+    };
+    expect(await refusals.holdBack('203.0.113.1', response())).toBe(true);
+    const held = Array.from({ length: 10 }, response);
+    const waits = held.map((res) => {
+      expect(isTaken('203.0.113.1')).toBe(false);
+      return refusals.holdBack('203.0.113.1', res);
+    });
+    expect(isTaken('203.0.113.1')).toBe(true);
+    for (const res of held) res.emit('close');
+    expect(new Set(await Promise.all(waits))).toEqual(new Set([true]));
+    expect(isTaken('203.0.113.1')).toBe(true);
+    expect(isTaken('203.0.113.2')).toBe(false);
+    vi.advanceTimersByTime(5_000);
+    expect(isTaken('203.0.113.1')).toBe(false);
+    vi.useRealTimers();
+  });
+
+  test('are taken while keys are verified, so that guesses at the same moment are no way around them', async () => {
+    const refusals = createRefusals(1);
+    await refusals.holdBack('203.0.113.1', response());
+    const places = Array.from({ length: 11 }, () => refusals.takePlace('203.0.113.1'));
+    expect(places.map(({ isTaken }) => isTaken)).toEqual([...Array(10).fill(false), true]);
+    places[0]?.free();
+    expect(refusals.takePlace('203.0.113.1').isTaken).toBe(false);
+  });
+
+  test('of all addresses are 2,000', async () => {
+    const refusals = createRefusals(1);
+    for (let n = 0; n < 2_000; n += 1) {
+      const address = `10.0.${n >> 8}.${n & 255}`;
+      await refusals.holdBack(address, response());
+      const gone = response();
+      const wait = refusals.holdBack(address, gone);
+      gone.emit('close');
+      expect(await wait).toBe(true);
+    }
+    await refusals.holdBack('203.0.113.1', response());
+    expect(await refusals.holdBack('203.0.113.1', response())).toBe(false);
+  });
+
+  test('are forgotten of the address that was quiet for the longest after 10,000 others', async () => {
+    const refusals = createRefusals(1);
+    const address = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
+    for (let n = 0; n < 10_001; n += 1) await refusals.holdBack(address(n), response());
+    const gone = response();
+    const wait = refusals.holdBack(address(10_000), gone);
+    gone.emit('close');
+    await wait;
+    // Held back, this one would have to be gone first.
+    expect(await refusals.holdBack(address(0), response())).toBe(true);
+    expect(gone.listenerCount('close')).toBe(0);
+  });
+});
+
+test('an address that guesses keys is told so without a call of the store, and a key that was accepted is served', async () => {
+  let calls = 0;
+  const counting: Store = {
+    ...store,
+    call: (call, signal, origin) => {
+      if (call.args.p_api_key === 'wms_demo_ninguem') calls += 1;
+      return store.call(call, signal, origin);
+    },
+  };
+  const gateway = await startGateway({ store: counting, refusalsPerMinute: 1 });
+  expect((await send(gateway, 'wms_demo_aurora'))[0]).toBe(200);
+  // A client that gives up soon, to guess again at once.
+  const guess = () => send(gateway, 'wms_demo_ninguem', '', AbortSignal.timeout(100)).catch(() => undefined);
+  await guess();
+  await Promise.all(Array.from({ length: 10 }, guess));
+  expect(calls).toBe(11);
+  const told = [429, { error: 'Too many refused requests' }];
+  expect(await send(gateway, 'wms_demo_ninguem')).toEqual(told);
+  // Whether a key is right is not told either, until it was accepted once.
+  expect(await send(gateway, 'wms_demo_bosque')).toEqual(told);
+  expect(calls).toBe(11);
+  expect((await send(gateway, 'wms_demo_aurora'))[0]).toBe(200);
+  await gateway.close();
+});

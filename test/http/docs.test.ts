@@ -1,0 +1,217 @@
+import { readFileSync } from 'node:fs';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import type { OpenAPIV3 } from 'openapi-types';
+import type { Browser, Page } from 'playwright-core';
+import { request } from 'undici';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { createDocs } from '../../src/http/docs.ts';
+import { readDocument } from '../../src/openapi/document.ts';
+import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+
+const KEY = 'wms_demo_aurora';
+const SCALAR = readFileSync('node_modules/@scalar/api-reference/dist/browser/standalone.js');
+
+const document = readDocument('openapi.yaml');
+let served = document;
+let gateway: TestGateway;
+let origin: string;
+
+beforeAll(async () => {
+  gateway = await startGateway({ store: await openTestStore(), parts: { docs: createDocs(() => served) } });
+  origin = new URL(gateway.url).origin;
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await gateway.store.close();
+});
+
+const get = async (path: string, headers: Record<string, string> = {}) => {
+  const answer = await request(origin + path, { headers });
+  return { ...answer, body: Buffer.from(await answer.body.arrayBuffer()) };
+};
+
+/** The path of Scalar's script, as the page has it. */
+async function findScript(): Promise<string> {
+  const { body } = await get('/docs');
+  return `/${/src="(docs\/scalar-[^"]+)"/.exec(body.toString())?.[1]}`;
+}
+
+describe('the document', () => {
+  test.each([
+    ['/openapi.json', 'application/json; charset=utf-8', (text: string) => JSON.parse(text)],
+    ['/openapi.yaml', 'application/yaml', (text: string) => parse(text)],
+  ])('is served at %s', async (path, type, read) => {
+    const { statusCode, headers, body } = await get(path);
+    expect({ statusCode, type: headers['content-type'] }).toEqual({ statusCode: 200, type });
+    expect(headers['cache-control']).toBe('no-cache');
+    expect(read(body.toString())).toEqual(document);
+  });
+
+  test.each(['/openapi.json', '/openapi.yaml', '/docs', '/docs/start.js', '/docs/openapi.json'])(
+    'is not sent again to who has it: %s',
+    async (path) => {
+      const { headers } = await get(path);
+      const { statusCode, body } = await get(path, { 'If-None-Match': String(headers.etag) });
+      expect({ statusCode, body: body.toString() }).toEqual({ statusCode: 304, body: '' });
+    },
+  );
+
+  test('is the one that is served at the time', async () => {
+    const before = await get('/openapi.json');
+    served = { ...document, info: { ...document.info, title: 'Edited <b> & "saved"' } };
+    try {
+      const after = await get('/openapi.json', { 'If-None-Match': String(before.headers.etag) });
+      expect(after.statusCode).toBe(200);
+      expect(JSON.parse(after.body.toString())).toEqual(served);
+      expect((await get('/docs')).body.toString()).toContain('<title>Edited &#60;b&#62; &#38; &#34;saved&#34;</title>');
+    } finally {
+      served = document;
+    }
+  });
+
+  test('of the page has every example, and a request for each', async () => {
+    const shown: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json')).body.toString());
+    const parameters = shown.paths['/alunos']?.get?.parameters as OpenAPIV3.ParameterObject[];
+    const { ativo, nome } = Object.fromEntries(parameters.map(({ name, examples }) => [name, examples]));
+    expect(ativo?.inactive).toEqual({ value: 'false' });
+    expect(ativo?.firstPage).toEqual({ value: '', 'x-disabled': true });
+    expect(nome?.byName).toEqual({ value: 'CONCEIÇÃO' });
+    expect(Object.keys(nome ?? {})[0]).toBe('firstPage');
+  });
+});
+
+describe('the page', () => {
+  test('lets no foreign and no inline script run', async () => {
+    const { statusCode, headers } = await get('/docs');
+    expect({ statusCode, type: headers['content-type'] }).toEqual({
+      statusCode: 200,
+      type: 'text/html; charset=utf-8',
+    });
+    const policy = String(headers['content-security-policy']).split(';');
+    expect(policy).toEqual(
+      expect.arrayContaining([
+        "default-src 'none'",
+        "script-src 'self'",
+        "connect-src 'self'",
+        "frame-ancestors 'none'",
+      ]),
+    );
+    expect(headers).toMatchObject({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' });
+  });
+
+  test('is found with a slash behind it too', async () => {
+    const { statusCode, headers } = await get('/docs/');
+    expect({ statusCode, location: headers.location }).toEqual({ statusCode: 308, location: '../docs' });
+  });
+
+  test.each(['POST', 'OPTIONS'])('can only be read, and not asked by %s', async (method) => {
+    const { statusCode, headers, body } = await request(`${origin}/docs`, { method });
+    expect([statusCode, headers.allow, await body.json()]).toEqual([405, 'GET, HEAD', { error: 'Method not allowed' }]);
+  });
+});
+
+describe("Scalar's script", () => {
+  test.each([
+    ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
+    ['gzip, br;q=0', 'gzip', gunzipSync],
+    ['identity', undefined, (bytes: Buffer) => bytes],
+  ])('is compressed for who takes %s', async (accepted, encoding, decode) => {
+    const { statusCode, headers, body } = await get(await findScript(), { 'Accept-Encoding': accepted });
+    expect({ statusCode, encoding: headers['content-encoding'] }).toEqual({ statusCode: 200, encoding });
+    expect(headers).toMatchObject({
+      'content-type': 'text/javascript; charset=utf-8',
+      'cache-control': 'public, max-age=31536000, immutable',
+      'content-length': String(body.length),
+    });
+    expect(String(headers.vary).toLowerCase()).toContain('accept-encoding');
+    expect(decode(body).equals(SCALAR)).toBe(true);
+  });
+
+  test('has an address of its version', async () => {
+    expect(await findScript()).toMatch(/^\/docs\/scalar-\d+\.\d+\.\d+\.js$/);
+  });
+});
+
+describe.skipIf(!canTestInBrowser()).each([
+  ['wide', { width: 1440, height: 900 }],
+  ['of a phone', { width: 390, height: 844 }],
+])('in a browser that is %s', (_name, viewport) => {
+  let browser: Browser;
+  let page: Page;
+  const urls: string[] = [];
+  const faults: string[] = [];
+
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+
+  afterAll(() => browser.close());
+
+  beforeEach(async () => {
+    urls.length = 0;
+    faults.length = 0;
+    page = await browser.newPage({ viewport });
+    page.setDefaultTimeout(15_000);
+    page.on('request', (sent) => urls.push(sent.url()));
+    page.on('requestfailed', (sent) => faults.push(`${sent.url()} failed`));
+    page.on('pageerror', (error) => faults.push(error.message));
+    page.on('console', (message) => {
+      // Of an answer such as 422 the browser says so by itself.
+      const isAnswer = message.text().startsWith('Failed to load resource: the server responded with a status of 4');
+      if (['error', 'warning'].includes(message.type()) && !isAnswer) faults.push(message.text());
+    });
+    await page.goto(`${origin}/docs`);
+  });
+
+  afterEach(async () => {
+    await page.close();
+    expect(faults).toEqual([]);
+    expect(urls.filter((url) => new URL(url).origin !== origin && !url.startsWith('data:'))).toEqual([]);
+  });
+
+  /** Opens the dialog that sends an operation's request. */
+  async function openRequest(name: string, address: string) {
+    await page.goto(`${origin}/docs#${address}`);
+    await page.getByRole('button', { name }).click();
+    return page.getByRole('dialog');
+  }
+
+  test('shows every operation', async () => {
+    await page.getByRole('heading', { name: document.info.title }).waitFor();
+    expect(await page.title()).toBe(document.info.title);
+    for (const [path, item] of Object.entries(document.paths)) {
+      for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
+        const operation = item?.[method];
+        if (!operation) continue;
+        await page.goto(`${origin}/docs#tag/${operation.tags?.[0]?.toLowerCase()}/${method.toUpperCase()}${path}`);
+        await page.getByRole('heading', { name: operation.summary ?? '', exact: true }).waitFor();
+        await page.getByRole('button', { name: `Test Request (${method} ${path})` }).waitFor();
+      }
+    }
+  });
+
+  test('sends a request with the key that was entered', async () => {
+    await page.getByRole('textbox', { name: 'Value' }).fill(KEY);
+    const dialog = await openRequest('Test Request (get /alunos)', 'tag/alunos/GET/alunos');
+    await dialog.getByRole('button', { name: 'Send get request' }).click();
+    await dialog.getByText('200 OK').waitFor();
+    await dialog.getByText('Ana Alves').waitFor();
+    expect(urls.at(-1)).toBe(`${gateway.url}/alunos?limit=2`);
+    const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
+    expect(kept).not.toContain(KEY);
+  });
+
+  test('shows what is wrong with a body', async () => {
+    await page.getByRole('textbox', { name: 'Value' }).fill(KEY);
+    const dialog = await openRequest('Test Request (post /alunos)', 'tag/alunos/POST/alunos');
+    await dialog.getByText('"ligia@aurora.example"').click();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.insertText('{ "p_nome": "Ana", "p_email": "ana" }');
+    await dialog.getByRole('button', { name: 'Send post request' }).click();
+    await dialog.getByText('422 Unprocessable Content').waitFor();
+    await dialog.getByText('must match format').waitFor();
+  });
+});

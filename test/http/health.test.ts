@@ -1,0 +1,343 @@
+import { once } from 'node:events';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { compile } from '../../src/api/handler.ts';
+import { createReadiness } from '../../src/http/readiness.ts';
+import { readDocument } from '../../src/openapi/document.ts';
+import type { Store } from '../../src/store/store.ts';
+import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
+import { withBody } from '../helpers/function-body.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { openRaw } from '../helpers/raw.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  hasPostgrest,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  startPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+const DEADLINE_MS = 2_000;
+const KEY = 'wms_demo_aurora';
+const JSON_TEXT = 'application/json; charset=utf-8';
+
+let server: PostgresServer;
+let database: Database;
+let proxy: FaultProxy;
+let gateway: GatewayProcess;
+const others = new Set<GatewayProcess>();
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createDatabase(server.adminUrl);
+  const { hostname, port } = new URL(server.adminUrl);
+  proxy = await startFaultProxy({ host: hostname, port: Number(port) });
+  gateway = await startProcess(environment());
+});
+
+afterEach(async () => {
+  await proxy.pass();
+  await Promise.all([...others].map((other) => other.stop('SIGKILL')));
+  others.clear();
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await proxy.close();
+  await database.drop();
+  await server.stop();
+});
+
+/** A gateway whose way to its store can fail. */
+function environment(adminUrl = database.adminUrl): Record<string, string> {
+  const url = new URL(loginUrl(adminUrl, 'gateway_test'));
+  url.port = String(proxy.port);
+  return { DATABASE_URL: url.href, DEADLINE_MS: String(DEADLINE_MS), STORE_CONNECTIONS: '4' };
+}
+
+async function startOther(env: Record<string, string>): Promise<GatewayProcess> {
+  const other = await startProcess(env);
+  others.add(other);
+  return other;
+}
+
+async function ask(target: string, init: RequestInit = {}, { origin } = gateway): Promise<[number, string]> {
+  const answer = await fetch(origin + target, init);
+  expect(answer.headers.get('content-type')).toBe(JSON_TEXT);
+  expect(answer.headers.get('cache-control')).toBe('no-store');
+  return [answer.status, await answer.text()];
+}
+
+const report = (status: string, store: string, contract: string) =>
+  JSON.stringify({ status, checks: { store, contract } });
+const READY = [200, report('ready', 'ok', 'ok')];
+const UNREACHABLE = [503, report('not ready', 'Data store unavailable', 'unknown: the store does not answer')];
+const HANGING = [503, report('not ready', 'Data store timeout', 'unknown: the store does not answer')];
+const DRIFTED = 'document and database disagree';
+const HEALTHY = [200, '{"status":"ok"}'];
+
+/** Waits for an answer of /readyz, which holds for a second. */
+const untilReadiness = (expected: unknown[], from = gateway) =>
+  vi.waitFor(async () => expect(await ask('/readyz', {}, from)).toEqual(expected), { timeout: 10_000 });
+
+describe('/healthz and /readyz', () => {
+  test('need no key, and answer that all is well', async () => {
+    expect(await ask('/healthz')).toEqual(HEALTHY);
+    expect(await ask('/readyz')).toEqual(READY);
+  });
+
+  test.each(['/healthz', '/readyz'])('%s answers HEAD without a body', async (target) => {
+    const whole = await fetch(gateway.origin + target);
+    const { length } = await whole.text();
+    const head = await fetch(gateway.origin + target, { method: 'HEAD' });
+    expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, String(length), '']);
+  });
+
+  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('can only be read, and not asked by %s', async (method) => {
+    for (const target of ['/healthz', '/readyz']) {
+      expect(await ask(target, { method })).toEqual([405, '{"error":"Method not allowed"}']);
+    }
+  });
+
+  test('are outside of the interface, as nothing within it is outside', async () => {
+    for (const target of ['/v1/healthz', '/readyz/x', '/readyz/', '/healthz/', '/metrics/', '/METRICS', '/alunos']) {
+      expect(await ask(target, { headers: { 'X-Api-Key': KEY } })).toEqual([404, '{"error":"Not found"}']);
+    }
+  });
+});
+
+describe('a store', () => {
+  beforeEach(() => untilReadiness(READY));
+
+  test('that refuses connections makes the gateway not ready, and healthy, until it is back', async () => {
+    proxy.fail({ on: 'connect', does: 'refuse' });
+    proxy.cut();
+    await untilReadiness(UNREACHABLE);
+    expect(await ask('/healthz')).toEqual(HEALTHY);
+    expect((await fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': KEY } })).status).toBe(502);
+    await proxy.pass();
+    await untilReadiness(READY);
+  });
+
+  test('whose server has crashed does so too', async () => {
+    if (!server.crash) return expect(process.env.TEST_DATABASE_URL).toBeDefined();
+    let isUp = false;
+    const crash = server.crash().then(() => {
+      isUp = true;
+    });
+    const seen = new Set<string>();
+    while (!isUp) seen.add((await ask('/readyz')).join());
+    await crash;
+    await untilReadiness(READY);
+    for (const one of seen) expect([READY.join(), UNREACHABLE.join()]).toContain(one);
+  });
+
+  test.each(['response', 'request'] as const)('that hangs on the %s is told of within the deadline', async (on) => {
+    proxy.fail({ on, does: 'stall' });
+    await vi.waitFor(
+      async () => {
+        const begun = performance.now();
+        const answer = await ask('/readyz');
+        expect(performance.now() - begun).toBeLessThan(DEADLINE_MS + 800);
+        expect([HANGING, UNREACHABLE]).toContainEqual(answer);
+      },
+      { timeout: 10_000 },
+    );
+    expect(await ask('/healthz')).toEqual(HEALTHY);
+    await proxy.pass();
+    await untilReadiness(READY);
+  });
+
+  test('that is busy to its last connection does not make the gateway not ready', async () => {
+    const list = () => fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': KEY } });
+    await withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
+      const calls = Array.from({ length: 24 }, list);
+      let isBusy = true;
+      const busy = Promise.all(calls).then(() => {
+        isBusy = false;
+      });
+      const seen = new Set<string>();
+      while (isBusy) seen.add((await ask('/readyz')).join());
+      await busy;
+      expect(seen).toEqual(new Set([READY.join()]));
+    });
+  });
+
+  test('is asked once a second at most, however many ask', async () => {
+    const [begun, before] = [performance.now(), proxy.sent('select 1')];
+    const answers = await Promise.all(Array.from({ length: 1_000 }, () => ask('/readyz')));
+    const seconds = (performance.now() - begun) / 1_000;
+    expect(new Set(answers.map((answer) => answer.join()))).toEqual(new Set([READY.join()]));
+    expect(proxy.sent('select 1') - before).toBeLessThanOrEqual(1 + Math.ceil(seconds));
+  });
+});
+
+test('no answer of any state tells of the store’s address or of a secret', async () => {
+  const { hostname, password, pathname } = new URL(loginUrl(database.adminUrl, 'gateway_test'));
+  const secrets = [
+    hostname,
+    password,
+    pathname.slice(1),
+    String(proxy.port),
+    'gateway_test',
+    'listar_',
+    'openapi.yaml',
+  ];
+  for (const [, body] of [READY, UNREACHABLE, HANGING, [503, report('not ready', 'ok', DRIFTED)]]) {
+    for (const secret of secrets) expect(body).not.toContain(secret);
+  }
+});
+
+test.runIf(hasPostgrest)('a PostgREST that is away makes the gateway not ready until it is back', async () => {
+  const first = await startPostgrest(database);
+  const env = { SUPABASE_URL: first.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' };
+  const other = await startOther(env);
+  expect(await ask('/readyz', {}, other)).toEqual(READY);
+  await first.stop();
+  await untilReadiness(UNREACHABLE, other);
+  const second = await startPostgrest(database, Number(new URL(first.url).port));
+  await untilReadiness(READY, other);
+  await other.stop();
+  await second.stop();
+});
+
+describe('a database that changes after the start', () => {
+  const rename = (adminUrl: string, from: string, to: string) =>
+    asAdmin(adminUrl, (admin) => admin.query(`alter function public.${from} rename to ${to}`));
+  const LINE = /^openapi\.yaml:\d+: listarSecoes → listar_secoes: .* in the database there is none of that name/;
+
+  test('so that the document disagrees makes the gateway not ready, and is told in the log once', async () => {
+    const drifting = await createDatabase(server.adminUrl);
+    const other = await startOther(environment(drifting.adminUrl));
+    await rename(drifting.adminUrl, 'listar_secoes', 'listar_outras');
+    for (let n = 0; n < 20; n += 1) {
+      expect(await ask('/readyz', {}, other)).toEqual([503, report('not ready', 'ok', DRIFTED)]);
+    }
+    expect(await ask('/healthz', {}, other)).toEqual(HEALTHY);
+    await other.stop();
+    expect(other.lines().filter(({ msg }) => LINE.test(String(msg)))).toEqual([
+      expect.objectContaining({ level: 'warn' }),
+    ]);
+    await drifting.drop();
+  });
+
+  test('is only told of, where that is configured', async () => {
+    const drifting = await createDatabase(server.adminUrl);
+    const other = await startOther({ ...environment(drifting.adminUrl), CONTRACT_CHECK: 'warn' });
+    await rename(drifting.adminUrl, 'listar_secoes', 'listar_outras');
+    for (let n = 0; n < 20; n += 1) {
+      expect(await ask('/readyz', {}, other)).toEqual([200, report('ready', 'ok', DRIFTED)]);
+    }
+    await other.stop();
+    expect(other.lines().filter(({ msg }) => LINE.test(String(msg)))).toHaveLength(1);
+    await drifting.drop();
+  });
+});
+
+describe('readiness itself', () => {
+  const program = compile(readDocument('openapi.yaml'));
+
+  /** Of a store that does as it is told. */
+  async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true) {
+    const warnings: string[] = [];
+    const compiled = await program;
+    const readiness = createReadiness({
+      store: { check: async () => undefined, describe: async () => ({ functions: [] }), ...parts } as Store,
+      readProgram: () => compiled,
+      document: 'openapi.yaml',
+      deadlineMs: 100,
+      isDriftFatal,
+      log: { info: () => {}, warn: (text) => void warnings.push(text), fault: () => {} },
+    });
+    return { readiness, warnings };
+  }
+
+  afterEach(() => vi.useRealTimers());
+
+  test('asks the store again after a second, and for its functions after ten, and tells of what is new', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const asked = { check: 0, describe: 0 };
+    const { readiness, warnings } = await createTestReadiness({
+      check: async () => {
+        asked.check += 1;
+        return undefined;
+      },
+      describe: async () => {
+        asked.describe += 1;
+        return { functions: [] };
+      },
+    });
+    await readiness.read();
+    await readiness.read();
+    const told = warnings.length;
+    expect([asked, told > 0]).toEqual([{ check: 1, describe: 1 }, true]);
+    vi.advanceTimersByTime(1_001);
+    await readiness.read();
+    expect(asked).toEqual({ check: 2, describe: 1 });
+    vi.advanceTimersByTime(9_000);
+    await readiness.read();
+    expect(asked).toEqual({ check: 3, describe: 2 });
+    expect(warnings).toHaveLength(told);
+  });
+
+  test('answers within the deadline where a store does not care about its signal', async () => {
+    const never = new Promise<never>(() => {});
+    const silent = await createTestReadiness({ check: () => never });
+    expect(await silent.readiness.read()).toEqual({
+      status: 'not ready',
+      checks: { store: 'Data store timeout', contract: 'unknown: the store does not answer' },
+    });
+    const half = await createTestReadiness({ describe: () => never });
+    expect(await half.readiness.read()).toEqual({
+      status: 'not ready',
+      checks: { store: 'ok', contract: 'unknown: the store does not answer' },
+    });
+  });
+
+  test('asks a store that hangs once, however many ask', async () => {
+    let asked = 0;
+    const { readiness } = await createTestReadiness({
+      check: () => {
+        asked += 1;
+        return new Promise<never>(() => {});
+      },
+    });
+    const reports = await Promise.all(Array.from({ length: 1_000 }, () => readiness.read()));
+    expect(asked).toBe(1);
+    expect(reports.filter(({ status }) => status === 'ready')).toEqual([]);
+  });
+
+  test('asks anew where it has failed itself', async () => {
+    let fails = true;
+    const { readiness } = await createTestReadiness({
+      check: async () => {
+        if (fails) throw new Error('a mistake of ours');
+        return { kind: 'storeError', cause: '' };
+      },
+    });
+    await expect(readiness.read()).rejects.toThrow('a mistake of ours');
+    fails = false;
+    expect(await readiness.read()).toMatchObject({ status: 'not ready', checks: { store: 'Data store error' } });
+  });
+});
+
+test('while requests under way are finished the port takes no more, and the port of the metrics says that it lives', async () => {
+  const other = await startOther({ ...environment(), METRICS_PORT: '0' });
+  const { managementOrigin } = other;
+  const begun = await openRaw(other.origin);
+  const body = JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example' });
+  const head = `POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${KEY}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  begun.socket.write(head + body.slice(0, 10));
+  await vi.waitFor(async () => expect(await ask('/healthz', {}, other)).toEqual(HEALTHY));
+  other.child.kill('SIGTERM');
+  await vi.waitFor(() => expect(ask('/readyz', {}, other)).rejects.toThrow());
+  expect(await ask('/healthz', {}, { ...other, origin: managementOrigin })).toEqual(HEALTHY);
+  begun.socket.write(body.slice(10));
+  await begun.ended;
+  expect(begun.read()).toMatch(/^HTTP\/1\.1 201 Created\r\n/);
+  if (other.child.exitCode === null) await once(other.child, 'exit');
+  expect(other.child.exitCode).toBe(0);
+});

@@ -1,0 +1,239 @@
+import { describe, expect, inject, test } from 'vitest';
+import { call, KEYS, lists, operations } from '../helpers/api.ts';
+import { openRaw, sendAndReset, sendRaw } from '../helpers/raw.ts';
+
+const url = inject('url');
+const { host } = new URL(url);
+const HEAD = `Host: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\nConnection: close\r\n`;
+
+/** Sends bytes and takes the one answer apart. */
+async function raw(text: string): Promise<{ status: number; headers: string; body: string }> {
+  const answer = await sendRaw(url, text);
+  const [headers = '', body = ''] = answer.split('\r\n\r\n');
+  expect(headers).toMatch(/^content-type: application\/json; charset=utf-8$/im);
+  return { status: Number(headers.split(' ')[1]), headers, body };
+}
+
+describe('a path', () => {
+  test.each([
+    '/',
+    '',
+    '/alunos/',
+    '/aluno',
+    '/alunos/1',
+    '/ALUNOS',
+    '/alunos.json',
+    '//alunos',
+    '/anamnese',
+    '/alunos%2F',
+    '/..%2Falunos',
+  ])('that is none is not found: %j', async (path) => {
+    expect(await call(path)).toMatchObject({ status: 404, body: { error: 'Not found' } });
+  });
+
+  test.each(['/', '/v1', '/v2/alunos', '/alunos', '/v1alunos', '/favicon.ico'])(
+    'outside of the interface is not found: %s',
+    async (path) => {
+      const answer = await fetch(new URL(url).origin + path, { headers: { 'X-Api-Key': KEYS.aurora } });
+      expect([answer.status, await answer.json()]).toEqual([404, { error: 'Not found' }]);
+    },
+  );
+
+  test.each(['/alunos%', '/%ff', '/%zz/alunos', '/alunos%ED%A0%80'])(
+    'that cannot be decoded is malformed: %s',
+    async (path) => {
+      expect((await raw(`GET /v1${path} HTTP/1.1\r\n${HEAD}\r\n`)).body).toBe('{"error":"Malformed URL"}');
+    },
+  );
+
+  test('is the same however its characters are encoded', async () => {
+    expect((await call('/academias?limit=1')).body).toEqual((await call('/%61cademias?%6Cimit=%31')).body);
+  });
+
+  test('may come with the whole URL, as to a proxy', async () => {
+    const { status } = await raw(`GET http://${host}/v1/academias?limit=1 HTTP/1.1\r\n${HEAD}\r\n`);
+    expect(status).toBe(200);
+  });
+
+  test('is told missing before the key is', async () => {
+    expect(await call('/nada', { key: null })).toMatchObject({ status: 404 });
+    expect(await call('/academias', { key: null, method: 'DELETE' })).toMatchObject({ status: 405 });
+  });
+});
+
+describe.each(operations)('$path', ({ path }) => {
+  const methods = operations.filter((other) => other.path === path).map(({ method }) => method);
+  const allow = [...methods, 'HEAD'].sort().join(', ');
+
+  test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'POST', 'PROPFIND'].filter((method) => !methods.includes(method)))(
+    'does not allow %s',
+    async (method) => {
+      const answer = await call(path, { method, body: '' });
+      expect(answer).toMatchObject({ status: 405, body: { error: 'Method not allowed' } });
+      expect(answer.headers.get('allow')).toBe(allow);
+    },
+  );
+});
+
+describe.each(lists)('HEAD $path', ({ path }) => {
+  test.each(['?limit=2', '?limit=0', '?foo=1'])('is GET without the body: %s', async (query) => {
+    const [get, head] = await Promise.all([call(path + query), call(path + query, { method: 'HEAD' })]);
+    expect(head.status).toBe(get.status);
+    expect(head.body).toBe('');
+    const hop = ['date', 'connection', 'keep-alive', 'x-request-id'];
+    const headers = (answer: typeof get) => [...answer.headers].filter(([name]) => !hop.includes(name));
+    expect(headers(head)).toEqual(headers(get));
+  });
+});
+
+describe('a request that is not HTTP as it should be', () => {
+  test.each([
+    ['no HTTP at all', 'hello\r\n\r\n'],
+    ['an unknown method', `FETCH /v1/alunos HTTP/1.1\r\n${HEAD}\r\n`],
+    ['another protocol', `GET /v1/alunos SPDY/3\r\n${HEAD}\r\n`],
+    ['a space in the path', `GET /v1/alu nos HTTP/1.1\r\n${HEAD}\r\n`],
+    ['a header without a name', `GET /v1/alunos HTTP/1.1\r\n${HEAD}: x\r\n\r\n`],
+    ['a header with a control character', `GET /v1/alunos HTTP/1.1\r\n${HEAD}X-A: \x01\r\n\r\n`],
+    ['two lengths', `POST /v1/alunos HTTP/1.1\r\n${HEAD}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
+    ['a length that is none', `POST /v1/alunos HTTP/1.1\r\n${HEAD}Content-Length: x\r\n\r\n{}`],
+    [
+      'a length and chunks',
+      `POST /v1/alunos HTTP/1.1\r\n${HEAD}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    ],
+    [
+      'a chunk of a size that is none',
+      `POST /v1/alunos HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n`,
+    ],
+    ['two Hosts', `GET /v1/alunos HTTP/1.1\r\n${HEAD}Host: ${host}\r\n\r\n`],
+    ['a Host that is none', `GET /v1/alunos HTTP/1.1\r\nHost: a b/@c\r\nConnection: close\r\n\r\n`],
+    ['an empty Host', `GET /v1/alunos HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n`],
+    ['no Host', `GET /v1/alunos HTTP/1.1\r\nX-Api-Key: ${KEYS.aurora}\r\nConnection: close\r\n\r\n`],
+  ])('is refused: %s', async (_what, text) => {
+    const { status, body } = await raw(text);
+    expect(status).toBe(400);
+    expect(JSON.parse(body)).toEqual({ error: expect.stringMatching(/^(Bad request|Invalid JSON body)$/) });
+  });
+
+  test('is refused for a header that is too large', async () => {
+    const { status, body } = await raw(`GET /v1/alunos HTTP/1.1\r\n${HEAD}X-A: ${'a'.repeat(20_000)}\r\n\r\n`);
+    expect([status, body]).toEqual([431, '{"error":"Request header fields too large"}']);
+  });
+
+  test('is refused for a URL that is too long', async () => {
+    const { status, body } = await raw(`GET /v1/alunos?nome=${'a'.repeat(20_000)} HTTP/1.1\r\n${HEAD}\r\n`);
+    expect([status, body]).toEqual([431, '{"error":"Request header fields too large"}']);
+  });
+
+  test('is refused for an expectation that is not known', async () => {
+    const { status, body } = await raw(`GET /v1/alunos HTTP/1.1\r\n${HEAD}Expect: the-impossible\r\n\r\n`);
+    expect([status, body]).toEqual([417, '{"error":"Expectation failed"}']);
+  });
+
+  test('is refused for CONNECT', async () => {
+    const { status, body } = await raw(`CONNECT ${host} HTTP/1.1\r\n${HEAD}\r\n`);
+    expect([status, body]).toEqual([405, '{"error":"Method not allowed"}']);
+  });
+
+  test('is refused when its head does not come to an end', async () => {
+    const { status, body } = await raw('GET /v1/alunos HTTP/1.1\r\nHost: x\r\n');
+    expect([status, body]).toEqual([408, '{"error":"Request timeout"}']);
+  });
+});
+
+describe('headers that a client may send twice', () => {
+  test.each(['Accept: */*', 'Content-Type: text/plain', 'User-Agent: x', 'X-Nobody: y'])('%s', async (line) => {
+    const { status } = await raw(`GET /v1/academias HTTP/1.1\r\n${HEAD}${line}\r\n${line}\r\n\r\n`);
+    expect(status).toBe(200);
+  });
+
+  test('HTTP/1.0 works, without Host too', async () => {
+    const { status } = await raw(`GET /v1/academias HTTP/1.0\r\nX-Api-Key: ${KEYS.aurora}\r\n\r\n`);
+    expect(status).toBe(200);
+  });
+
+  test('an upgrade that is not known is passed over, and nothing behind it is taken for a request', async () => {
+    const { socket, read, ended } = await openRaw(url);
+    const get = `GET /v1/academias HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n`;
+    socket.write(`${get}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n${get}\r\n`);
+    await ended;
+    socket.destroy();
+    expect(read()).toMatch(/^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/);
+    expect(read().match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  test.each(['gym.example', 'gym.example:3000', '127.0.0.1', '[::1]:3000', 'gym_1.example:'])(
+    'Host is any host: %s',
+    async (other) => {
+      const { status } = await raw(`GET /v1/academias HTTP/1.1\r\n${HEAD.replace(host, other)}\r\n`);
+      expect(status).toBe(200);
+    },
+  );
+});
+
+test('a GET may have a body, which nobody reads', async () => {
+  const { status } = await raw(`GET /v1/academias HTTP/1.1\r\n${HEAD}Content-Length: 5\r\n\r\nhello`);
+  expect(status).toBe(200);
+});
+
+test('no answer tells what it is made of', async () => {
+  for (const path of ['/academias', '/nada', '/academias?x=1']) {
+    const { headers } = await call(path);
+    expect([headers.get('x-powered-by'), headers.get('server')]).toEqual([null, null]);
+  }
+});
+
+test('a client that resets its connection, whatever it sent, harms nobody', async () => {
+  const texts = [
+    `CONNECT ${host} HTTP/1.1\r\n${HEAD}\r\n`,
+    'hello\r\n\r\n',
+    `GET /v1/alunos HTTP/1.1\r\n${HEAD}\r\n`,
+    `GET /v1/alunos HTTP/1.1\r\n${HEAD}Expect: x\r\n\r\n`,
+    `POST /v1/alunos HTTP/1.1\r\n${HEAD}Content-Length: 100\r\n\r\n{`,
+  ];
+  for (const text of texts) for (let i = 0; i < 10; i += 1) await sendAndReset(url, text);
+  expect((await call('/academias')).status).toBe(200);
+});
+
+test.each([
+  ['CONNECT', `CONNECT ${host} HTTP/1.1\r\n${HEAD}\r\n`],
+  ['what is no HTTP', 'hello\r\n\r\n'],
+])('the connection is closed after %s, though the client keeps its side open', async (_what, text) => {
+  const { socket, ended } = await openRaw(url);
+  socket.write(text);
+  await ended;
+  // To a connection that is closed on the other side the second write fails.
+  const writing = setInterval(() => socket.write('more'), 20);
+  await new Promise((resolve) => socket.once('close', resolve).once('error', resolve));
+  clearInterval(writing);
+  expect(socket.destroyed).toBe(true);
+});
+
+test('what is no HTTP behind a request does not take the place of its answer', async () => {
+  const { socket, read, ended } = await openRaw(url);
+  socket.write(`GET /v1/alunos?limit=1000 HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n\r\nhello\r\n\r\n`);
+  await ended;
+  expect(read()).toMatch(/^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/);
+  expect(read().match(/HTTP\/1\.1/g)).toHaveLength(1);
+  socket.destroy();
+});
+
+describe('requests that are sent before their answers are read', () => {
+  const toRequests = (count: number) => {
+    const get = `GET /v1/academias?limit=1 HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n`;
+    return `${`${get}\r\n`.repeat(count - 1)}${get}Connection: close\r\n\r\n`;
+  };
+
+  test('are answered in turn', async () => {
+    const answers = await sendRaw(url, toRequests(32));
+    expect(answers.match(/HTTP\/1\.1 200 OK\r\n/g)).toHaveLength(32);
+  });
+
+  test('end their connection where they are too many', async () => {
+    const { socket, read, ended } = await openRaw(url);
+    socket.write(toRequests(200));
+    await ended;
+    socket.destroy();
+    expect(read().match(/HTTP\/1\.1 200 OK\r\n/g) ?? []).toHaveLength(0);
+    expect(await call('/academias')).toMatchObject({ status: 200 });
+  });
+});

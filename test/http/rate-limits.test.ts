@@ -1,0 +1,484 @@
+import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { createClient } from '@redis/client';
+import { Router } from 'express';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import type { RateLimitConfig } from '../../src/config.ts';
+import type { AppParts } from '../../src/http/app.ts';
+import { createAddressReader } from '../../src/http/client-address.ts';
+import { createCounter } from '../../src/http/counters.ts';
+import { createDocs } from '../../src/http/docs.ts';
+import { openRateLimits } from '../../src/http/rate-limits.ts';
+import { readDocument } from '../../src/openapi/document.ts';
+import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
+import { startGateway } from '../helpers/gateway.ts';
+import { sendRaw } from '../helpers/raw.ts';
+import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
+import { findPort } from '../helpers/servers.ts';
+import { createStudents } from '../helpers/stub-store.ts';
+
+const AURORA = { 'X-Api-Key': 'wms_demo_aurora' };
+const BOSQUE = { 'X-Api-Key': 'wms_demo_bosque' };
+const TOO_MANY = { error: 'Too many requests' };
+
+type Answer = { readonly status: number; readonly body: unknown; readonly headers: Headers; readonly ms: number };
+
+type LimitedGateway = {
+  readonly url: string;
+  /** How many requests have come to the store. */
+  calls(): number;
+  /** What was told of Redis. */
+  readonly told: string[];
+  send(headers?: Record<string, string>): Promise<Answer>;
+};
+
+type Options = Partial<RateLimitConfig> & {
+  readonly proxyHops?: number;
+  readonly windowSeconds?: number;
+  readonly keyHeaders?: readonly string[];
+  /** What the application has beside its limits. */
+  readonly parts?: Partial<AppParts>;
+};
+
+const document = readDocument('openapi.yaml');
+const ends: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+/** A gateway with limits, which ends with its test. */
+async function startLimited(options: Options): Promise<LimitedGateway> {
+  const { proxyHops = 0, windowSeconds = 60, keyHeaders = ['X-Api-Key'], parts, ...config } = options;
+  const told: string[] = [];
+  const limits = await openRateLimits(
+    { perKey: 0, perAddress: 0, redisUrl: undefined, ...config },
+    {
+      keyHeaders,
+      addressOf: createAddressReader(proxyHops),
+      isAccepted: () => false,
+      windowSeconds,
+      onFault: ({ message }) => told.push(message),
+      onRecovered: () => told.push('back'),
+    },
+  );
+  if (!limits) throw new Error('nothing is limited');
+  const store = createStudents(0);
+  const gateway = await startGateway({
+    store,
+    document,
+    parts: { rateLimiter: limits.middleware, ...parts },
+  });
+  ends.push(async () => {
+    await gateway.close();
+    await limits.close();
+  });
+  const url = `${gateway.url}/academias`;
+  const send = async (headers: Record<string, string> = {}): Promise<Answer> => {
+    const begun = performance.now();
+    const answer = await fetch(url, { headers });
+    const text = await answer.text();
+    const body = text === '' ? '' : JSON.parse(text);
+    return { status: answer.status, body, headers: answer.headers, ms: performance.now() - begun };
+  };
+  return { url, calls: () => store.calls.length, told, send };
+}
+
+async function startTestRedis(...args: Parameters<typeof startRedis>): Promise<RedisServer> {
+  const redis = await startRedis(...args);
+  ends.push(redis.stop);
+  return redis;
+}
+
+async function startTestProxy({ port }: RedisServer): Promise<FaultProxy & { url: string }> {
+  const proxy = await startFaultProxy({ host: '127.0.0.1', port });
+  ends.push(proxy.close);
+  return { ...proxy, url: `redis://127.0.0.1:${proxy.port}` };
+}
+
+/** How many more requests a limit allows, by the header field. */
+function remaining({ headers }: Answer, policy = 'key'): number {
+  const [, count] = new RegExp(`"${policy}";r=(\\d+)`).exec(headers.get('RateLimit') ?? '') ?? [];
+  return Number(count);
+}
+
+async function statuses(count: number, send: () => Promise<Answer>): Promise<number[]> {
+  const result: number[] = [];
+  for (let n = 0; n < count; n += 1) result.push((await send()).status);
+  return result;
+}
+
+test('nothing is opened where nothing is limited', async () => {
+  const options = {
+    keyHeaders: ['X-Api-Key'],
+    addressOf: createAddressReader(0),
+    isAccepted: () => false,
+    onFault: () => {},
+    onRecovered: () => {},
+  };
+  const config = { perKey: 0, perAddress: 0, redisUrl: 'redis://127.0.0.1:1' };
+  expect(await openRateLimits(config, options)).toBeUndefined();
+});
+
+describe('a limit per key', () => {
+  test('counts the keys of one address apart', async () => {
+    const { send } = await startLimited({ perKey: 2 });
+    expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
+    expect(await statuses(3, () => send(BOSQUE))).toEqual([200, 200, 429]);
+  });
+
+  test('counts a key whatever the case of its header and the blanks around it', async () => {
+    const { send, url } = await startLimited({ perKey: 2 });
+    await send(AURORA);
+    const padded =
+      'GET /v1/academias HTTP/1.1\r\nHost: x\r\nConnection: close\r\nx-API-key: \t wms_demo_aurora  \r\n\r\n';
+    expect(await sendRaw(url, padded)).toContain('RateLimit: "key";r=0;');
+    expect((await send(AURORA)).status).toBe(429);
+  });
+
+  test('counts no request without a key', async () => {
+    const { send } = await startLimited({ perKey: 1 });
+    const answers = [await send(), await send({ 'X-Api-Key': '' })];
+    expect(answers.map(({ status }) => status)).toEqual([400, 400]);
+    expect(answers.map(({ headers }) => headers.get('RateLimit'))).toEqual([null, null]);
+    expect(answers[0]?.headers.get('RateLimit-Policy')).toBe('"key";q=1;w=60');
+  });
+
+  test('counts every key of a request, so that one does not hide another', async () => {
+    const { send } = await startLimited({ perKey: 2, keyHeaders: ['X-Other-Key', 'X-Api-Key'] });
+    const sendWith = (other: string) => send({ ...AURORA, 'X-Other-Key': other });
+    expect(remaining(await sendWith('first'))).toBe(1);
+    expect(remaining(await sendWith('second'))).toBe(0);
+    expect((await sendWith('third')).status).toBe(429);
+  });
+});
+
+describe('a limit per address', () => {
+  test('counts all keys of an address, and requests without one', async () => {
+    const { send } = await startLimited({ perAddress: 3 });
+    await send(AURORA);
+    await send(BOSQUE);
+    await send();
+    expect(await send(AURORA)).toMatchObject({ status: 429, body: TOO_MANY });
+  });
+
+  test('takes the address from the configured proxy, and not what a client wrote before it', async () => {
+    const { send } = await startLimited({ perAddress: 1, proxyHops: 1 });
+    const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
+    expect((await from('203.0.113.1')).status).toBe(200);
+    expect((await from('203.0.113.2')).status).toBe(200);
+    expect((await from('198.51.100.7, 203.0.113.1')).status).toBe(429);
+  });
+
+  test('does not believe a header where there is no proxy', async () => {
+    const { send } = await startLimited({ perAddress: 1 });
+    expect((await send({ ...AURORA, 'X-Forwarded-For': '203.0.113.1' })).status).toBe(200);
+    expect((await send({ ...AURORA, 'X-Forwarded-For': '203.0.113.2' })).status).toBe(429);
+  });
+
+  test('counts 64 bits of IPv6 as one', async () => {
+    const { send } = await startLimited({ perAddress: 1, proxyHops: 1 });
+    const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
+    expect((await from('2001:db8:1:2::1')).status).toBe(200);
+    expect((await from('2001:db8:1:3::1')).status).toBe(200);
+    expect((await from('2001:db8:1:2:ffff::2')).status).toBe(429);
+  });
+});
+
+describe('both limits', () => {
+  test('are told on every answer as structured fields', async () => {
+    const { send } = await startLimited({ perAddress: 3, perKey: 2 });
+    const first = await send(AURORA);
+    expect(first.headers.get('RateLimit-Policy')).toBe('"address";q=3;w=60, "key";q=2;w=60');
+    expect(first.headers.get('RateLimit')).toBe('"address";r=2;t=60, "key";r=1;t=60');
+    const second = await send({ 'X-Api-Key': 'wms_demo_bosque' });
+    expect(second.headers.get('RateLimit')).toMatch(/^"address";r=1;t=(60|59), "key";r=1;t=60$/);
+    const third = await send();
+    expect(third.status).toBe(400);
+    expect(third.headers.get('RateLimit-Policy')).toBe('"address";q=3;w=60, "key";q=2;w=60');
+    expect(third.headers.get('RateLimit')).toMatch(/^"address";r=0;t=(60|5\d)$/);
+  });
+
+  test('refuse with the whole answer, and the store hears nothing of it', async () => {
+    const { send, calls } = await startLimited({ perAddress: 9, perKey: 1 });
+    await send(AURORA);
+    const refused = await send(AURORA);
+    expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
+    expect(refused.headers.get('Content-Type')).toBe('application/json; charset=utf-8');
+    expect(refused.headers.get('Cache-Control')).toBe('no-store');
+    const [, wait] = /^"address";r=7;t=\d+, "key";r=0;t=(\d+)$/.exec(refused.headers.get('RateLimit') ?? '') ?? [];
+    expect(Number(wait)).toBeGreaterThan(50);
+    expect(refused.headers.get('Retry-After')).toBe(wait);
+    expect(calls()).toBe(1);
+  });
+
+  test('count the address first: what it refuses takes nothing from the key', async () => {
+    const { send, calls } = await startLimited({ perAddress: 1, perKey: 2, proxyHops: 1 });
+    const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
+    await from('203.0.113.1');
+    const refused = await from('203.0.113.1');
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get('RateLimit')).toMatch(/^"address";r=0;t=\d+$/);
+    expect(remaining(await from('203.0.113.2'))).toBe(0);
+    expect(calls()).toBe(2);
+  });
+});
+
+describe('the application', () => {
+  test('answers a request too many with an id, and lets a page of another origin read it', async () => {
+    const { send } = await startLimited({ perKey: 1, parts: { corsOrigins: ['https://painel.example'] } });
+    const headers = { ...AURORA, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
+    await send(headers);
+    const refused = await send(headers);
+    expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
+    expect(refused.headers.get('X-Request-Id')).toBe('mine');
+    expect(refused.headers.get('Access-Control-Allow-Origin')).toBe('https://painel.example');
+    expect(refused.headers.get('X-Content-Type-Options')).toBe('nosniff');
+    expect(refused.headers.get('RateLimit-Policy')).toBe('"key";q=1;w=60');
+  });
+
+  test('limits nothing but the interface', async () => {
+    const management = [Router().get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
+    const docs = createDocs(() => document);
+    const { send, url } = await startLimited({ perAddress: 1, parts: { management, docs, corsOrigins: ['*'] } });
+    await send(AURORA);
+    expect((await send(AURORA)).status).toBe(429);
+    for (const path of ['/healthz', '/docs', '/openapi.json', '/docs/start.js']) {
+      const answer = await fetch(new URL(path, url), { headers: AURORA });
+      expect([path, answer.status, answer.headers.get('RateLimit')]).toEqual([path, 200, null]);
+    }
+    const preflight = await fetch(url, { method: 'OPTIONS', headers: { 'Access-Control-Request-Method': 'GET' } });
+    expect([preflight.status, preflight.headers.get('RateLimit')]).toEqual([204, null]);
+    // Whoever looks for paths is limited too.
+    expect((await fetch(new URL('/nada', url))).status).toBe(429);
+  });
+
+  test('counts a request for which the client has a copy', async () => {
+    const { send } = await startLimited({ perKey: 2 });
+    const headers = { ...AURORA, 'If-None-Match': '*', 'Cache-Control': 'max-age=0' };
+    const first = await send(headers);
+    expect([first.status, remaining(first)]).toEqual([304, 1]);
+    expect((await send(headers)).status).toBe(304);
+    expect((await send(headers)).status).toBe(429);
+  });
+});
+
+test('a window ends, and the next one begins with the next request', async () => {
+  const { send } = await startLimited({ perKey: 1, windowSeconds: 1 });
+  expect((await send(AURORA)).status).toBe(200);
+  const refused = await send(AURORA);
+  expect(refused.status).toBe(429);
+  expect(refused.headers.get('Retry-After')).toBe('1');
+  await vi.waitFor(async () => expect((await send(AURORA)).status).toBe(200), { timeout: 5_000 });
+  expect((await send(AURORA)).status).toBe(429);
+});
+
+const invented = (name: string) => ({ name, isProven: false });
+
+test('memory holds 50,000 names: the one that was quiet for the longest is forgotten, a busy one never', async () => {
+  const count = createCounter({ prefix: 'test', limit: 100, windowSeconds: 60, redis: undefined });
+  const NAMES = 120_000;
+  for (let n = 0; n < NAMES; n += 1) {
+    await count(invented(`name ${n}`));
+    if (n % 10_000 === 0) await count(invented('busy'));
+  }
+  expect((await count(invented('busy'))).remaining).toBe(100 - NAMES / 10_000 - 1);
+  expect((await count(invented(`name ${NAMES - 49_000}`))).remaining).toBe(98);
+  for (const n of [0, 1, 50_000, NAMES - 51_000]) expect((await count(invented(`name ${n}`))).remaining).toBe(99);
+});
+
+test('no number of invented names makes memory forget a key that was accepted', async () => {
+  const count = createCounter({ prefix: 'test', limit: 2, windowSeconds: 60, redis: undefined });
+  await count(invented('key'));
+  for (let n = 0; n < 2; n += 1) await count({ name: 'key', isProven: true });
+  for (let n = 0; n < 50_001; n += 1) await count(invented(`name ${n}`));
+  expect(await count({ name: 'key', isProven: true })).toMatchObject({ remaining: 0, isOver: true });
+});
+
+describe.runIf(canTestRedis())('gateways that share a Redis', () => {
+  const PER_KEY = 1_000;
+
+  /** Two of them that have counted one request each. */
+  async function startTwo(redisUrl: string): Promise<[LimitedGateway, LimitedGateway]> {
+    const one = await startLimited({ perKey: PER_KEY, redisUrl });
+    const other = await startLimited({ perKey: PER_KEY, redisUrl });
+    await expectShared(one, other);
+    return [one, other];
+  }
+
+  async function expectShared(one: LimitedGateway, other: LimitedGateway): Promise<void> {
+    const left = remaining(await one.send(AURORA));
+    expect(remaining(await other.send(AURORA))).toBe(left - 1);
+  }
+
+  const isBack = ({ send, told }: LimitedGateway) =>
+    vi.waitFor(
+      async () => {
+        expect((await send(BOSQUE)).status).toBe(200);
+        expect(told.at(-1)).toBe('back');
+      },
+      { timeout: 10_000 },
+    );
+
+  test('count together, and refuse together', async () => {
+    const { url: redisUrl } = await startTestRedis();
+    const one = await startLimited({ perKey: 2, perAddress: 10, redisUrl });
+    const other = await startLimited({ perKey: 2, perAddress: 10, redisUrl });
+    expect((await one.send(AURORA)).headers.get('RateLimit')).toBe('"address";r=9;t=60, "key";r=1;t=60');
+    expect((await other.send(AURORA)).headers.get('RateLimit')).toMatch(/^"address";r=8;t=\d+, "key";r=0;t=\d+$/);
+    for (const gateway of [one, other]) {
+      const refused = await gateway.send(AURORA);
+      expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
+      expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(50);
+      expect(gateway.told).toEqual([]);
+    }
+  });
+
+  test('begin a new window together', async () => {
+    const { url: redisUrl } = await startTestRedis();
+    const one = await startLimited({ perKey: 1, windowSeconds: 1, redisUrl });
+    const other = await startLimited({ perKey: 1, windowSeconds: 1, redisUrl });
+    expect([(await one.send(AURORA)).status, (await other.send(AURORA)).status]).toEqual([200, 429]);
+    await vi.waitFor(async () => expect((await other.send(AURORA)).status).toBe(200), { timeout: 5_000 });
+  });
+
+  test('tell Redis no key, and keep nothing for longer than a window', async () => {
+    const { url: redisUrl } = await startTestRedis();
+    const { send } = await startLimited({ perKey: 5, perAddress: 5, redisUrl });
+    await send(AURORA);
+    const client = await createClient({ url: redisUrl }).connect();
+    ends.push(() => client.close());
+    const names = await client.keys('*');
+    const hashed = hash('sha256', 'wms_demo_aurora', 'base64url');
+    expect(names.sort()).toEqual(['gateway:address:127.0.0.1', `gateway:key:${hashed}`]);
+    for (const name of names) {
+      const ttl = await client.ttl(name);
+      expect(ttl).toBeGreaterThan(0);
+      expect(ttl).toBeLessThanOrEqual(60);
+    }
+  });
+
+  test('ask Redis nothing about a key that has used up its window', async () => {
+    const proxy = await startTestProxy(await startTestRedis());
+    const { send } = await startLimited({ perKey: 2, redisUrl: proxy.url });
+    expect(await statuses(10, () => send(AURORA))).toEqual([200, 200, ...Array(8).fill(429)]);
+    expect(proxy.sent('EVAL')).toBe(2);
+  });
+
+  test('count each by itself while Redis is gone, and together when it is back', async () => {
+    const redis = await startTestRedis();
+    const [one, other] = await startTwo(redis.url);
+    await redis.stop();
+    for (const gateway of [one, other]) {
+      const answers = [await gateway.send(AURORA), await gateway.send(AURORA), await gateway.send(AURORA)];
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+      expect(answers.map((answer) => remaining(answer))).toEqual([PER_KEY - 1, PER_KEY - 2, PER_KEY - 3]);
+      expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(1_000);
+      expect(gateway.told).toEqual([
+        expect.stringMatching(/^Redis is lost, and each gateway counts requests by itself/),
+      ]);
+    }
+    await startTestRedis([], redis.port);
+    for (const gateway of [one, other]) {
+      await isBack(gateway);
+      expect(gateway.told).toEqual([expect.stringContaining('Redis is lost'), 'back']);
+    }
+    await expectShared(one, other);
+  });
+
+  type Faulty = { url: string; hang: () => void; resume: () => void | Promise<void> };
+
+  async function startFaulty(does: 'stall' | 'trickle'): Promise<Faulty> {
+    const proxy = await startTestProxy(await startTestRedis());
+    return { url: proxy.url, hang: () => proxy.fail({ on: 'response', does }), resume: proxy.pass };
+  }
+
+  const HANGS: [string, () => Promise<Faulty>][] = [
+    [
+      'is stopped',
+      async () => {
+        const redis = await startTestRedis();
+        return { url: redis.url, hang: redis.pause, resume: redis.resume };
+      },
+    ],
+    ['is no longer heard', () => startFaulty('stall')],
+    ['is slow', () => startFaulty('trickle')],
+  ];
+
+  test.each(HANGS)('wait once for a Redis that %s, and not again', async (_what, prepare) => {
+    const { url, hang, resume } = await prepare();
+    const [one, other] = await startTwo(url);
+    hang();
+    const atOnce = await Promise.all([one.send(AURORA), one.send(AURORA), one.send(BOSQUE)]);
+    expect(atOnce.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(Math.max(...atOnce.map(({ ms }) => ms))).toBeLessThan(3_000);
+    const begun = performance.now();
+    for (let n = 0; n < 60; n += 1) expect((await one.send(AURORA)).status).toBe(200);
+    // Each of them would have waited for 120 ms.
+    expect(performance.now() - begun).toBeLessThan(6_000);
+    await other.send(AURORA);
+    // A slow one may be found again in between, and lost again.
+    for (const { told } of [one, other]) expect(told[0]).toContain('no answer within 120 ms');
+    await resume();
+    for (const gateway of [one, other]) await isBack(gateway);
+    await expectShared(one, other);
+  });
+
+  test('tell once of a Redis that refuses to count, however often they connect', async () => {
+    const replica = await startTestRedis(['--replicaof', '127.0.0.1', `${await findPort()}`]);
+    const proxy = await startTestProxy(replica);
+    const { send, told } = await startLimited({ perKey: PER_KEY, redisUrl: proxy.url });
+    await vi.waitFor(
+      async () => {
+        expect((await send(AURORA)).status).toBe(200);
+        expect(proxy.sent('EVAL')).toBeGreaterThan(2);
+      },
+      { timeout: 10_000 },
+    );
+    expect(told).toEqual([expect.stringContaining('READONLY')]);
+  });
+
+  test('serve with a wrong password, which is told without the password', async () => {
+    const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
+    const { send, told } = await startLimited({ perKey: 2, redisUrl: `redis://:mistaken@127.0.0.1:${port}` });
+    expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
+    expect(told).toEqual([expect.stringContaining('WRONGPASS')]);
+    expect(told[0]).not.toContain('mistaken');
+  });
+
+  test('use the password of the URL', async () => {
+    const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
+    const [one] = await startTwo(`redis://:only-for-tests@127.0.0.1:${port}`);
+    expect(one.told).toEqual([]);
+  });
+
+  test('start without Redis, and count together when it comes', async () => {
+    const port = await findPort();
+    const redisUrl = `redis://127.0.0.1:${port}`;
+    const one = await startLimited({ perKey: PER_KEY, redisUrl });
+    const other = await startLimited({ perKey: PER_KEY, redisUrl });
+    expect(remaining(await one.send(AURORA))).toBe(PER_KEY - 1);
+    expect(remaining(await other.send(AURORA))).toBe(PER_KEY - 1);
+    expect(one.told).toEqual([expect.stringContaining('ECONNREFUSED')]);
+    await startTestRedis([], port);
+    for (const gateway of [one, other]) await isBack(gateway);
+    await expectShared(one, other);
+  });
+});
+
+test('a start with a Redis that takes connections and says nothing is no later than 2 s, and its requests do not wait', async () => {
+  const silent = createTcpServer(() => {}).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  ends.push(async () => void silent.close());
+  const redisUrl = `redis://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const begun = performance.now();
+  const { send, told } = await startLimited({ perKey: 2, redisUrl });
+  expect(performance.now() - begun).toBeLessThan(4_000);
+  expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
+  expect(told).toEqual([expect.stringContaining('no answer within 2000 ms')]);
+});
+
+test('a URL that is none of a Redis is a mistake at the start', async () => {
+  await expect(startLimited({ perKey: 1, redisUrl: 'redis://127.0.0.1/none' })).rejects.toThrow(TypeError);
+});

@@ -1,0 +1,324 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Store } from '../../src/store/store.ts';
+import { withBody } from '../helpers/function-body.ts';
+import { startGateway } from '../helpers/gateway.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { sendRaw } from '../helpers/raw.ts';
+import {
+  asAdmin,
+  hasPostgrest,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  type PostgrestServer,
+  startLoggingPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+const KEY = 'wms_demo_aurora';
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+/** What this Postgres puts in front of each line of its log: the name of the application in brackets. */
+const LOG_PREFIX = '[%a] ';
+/** May do what the gateway does without a setting of its session. */
+const POOLED = 'pooled';
+
+let postgresLog = '';
+let server: PostgresServer;
+let postgrest: PostgrestServer | undefined;
+const gateways = new Map<string, GatewayProcess>();
+
+const gatewayOf = (name: string) => gateways.get(name) as GatewayProcess;
+const admin = (sql: string, values: unknown[] = []) =>
+  asAdmin(server.adminUrl, async (client) => (await client.query(sql, values)).rows);
+
+beforeAll(async () => {
+  server = await startLoggingPostgres((text) => {
+    postgresLog += text;
+  });
+  await admin(`alter system set log_line_prefix = '${LOG_PREFIX}'`);
+  await admin('select pg_reload_conf()');
+  // A statement that is logged as it begins is not told again with its duration.
+  await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
+  await admin(`create role ${POOLED} login inherit password 'only-for-tests'`);
+  await admin(`grant gateway to ${POOLED}`);
+  await admin(`grant connect on database ${new URL(server.adminUrl).pathname.slice(1)} to ${POOLED}`);
+  postgrest = hasPostgrest
+    ? await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} })
+    : undefined;
+  const pooled = new URL(server.adminUrl);
+  pooled.username = POOLED;
+  const common = { DEADLINE_MS: '1000', BODY_LIMIT_BYTES: '1000', STORE_CONNECTIONS: '4' };
+  const environments = {
+    postgres: { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') },
+    'postgres without prepared statements': { DATABASE_URL: pooled.href, PREPARE: 'off' },
+    ...(postgrest
+      ? { supabase: { SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' } }
+      : {}),
+    limited: { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test'), KEY_REQUESTS_PER_MINUTE: '1' },
+  };
+  const start = async ([name, env]: [string, Record<string, string>]) =>
+    void gateways.set(name, await startProcess({ ...common, ...env }));
+  await Promise.all(Object.entries<Record<string, string>>(environments).map(start));
+});
+
+afterAll(async () => {
+  for (const gateway of gateways.values()) await gateway.stop();
+  await postgrest?.stop();
+  await server.stop();
+});
+
+type Sent = { readonly status: number; readonly id: string | null; readonly text: string };
+
+async function send(name: string, target: string, id?: string, init: RequestInit = {}): Promise<Sent> {
+  const headers = { 'X-Api-Key': KEY, ...(id === undefined ? {} : { 'X-Request-Id': id }), ...init.headers };
+  const answer = await fetch(gatewayOf(name).origin + target, { ...init, headers });
+  return { status: answer.status, id: answer.headers.get('x-request-id'), text: await answer.text() };
+}
+
+/** What the database calls each of the gateway's connections. */
+async function namesOf(login: string): Promise<string[]> {
+  const sql = 'select distinct application_name as name from pg_stat_activity where usename = $1 order by 1';
+  return (await admin(sql, [login])).map(({ name }) => name);
+}
+
+describe('the id of a request', () => {
+  test.each([
+    ['one character', 'a'],
+    ['128 characters', 'x'.repeat(128)],
+    ['a UUID', '6f1f1b2e-9f0e-4c55-8a43-0c8d0d1d8f11'],
+    ['every character that is allowed', 'azAZ09.:/+=@~_-'],
+    ['what an AWS load balancer makes', 'Root=1-67891233-abcdef012345678912345678'],
+  ])('is the one that the client gives: %s', async (_what, id) => {
+    expect((await send('postgres', '/v1/academias?limit=1', id)).id).toBe(id);
+  });
+
+  test.each([
+    ['empty', 'X-Request-Id: \r\n'],
+    ['129 characters', `X-Request-Id: ${'x'.repeat(129)}\r\n`],
+    ['with a blank', 'X-Request-Id: a b\r\n'],
+    ['with a tab', 'X-Request-Id: a\tb\r\n'],
+    ['with quotes', 'X-Request-Id: a"b\r\n'],
+    ['with an apostrophe', "X-Request-Id: a'b\r\n"],
+    ['with a backslash', 'X-Request-Id: a\\nb\r\n'],
+    ['with an encoded line break', 'X-Request-Id: a%0d%0ab\r\n'],
+    ['with markup', 'X-Request-Id: <b>\r\n'],
+    ['with a comma', 'X-Request-Id: a,b\r\n'],
+    ['with letters beyond ASCII', 'X-Request-Id: a\xe9\r\n'],
+    ['given twice', 'X-Request-Id: one\r\nX-Request-Id: two\r\n'],
+    ['given twice, the same', 'X-Request-Id: one\r\nx-request-id: one\r\n'],
+    ['an API key', `X-Request-Id: wms_live_${'a'.repeat(38)}\r\n`],
+    ['made of an API key', `X-Request-Id: job-1/wms_demo_${'0'.repeat(9)}\r\n`],
+    ['absent', ''],
+  ])('is a new UUID where it is %s', async (_what, header) => {
+    const request = `GET /v1/nada HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${header}\r\n`;
+    const answers = await Promise.all([0, 1].map(() => sendRaw(gatewayOf('postgres').origin, request)));
+    const ids = answers.map((answer) => [...answer.matchAll(/^x-request-id: (.*)\r$/gim)].map(([, id]) => id));
+    expect(ids).toEqual([[expect.stringMatching(UUID)], [expect.stringMatching(UUID)]]);
+    expect(ids[0]).not.toEqual(ids[1]);
+    expect(answers[0]).toMatch(/^HTTP\/1\.1 404 /);
+  });
+
+  test.each(['\x00', '\x01', '\x0b', '\x7f', '\n a', '\r a'])('is in no answer where it has %j', async (character) => {
+    const request = `GET /v1/nada HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Request-Id: odd${character}odd\r\n\r\n`;
+    const answer = await sendRaw(gatewayOf('postgres').origin, request);
+    expect(answer).toMatch(/^HTTP\/1\.1 40[04] /);
+    expect(answer).not.toContain('odd');
+  });
+});
+
+describe('every kind of answer has it', () => {
+  const student = JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example' });
+  const cases: [number, string, string, RequestInit?][] = [
+    [200, 'GET', '/v1/academias'],
+    [200, 'HEAD', '/v1/academias'],
+    [201, 'POST', '/v1/alunos', { body: student }],
+    [400, 'GET', '/v1/academias', { headers: { 'X-Api-Key': '' } }],
+    [400, 'POST', '/v1/alunos', { body: '{' }],
+    [400, 'GET', '/v1/%ff'],
+    [401, 'GET', '/v1/academias', { headers: { 'X-Api-Key': 'wms_demo_inativa' } }],
+    [404, 'GET', '/v1/nada'],
+    [404, 'GET', '/nada'],
+    [404, 'HEAD', '/v1/nada'],
+    [405, 'DELETE', '/v1/academias'],
+    [413, 'POST', '/v1/alunos', { body: 'x'.repeat(1_001) }],
+    [422, 'GET', '/v1/academias?limit=0'],
+    [200, 'GET', '/healthz'],
+    [200, 'HEAD', '/readyz'],
+    [200, 'GET', '/metrics'],
+    [200, 'GET', '/docs'],
+    [200, 'GET', '/openapi.json'],
+  ];
+  test.each(cases)('%i of %s %s', async (status, method, target, init) => {
+    const id = randomUUID();
+    expect(await send('postgres', target, id, { method, ...init })).toMatchObject({ status, id });
+  });
+
+  test('304', async () => {
+    const first = await fetch(`${gatewayOf('postgres').origin}/v1/academias`, { headers: { 'X-Api-Key': KEY } });
+    await first.text();
+    const headers = { 'If-None-Match': first.headers.get('etag') ?? '', 'Cache-Control': 'max-age=0' };
+    expect(await send('postgres', '/v1/academias', 'kept', { headers })).toEqual({ status: 304, id: 'kept', text: '' });
+  });
+
+  test.each([
+    ['400 without Host', 'GET /v1/academias HTTP/1.1\r\n', 400],
+    ['417', 'GET /v1/academias HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\n', 417],
+  ])('%s', async (_what, head, status) => {
+    const answer = await sendRaw(
+      gatewayOf('postgres').origin,
+      `${head}Connection: close\r\nX-Request-Id: unfit-${status}\r\n\r\n`,
+    );
+    expect(answer.startsWith(`HTTP/1.1 ${status} `)).toBe(true);
+    expect(answer).toMatch(new RegExp(`^x-request-id: unfit-${status}\\r$`, 'im'));
+  });
+
+  test('429', async () => {
+    const answers = [await send('limited', '/v1/academias', 'one'), await send('limited', '/v1/academias', 'two')];
+    expect(answers.at(-1)).toMatchObject({ status: 429, id: 'two' });
+  });
+
+  test('500', async () => {
+    const gateway = await startGateway({
+      store: {} as Store,
+      parts: {
+        gateway: async () => {
+          throw new Error('a mistake of ours');
+        },
+      },
+    });
+    const answer = await fetch(gateway.url, { headers: { 'X-Request-Id': 'mistake' } });
+    expect([answer.status, answer.headers.get('x-request-id'), await answer.json()]).toEqual([
+      500,
+      'mistake',
+      { error: 'Internal error' },
+    ]);
+    await gateway.close();
+  });
+
+  test('502', () =>
+    withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+      expect(await send('postgres', '/v1/academias', 'broken')).toMatchObject({ status: 502, id: 'broken' });
+    }));
+});
+
+test('the line of the request in the log has it', async () => {
+  const { id } = await send('postgres', '/v1/academias');
+  expect(id).toMatch(UUID);
+  expect(await gatewayOf('postgres').line(({ requestId }) => requestId === id)).toMatchObject({ status: 200 });
+  await send('postgres', '/v1/academias', 'client:1');
+  expect(await gatewayOf('postgres').line(({ requestId }) => requestId === 'client:1')).toMatchObject({ status: 200 });
+});
+
+describe.each([
+  ['postgres', 'gateway_test'],
+  ['postgres without prepared statements', POOLED],
+])('on %s', (name, login) => {
+  const idle = async () => expect(await namesOf(login)).toEqual(['wellness-gateway']);
+
+  /** Waits until the database names a connection after the request, and then for the request. */
+  async function watch(id: string): Promise<Sent> {
+    const answer = send(name, '/v1/academias', id);
+    await vi.waitFor(async () => expect(await namesOf(login)).toContain(`wellness-gateway ${id}`), { interval: 10 });
+    return answer;
+  }
+
+  test('the database shows it while the function runs, and in what it logs of it, and not longer', async () => {
+    const id = `slow-${login}`;
+    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
+      expect(await watch(id)).toEqual({ status: 200, id, text: '[]' });
+    });
+    await idle();
+    await vi.waitFor(() => {
+      const lines = postgresLog.split('\n').filter((line) => line.startsWith(`[wellness-gateway ${id}] `));
+      expect(lines.some((line) => /LOG: .*duration: [\d.]+ ms .*listar_academias/.test(line))).toBe(true);
+    });
+  });
+
+  test('the name is as before after an error, which the database logs with it', async () => {
+    const id = `error-${login}`;
+    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+      expect((await send(name, '/v1/academias', id)).status).toBe(502);
+    });
+    await idle();
+    await vi.waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
+  });
+
+  test('and after a cancellation by the deadline', async () => {
+    const id = `late-${login}`;
+    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+      expect(await watch(id)).toMatchObject({ status: 502, text: '{"error":"Data store timeout"}' });
+    });
+    await vi.waitFor(idle);
+    await vi.waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
+  });
+
+  test('a function that makes one row sees it too', async () => {
+    const body = `raise exception '%', current_setting('application_name')`;
+    await withBody(server.adminUrl, 'criar_aluno', body, async () => {
+      const init = { method: 'POST', body: JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example' }) };
+      const answer = await send(name, '/v1/alunos', 'one-row', init);
+      expect([answer.status, answer.text]).toEqual([401, '{"error":"wellness-gateway one-row"}']);
+    });
+  });
+
+  test('of a long one the database shows the first characters', async () => {
+    const body = `raise exception '%', current_setting('application_name')`;
+    await withBody(server.adminUrl, 'listar_academias', body, async () => {
+      const { text } = await send(name, '/v1/academias', 'x'.repeat(128));
+      expect(text).toMatch(/^\{"error":"wellness-gateway x{46,128}"\}$/);
+    });
+    await idle();
+  });
+
+  test('none sticks to the requests that follow on the same connections', async () => {
+    const body = `raise exception '%', current_setting('application_name')`;
+    await withBody(server.adminUrl, 'listar_academias', body, async () => {
+      const texts: string[] = [];
+      const ids = Array.from({ length: 100 }, (_, n) => `turn-${n}`);
+      for (const id of ids) texts.push((await send(name, '/v1/academias', id)).text);
+      expect(texts).toEqual(ids.map((id) => `{"error":"wellness-gateway ${id}"}`));
+    });
+    for (let n = 0; n < 20; n += 1) expect((await send(name, '/v1/academias', `good-${n}`)).status).toBe(200);
+    await idle();
+  });
+});
+
+/** What SQL can say of the request that it runs for, in the text of a refusal. */
+const TELLING = {
+  postgres: `current_setting('application_name')`,
+  'postgres without prepared statements': `current_setting('application_name')`,
+  supabase: `'wellness-gateway ' || (current_setting('request.headers', true)::json->>'x-request-id')`,
+};
+const stores = (Object.keys(TELLING) as (keyof typeof TELLING)[]).filter((name) => hasPostgrest || name !== 'supabase');
+
+test.each(stores)('the ids of 50 requests at a time do not mix on %s', async (name) => {
+  const body = `perform pg_sleep(random() / 50); raise exception '%', ${TELLING[name]}`;
+  await withBody(server.adminUrl, 'listar_academias', body, async () => {
+    const ids = Array.from({ length: 50 }, () => randomUUID());
+    const answers = await Promise.all(ids.map((id) => send(name, '/v1/academias', id)));
+    const expected = ids.map((id) => ({ status: 401, id, text: `{"error":"wellness-gateway ${id}"}` }));
+    expect(answers).toEqual(expected);
+  });
+});
+
+describe.runIf(hasPostgrest)('on a PostgREST', () => {
+  const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const tell = (header: string) =>
+    `raise exception '%', coalesce(current_setting('request.headers', true)::json->>'${header}', 'none')`;
+
+  test('SQL sees the id, whether it is the client’s or a new one', () =>
+    withBody(server.adminUrl, 'listar_academias', tell('x-request-id'), async () => {
+      expect((await send('supabase', '/v1/academias', 'mine')).text).toBe('{"error":"mine"}');
+      const { id, text } = await send('supabase', '/v1/academias', 'not sane');
+      expect(id).toMatch(UUID);
+      expect(text).toBe(`{"error":"${id}"}`);
+    }));
+
+  test('SQL sees the traceparent, where there is one', () =>
+    withBody(server.adminUrl, 'listar_academias', tell('traceparent'), async () => {
+      const headers = { traceparent: TRACEPARENT };
+      expect((await send('supabase', '/v1/academias', 'a', { headers })).text).toBe(`{"error":"${TRACEPARENT}"}`);
+      expect((await send('supabase', '/v1/academias', 'b')).text).toBe('{"error":"none"}');
+    }));
+});

@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { storeFault } from '../../src/errors.ts';
+import type { Middleware } from '../../src/http/app.ts';
+import { createDocs } from '../../src/http/docs.ts';
+import { createHealth, createMetricsRoute } from '../../src/http/management.ts';
+import { readDocument } from '../../src/openapi/document.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { KEYS, STUDENT } from '../helpers/api.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { sendRaw } from '../helpers/raw.ts';
+import { type SendOptions, send } from '../helpers/send.ts';
+import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+
+const students = createStudents(100);
+const store = createStubStore(({ args, ...call }) => {
+  if (args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
+  if (args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
+  if (call.returns === 'row') return { json: '{}' };
+  return students.call({ args, ...call }, AbortSignal.timeout(1_000));
+});
+
+let gateway: TestGateway;
+let origin: string;
+
+beforeAll(async () => {
+  const document = readDocument('openapi.yaml');
+  const metrics = createMetrics({
+    readLoad: () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
+    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+    isReady: async () => true,
+  });
+  const checks = { store: 'Data store unavailable', contract: 'ok' };
+  const readiness = { read: async () => ({ status: 'not ready', checks }) as const };
+  const rateLimiter: Middleware = (req, _res, next) => {
+    if (req.headers['x-break']) throw new Error('a mistake of ours');
+    next();
+  };
+  const management = [createHealth(readiness), createMetricsRoute(metrics)];
+  gateway = await startGateway({ store, parts: { management, rateLimiter, docs: createDocs(() => document) } });
+  origin = new URL(gateway.url).origin;
+});
+
+afterAll(() => gateway.close());
+
+/** That an answer keeps browsers from doing anything with it, and tells nothing of the server. */
+function expectSecure(headers: Readonly<Record<string, string>>, policy = "default-src 'none'"): void {
+  expect(headers['x-content-type-options']).toBe('nosniff');
+  expect(headers['content-security-policy']?.split(';')).toContain(policy);
+  expect(headers['content-security-policy']?.split(';')).toContain("frame-ancestors 'none'");
+  expect(headers['referrer-policy']).toBe('no-referrer');
+  expect(headers['strict-transport-security']).toMatch(/^max-age=\d{8,}$/);
+  expect(headers).not.toHaveProperty('x-powered-by');
+  expect(headers).not.toHaveProperty('server');
+}
+
+const post = (body: string): SendOptions => ({ method: 'POST', body });
+const withHeader = (name: string, value: string): SendOptions => ({ headers: { [name]: value } });
+
+test.each<[status: number, target: string, options: SendOptions]>([
+  [200, '/v1/alunos', {}],
+  [200, '/v1/alunos', { method: 'HEAD' }],
+  [200, '/v1/alunos?limit=100', withHeader('Accept-Encoding', 'br')],
+  [201, '/v1/alunos', post(JSON.stringify(STUDENT))],
+  [304, '/v1/alunos', withHeader('If-None-Match', '*')],
+  [400, '/v1/alunos', withHeader('X-Api-Key', '')],
+  [400, '/v1/alunos', post('{')],
+  [400, '/v1/%ff', {}],
+  [401, '/v1/alunos', withHeader('X-Api-Key', 'refused')],
+  [404, '/nada', {}],
+  [404, '/v1/nada', {}],
+  [405, '/v1/alunos', { method: 'PUT' }],
+  [405, '/v1/alunos', { method: 'OPTIONS' }],
+  [413, '/v1/alunos', post('x'.repeat(100_001))],
+  [422, '/v1/alunos?limit=0', {}],
+  [500, '/v1/alunos', withHeader('X-Break', '1')],
+  [502, '/v1/alunos', withHeader('X-Api-Key', 'unlucky')],
+  [200, '/healthz', {}],
+  [503, '/readyz', {}],
+  [200, '/metrics', {}],
+  [200, '/openapi.json', {}],
+  [200, '/openapi.yaml', {}],
+  [308, '/docs/', {}],
+  [200, '/docs', {}],
+])('a %i of %s is of no use to a browser: %j', async (status, target, options) => {
+  const headers = { 'X-Api-Key': KEYS.aurora, ...options.headers };
+  const answer = await send(origin + target, { ...options, headers });
+  expect(answer.status).toBe(status);
+  expectSecure(answer.headers);
+});
+
+test('the page has a policy of its own', async () => {
+  const { headers } = await send(`${origin}/docs`);
+  expect(headers['content-security-policy']?.split(';')).toContain("script-src 'self'");
+  expect((await send(`${origin}/v1/alunos`)).headers['content-security-policy']).not.toContain('script-src');
+});
+
+describe('what never becomes a request', () => {
+  const head = `Host: x\r\nX-Api-Key: ${KEYS.aurora}\r\nConnection: close\r\n`;
+
+  test.each([
+    [400, 'what is no HTTP', 'hello\r\n\r\n'],
+    [400, 'a request without Host', 'GET /v1/alunos HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    [400, 'a body that cannot be read', `POST /v1/alunos HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`],
+    [405, 'CONNECT', `CONNECT x:443 HTTP/1.1\r\n${head}\r\n`],
+    [408, 'a head without an end', 'GET /v1/alunos HTTP/1.1\r\nHost: x\r\n'],
+    [417, 'an expectation that is not known', `GET /v1/alunos HTTP/1.1\r\n${head}Expect: x\r\n\r\n`],
+    [431, 'headers that are too large', `GET /v1/alunos HTTP/1.1\r\n${head}X-A: ${'a'.repeat(20_000)}\r\n\r\n`],
+  ])('is answered with a %i that is as safe: %s', async (status, _what, text) => {
+    const [first = '', ...lines] = (await sendRaw(origin, text)).split('\r\n\r\n')[0]?.split('\r\n') ?? [];
+    expect(first).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    const pairs = lines.map((line) => line.split(': ')).map(([name = '', value = '']) => [name.toLowerCase(), value]);
+    expectSecure(Object.fromEntries(pairs));
+  });
+});

@@ -1,0 +1,228 @@
+import { EventEmitter, once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { createUnread, limitReading } from '../../src/http/unread.ts';
+import type { Result } from '../../src/store/store.ts';
+import { startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import { openRaw } from '../helpers/raw.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+
+const gateways: TestGateway[] = [];
+const sockets: Socket[] = [];
+
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  for (const gateway of gateways.splice(0)) await gateway.close();
+});
+
+async function start(options: TestGatewayOptions): Promise<TestGateway> {
+  const gateway = await startGateway(options);
+  gateways.push(gateway);
+  return gateway;
+}
+
+const get = (path: string) => `GET /v1${path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n\r\n`;
+const ask = async ({ url }: TestGateway) => {
+  const answer = await fetch(`${url}/academias`, { headers: { 'X-Api-Key': 'k' } });
+  return { status: answer.status, retryAfter: answer.headers.get('Retry-After'), body: await answer.text() };
+};
+
+/** Asks on a socket that reads nothing. */
+async function askSilently({ url }: TestGateway, text: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) }).pause();
+  sockets.push(socket);
+  await once(socket, 'connect');
+  socket.write(text);
+  return socket;
+}
+
+test('the requests of a socket are worked on one at a time, and those of others meanwhile', async () => {
+  const ends: ((result: Result) => void)[] = [];
+  const store = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
+  const gateway = await start({ store });
+  const { socket, read } = await openRaw(gateway.url);
+  sockets.push(socket);
+  socket.write(get('/academias?limit=1') + get('/academias?limit=2') + get('/nada') + get('/academias?limit=3'));
+  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  const other = ask(gateway);
+  await vi.waitFor(() => expect(store.calls).toHaveLength(2));
+  ends[1]?.({ json: '[]', count: 0 });
+  expect(await other).toMatchObject({ status: 200 });
+  expect(store.calls.map(({ args }) => args.p_limit)).toEqual([1, 100]);
+  ends[0]?.({ json: '[]', count: 0 });
+  await vi.waitFor(() => expect(store.calls).toHaveLength(3));
+  ends[2]?.({ json: '[]', count: 0 });
+  await vi.waitFor(() => expect(store.calls).toHaveLength(4));
+  ends[3]?.({ json: '[]', count: 0 });
+  await vi.waitFor(() =>
+    expect(read().match(/HTTP\/1\.1 \d+/g)).toEqual([200, 200, 404, 200].map((s) => `HTTP/1.1 ${s}`)),
+  );
+});
+
+test('a socket that reads nothing keeps one answer, however many it has asked for', async () => {
+  const store = createStubStore(() => ({ json: JSON.stringify('x'.repeat(8_000_000)), count: 1 }));
+  const gateway = await start({ store });
+  await askSilently(gateway, get('/academias').repeat(32));
+  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  expect(await ask(gateway)).toMatchObject({ status: 200 });
+  expect(store.calls).toHaveLength(2);
+});
+
+test('lists are refused as by any overload while too many bytes wait for their clients, and creations are not', async () => {
+  const json = JSON.stringify('x'.repeat(8_000_000));
+  const store = createStubStore(({ returns }) => ({ json: returns === 'row' ? '{}' : json, count: 1 }));
+  const gateway = await start({ store, unreadLimit: 12_000_000 });
+  const silent = await askSilently(gateway, get('/academias'));
+  await vi.waitFor(async () =>
+    expect(await ask(gateway)).toEqual({ status: 502, retryAfter: '1', body: '{"error":"Data store unavailable"}' }),
+  );
+  expect(gateway.faults.at(-1)).toMatchObject({
+    kind: 'storeOverloaded',
+    cause: expect.stringMatching(/^UNREAD_LIMIT_BYTES: \d+ bytes wait/),
+  });
+  const body = JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example' });
+  const created = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers: { 'X-Api-Key': 'k' }, body });
+  expect(created.status).toBe(201);
+  silent.destroy();
+  await vi.waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
+});
+
+test('an answer that would be too large is a 422 on the limit of its page, in the language of the client', async () => {
+  const store = createStubStore(() => ({ failure: { kind: 'answerTooLarge', cause: 'too large' } }));
+  const gateway = await start({ store, answerLimit: 1_234 });
+  expect(await ask(gateway)).toMatchObject({
+    status: 422,
+    body: '{"error":{"limit":["must be smaller: these records take more than 1234 bytes"]}}',
+  });
+  const headers = { 'X-Api-Key': 'k', 'Accept-Language': 'pt-BR' };
+  const answer = await fetch(`${gateway.url}/academias`, { headers });
+  expect([answer.status, await answer.json(), answer.headers.get('content-language')]).toEqual([
+    422,
+    { error: { limit: ['deve ser menor: estes registros ocupam mais de 1234 bytes'] } },
+    'pt-BR',
+  ]);
+  expect(gateway.faults).toEqual([]);
+});
+
+test('sockets beyond the limit are closed, and counted, and those within it are served', async () => {
+  const gateway = await start({ store: createStubStore(() => ({ json: '[]', count: 0 })), maxSockets: 2 });
+  const first = await openRaw(gateway.url);
+  const second = await openRaw(gateway.url);
+  const third = await openRaw(gateway.url);
+  sockets.push(first.socket, second.socket, third.socket);
+  await third.ended;
+  first.socket.write(get('/academias'));
+  await vi.waitFor(() => expect(first.read()).toMatch(/^HTTP\/1\.1 200 /));
+  expect(gateway.server.sockets()).toEqual({ open: 2, refused: 1 });
+  second.socket.destroy();
+  await vi.waitFor(() => expect(gateway.server.sockets().open).toBe(1));
+  expect(await ask(gateway)).toMatchObject({ status: 200 });
+});
+
+test('a body that cannot be read, behind an answer that is not read, is answered once, at a stop too', async () => {
+  const json = JSON.stringify('x'.repeat(8_000_000));
+  const store = createStubStore(() => ({ json, count: 1 }));
+  const gateway = await start({ store });
+  const socket = await askSilently(gateway, get('/academias'));
+  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  const head = 'POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n';
+  const failed = once(gateway.server, 'clientError');
+  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+  await failed;
+  const drained = gateway.server.drain(10_000);
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+  });
+  socket.resume();
+  await once(socket, 'close');
+  await drained;
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+  expect(gateway.faults).toEqual([]);
+});
+
+test('a stop gives a client all of an answer that it is reading', async () => {
+  const json = JSON.stringify('x'.repeat(20_000_000));
+  const store = createStubStore(() => ({ json, count: 1 }));
+  const gateway = await start({ store });
+  const socket = await askSilently(gateway, get('/academias'));
+  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  const drained = gateway.server.drain(10_000);
+  let length = 0;
+  socket.on('data', (chunk) => {
+    length += chunk.length;
+  });
+  socket.resume();
+  await once(socket, 'close');
+  await drained;
+  expect(length).toBeGreaterThan(20_000_000);
+});
+
+test('long answers are compressed four at a time, and others go out as they are', async () => {
+  const json = JSON.stringify(Array.from({ length: 20_000 }, (_, n) => `student ${n * 7919}`));
+  const gateway = await start({ store: createStubStore(() => ({ json, count: 1 })) });
+  const headers = { 'X-Api-Key': 'k', 'Accept-Encoding': 'br' };
+  const answers = await Promise.all(Array.from({ length: 40 }, () => fetch(`${gateway.url}/academias`, { headers })));
+  for (const answer of answers) expect(await answer.text()).toBe(json);
+  const encoded = answers.filter((answer) => answer.headers.get('content-encoding') === 'br');
+  expect(encoded.length).toBeGreaterThan(0);
+});
+
+describe('unread answers', () => {
+  const toAnswer = (writableLength = 0) =>
+    Object.assign(new EventEmitter(), {
+      closed: false,
+      socket: { writableLength, destroy: vi.fn() },
+    }) as unknown as ServerResponse & { socket: { destroy: () => void } };
+
+  test('of one key take a quarter of the limit at most, and those of others the rest', () => {
+    const unread = createUnread(1_000_000);
+    const first = toAnswer();
+    expect(unread.admit(first, 'a', 900_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'b', 100_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'c', 100_000)).toBe(false);
+    first.emit('close');
+    expect(unread.bytes).toBe(100_000);
+    expect(unread.admit(toAnswer(), 'b', 150_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'b', 33_000)).toBe(false);
+    expect(unread.admit(toAnswer(), 'c', 700_000)).toBe(true);
+    expect(unread.bytes).toBe(950_000);
+  });
+
+  test('always have room for a single one', () => {
+    expect(createUnread(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
+  });
+
+  test('that are short count only where the system does not take them at once', () => {
+    const unread = createUnread(1_000_000);
+    const [taken, waiting] = [toAnswer(0), toAnswer(20_000)];
+    for (const res of [taken, waiting]) {
+      unread.admit(res, 'a', 20_000);
+      res.emit('prefinish');
+    }
+    expect(unread.bytes).toBe(20_000);
+    for (const res of [taken, waiting]) res.emit('close');
+    expect(unread.bytes).toBe(0);
+  });
+
+  test('to a client that is gone do not count', () => {
+    const unread = createUnread(1_000_000);
+    unread.admit(Object.assign(toAnswer(), { closed: true }), 'a', 50_000);
+    expect(unread.bytes).toBe(0);
+  });
+
+  test('have 30 s to be read, and a second more for each 32 kB', () => {
+    vi.useFakeTimers();
+    const [slow, quick, taken] = [toAnswer(320_000), toAnswer(320_000), toAnswer(0)];
+    for (const res of [slow, quick, taken]) limitReading(res);
+    quick.emit('close');
+    vi.advanceTimersByTime(39_999);
+    expect(slow.socket.destroy).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(slow.socket.destroy).toHaveBeenCalledTimes(1);
+    for (const res of [quick, taken]) expect(res.socket.destroy).not.toHaveBeenCalled();
+    vi.useRealTimers();
+  });
+});

@@ -1,0 +1,140 @@
+import type { PGlite } from '@electric-sql/pglite';
+import { toHttpError } from '../../src/errors.ts';
+import type { PgError } from '../../src/store/sqlstate.ts';
+import type { Result } from '../../src/store/store.ts';
+import { rows } from '../helpers/database.ts';
+import { type Check, differences } from './check.ts';
+import { openWithinTransaction } from './in-process-store.ts';
+import { Model, type ModelAnswer } from './model.ts';
+import { removePredicates, removeRowSecurity } from './removal.ts';
+import { type Request, toCall } from './request.ts';
+import { CALLS, SAMPLE } from './sample.ts';
+import { loadWorld } from './world.ts';
+
+const NEVER = new AbortController().signal;
+
+/** What the functions do, in a world that is always the same. */
+export const behaviourChecks: readonly Check[] = [
+  answersWith('the functions alone', removeRowSecurity),
+  answersWith('row security alone', removePredicates),
+  answersWith('both walls', async () => {}),
+  { name: 'row security shows and takes rows of the tenant that was verified, and without one none', find: findRows },
+  { name: 'the use of a key is recorded for that key alone, where it works, once a minute', find: findUses },
+];
+
+/** Every answer is the model's. The first that is not is told alone: others may only follow from it. */
+function answersWith(walls: string, remove: (db: PGlite) => Promise<unknown>): Check {
+  const find = (db: PGlite) =>
+    inSample(db, async () => {
+      await remove(db);
+      const store = openWithinTransaction(db);
+      const model = new Model(SAMPLE);
+      for (const request of CALLS) {
+        const result = await store.call(toCall(request), NEVER);
+        const wrong = model.judge(request, toAnswer(request, result));
+        if (wrong !== undefined) return [wrong];
+      }
+      return [];
+    });
+  return { name: `with ${walls} every answer is made of what the tenant of the key has`, find };
+}
+
+function toAnswer(request: Request, result: Result): ModelAnswer {
+  if ('json' in result) return { status: request.body ? 201 : 200, body: JSON.parse(result.json) };
+  const { status, error } = toHttpError(result.failure);
+  return { status, body: { error } };
+}
+
+/** Keys of the sample with the time since their last use, and whether another use of them is recorded. */
+const USES = [
+  { key: 'a', last: null, recorded: true },
+  { key: 'b', last: '2 minutes', recorded: true },
+  { key: 'a-lasting', last: '30 seconds', recorded: false },
+  { key: 'a-may-nothing', last: null, recorded: true },
+  { key: 'a-expired', last: null, recorded: false },
+  { key: 'a-inactive', last: '2 minutes', recorded: false },
+  { key: 'unknown', last: null, recorded: false },
+];
+
+async function findUses(db: PGlite): Promise<string[]> {
+  return inSample(db, async () => {
+    for (const { key, last } of USES) {
+      await db.query('update private.api_keys set last_used_at = now() - $2::interval where name = $1', [key, last]);
+    }
+    const store = openWithinTransaction(db);
+    const findings: string[] = [];
+    for (const { key, recorded } of USES) {
+      const before = await usesOf(db);
+      const call = { function: 'record_key_use', args: { p_api_key: key }, returns: 'row', readOnly: false } as const;
+      const result = await store.call(call, NEVER);
+      const changed = (await usesOf(db)).filter((use) => !before.includes(use)).map((use) => use.split(' ')[0] ?? '');
+      findings.push(
+        ...differences([JSON.stringify(result)], [JSON.stringify({ json: JSON.stringify({ recorded }) })]),
+        ...differences(changed, recorded ? [key] : []),
+      );
+    }
+    return findings;
+  });
+}
+
+const [OWN, OTHER] = SAMPLE.tenants.map(({ id }) => id);
+
+const CHANGE = 'update private.idempotency_keys set created_at = now() returning tenant_id';
+
+/** Rows of another tenant than the one that was verified. */
+const FOREIGN_ROWS = [
+  `insert into private.alunos (tenant_id, nome, email) values ('${OTHER}', 'Ana', 'ana@example.com')`,
+  `insert into private.idempotency_keys (tenant_id, key, request_hash) values ('${OTHER}', 'l', sha256(''))`,
+];
+
+/** What the owner of the published functions can do by queries that name no tenant. */
+async function findRows(db: PGlite): Promise<string[]> {
+  return inSample(db, async () => {
+    await db.exec(`insert into private.idempotency_keys (tenant_id, key, request_hash)
+                   values ('${OWN}', 'k', sha256('')), ('${OTHER}', 'k', sha256(''))`);
+    const tables = await rows<{ name: string }>(
+      db,
+      `select oid::regclass::text as name from pg_class
+        where relnamespace = 'private'::regnamespace and has_table_privilege('gateway_functions', oid, 'select')`,
+    );
+    const findings: string[] = [];
+    const expect = async (tenant: string | undefined, sql: string, expected: string) => {
+      const found = await resultOf(db, tenant, sql);
+      if (found !== expected) findings.push(`for "${tenant}" ${sql} gives ${found} and not ${expected}`);
+    };
+    for (const sql of [...tables.map(({ name }) => `select distinct tenant_id from ${name}`), CHANGE]) {
+      await expect(OWN, sql, JSON.stringify([{ tenant_id: OWN }]));
+      await expect('', sql, '[]');
+    }
+    for (const sql of FOREIGN_ROWS) await expect(OWN, sql, 'an error with code 42501');
+    return findings;
+  });
+}
+
+/** The rows that a statement gives where this tenant was verified, or the code that it fails with. */
+async function resultOf(db: PGlite, tenant: string | undefined, sql: string): Promise<string> {
+  await db.exec(`savepoint attempt; set local role gateway_functions; set local wellness.tenant_id = '${tenant}'`);
+  try {
+    return JSON.stringify(await rows(db, sql));
+  } catch (error) {
+    return `an error with code ${(error as PgError).code}`;
+  } finally {
+    await db.exec('rollback to savepoint attempt; release savepoint attempt');
+  }
+}
+
+async function usesOf(db: PGlite): Promise<string[]> {
+  const uses = await rows<{ use: string }>(db, `select concat(name, ' ', last_used_at) as use from private.api_keys`);
+  return uses.map(({ use }) => use);
+}
+
+/** Does something in the world of the sample, and takes it all back. */
+async function inSample<T>(db: PGlite, work: () => Promise<T>): Promise<T> {
+  await db.exec(`savepoint sample; set local timezone = 'UTC'`);
+  try {
+    await loadWorld(db, SAMPLE);
+    return await work();
+  } finally {
+    await db.exec('rollback to savepoint sample; release savepoint sample');
+  }
+}

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { createAddressReader } from '../../src/http/client-address.ts';
+import { openRateLimits, type RateLimits } from '../../src/http/rate-limits.ts';
+import { type Example, type ExampleRequest, readExamples } from '../../src/openapi/examples.ts';
+import { type Answer, call, document, operations } from '../helpers/api.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { sendRaw } from '../helpers/raw.ts';
+
+const examples = readExamples(document);
+let withoutStore: TestGateway;
+let writable: TestGateway;
+let limited: TestGateway;
+let rateLimits: RateLimits | undefined;
+
+beforeAll(async () => {
+  writable = await startGateway({ store: await openTestStore() });
+  const store = await openTestStore();
+  await store.close();
+  withoutStore = await startGateway({ store });
+  rateLimits = await openRateLimits(
+    { perAddress: 1, perKey: 0, redisUrl: undefined },
+    {
+      keyHeaders: [],
+      addressOf: createAddressReader(0),
+      isAccepted: () => false,
+      windowSeconds: 3_600,
+      onFault: () => {},
+      onRecovered: () => {},
+    },
+  );
+  limited = await startGateway({ store: writable.store, parts: { rateLimiter: rateLimits?.middleware } });
+});
+
+afterAll(async () => {
+  await limited.close();
+  await rateLimits?.close();
+  await writable.close();
+  await writable.store.close();
+  await withoutStore.close();
+});
+
+/** The gateway that is in the state that an example is about. */
+function findUrl({ request, store, rateLimit }: Example): string {
+  if (store === 'unavailable') return withoutStore.url;
+  if (rateLimit === 'reached') return limited.url;
+  return request.method === 'GET' ? inject('url') : writable.url;
+}
+
+describe.each(operations)('$id', ({ id, method, operation }) => {
+  const own = examples.filter((example) => example.operationId === id);
+
+  test('has an example for every status that it declares, but for 304, which has no body', () => {
+    const statuses = Object.keys(operation.responses).filter((status) => status !== '304');
+    expect([...new Set(own.map(({ status }) => String(status)))].sort()).toEqual(statuses.sort());
+  });
+
+  test('names a response for every request that it shows', () => {
+    const requests = (operation.parameters ?? []).flatMap((parameter) =>
+      Object.keys(('examples' in parameter && parameter.examples) || {}),
+    );
+    for (const name of requests) expect(own.map((example) => example.name)).toContain(name);
+  });
+
+  const sent = own.filter(({ connection }) => connection === undefined);
+  test.each(sent)('answers the example $name with $status', async (example) => {
+    const { request, status, value, generated, after, rateLimit } = example;
+    const url = findUrl(example);
+    const before = own.find(({ name }) => name === after);
+    expect(before?.name).toBe(after);
+    if (before) expect((await send(before.request, url)).status).toBe(before.status);
+    if (rateLimit) await send(request, url);
+    const answer = await send(request, url);
+
+    expect(answer.status).toBe(status);
+    // Of what the server makes the form is checked, by the document's schema in `call`.
+    const made = Object.fromEntries(generated.map((name) => [name, expect.any(String)]));
+    expect(answer.body).toEqual(generated.length > 0 ? { ...(value as object), ...made } : value);
+  });
+
+  test('declares 304 if it reads, and answers it to a client that has the page', async () => {
+    expect('304' in operation.responses).toBe(method === 'GET');
+    for (const { request } of own.filter(({ status }) => status === 200)) {
+      const tag = (await send(request, inject('url'))).headers.get('etag') ?? '';
+      const headers = { ...request.headers, 'If-None-Match': tag };
+      const answer = await fetch(inject('url') + request.target, { headers });
+      expect([answer.status, await answer.text()]).toEqual([304, '']);
+    }
+  });
+});
+
+test('the examples of a request that stalls are answered as they say', async () => {
+  const stalled = examples.filter(({ connection }) => connection === 'stalled');
+  expect(stalled.map(({ operationId }) => operationId)).toEqual(operations.map(({ id }) => id));
+  // All at once, since each takes the seconds that the gateway waits.
+  const answers = stalled.map(async ({ request: { method, target }, status, value }) => {
+    const answer = await sendRaw(inject('url'), `${method} /v1${target} HTTP/1.1\r\nHost: x\r\n`);
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    expect([head.split(' ')[1], JSON.parse(body)]).toEqual([String(status), value]);
+  });
+  await Promise.all(answers);
+});
+
+function send({ target, method, headers, body }: ExampleRequest, url: string): Promise<Answer> {
+  return call(target, { url, method, key: null, headers, ...(body === undefined ? {} : { body }) });
+}

@@ -1,0 +1,173 @@
+import type { OpenAPIV3 } from 'openapi-types';
+import { expect, test } from 'vitest';
+import type { Store } from '../../src/store/store.ts';
+import { document } from '../helpers/api.ts';
+import { startGateway } from '../helpers/gateway.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+
+const store: Store = {
+  description: 'none',
+  call: () => Promise.reject(new Error('not called')),
+  check: async () => undefined,
+  describe: async () => ({ functions: [] }),
+  close: async () => {},
+};
+
+/** The document after a change to the one operation GET /academias. */
+function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, unknown>) => void): OpenAPIV3.Document {
+  const copy = structuredClone(document);
+  const operation = copy.paths['/academias']?.get;
+  if (operation) change(operation as OpenAPIV3.OperationObject & Record<string, unknown>);
+  return copy;
+}
+
+/** The document with one path more, whose parameters are strings. */
+function withPath(path: string): OpenAPIV3.Document {
+  const get = structuredClone(document.paths['/academias']?.get) as OpenAPIV3.OperationObject;
+  const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    ...{ name: name ?? '', in: 'path', required: true, schema: { type: 'string' as const } },
+  }));
+  return { ...document, paths: { ...document.paths, [path]: { get: { ...get, operationId: 'own', parameters } } } };
+}
+
+const body = (schema: object) => ({ required: true, content: { 'application/json': { schema } } }) as never;
+const parameter = (schema: object, name = 'x', place = 'query') => ({ name, in: place, schema }) as never;
+
+test.each<[string, OpenAPIV3.Document, RegExp]>([
+  ['without a function', changed((o) => delete o['x-rpc']), /^GET \/academias: x-rpc must name the Postgres function/],
+  ['with a name that is no function', changed((o) => (o['x-rpc'] = 'a b')), /x-rpc must .* it is "a b"$/],
+  ['without operationId', changed((o) => delete o.operationId), /operationId is missing/],
+  [
+    'with an operationId twice',
+    changed((o) => (o.operationId = 'listarAlunos')),
+    /operationId listarAlunos is used twice/,
+  ],
+  ['without success', changed((o) => delete o.responses['200']), /one response of success .* there is none/],
+  ['with two', changed((o) => (o.responses['201'] = { description: '' })), /there is 200, 201/],
+  [
+    'with no body of success',
+    changed((o) => (o.responses['200'] = { description: '' })),
+    /schema of type array or object/,
+  ],
+  ['without security', changed((o) => (o.security = [])), /security must require one scheme/],
+  [
+    'with a parameter that is an array',
+    changed((o) => o.parameters?.push(parameter({ type: 'array', items: {} }))),
+    /parameter x in query/,
+  ],
+  [
+    'with a cookie',
+    changed((o) => o.parameters?.push(parameter({ type: 'string' }, 'x', 'cookie'))),
+    /parameter x in cookie/,
+  ],
+  [
+    'with an argument twice',
+    changed((o) => o.parameters?.push(parameter({ type: 'string' }, 'X-Limit', 'header'))),
+    /argument p_limit would be given twice/,
+  ],
+  [
+    'with a name that is no argument',
+    changed((o) => o.parameters?.push(parameter({ type: 'string' }, 'a.b'))),
+    /p_a\.b cannot be an argument/,
+  ],
+  [
+    'with a body that is open',
+    changed((o) => (o.requestBody = body({ type: 'object' }))),
+    /additionalProperties: false/,
+  ],
+  [
+    'with a field without its prefix',
+    changed((o) => (o.requestBody = body({ type: 'object', additionalProperties: false, properties: { nome: {} } }))),
+    /nome cannot be an argument/,
+  ],
+  [
+    'with a format that is not known',
+    changed((o) => o.parameters?.push(parameter({ type: 'string', format: 'cpf' }))),
+    /unknown format "cpf"/,
+  ],
+  [
+    'with a keyword that is none',
+    changed((o) => o.parameters?.push(parameter({ type: 'string', maxlength: 1 }))),
+    /has \w+, which is none of OpenAPI's names/,
+  ],
+  [
+    'with two path parameters and nothing between them',
+    withPath('/files/{name}{type}'),
+    /a text must be between two path parameters/,
+  ],
+])('refuses a document %s', async (_what, broken, message) => {
+  await expect(startGateway({ document: broken, store })).rejects.toThrow(message);
+});
+
+test('reports every mistake of the document at once', async () => {
+  const broken = changed((operation) => {
+    delete operation['x-rpc'];
+    operation.security = [];
+  });
+  await expect(startGateway({ document: broken, store })).rejects.toThrow(/x-rpc.*\n.*security/);
+});
+
+test('a store that throws is a bug of ours: the client is told nothing of it, the log everything', async () => {
+  const gateway = await startGateway({ store });
+  const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': 'x' } });
+  expect([answer.status, await answer.json()]).toEqual([500, { error: 'Internal error' }]);
+  expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
+  await gateway.close();
+});
+
+test('calls a function with its arguments in one order, whatever that of the body', async () => {
+  const stub = createStubStore(() => ({ json: '{}', count: 1 }));
+  const gateway = await startGateway({ store: stub });
+  const bodies = [
+    { p_nome: 'Ana', p_email: 'ana@aurora.example', p_sexo: 'feminino' },
+    { p_sexo: 'feminino', p_email: 'ana@aurora.example', p_nome: 'Ana' },
+  ];
+  for (const body of bodies) {
+    const init = { method: 'POST', headers: { 'X-Api-Key': 'x' }, body: JSON.stringify(body) };
+    expect((await fetch(`${gateway.url}/alunos`, init)).status).toBe(201);
+  }
+  const [first, second] = stub.calls.map(({ args }) => Object.entries(args));
+  expect(first).toEqual([['p_api_key', 'x'], ...Object.entries(bodies[0] ?? {})]);
+  expect(second).toEqual(first);
+  await gateway.close();
+});
+
+test.each([
+  ['a.b', { p_name: 'a', p_type: 'b' }],
+  ['a.b.c', { p_name: 'a', p_type: 'b.c' }],
+  ['%2E.%2F', undefined],
+  ['%2F.%2E', { p_name: '/', p_type: '.' }],
+  ['a', undefined],
+])('reads two path parameters of one segment: %s', async (segment, args) => {
+  const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+  const gateway = await startGateway({ document: withPath('/files/{name}.{type}/parts'), store: stub });
+  const answer = await fetch(`${gateway.url}/files/${segment}/parts`, { headers: { 'X-Api-Key': 'x' } });
+  expect(answer.status).toBe(args ? 200 : 404);
+  expect(stub.calls.map((call) => call.args)).toEqual(args ? [{ p_api_key: 'x', ...args }] : []);
+  await gateway.close();
+});
+
+test.each([
+  ['without servers', undefined, '/academias'],
+  ['with a server that has no path', [{ url: 'https://api.example.com' }], '/academias'],
+  ['with a server under a path', [{ url: 'https://api.example.com/a/b/' }], '/a/b/academias'],
+])('serves a document %s', async (_what, servers, path) => {
+  const { servers: _own, ...rest } = document;
+  const gateway = await startGateway({ document: { ...rest, ...(servers ? { servers } : {}) }, store });
+  const answer = await fetch(new URL(path, gateway.url));
+  expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
+  await gateway.close();
+});
+
+test.each(['/academias:contar', '/avaliação', '/a b', '/x.y/~z'])(
+  'serves the path %s, however it is written',
+  async (path) => {
+    const paths = { [path]: document.paths['/academias'] as OpenAPIV3.PathItemObject };
+    const gateway = await startGateway({ document: { ...document, paths }, store });
+    for (const spelling of [encodeURI(path), path.split('/').map(encodeURIComponent).join('/')]) {
+      const answer = await fetch(gateway.url + spelling);
+      expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
+    }
+    await gateway.close();
+  },
+);

@@ -1,0 +1,348 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { openFolder } from '../../scripts/database.ts';
+import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { type Run, type RunOptions, runCommand } from '../helpers/run.ts';
+import { asAdmin, createDatabase, type Database, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
+const AURORA_GYM = 'a1000000-0000-4000-8000-000000000001';
+const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
+const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
+const BAD_EMAIL = 'must match format "email"';
+const BAD_GYM = 'must be the id of a gym of the tenant';
+const NOT_READ = 'what comes after it was not read';
+const AGAIN = 'Correct them and import the file again: an import is of all lines or of none.';
+const COLUMNS =
+  'The first line names the columns: nome, email, telefone, sexo, data_nascimento, academia_id, modalidade; nome and email must be there.';
+
+const root = mkdtempSync(join(tmpdir(), 'import-'));
+const file = join(root, 'alunos.csv');
+let server: PostgresServer;
+let database: Database;
+/** One that is new for each test, without gyms. */
+let tenant: string;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createDatabase(server.adminUrl);
+});
+
+beforeEach(async () => {
+  const [created] = await rows('select private.create_tenant($1) as id', ['Nova']);
+  tenant = String(created?.id);
+});
+
+afterAll(async () => {
+  await database.drop();
+  await server.stop();
+  rmSync(root, { recursive: true });
+});
+
+const rows = (sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> =>
+  asAdmin(database.adminUrl, async (db) => (await db.query(sql, values)).rows);
+
+/** What the tenant's students are in these columns, oldest first. */
+const students = (columns = 'nome, email') =>
+  rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
+
+/** What `npm run admin -- import alunos …` runs, in a process of its own; on the Postgres unless it is told another store. */
+function admin(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
+  return runCommand('scripts/admin/main.ts', ['import', 'alunos', ...args], {
+    env,
+    ...(input === undefined ? {} : { input }),
+  });
+}
+
+/** Imports a file with this content. */
+function importing(content: string | Uint8Array, ...args: string[]): Promise<Run> {
+  writeFileSync(file, content);
+  return admin([file, '--tenant', tenant, ...args]);
+}
+
+const created = (count: number): Run => ({
+  code: 0,
+  output: `Created ${count} student${count === 1 ? '' : 's'}.\n`,
+  errors: '',
+});
+
+/** A run that imported nothing, and these are the lines of standard error. */
+const failed = (...lines: string[]): Run => ({ code: 1, output: '', errors: `${lines.join('\n')}\n` });
+
+const refused = (summary: string, ...lines: string[]): Run =>
+  failed(...lines, `Nothing was imported from ${file}: ${summary}`, AGAIN);
+
+describe('a good file', () => {
+  test('becomes students in the order of its lines; an empty value is none', async () => {
+    tenant = AURORA;
+    const before = (await students()).length;
+    const columns = 'nome,email,telefone,sexo,data_nascimento,academia_id,modalidade';
+    const full = `Lígia,ligia@x.example,+55 11 98888-0001,feminino,1990-05-17,${AURORA_GYM},pilates`;
+    expect(await importing(`${columns}\n${full}\nRui,rui@x.example,,,17/05/1990,,\nBia,bia@x.example,,,,,\n`)).toEqual(
+      created(3),
+    );
+    expect(
+      (await students(`${columns.replace('data_nascimento', 'data_nascimento::text')}, ativo`)).slice(before),
+    ).toEqual([
+      {
+        nome: 'Lígia',
+        email: 'ligia@x.example',
+        telefone: '+55 11 98888-0001',
+        sexo: 'feminino',
+        data_nascimento: '1990-05-17',
+        academia_id: AURORA_GYM,
+        modalidade: 'pilates',
+        ativo: true,
+      },
+      expect.objectContaining({ nome: 'Rui', data_nascimento: '1990-05-17', telefone: null, academia_id: null }),
+      expect.objectContaining({ nome: 'Bia', data_nascimento: null, modalidade: null }),
+    ]);
+  });
+
+  test('may have thousands of lines, and come through standard input', async () => {
+    const lines = Array.from({ length: 2_000 }, (_, index) => `Aluno ${index},aluno${index}@x.example`);
+    const run = await admin(['-', '--tenant', tenant, '--json'], { input: ['nome,email', ...lines].join('\n') });
+    expect(run).toEqual({ code: 0, output: '{"created":2000}\n', errors: '' });
+    expect((await students()).map(({ nome }) => nome)).toEqual(lines.map((line) => line.split(',')[0]));
+  });
+
+  const JOSÉ = { nome: 'José', email: 'j@x.example' };
+  const utf16 = (text: string) => Buffer.from(text, 'utf16le');
+
+  test.each<[string, string | Uint8Array, string[], { nome: string; email: string }]>([
+    ['columns in another order, with the prefix', 'p_email,p_nome\nj@x.example,José', [], JOSÉ],
+    [
+      'names in capitals and with blanks',
+      'Nome, E-mail\n'.replace('E-mail', 'EMAIL').concat('José,j@x.example\n'),
+      [],
+      JOSÉ,
+    ],
+    ['a byte order mark', '\ufeffnome,email\nJosé,j@x.example\n', [], JOSÉ],
+    ['a byte order mark before a quote', '\ufeff"nome","email"\n"José","j@x.example"\n', [], JOSÉ],
+    ['semicolons', 'nome;email\nPrado, José;j@x.example\n', [], { ...JOSÉ, nome: 'Prado, José' }],
+    ['tabs', 'nome\temail\nJosé\tj@x.example\n', [], JOSÉ],
+    ['another delimiter', 'nome|email\nJosé|j@x.example\n', ['--delimiter', '|'], JOSÉ],
+    ['CRLF', 'nome,email\r\nJosé,j@x.example\r\n', [], JOSÉ],
+    ['CR', 'nome,email\rJosé,j@x.example\r', [], JOSÉ],
+    ['CRLF below a header with LF', 'nome,email\nJosé,j@x.example\r\n', [], JOSÉ],
+    ['blank lines', '\nnome,email\n\nJosé,j@x.example\n\n\n', [], JOSÉ],
+    [
+      'lines, quotes and delimiters in quotes',
+      'nome,email\n"José ""Zé"",\nPrado",j@x.example',
+      [],
+      { ...JOSÉ, nome: 'José "Zé",\nPrado' },
+    ],
+    [
+      'windows-1252',
+      Buffer.from('nome,email\nJos\xe9 \x80,j@x.example', 'latin1'),
+      ['--encoding', 'windows-1252'],
+      { ...JOSÉ, nome: 'José €' },
+    ],
+    ['UTF-16', utf16('\ufeffnome\temail\r\nJosé\tj@x.example\r\n'), ['--encoding', 'utf-16le'], JOSÉ],
+  ])('may have %s', async (_what, content, args, student) => {
+    expect(await importing(content, ...args)).toEqual(created(1));
+    expect(await students()).toEqual([student]);
+  });
+
+  test('may have a letter across the pieces that it is read in', async () => {
+    const name = 'é'.repeat(200);
+    const lines = Array.from({ length: 400 }, (_, index) => `${'x'.repeat(index % 2)}${name},x@x.example`);
+    expect(await importing(`nome,email\n${lines.join('\n')}\n`)).toEqual(created(400));
+    expect((await students()).every(({ nome }) => String(nome).endsWith(name))).toBe(true);
+  });
+});
+
+describe('bad lines', () => {
+  test('are all told, by the rules of the document and of SQL, in order, and nothing is imported', async () => {
+    const content = [
+      'Nome;email;p_data_nascimento;academia_id',
+      'Ana;ana@x.example;31/12/1990;',
+      ' ;bia@x.example;1990-02-30;',
+      `Caio;caio;1990-13-01;${BOSQUE_GYM}`,
+      ';;;aurora',
+      'Davi;davi@x.example',
+      'Ester;ester@x.example;;;;',
+      `Fábio;fabio@x.example;hoje;${AURORA_GYM}`,
+      'G\0;g@x.example;;',
+    ].join('\n');
+    expect(await importing(content)).toEqual(
+      refused(
+        '7 of 8 lines are bad',
+        'line 3: Nome must not be blank',
+        `line 3: p_data_nascimento ${BAD_DATE}`,
+        `line 4: email ${BAD_EMAIL}`,
+        `line 4: p_data_nascimento ${BAD_DATE}`,
+        `line 4: academia_id ${BAD_GYM}`,
+        'line 5: Nome is required',
+        'line 5: email is required',
+        'line 5: academia_id must match format "uuid"',
+        'line 6: has 2 values, and the header has 4 columns',
+        'line 7: has 6 values, and the header has 4 columns',
+        `line 8: p_data_nascimento ${BAD_DATE}`,
+        `line 8: academia_id ${BAD_GYM}`,
+        'line 9: Nome must not contain U+0000 or an unpaired surrogate',
+      ),
+    );
+    expect(await students()).toEqual([]);
+  });
+
+  test('are given to scripts as JSON', async () => {
+    const { code, output, errors } = await importing('email,nome\nana,Ana\nbia@x.example\n', '--json');
+    expect({ code, output }).toEqual({ code: 1, output: '' });
+    expect(JSON.parse(errors)).toEqual({
+      error: `Nothing was imported from ${file}: 2 of 2 lines are bad`,
+      hint: AGAIN,
+      lines: [
+        { line: 2, field: 'email', message: BAD_EMAIL },
+        { line: 3, field: null, message: 'has 1 value, and the header has 2 columns' },
+      ],
+    });
+  });
+
+  test.each([
+    ['the document', 'ana', `email ${BAD_EMAIL}`, ''],
+    ['SQL', 'ana@x.example', `data_nascimento ${BAD_DATE}`, 'ontem'],
+  ])('by the rules of %s undo the thousands before them', async (_whose, email, problem, date) => {
+    const good = Array.from({ length: 2_500 }, (_, index) => `Aluno ${index},aluno${index}@x.example,`);
+    const lines = [...good, `Ana,${email},${date}`, ...good, `Ana,${email},${date}`];
+    expect(await importing(['nome,email,data_nascimento', ...lines].join('\n'))).toEqual(
+      refused('2 of 5002 lines are bad', `line 2502: ${problem}`, `line 5003: ${problem}`),
+    );
+    expect(await students()).toEqual([]);
+  });
+
+  test.each(['\n', '\r\n', '\r'])('have the number of the line that they begin on, with %j', async (end) => {
+    const lines = ['nome,email', '"Ana', '', 'Maria",ana', '', '"Bia', 'Luz","bia', '', '"', 'Caio,caio'];
+    expect(await importing(lines.join(end))).toEqual(
+      refused(
+        '3 of 3 lines are bad',
+        `line 2: email ${BAD_EMAIL}`,
+        `line 6: email ${BAD_EMAIL}`,
+        `line 10: email ${BAD_EMAIL}`,
+      ),
+    );
+  });
+
+  test.each([
+    [
+      'a value after its closing quote',
+      '"Bi"a,bia@x.example',
+      'a value goes on after its closing quote; a quote within a value is written twice',
+    ],
+    [
+      'a quote within a value',
+      'Bi"a,bia@x.example',
+      'a quote is in a value that does not begin with one; quote the value, and write the quote twice',
+    ],
+    ['a quote that is not closed', '"Bia,bia@x.example', 'a quote is not closed'],
+    [
+      'one before very many lines',
+      `"${'Bia,bia@x.example\n'.repeat(60_000)}`,
+      'is longer than 1000000 bytes; a quote may not be closed',
+    ],
+  ])('end the reading at malformed quotes: %s', async (_what, line, problem) => {
+    expect(await importing(`nome,email\nAna,ana\n"Eva\nLuz",eva@x.example\n${line}\nCaio,caio\n`)).toEqual(
+      refused('2 of 3 lines are bad', `line 2: email ${BAD_EMAIL}`, `line 5: ${problem}; ${NOT_READ}`),
+    );
+    expect(await students()).toEqual([]);
+  });
+});
+
+describe('a file that cannot be read', () => {
+  const HINT = 'Save the file as UTF-8, or name its encoding, such as --encoding windows-1252, which Excel writes.';
+
+  test.each([
+    ['at its beginning', Buffer.from('nome,email\nJos\xe9,j@x.example\n', 'latin1'), 2],
+    [
+      'far from its beginning',
+      Buffer.from(`nome,email\r\n${'Ana Alves,ana@x.example\r\n'.repeat(9_000)}\xe9,`, 'latin1'),
+      9_002,
+    ],
+    ['at its end', Buffer.from('nome,email\nJos\xc3', 'latin1'), 2],
+  ])('for bytes of another encoding %s is told with the line and the way out', async (_where, content, line) => {
+    expect(await importing(content)).toEqual(failed(`${file}, line ${line}: is not utf-8; nothing was imported`, HINT));
+    expect(await students()).toEqual([]);
+  });
+
+  test.each([
+    ['an unknown column', 'nome,email,idade\n', 'unknown column "idade"'],
+    ['a repeated column', 'nome,email,p_nome\n', 'column "p_nome" is repeated'],
+    ['a column without a name', 'nome,email,\n', 'column 3 has no name'],
+    ['no column of the e-mail', 'nome,sexo\n', 'column "email" is missing'],
+    [
+      'all of that',
+      'idade,nome,Nome,\n',
+      'column 4 has no name; unknown column "idade"; column "Nome" is repeated; column "email" is missing',
+    ],
+    [
+      'quotes that are malformed',
+      '"nome"x,email\n',
+      `a value goes on after its closing quote; a quote within a value is written twice; ${NOT_READ}`,
+    ],
+  ])('for %s in its header is told which there are', async (_what, header, problem) => {
+    expect(await importing(`${header}Ana,ana@x.example,1\n`)).toEqual(failed(`${file}, line 1: ${problem}`, COLUMNS));
+  });
+
+  test.each([
+    ['nothing', ''],
+    ['blank lines alone', '\n\r\n\n'],
+    ['a byte order mark alone', '\ufeff'],
+  ])('with %s in it is told to be empty', async (_what, content) => {
+    expect(await importing(content)).toEqual(failed(`${file} is empty: expected CSV with a header`, COLUMNS));
+  });
+
+  test('with a header alone is told so', async () => {
+    expect(await importing('nome,email\n')).toEqual(
+      failed(`${file} has a header and no line below it: nothing was imported`),
+    );
+  });
+
+  test('because there is none, or it is a folder, is told so', async () => {
+    const none = join(root, 'none.csv');
+    expect(await admin([none, '--tenant', tenant])).toEqual(failed(`There is no file ${none}`));
+    expect(await admin([root, '--tenant', tenant])).toEqual(failed(`${root} is a folder: expected a CSV file`));
+  });
+
+  test('is not waited for to its end', async () => {
+    const child = spawn(process.execPath, ['scripts/admin/main.ts', 'import', 'alunos', '-', '--tenant', tenant]);
+    child.stdin.write('nome,idade\nAna,33\n');
+    expect((await once(child, 'close'))[0]).toBe(1);
+  });
+});
+
+test('a tenant that there is not is refused, with the command that lists them', async () => {
+  tenant = '00000000-0000-4000-8000-000000000000';
+  expect(await importing('nome,email\nAna,ana@x.example\n')).toEqual(
+    failed(`there is no tenant ${tenant}`, '`npm run admin -- tenant list` has them all.'),
+  );
+});
+
+test('a relative path begins where npm was called', async () => {
+  writeFileSync(file, 'nome,email\nAna,ana@x.example\n');
+  const env = { DATABASE_URL: database.adminUrl, INIT_CWD: root };
+  expect(await admin(['alunos.csv', '--tenant', tenant], { env })).toEqual(created(1));
+});
+
+test('the embedded store takes a file as a whole or not at all', async () => {
+  const dataDir = join(root, 'data');
+  await (await openEmbedded({ dataDir, migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: 5_000 })).close();
+  const run = (lines: string[]) => {
+    writeFileSync(file, ['nome;email;academia_id', ...lines].join('\r\n'));
+    return admin([file, '--tenant', AURORA], { env: { DATA_DIR: dataDir } });
+  };
+  const good = Array.from({ length: 1_500 }, (_, index) => `Novo ${index};novo${index}@x.example;${AURORA_GYM}`);
+
+  expect(await run([...good, `Ana;ana;${BOSQUE_GYM}`])).toEqual(
+    refused('1 of 1501 lines is bad', `line 1502: email ${BAD_EMAIL}`, `line 1502: academia_id ${BAD_GYM}`),
+  );
+  expect(await run(good)).toEqual(created(1_500));
+  const { db, close } = await openFolder(dataDir);
+  const { rows } = await db.query(`select count(*)::integer from private.alunos where nome like 'Novo %'`);
+  expect(rows).toEqual([{ count: 1_500 }]);
+  await close();
+});

@@ -1,0 +1,489 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { readMigrations } from '../../src/store/migrations.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Store } from '../../src/store/store.ts';
+import { call } from '../helpers/api.ts';
+import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { type Run, runCommand } from '../helpers/run.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  databaseUrl,
+  findPort,
+  loginUrl,
+  type PostgresServer,
+  startPostgres,
+} from '../helpers/servers.ts';
+
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
+const NOBODY = '00000000-0000-4000-8000-000000000000';
+const WHOLE_KEY = /^wms_[a-z]+_[0-9A-Za-z]{38}$/;
+const DAY_MS = 24 * 3_600_000;
+const FUNCTIONS =
+  'criar_aluno, listar_academias, listar_alunos, listar_anamneses, listar_personais, listar_secoes, listar_treinos';
+
+const root = mkdtempSync(join(tmpdir(), 'admin-'));
+let server: PostgresServer;
+let database: Database;
+let store: Store;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createDatabase(server.adminUrl);
+  const url = loginUrl(database.adminUrl, 'gateway_test');
+  store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 5_000 });
+  gateway = await startGateway({ store });
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await store.close();
+  await database.drop();
+  await server.stop();
+  rmSync(root, { recursive: true });
+});
+
+/** What `npm run admin -- …` runs, in a process of its own; on the Postgres unless it is told another store. */
+function admin(args: string[], env: Record<string, string> = { DATABASE_URL: database.adminUrl }): Promise<Run> {
+  return runCommand('scripts/admin/main.ts', args, { env });
+}
+
+/** The value that a command which has to succeed gives to scripts. */
+// biome-ignore lint/suspicious/noExplicitAny: it is of as many types as there are commands
+async function json(args: string[], env?: Record<string, string>): Promise<any> {
+  const run = await admin([...args, '--json'], env);
+  expect(run).toMatchObject({ code: 0, errors: '' });
+  return JSON.parse(run.output);
+}
+
+/** What a command that fails says to scripts, with its exit code. */
+async function failure(args: string[], env?: Record<string, string>) {
+  const { code, output, errors } = await admin([...args, '--json'], env);
+  expect(output).toBe('');
+  return { code, ...JSON.parse(errors) };
+}
+
+type Issued = { id: string; key: string; prefix: string; expires_at: string | null };
+
+const issue = (...args: string[]): Promise<Issued> =>
+  json(['key', 'issue', '--tenant', AURORA, '--name', 'Teste', ...args]);
+
+/** The status that the key gives, and the error where there is one. */
+async function answerTo(key: string, path = '/alunos', url = gateway.url): Promise<[number, string?]> {
+  const { status, body } = await call(`${path}?limit=1`, { url, key });
+  return status === 200 ? [status] : [status, (body as { error: string }).error];
+}
+
+async function listed(id: string): Promise<Record<string, unknown>> {
+  const keys: { id: string }[] = await json(['key', 'list']);
+  return keys.find((key) => key.id === id) ?? {};
+}
+
+const EXPIRED = [401, 'API Key expirada'];
+const REVOKED = [401, 'API Key inativa'];
+
+describe('tenant', () => {
+  test('create gives its id and the command for its first key, and list shows it', async () => {
+    const { code, output, errors } = await admin(['tenant', 'create', 'Academia São João']);
+    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    const [, id = ''] = /^Tenant (\S+) was created\.\n/.exec(output) ?? [];
+    expect(output).toContain(`npm run admin -- key issue --tenant ${id} --name NAME\n`);
+
+    await json(['key', 'issue', '--tenant', id, '--name', 'Site']);
+    const tenants: { id: string }[] = await json(['tenant', 'list']);
+    expect(tenants.find((tenant) => tenant.id === id)).toEqual({
+      id,
+      name: 'Academia São João',
+      active_keys: 1,
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    });
+    const table = (await admin(['tenant', 'list'])).output.split('\n');
+    expect(table[0]).toBe('ID                                    NAME               ACTIVE KEYS  CREATED');
+    expect(table).toContainEqual(
+      expect.stringMatching(new RegExp(`^${id}  Academia São João  1            [-\\d]{10}T[:\\d]{5}Z$`)),
+    );
+  });
+});
+
+describe('key issue', () => {
+  test('shows a key that works, once, and says so', async () => {
+    const { code, output, errors } = await admin(['key', 'issue', '--tenant', AURORA, '--name', 'Site']);
+    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    const [, key = '', prefix = '', id = ''] =
+      /^Key {6}(\S+)\nPrefix {3}(\S+)\nId {7}(\S+)\nExpires {2}never\n\nKeep the key now: [^\n]* not shown again\.\n$/.exec(
+        output,
+      ) ?? [];
+    expect(key).toMatch(WHOLE_KEY);
+    expect(prefix).toBe(key.slice(0, 'wms_live_'.length + 8));
+    expect(await answerTo(key)).toEqual([200]);
+
+    const secret = key.slice(prefix.length);
+    const table = (await admin(['key', 'list'])).output;
+    expect(table).toMatch(new RegExp(`^Academia Aurora +${prefix} +Site +all +active .* ${id}$`, 'm'));
+    expect(table).not.toContain(secret);
+    expect((await admin(['key', 'list', '--json'])).output).not.toContain(secret);
+  });
+
+  test('limits the key to the permissions, however they are given', async () => {
+    const issued = await issue('--permission', 'listar_alunos', 'listar_treinos', '--permission', 'listar_alunos');
+    expect(await listed(issued.id)).toMatchObject({ permissions: ['listar_alunos', 'listar_treinos'] });
+    expect(await answerTo(issued.key)).toEqual([200]);
+    expect(await answerTo(issued.key, '/academias')).toEqual([401, 'API Key sem permissão para listar_academias']);
+  });
+
+  test('refuses permissions that there are not, and lists those that there are', async () => {
+    const args = ['key', 'issue', '--tenant', AURORA, '--name', 'x', '--permission', 'listar_aluno', 'apagar'];
+    expect(await admin(args)).toEqual({
+      code: 1,
+      output: '',
+      errors: `no published function is named apagar, listar_aluno\nPublished are: ${FUNCTIONS}.\n`,
+    });
+  });
+
+  test.each([
+    ['2099-12-31', '2099-12-31T00:00:00.000Z'],
+    ['2099-12-31T18:30-03:00', '2099-12-31T21:30:00.000Z'],
+    ['never', null],
+  ])('takes %s for the end of the key', async (when, expiry) => {
+    const issued = await issue('--expires', when, '--environment', 'test');
+    expect(issued).toMatchObject({ prefix: expect.stringMatching(/^wms_test_/), expires_at: expiry });
+    expect(await listed(issued.id)).toMatchObject({ expires_at: expiry, state: 'active' });
+  });
+
+  test('takes a duration from now for the end of the key', async () => {
+    const before = Date.now();
+    const { expires_at } = await issue('--expires', '90d');
+    const end = Date.parse(expires_at ?? '') - 90 * DAY_MS;
+    expect(end).toBeGreaterThanOrEqual(before);
+    expect(end).toBeLessThanOrEqual(Date.now());
+  });
+
+  test('refuses a tenant that there is not, and says which command lists them', async () => {
+    expect(await failure(['key', 'issue', '--tenant', NOBODY, '--name', 'x'])).toEqual({
+      code: 1,
+      error: `there is no tenant ${NOBODY}`,
+      hint: '`npm run admin -- tenant list` has them all.',
+    });
+  });
+});
+
+describe('key list', () => {
+  test('shows the keys of one tenant, with times to the minute and a line for each permission', async () => {
+    const bosque = 'b0000000-0000-4000-8000-000000000000';
+    await asAdmin(database.adminUrl, (db) =>
+      db.query(
+        `insert into private.api_keys (tenant_id, id, name, key_hash, permissions, created_at, last_used_at) values
+         ($1, $2, 'De antes', sha256('de antes'), '{listar_alunos,listar_treinos}', '2024-02-01Z', '2024-03-01 12:34:56-03')`,
+        [bosque, NOBODY],
+      ),
+    );
+    expect(await admin(['key', 'list', '--tenant', bosque])).toEqual({
+      code: 0,
+      output: [
+        'PREFIX        NAME      PERMISSIONS     STATE   CREATED            EXPIRES  LAST USED          ID',
+        'wms_demo_bos  Bosque    all             active  2024-01-01T09:00Z  never    never              b9000000-0000-4000-8000-000000000001',
+        `-             De antes  listar_alunos   active  2024-02-01T00:00Z  never    2024-03-01T15:34Z  ${NOBODY}`,
+        '                        listar_treinos',
+        '',
+      ].join('\n'),
+      errors: '',
+    });
+  });
+
+  test('says how to issue the first one, and gives scripts an empty list', async () => {
+    const { id } = await json(['tenant', 'create', 'Vazia']);
+    expect(await admin(['key', 'list', '--tenant', id])).toEqual({
+      code: 0,
+      output: `There are no keys yet: npm run admin -- key issue --tenant ${id} --name NAME\n`,
+      errors: '',
+    });
+    expect(await json(['key', 'list', '--tenant', id])).toEqual([]);
+  });
+});
+
+describe('key rotate', () => {
+  test('gives a key like the old one, which works until the overlap of a day ends', async () => {
+    const old = await issue('--permission', 'listar_alunos', '--expires', '2099-12-31');
+    const before = Date.now();
+    const { code, output, errors } = await admin(['key', 'rotate', old.prefix]);
+    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    const [, key = '', id = ''] = /^Key +(\S+)\n.*\nId +(\S+)$/m.exec(output) ?? [];
+    expect([await answerTo(key), await answerTo(old.key)]).toEqual([[200], [200]]);
+    expect(await listed(id)).toMatchObject({
+      name: 'Teste',
+      permissions: ['listar_alunos'],
+      expires_at: '2099-12-31T00:00:00.000Z',
+    });
+
+    const end = String((await listed(old.id)).expires_at);
+    expect(output).toContain(`The old key, ${old.prefix}, works until ${end.slice(0, 16)}Z.\n`);
+    expect(Date.parse(end)).toBeGreaterThanOrEqual(before + DAY_MS);
+    expect(Date.parse(end)).toBeLessThanOrEqual(Date.now() + DAY_MS);
+    await asAdmin(database.adminUrl, (db) =>
+      db.query(`update private.api_keys set expires_at = expires_at - interval '24 hours' where id = $1`, [old.id]),
+    );
+    expect([await answerTo(key), await answerTo(old.key)]).toEqual([[200], EXPIRED]);
+  });
+
+  test('without an overlap ends the old key at once', async () => {
+    const old = await issue();
+    const { key, expires_at, replaced } = await json(['key', 'rotate', old.id, '--overlap', '0s']);
+    expect([await answerTo(key), await answerTo(old.key)]).toEqual([[200], EXPIRED]);
+    expect(expires_at).toBeNull();
+    expect(replaced).toEqual({ id: old.id, prefix: old.prefix, expires_at: expect.any(String) });
+
+    expect(await failure(['key', 'rotate', old.id])).toEqual({
+      code: 1,
+      error: `key ${old.id} cannot be rotated: it is revoked or expired`,
+      hint: 'Issue a new key.',
+    });
+  });
+
+  test('gives the new key an end of its own, or none', async () => {
+    const old = await issue('--expires', '30d');
+    const { id, expires_at, key } = await json(['key', 'rotate', old.prefix, '--expires', 'never']);
+    expect(expires_at).toBeNull();
+    expect(await listed(id)).toMatchObject({ expires_at: null, state: 'active' });
+    expect(await answerTo(key)).toEqual([200]);
+    expect(await json(['key', 'rotate', id, '--expires', '2099-01-01'])).toMatchObject({
+      expires_at: '2099-01-01T00:00:00.000Z',
+    });
+  });
+});
+
+describe('key revoke', () => {
+  test('ends a key for good, by its prefix, and may be said twice', async () => {
+    const { id, key, prefix } = await issue();
+    expect(await answerTo(key)).toEqual([200]);
+    expect(await admin(['key', 'revoke', prefix])).toEqual({
+      code: 0,
+      output: `Key ${prefix} is revoked, and no request with it is served any more.\n`,
+      errors: '',
+    });
+    expect(await answerTo(key)).toEqual(REVOKED);
+    expect(await json(['key', 'revoke', id])).toEqual({ id, prefix, state: 'revoked' });
+    expect(await listed(id)).toMatchObject({ state: 'revoked' });
+  });
+});
+
+describe('key permit', () => {
+  test('limits a key to functions, and frees it again', async () => {
+    const { key, prefix, id } = await issue();
+    expect(await admin(['key', 'permit', prefix, '--permission', 'listar_treinos'])).toEqual({
+      code: 0,
+      output: `Key ${prefix} may call listar_treinos.\n`,
+      errors: '',
+    });
+    expect(await answerTo(key)).toEqual([401, 'API Key sem permissão para listar_alunos']);
+    expect(await answerTo(key, '/treinos')).toEqual([200]);
+    expect(await json(['key', 'permit', id, '--all'])).toEqual({ id, prefix, permissions: null });
+    expect(await answerTo(key)).toEqual([200]);
+  });
+
+  test('changes nothing where a function is not published', async () => {
+    const { id, prefix } = await issue();
+    expect(await failure(['key', 'permit', prefix, '--permission', 'listar_alunos', 'nada'])).toEqual({
+      code: 1,
+      error: 'no published function is named nada',
+      hint: `Published are: ${FUNCTIONS}.`,
+    });
+    expect(await listed(id)).toMatchObject({ permissions: null });
+  });
+});
+
+describe('KEY', () => {
+  test.each(['rotate', 'revoke'])(
+    'that there is not is refused by %s, which does not say it again',
+    async (command) => {
+      expect(await admin(['key', command, 'a-secret-of-mine'])).toEqual({
+        code: 1,
+        output: '',
+        errors: 'there is no key with this id or prefix\n`npm run admin -- key list` has them all.\n',
+      });
+    },
+  );
+
+  test('is not the key itself, which is answered with its prefix alone', async () => {
+    const { key, prefix } = await issue();
+    const run = await admin(['key', 'revoke', key]);
+    expect(run).toMatchObject({ code: 2, output: '' });
+    expect(run.errors.split('\n')[0]).toBe(
+      `KEY is a key's id or its prefix, and not the key itself: expected ${prefix}`,
+    );
+    expect(await answerTo(key)).toEqual([200]);
+  });
+});
+
+describe('wrong usage ends with 2 and says what was expected:', () => {
+  const issueWith = (...args: string[]) => ['key', 'issue', '--tenant', AURORA, '--name', 'x', ...args];
+  const A_TIME = 'Expected a duration such as 90d, 12h or 30m, a date such as 2027-12-31';
+
+  test.each([
+    ['a command that there is not', ['kye'], "unknown command 'kye'\n(Did you mean key?)"],
+    ['an option that there is not', ['key', 'list', '--all'], "unknown option '--all'"],
+    ['a tenant that is no id', ['key', 'list', '--tenant', 'Aurora'], "Expected a tenant's id"],
+    ['no tenant', ['key', 'issue', '--name', 'x'], "required option '--tenant <ID>' not specified"],
+    ['a blank name', ['tenant', 'create', ' '], 'Expected a name that is not blank'],
+    ['a number without a unit', issueWith('--expires', '90'), A_TIME],
+    ['a day that does not exist', issueWith('--expires', '2099-02-30'), A_TIME],
+    ['a time without a zone', issueWith('--expires', '2099-02-20T12:00'), A_TIME],
+    ['a time that has passed', issueWith('--expires', '2020-01-01'), 'Expected a time that has not passed'],
+    ['an environment', issueWith('--environment', 'Live'), 'Expected 1 to 10 letters of a-z'],
+    ['a negative overlap', ['key', 'rotate', 'x', '--overlap=-1h'], 'Expected a duration'],
+    ['no permission', ['key', 'permit', 'x'], 'expected --permission FUNCTION, or --all'],
+    ['some and all', ['key', 'permit', 'x', '--all', '--permission', 'y'], 'cannot be used with option'],
+    ['an encoding', ['import', 'alunos', 'x', '--tenant', AURORA, '--encoding', 'ebcdic'], 'Expected an encoding'],
+    ['a delimiter', ['import', 'alunos', 'x', '--tenant', AURORA, '--delimiter', ';;'], 'Expected one character'],
+  ])('%s', async (_what, args, message) => {
+    const { code, error, hint } = await failure(args, {});
+    expect({ code, hint }).toEqual({ code: 2, hint: 'Add --help to see what is expected.' });
+    expect(error).toContain(message);
+  });
+
+  test('no command at all, with the help', async () => {
+    const run = await admin(['key'], {});
+    expect(run).toMatchObject({ code: 2, output: '' });
+    expect(run.errors).toMatch(/^Usage: npm run admin -- key /);
+  });
+});
+
+test.each([[], ['tenant'], ['key'], ['key', 'rotate'], ['import', 'alunos']].map((args) => [args.join(' '), args]))(
+  'help of "%s" tells the usage and the exit codes, and a command of examples',
+  async (name, args) => {
+    const { code, output, errors } = await admin([...args, '--help'], {});
+    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
+    expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
+    if (args.length === 2) expect(output).toMatch(new RegExp(`^Examples:\n {2}npm run admin -- ${name} `, 'm'));
+  },
+);
+
+describe('a store that cannot be had', () => {
+  const SECRET = 'hunter2';
+
+  test('is told how to make it where it is an embedded one', async () => {
+    const folder = join(root, 'none');
+    expect(await admin(['tenant', 'list'], { DATA_DIR: folder })).toEqual({
+      code: 1,
+      output: '',
+      errors: `There is no store in ${folder}: npm start makes one, without demo data if DEMO_DATA=off\n`,
+    });
+    expect(await failure(['tenant', 'list'], { DATA_DIR: ':memory:' })).toEqual({
+      code: 1,
+      error: 'DATA_DIR=:memory: keeps no store: set it to the folder of one',
+    });
+  });
+
+  test('is a Supabase project by its Data API: the connection string is asked for', async () => {
+    const env = { SUPABASE_URL: 'https://project.supabase.co', SUPABASE_KEY: `${SECRET}-0123` };
+    const { code, error } = await failure(['tenant', 'list'], env);
+    expect({ code, error }).toEqual({
+      code: 1,
+      error: expect.stringContaining("set DATABASE_URL to the project's connection string instead of SUPABASE_URL"),
+    });
+    expect(error).not.toContain(SECRET);
+  });
+
+  test('is a server that does not run: the address is told, and not the password', async () => {
+    const port = await findPort();
+    const { code, errors } = await admin(['tenant', 'list'], {
+      DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:${port}/d`,
+    });
+    expect(code).toBe(1);
+    expect(errors).toMatch(/^Cannot connect to 127\.0\.0\.1:\d+: [^\n]*; check that the server runs[^\n]*\n$/);
+    expect(errors).not.toContain(SECRET);
+  });
+
+  test('is a database without the migrations: the command that applies them is told', async () => {
+    const env = { DATABASE_URL: databaseUrl(database.adminUrl, 'postgres') };
+    expect(await failure(['tenant', 'list'], env)).toEqual({
+      code: 1,
+      error: 'schema "private" does not exist (3F000)',
+      hint: 'The database lacks a migration: run `npm run migrate` with the same DATABASE_URL.',
+    });
+  });
+
+  test('is one of an older version: the command that applies the migrations is told', async () => {
+    const older = await createDatabase(server.adminUrl);
+    await asAdmin(older.adminUrl, (db) => db.query('drop function private.revoke_key(uuid)'));
+    const { id } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'x'], { DATABASE_URL: older.adminUrl });
+    expect(await failure(['key', 'revoke', id], { DATABASE_URL: older.adminUrl })).toMatchObject({
+      code: 1,
+      error: expect.stringMatching(/^function private\.revoke_key\(.*\) does not exist \(42883\)$/),
+      hint: expect.stringContaining('npm run migrate'),
+    });
+    await older.drop();
+  });
+
+  test('is one whose role may not administer: the role that may is told', async () => {
+    const env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') };
+    expect(await failure(['key', 'list'], env)).toEqual({
+      code: 1,
+      error: 'permission denied for schema private (42501)',
+      hint: 'Administration needs the role that ran `npm run migrate`; that of the gateway may not do it.',
+    });
+  });
+
+  test('is one of a configuration with mistakes, which are told', async () => {
+    expect(await failure(['tenant', 'list'], { DEMO_DATA: 'yes' })).toEqual({
+      code: 1,
+      error: 'DEMO_DATA="yes": expected on or off',
+    });
+  });
+});
+
+describe('an embedded store', () => {
+  const dataDir = join(root, 'data');
+  const env = { DATA_DIR: dataDir };
+
+  /** Does something with a gateway on the store, which is closed then for the next command. */
+  async function withGateway(migrationsDir: string, work: (url: string) => Promise<void>): Promise<void> {
+    const embedded = await openEmbedded({ dataDir, migrationsDir, statementLimitMs: 5_000 });
+    const own = await startGateway({ store: embedded });
+    try {
+      await work(own.url);
+    } finally {
+      await own.close();
+      await embedded.close();
+    }
+  }
+
+  test('is brought up to date, and serves a key until it is rotated and revoked', async () => {
+    const older = join(root, 'migrations');
+    mkdirSync(older);
+    for (const { file } of readMigrations(MIGRATIONS).slice(0, 6))
+      cpSync(file, join(older, file.slice(MIGRATIONS.length)));
+    await withGateway(older, async () => {
+      expect(await failure(['tenant', 'create', 'Aurora'], env)).toEqual({
+        code: 1,
+        error: expect.stringContaining(`${dataDir} is in use by process ${process.pid} on `),
+        hint: expect.stringContaining('stop that one'),
+      });
+    });
+
+    const tenant = await json(['tenant', 'create', 'Aurora'], env);
+    const first: Issued = await json(['key', 'issue', '--tenant', tenant.id, '--name', 'Site'], env);
+    await withGateway(MIGRATIONS, async (url) => expect(await answerTo(first.key, '/alunos', url)).toEqual([200]));
+
+    const second: Issued = await json(['key', 'rotate', first.prefix, '--overlap', '0s', '--expires', 'never'], env);
+    await json(['key', 'permit', second.prefix, '--permission', 'listar_treinos'], env);
+    const refused = await failure(['key', 'permit', second.prefix, '--permission', 'nada'], env);
+    expect(refused).toMatchObject({ code: 1, hint: `Published are: ${FUNCTIONS}.` });
+    await withGateway(MIGRATIONS, async (url) => {
+      expect(await answerTo(first.key, '/alunos', url)).toEqual(EXPIRED);
+      expect(await answerTo(second.key, '/alunos', url)).toEqual([401, 'API Key sem permissão para listar_alunos']);
+      expect(await answerTo(second.key, '/treinos', url)).toEqual([200]);
+    });
+    await json(['key', 'revoke', second.id], env);
+    expect(await json(['key', 'list'], env)).toMatchObject([
+      { id: first.id, state: 'expired', tenant: 'Aurora', permissions: null },
+      { id: second.id, state: 'revoked', permissions: ['listar_treinos'], expires_at: null },
+    ]);
+  }, 60_000);
+});

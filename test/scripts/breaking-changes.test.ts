@@ -1,0 +1,358 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseDocument } from 'yaml';
+import { findChanges } from '../../scripts/breaking-changes/changes.ts';
+
+const SCRIPT = resolve('scripts/breaking-changes/main.ts');
+const SOURCE = readFileSync('openapi.yaml', 'utf8');
+
+/** A place in the document, and what stands there then; undefined removes it. */
+type Edit = readonly [place: string, value: unknown];
+
+const NEW = 'components schemas NovoAluno';
+const STUDENT = 'components schemas Aluno';
+const SECTION = 'components schemas SecaoDeAnamnese';
+const ERROR = 'components schemas Error';
+const LIMIT = 'components schemas Limit';
+const STATUS = 'components schemas AnamneseDeAluno properties status';
+const CREATE = 'paths /alunos post';
+const GYMS = 'paths /academias get';
+
+const STRING = { type: 'string' };
+const DAY = { name: 'dia', in: 'query', schema: STRING };
+const SHARED_DAY = { $ref: '#/components/parameters/Dia' };
+
+function edited(source: string, edits: readonly Edit[]): string {
+  const document = parseDocument(source);
+  for (const [place, value] of edits) {
+    if (value === undefined) document.deleteIn(place.split(' '));
+    else document.setIn(place.split(' '), document.createNode(value));
+  }
+  return document.toString();
+}
+
+/** The lines of what breaks, and how many changes break nothing, from a document of ours that has been prepared. */
+function diff(edits: readonly Edit[], preparation: readonly Edit[] = []) {
+  const before = edited(SOURCE, preparation);
+  const [old, current] = [before, edited(before, edits)].map((text) => parseDocument(text).toJS());
+  const changes = findChanges(old, current);
+  return {
+    breaking: changes.filter(({ isBreaking }) => isBreaking).map(({ line }) => line.replace('breaking: ', '')),
+    others: changes.filter(({ isBreaking }) => !isBreaking).map(({ line }) => line),
+  };
+}
+
+describe('it breaks clients that', () => {
+  test.each<[string, Edit[], RegExp, Edit[]?]>([
+    ['a path is removed', [['paths /treinos', undefined]], /^GET \/treinos: \{.* → none$/],
+    ['an operation is removed', [[CREATE, undefined]], /^POST \/alunos: \{.* → none$/],
+    ['a parameter is removed', [[`${GYMS} parameters 0`, undefined]], /^GET \/academias query ativo: \{.* → none$/],
+    [
+      'a required parameter is new',
+      [[`${GYMS} parameters 3`, { ...DAY, required: true }]],
+      /^GET \/academias query dia: none → \{/,
+    ],
+    [
+      'a required parameter is the first',
+      [[`${GYMS} parameters`, [{ ...DAY, required: true }]]],
+      /^GET \/academias: parameters: none → \[/,
+      [[`${GYMS} parameters`, undefined]],
+    ],
+    [
+      'a required parameter is new and shared',
+      [[`${GYMS} parameters 3`, SHARED_DAY]],
+      /^GET \/academias query dia: none → \{/,
+      [['components parameters', { Dia: { ...DAY, required: true } }]],
+    ],
+    [
+      'a shared parameter becomes required',
+      [['components parameters Dia required', true]],
+      /^GET \/academias query dia: required: none → true$/,
+      [
+        ['components parameters', { Dia: DAY }],
+        [`${GYMS} parameters 3`, SHARED_DAY],
+      ],
+    ],
+    ['a maximum is lowered', [[`${LIMIT} maximum`, 500]], /^GET \/alunos query limit: schema.maximum: 1000 → 500$/],
+    ['a minimum is raised', [[`${LIMIT} minimum`, 2]], /^GET \/alunos query limit: schema.minimum: 1 → 2$/],
+    ['a default changes', [[`${LIMIT} default`, 50]], /limit: schema.default: 100 → 50$/],
+    ['a parameter has another type', [[`${LIMIT} type`, 'string']], /limit: schema.type: "integer" → "string"$/],
+    ['a parameter allows fewer values', [['components schemas Ativo enum', ['true']]], /ativo: schema.enum.1: "false"/],
+    ['a field becomes required', [[`${NEW} required 2`, 'p_sexo']], /^POST \/alunos body: required.2: none → "p_sexo"/],
+    [
+      'a required field is new',
+      [
+        [`${NEW} properties p_cpf`, STRING],
+        [`${NEW} required 2`, 'p_cpf'],
+      ],
+      /^POST \/alunos body: properties.p_cpf: none → \{"type":"string"\}$/,
+    ],
+    ['a field is removed', [[`${NEW} properties p_sexo`, undefined]], /^POST \/alunos body: properties.p_sexo: \{/],
+    ['a field has another type', [[`${NEW} properties p_sexo type`, 'integer']], /p_sexo.type: "string" → "integer"$/],
+    ['a length is raised', [[`${NEW} properties p_nome minLength`, 2]], /properties.p_nome.minLength: 1 → 2$/],
+    ['a pattern is new', [[`${NEW} properties p_sexo pattern`, '^f']], /properties.p_sexo.pattern: none → "\^f"$/],
+    ['a pattern changes', [[`${NEW} properties p_nome pattern`, '^f']], /p_nome.pattern: ".*" → "\^f"$/],
+    [
+      'a length is new',
+      [[`${NEW} properties p_sexo maxLength`, 50]],
+      /^POST \/alunos body: properties.p_sexo.maxLength: none → 50$/,
+      [[`${NEW} properties p_sexo maxLength`, undefined]],
+    ],
+    ['a length is lowered', [[`${NEW} properties p_nome maxLength`, 200]], /p_nome.maxLength: 255 → 200$/],
+    [
+      'a length is less than its format has',
+      [[`${NEW} properties p_academia_id maxLength`, 35]],
+      /properties.p_academia_id.maxLength: none → 35$/,
+      [[`${NEW} properties p_academia_id maxLength`, undefined]],
+    ],
+    ['a property becomes longer', [[`${STUDENT} properties nome maxLength`, 300]], /nome.maxLength: 255 → 300$/],
+    ['a property loses its length', [[`${STUDENT} properties nome maxLength`, undefined]], /maxLength: 255 → none$/],
+    [
+      'an integer format allows less than its bounds',
+      [[`${LIMIT} format`, 'int32']],
+      /limit: schema.format: none → "int32"$/,
+      [
+        [`${LIMIT} format`, undefined],
+        [`${LIMIT} maximum`, 2 ** 31],
+      ],
+    ],
+    ['a format is new', [[`${NEW} properties p_data_nascimento format`, 'date']], /format: none → "date"$/],
+    ['a field is bound to values', [[`${NEW} properties p_sexo enum`, ['f', 'm']]], /p_sexo.enum.0: none → "f"$/],
+    [
+      'a field may no longer be null',
+      [[`${NEW} properties p_sexo nullable`, undefined]],
+      /properties.p_sexo.nullable: true → none$/,
+      [[`${NEW} properties p_sexo nullable`, true]],
+    ],
+    [
+      'other fields are refused',
+      [[`${NEW} additionalProperties`, false]],
+      /^POST \/alunos body: additionalProperties: true → false$/,
+      [[`${NEW} additionalProperties`, true]],
+    ],
+    [
+      'a body becomes required',
+      [[`${CREATE} requestBody required`, true]],
+      /^POST \/alunos body: required: (none|false) → true$/,
+      [[`${CREATE} requestBody required`, false]],
+    ],
+    ['a status is removed', [[`${GYMS} responses 422`, undefined]], /^GET \/academias 422: \{.* → none$/],
+    ['a property is removed', [[`${STUDENT} properties email`, undefined]], /^POST \/alunos 201: properties.email: \{/],
+    [
+      'a property may be null',
+      [[`${STUDENT} properties email nullable`, true]],
+      /properties.email.nullable: none → true/,
+    ],
+    ['a property has another type', [[`${SECTION} properties ordem type`, 'string']], /type: "integer" → "string"$/],
+    ['an integer becomes any number', [[`${SECTION} properties ordem type`, 'number']], /type: "integer" → "number"$/],
+    [
+      'a property loses its format',
+      [[`${STUDENT} properties email format`, undefined]],
+      /email.format: "email" → none$/,
+    ],
+    [
+      'a property may be left out',
+      [[`${STUDENT} required 1`, undefined]],
+      /^POST \/alunos 201: required.1: "nome" → none$/,
+    ],
+    [
+      'a property has more values',
+      [[`${STATUS} enum 2`, 'c']],
+      /^GET \/anamnese\/alunos 200: items.properties.status.enum.2: none → "c"$/,
+      [[`${STATUS} enum`, ['a', 'b']]],
+    ],
+    [
+      'a property of a shared response may be null',
+      [[`${ERROR} properties error nullable`, true]],
+      /^GET \/treinos 401: properties.error.nullable: none → true$/,
+    ],
+    [
+      'a list becomes an object',
+      [[`${GYMS} responses 200 content application/json schema`, { type: 'object' }]],
+      /^GET \/academias 200: type: "array" → "object"$/,
+    ],
+    [
+      'the key has another header',
+      [['components securitySchemes apiKey name', 'X-Key']],
+      /name: "X-Api-Key" → "X-Key"$/,
+    ],
+    ['the paths are elsewhere', [['servers 0 url', '/v2']], /^servers: 0.url: "\/v1" → "\/v2"$/],
+  ])('%s', (_, edits, line, preparation) => {
+    const { breaking } = diff(edits, preparation);
+    expect(breaking.join('\n')).toMatch(new RegExp(line.source, 'm'));
+  });
+});
+
+describe('it breaks nothing that', () => {
+  test.each<[string, Edit[], Edit[]?]>([
+    ['an operation is new', [['paths /turmas', { get: { operationId: 'x', responses: {} } }]]],
+    ['an optional parameter is new', [[`${GYMS} parameters 3`, DAY]]],
+    ['an optional field is new', [[`${NEW} properties p_cpf`, STRING]]],
+    ['a field is no longer required', [[`${NEW} required 1`, undefined]]],
+    ['a maximum is raised', [[`${LIMIT} maximum`, 2000]]],
+    [
+      'a length is what its format has',
+      [[`${NEW} properties p_academia_id maxLength`, 36]],
+      [[`${NEW} properties p_academia_id maxLength`, undefined]],
+    ],
+    ['a maximum length is raised', [[`${NEW} properties p_nome maxLength`, 300]]],
+    ['a property becomes shorter', [[`${STUDENT} properties nome maxLength`, 200]]],
+    [
+      'a property has a length for the first time',
+      [[`${STUDENT} properties id maxLength`, 36]],
+      [[`${STUDENT} properties id maxLength`, undefined]],
+    ],
+    ['an integer has the format of its bounds', [[`${LIMIT} format`, 'int32']], [[`${LIMIT} format`, undefined]]],
+    ['a maximum is removed', [[`${LIMIT} maximum`, undefined]]],
+    ['a pattern is removed', [[`${NEW} properties p_nome pattern`, undefined]]],
+    ['a field may be null', [[`${NEW} properties p_sexo nullable`, true]]],
+    ['other fields are allowed', [[`${NEW} additionalProperties`, true]]],
+    ['a parameter allows more values', [['components schemas Ativo enum 2', 'all']]],
+    ['a status is new', [[`${GYMS} responses 409`, { description: 'Conflict' }]]],
+    ['a property is new', [[`${STUDENT} properties cpf`, STRING]]],
+    [
+      'a property is new and always there',
+      [
+        [`${STUDENT} properties cpf`, STRING],
+        [`${STUDENT} required 6`, 'cpf'],
+      ],
+    ],
+    ['a property is never null again', [[`${STUDENT} properties academia_id nullable`, undefined]]],
+    ['a property is bound to values', [[`${STATUS} enum`, ['a', 'b']]]],
+    ['a property has fewer values', [[`${STATUS} enum 1`, undefined]], [[`${STATUS} enum`, ['a', 'b']]]],
+    ['a description changes', [[`${GYMS} description`, 'Gyms']]],
+    ['an example is new', [[`${GYMS} parameters 1 examples more`, { value: 5 }]]],
+    ['a function is another', [[`${GYMS} x-rpc`, 'other']]],
+    ['an operation is deprecated', [[`${GYMS} deprecated`, true]]],
+    ['no key is needed', [['security', []]]],
+  ])('%s', (_, edits, preparation) => {
+    const { breaking, others } = diff(edits, preparation);
+    expect(breaking).toEqual([]);
+    expect(others).not.toEqual([]);
+  });
+
+  test('parameters change places', () => {
+    const [first, second] = parseDocument(SOURCE).toJS().paths['/academias'].get.parameters;
+    expect(
+      diff([
+        [`${GYMS} parameters 0`, second],
+        [`${GYMS} parameters 1`, first],
+      ]),
+    ).toEqual({ breaking: [], others: [] });
+  });
+
+  test('a shared schema has another name', () => {
+    const edits: Edit[] = [
+      ['components schemas Secao', parseDocument(SOURCE).toJS().components.schemas.SecaoDeAnamnese],
+      [SECTION, undefined],
+      [
+        'paths /anamnese/secoes get responses 200 content application/json schema items $ref',
+        '#/components/schemas/Secao',
+      ],
+    ];
+    expect(diff(edits)).toEqual({ breaking: [], others: [] });
+  });
+});
+
+describe('the command', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'contract-'));
+  const bare = mkdtempSync(join(tmpdir(), 'no-repository-'));
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: folder, stdio: 'pipe' });
+  const write = (text: string) => writeFileSync(join(folder, 'openapi.yaml'), text);
+  const run = (args: string[] = [], cwd = folder) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [SCRIPT, ...args], { cwd, encoding: 'utf8' });
+    return { code: status, lines: stdout.trim().split('\n'), errors: stderr };
+  };
+
+  beforeAll(() => {
+    git('init', '--quiet');
+    git('config', 'user.email', 'test@example');
+    git('config', 'user.name', 'Test');
+    git('commit', '--quiet', '--allow-empty', '--message', 'Nothing yet');
+    write(SOURCE);
+    git('add', '.');
+    git('commit', '--quiet', '--message', 'The document');
+    copyFileSync('openapi.yaml', join(bare, 'openapi.yaml'));
+  });
+
+  afterAll(() => {
+    for (const path of [folder, bare]) rmSync(path, { recursive: true });
+  });
+
+  test('has nothing to compare with before the first release', () => {
+    expect(run()).toEqual({
+      code: 0,
+      lines: ['No release to compare with: no tag v* is an ancestor of HEAD'],
+      errors: '',
+    });
+  });
+
+  test('tells what breaks first, and ends with 1', () => {
+    write(
+      edited(SOURCE, [
+        ['info title', 'Wellness'],
+        [`${SECTION} properties ordem type`, 'string'],
+      ]),
+    );
+    expect(run(['HEAD'])).toEqual({
+      code: 1,
+      lines: [
+        'breaking: GET /anamnese/secoes 200: items.properties.ordem.type: "integer" → "string"',
+        'annotation: info: title: "Wellness Management Service" → "Wellness"',
+        'openapi.yaml since HEAD: 1 breaking, 1 other',
+      ],
+      errors: '',
+    });
+  });
+
+  test('ends with 0 where the changelog announces what breaks in the next release', () => {
+    const line = 'GET /anamnese/secoes 200: items.properties.ordem.type: "integer" → "string"';
+    const changelog = (text: string) => writeFileSync(join(folder, 'CHANGELOG.md'), text);
+    changelog(`# Changelog\n\n## Unreleased\n\n- \`${line}\`\n\n## 0.1.0\n`);
+    expect(run(['HEAD'])).toMatchObject({
+      code: 0,
+      lines: [
+        `announced breaking: ${line}`,
+        expect.stringMatching(/^annotation: /),
+        'openapi.yaml since HEAD: 1 breaking (1 announced in CHANGELOG.md), 1 other',
+      ],
+    });
+    changelog(`# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- \`${line}\`\n`);
+    expect(run(['HEAD']).code).toBe(1);
+  });
+
+  test('ends with 0 where nothing breaks, compared with the last release', () => {
+    git('tag', 'v1.0.0');
+    git('tag', 'other');
+    write(edited(SOURCE, [[`${GYMS} parameters 3`, DAY]]));
+    expect(run()).toEqual({
+      code: 0,
+      lines: [
+        'non-breaking: GET /academias query dia: none → {"name":"dia","in":"query","schema":{"type":"string"}}',
+        'openapi.yaml since v1.0.0: 0 breaking, 1 other',
+      ],
+      errors: '',
+    });
+  });
+
+  test.each<[string, string[], RegExp]>([
+    ['an unknown revision', ['v9'], /^v9 is no revision of this repository: fatal: /],
+    ['a revision without the document', ['HEAD~1'], /openapi\.yaml' exists on disk, but not in /],
+    ['two revisions', ['HEAD', 'HEAD'], /^Expected one revision\nUsage: /],
+    ['an option', ['--all'], /^Unknown option '--all'.*\nUsage: /],
+    ['a revision like an option', ['--', '--all'], /^--all is no revision of this repository: /],
+  ])('ends with 2 for %s', (_, args, message) => {
+    const { code, lines, errors } = run(args);
+    expect([code, lines]).toEqual([2, ['']]);
+    expect(errors).toMatch(message);
+  });
+
+  test('ends with 2 outside of a repository, and where the document is no YAML', () => {
+    expect(run([], bare)).toMatchObject({ code: 2, errors: expect.stringMatching(/not a git repository/) });
+    write('paths: [');
+    expect(run(['HEAD'])).toMatchObject({ code: 2, errors: expect.stringMatching(/^openapi\.yaml: .*line 1/s) });
+  });
+});

@@ -1,0 +1,72 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { PGlite } from '@electric-sql/pglite';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { document, KEYS, operations } from '../helpers/api.ts';
+import { openDatabase, rows } from '../helpers/database.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
+
+// What the SQL has in common with the other files; what it does by itself, supabase/tests says.
+
+const functions = operations.map(({ operation }) => (operation as { 'x-rpc'?: string })['x-rpc'] ?? '');
+let db: PGlite;
+
+beforeAll(async () => {
+  db = await openDatabase();
+});
+
+afterAll(() => db.close());
+
+test('public has the functions of the document and nothing else', async () => {
+  const published = await rows<{ name: string }>(
+    db,
+    `select proname as name from pg_proc where pronamespace = 'public'::regnamespace order by 1`,
+  );
+  expect(published.map(({ name }) => name)).toEqual([...functions, 'record_key_use'].sort());
+});
+
+test.each(operations)('$id has a function that writes only where its method is POST', async ({ operation, method }) => {
+  const found = await rows(db, `select provolatile as volatility from pg_proc where proname = $1`, [
+    (operation as { 'x-rpc'?: string })['x-rpc'],
+  ]);
+  expect(found).toEqual([{ volatility: method === 'GET' ? 's' : 'v' }]);
+});
+
+test('no demo key is stored', async () => {
+  const text = JSON.stringify(await rows(db, 'select k::text from private.api_keys k'));
+  for (const key of Object.values(KEYS)) expect(text).not.toContain(key);
+});
+
+test('the tenant of a key is gone when the transaction has ended', async () => {
+  const [during] = await rows(db, `select private.verify_key($1, 'listar_alunos') = private.current_tenant() as same`, [
+    KEYS.aurora,
+  ]);
+  const [after] = await rows(db, 'select private.current_tenant() as tenant');
+  expect([during, after]).toEqual([{ same: true }, { tenant: null }]);
+});
+
+describe('error-codes.md', () => {
+  const text = readFileSync('supabase/error-codes.md', 'utf8');
+  const listed = [...text.matchAll(/^\| `(\w+)` \| `([^`]+)` \| /gm)].map(([, code, message]) => [code, message]);
+
+  test('lists what the functions and the migrations themselves raise, and nothing else', async () => {
+    const migrations = readdirSync(MIGRATIONS).map((file) => readFileSync(join(MIGRATIONS, file), 'utf8'));
+    // A function that a migration has made may have been replaced by a later one.
+    const blocks = migrations.flatMap((sql) => [...sql.matchAll(/^do \$\$.*?^\$\$;/gms)].map(([block]) => block));
+    const functions = await rows<{ prosrc: string }>(
+      db,
+      `select prosrc from pg_proc where pronamespace in ('public'::regnamespace, 'private'::regnamespace)`,
+    );
+    const sql = [...blocks, ...functions.map(({ prosrc }) => prosrc)].join('\n');
+    const raised = [
+      ...sql.matchAll(/raise exception using\s+errcode = '(\w+)',\s+message = (?:format\()?'((?:[^']|'')+)'/g),
+    ].map(([, code, message]) => [code, message]);
+    expect(raised).toHaveLength(sql.match(/raise exception/g)?.length ?? 0);
+    expect(listed.toSorted()).toEqual(raised.toSorted());
+  });
+});
+
+test('the document names a function of the database in every operation', () => {
+  expect(Object.keys(document.paths).length).toBeGreaterThan(0);
+  expect(functions).not.toContain('');
+});

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import type { PGlite } from '@electric-sql/pglite';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runScript } from '../../src/store/migrations.ts';
+import { as, openDatabase, rows } from '../helpers/database.ts';
+import { openPglite, readScript, runTap } from '../helpers/tap.ts';
+
+// The SQL of supabase/README.md, run as it stands there.
+
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
+const file = 'supabase/README.md';
+const blocks = [...readFileSync(file, 'utf8').matchAll(/^```sql\n(.*?)^```$/gms)].map(([, sql]) => sql ?? '');
+const TABLE = blocks.find((sql) => sql.includes('create table')) ?? '';
+const KEYS = blocks.find((sql) => sql.includes('private.issue_key')) ?? '';
+let db: PGlite;
+
+beforeAll(async () => {
+  db = await openDatabase();
+});
+
+afterAll(() => db.close());
+
+test('a table is added with both walls, by every rule of the linter', async () => {
+  const project = await openPglite({ asSupabase: true });
+  const report = await runTap(project, readScript('database_linter.sql', TABLE));
+  await project.close();
+  expect(report).toMatchObject({ failed: [], skipped: [] });
+});
+
+test('its function gives the rows of the tenant of the key alone', async () => {
+  await runScript(db, { file, sql: TABLE });
+  await db.exec(`insert into private.armarios (tenant_id, academia_id, numero)
+                 select tenant_id, id, 7 from private.academias`);
+  const list = (key: string) =>
+    as(db, 'gateway', () => rows(db, 'select academia_id, numero from public.listar_armarios($1)', [key]));
+  expect(await list('wms_demo_aurora')).toHaveLength(3);
+  expect(await list('wms_demo_bosque')).toEqual([{ academia_id: 'b1000000-0000-4000-8000-000000000001', numero: 7 }]);
+  await expect(as(db, 'gateway', () => rows(db, 'select from private.armarios'))).rejects.toThrow('permission denied');
+});
+
+test('the functions for keys do what is said of them', async () => {
+  const [{ id = '' } = {}] = await rows<{ id: string }>(db, `select id from private.issue_key($1, 'Leitor')`, [AURORA]);
+  const sql = KEYS.replaceAll('<tenant>', AURORA).replaceAll('<key id>', id);
+  expect(sql).not.toMatch(/<\w/);
+  await runScript(db, { file, sql });
+  const keys = await rows(
+    db,
+    `select name, state, permissions, expires_at is not null as expires from private.list_keys($1)
+      where created_at > '2026-01-01' order by created_at, name`,
+    [AURORA],
+  );
+  expect(keys).toHaveLength(4);
+  expect(keys).toContainEqual({ name: 'Site', state: 'active', permissions: null, expires: false });
+  const limited = ['listar_alunos', 'listar_treinos'];
+  expect(keys).toContainEqual({ name: 'Painel', state: 'active', permissions: limited, expires: true });
+  // The one that was rotated, limited and revoked, and the one in its place.
+  expect(keys).toContainEqual({ name: 'Leitor', state: 'revoked', permissions: ['listar_alunos'], expires: true });
+  expect(keys).toContainEqual({ name: 'Leitor', state: 'active', permissions: null, expires: false });
+});

@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs';
+import type { PGlite } from '@electric-sql/pglite';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runScript } from '../../src/store/migrations.ts';
+import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { SEED } from '../helpers/gateway.ts';
+import { openPglite, readScript, runTap, scripts } from '../helpers/tap.ts';
+
+const TABLES = 'the owners of functions have what these need of a table, and nobody else has anything';
+
+describe('on PGlite with the roles of a Supabase project', () => {
+  let db: PGlite;
+
+  beforeAll(async () => {
+    db = await openPglite({ asSupabase: true });
+  });
+
+  afterAll(() => db.close());
+
+  test.each(scripts)('%s passes, and skips nothing', async (name) => {
+    expect(await runTap(db, readScript(name))).toMatchObject({ failed: [], skipped: [] });
+  });
+
+  test.each([
+    ['grant execute on function public.listar_alunos to public', 'anon executes no function'],
+    ['grant execute on function private.verify_key to gateway', 'gateway executes every function in public alone'],
+    [
+      'revoke execute on function public.listar_alunos from service_role',
+      'service_role executes every function in public alone',
+    ],
+    ['alter function public.listar_alunos owner to current_user', 'gateway_functions owns every function in public'],
+    [
+      'alter function private.to_uuid security definer',
+      'four functions in private have the rights of an owner that has few',
+    ],
+    ['create role other; grant execute on function private.to_uuid to other', 'no other role is granted a function'],
+    ['grant update (nome) on private.alunos to gateway_functions', TABLES],
+    ['revoke insert (nome) on private.alunos from gateway_functions', TABLES],
+    ['create role other; grant select on private.tenants to other', TABLES],
+    ['grant usage on schema private to gateway', 'the owners of functions use private, and nobody else'],
+    ['grant create on schema public to gateway_functions', 'role gateway_functions creates nothing in schema public'],
+    ['alter role gateway_functions bypassrls', 'no role of the gateway logs in, inherits, or is above a rule'],
+    ['alter table private.alunos owner to gateway_functions', 'no role of the gateway owns a table'],
+    ['grant gateway_keys to gateway_functions', 'no role of the gateway is a member of another'],
+    ['grant gateway_keys to anon', 'nobody but the owner of private becomes a role that owns functions'],
+    [
+      'alter role authenticator inherit; revoke gateway from authenticator; grant gateway to authenticator',
+      'authenticator becomes gateway and is not it by itself',
+    ],
+    ['revoke connect on database postgres from public', 'everybody may connect in a Supabase project alone'],
+    [
+      'alter default privileges grant execute on functions to public',
+      'role anon executes no function that is created later',
+    ],
+  ])('privileges.sql reports: %s', async (sql, description) => {
+    const { failed } = await runTap(db, readScript('privileges.sql', sql));
+    expect(failed.map((text) => text.split('\n')[0])).toContain(description);
+  });
+});
+
+describe('on PGlite without these roles, with demo data', () => {
+  let db: PGlite;
+
+  beforeAll(async () => {
+    db = await openPglite({ asSupabase: false });
+    await runScript(db, SEED);
+  });
+
+  afterAll(() => db.close());
+
+  test.each(scripts)('%s passes, and skips what is about the roles', async (name) => {
+    const { failed, skipped } = await runTap(db, readScript(name));
+    expect(failed).toEqual([]);
+    for (const reason of skipped) expect(reason).toMatch(/^this server has no role \w+, which a Supabase project has$/);
+  });
+});
+
+describe.skipIf(!canTestOnDebian('pgtap'))('on Postgres 15 as the owner of a Supabase project, with demo data', () => {
+  let server: DebianPostgres;
+  let db: pg.Client;
+
+  beforeAll(async () => {
+    server = await startDebianPostgres();
+    db = new pg.Client(server.ownerUrl);
+    await db.connect();
+    await runScript(db, SEED);
+  });
+
+  afterAll(async () => {
+    await db.end();
+    await server.stop();
+  });
+
+  test.each(scripts)('%s passes, and skips what is about later Postgres', async (name) => {
+    const { failed, skipped } = await runTap(db, readScript(name));
+    expect(failed).toEqual([]);
+    for (const reason of skipped) expect(reason).toBe('until Postgres 15 a role that may make roles may be every role');
+  });
+});
+
+describe('error-codes.md', () => {
+  const SQLSTATES: Readonly<Record<string, string>> = {
+    insufficient_privilege: '42501',
+    invalid_function_definition: '42P13',
+    invalid_parameter_value: '22023',
+    no_data_found: 'P0002',
+    object_not_in_prerequisite_state: '55000',
+    undefined_function: '42883',
+  };
+  const table = readFileSync('supabase/error-codes.md', 'utf8');
+  const errors = [...table.matchAll(/^\| `(\w+)` \| `([^`]+)` \| /gm)].map(([, code = '', text = '']) => [code, text]);
+  const sql = scripts.map((name) => readScript(name).sql).join('\n');
+  const provoked = [...sql.matchAll(/ '(\w{5})', (?:format\()?'([^']+)'/g)].map(([, code, text]) => `${code} ${text}`);
+
+  test.each(errors)('%s %s is provoked by a script', (code = '', text = '') => {
+    const message = text.replace(/[().]/g, '\\$&').replaceAll(/%[sL]/g, '.+');
+    expect(provoked).toContainEqual(expect.stringMatching(`^${SQLSTATES[code] ?? code} ${message}$`));
+  });
+});

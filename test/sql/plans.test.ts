@@ -1,0 +1,175 @@
+import type pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { load, toKey } from '../../scripts/bench/data.ts';
+import { CASES } from '../../scripts/bench/growth/cases.ts';
+import { growTo } from '../../scripts/bench/growth/data.ts';
+import { createStatementWriter } from '../../src/store/statement.ts';
+import type { Call } from '../../src/store/store.ts';
+import { lists } from '../helpers/api.ts';
+import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { countPages, explain, findSequentialScans, inTransaction, type Plan } from '../helpers/plans.ts';
+import { asAdmin, startPostgres } from '../helpers/servers.ts';
+
+// How the lists find their rows where one tenant has twice as many as all others together.
+
+const OTHERS = { tenants: 99, students: 500 };
+const STAGE = { tenant: OTHERS.tenants + 1, students: 100_000, step: 0 };
+const ID = '00000003-0000-4000-8000-000010000000';
+
+/** How many pages a list may read, each time counted, where its time must not grow: to look at all would be more. */
+const MOST_PAGES = 1_500;
+
+type Query = Readonly<Record<string, string>>;
+type Case = { readonly title: string; readonly path: string; readonly query: Query; readonly isBounded: boolean };
+
+/** The lists of few rows, which the benchmark leaves out. */
+const SMALL: readonly Case[] = [
+  { path: '/academias', query: {} },
+  { path: '/academias', query: { ativo: 'true' } },
+  { path: '/academias', query: { offset: '100' } },
+  { path: '/personais', query: {} },
+  { path: '/personais', query: { academia_id: ID } },
+  { path: '/personais', query: { offset: '100' } },
+  { path: '/anamnese/secoes', query: {} },
+  { path: '/anamnese/secoes', query: { offset: '100' } },
+].map((case_) => ({ ...case_, title: JSON.stringify(case_.query), isBounded: true }));
+
+const LARGE = CASES.filter(({ id }) => id !== 'create').map(({ group, title, reason, toRequest }): Case => {
+  const { pathname, searchParams } = new URL(toRequest(STAGE).path, 'http://localhost');
+  const query = Object.fromEntries(searchParams);
+  return { title: `${group}, ${title}`, path: pathname.replace('/v1', ''), query, isBounded: reason === undefined };
+});
+
+const ALL = [...LARGE, ...SMALL];
+
+const SERVERS = [
+  {
+    name: 'Postgres 18',
+    start: async () => {
+      const { adminUrl, stop } = await startPostgres();
+      return { url: adminUrl, stop };
+    },
+  },
+  ...(canTestOnDebian('plpgsql_check')
+    ? [
+        {
+          name: 'Postgres 15',
+          start: async () => {
+            const { superuserUrl, stop } = await startDebianPostgres();
+            return { url: superuserUrl, stop };
+          },
+        },
+      ]
+    : []),
+];
+
+test.each(lists)('$id has a case for each of its filters', ({ path, operation }) => {
+  const names = (operation.parameters ?? []).map((parameter) => ('name' in parameter ? parameter.name : ''));
+  const used = ALL.filter((case_) => case_.path === path).flatMap(({ query }) => Object.keys(query));
+  expect(new Set([...used, 'limit', 'X-Api-Key'])).toEqual(new Set([...names, 'X-Api-Key']));
+});
+
+describe.each(SERVERS)('on $name', ({ start }) => {
+  let server: Awaited<ReturnType<typeof start>>;
+
+  beforeAll(async () => {
+    server = await start();
+    await asAdmin(server.url, fill);
+  }, 300_000);
+
+  afterAll(() => server.stop());
+
+  test.each(ALL)('$path, $title: reads no table from its beginning to its end', async (case_) => {
+    const plans = await inTransaction(server.url, (db) => explain(db, toCall(case_)));
+    expect(plans.map((plan) => plan.function)).toEqual(expect.arrayContaining([`public.${functionOf(case_.path)}`]));
+    expect(findSequentialScans(plans)).toEqual([]);
+    if (case_.isBounded) expect(countPages(plans)).toBeLessThan(MOST_PAGES);
+  });
+
+  test('without an index a plan is seen to do that', async () => {
+    const plans = await explainWithout(server.url, 'treinos_by_aluno', 'Workouts, id_aluno');
+    expect(findSequentialScans(plans)).toContain('public.listar_treinos: Seq Scan on treinos t');
+  });
+
+  test.each([
+    ['alunos_in_order', 'Pages of students, first page'],
+    ['alunos_by_name_parts', 'Searches of students, nome=yq, of nobody'],
+    ['alunos_by_name_parts', 'Searches of students, nome=xyzzy, of nobody'],
+  ])('without %s a plan is seen to read too much', async (index, title) => {
+    expect(countPages(await explainWithout(server.url, index, title))).toBeGreaterThan(MOST_PAGES);
+  });
+
+  test.each(LARGE.filter(({ query }) => query.nome))('$title: finds what a search of all would', async ({ query }) => {
+    await inTransaction(server.url, async (db) => {
+      for (const page of [
+        { limit: '100', offset: '0' },
+        { limit: '7', offset: '3' },
+        { limit: '1000', offset: '2000' },
+      ]) {
+        const { text, values } = toCall({ path: '/alunos', query: { ...query, ...page } });
+        const { rows } = await db.query(text, [...values]);
+        expect(JSON.parse(rows[0].json).map(({ id }: { id: string }) => id)).toEqual(await search(db, query, page));
+      }
+    });
+  });
+});
+
+function explainWithout(url: string, index: string, title: string): Promise<Plan[]> {
+  const case_ = ALL.find((one) => one.title === title);
+  if (!case_) throw new Error(`there is no case ${title}`);
+  return inTransaction(url, async (db) => {
+    await db.query(`drop index private.${index}`);
+    return explain(db, toCall(case_));
+  });
+}
+
+async function fill(db: pg.Client): Promise<void> {
+  const exec = (sql: string) => db.query(sql);
+  await load({ query: db.query.bind(db), exec } as Parameters<typeof load>[0], OTHERS);
+  // So much of what a tenant has little of that it is on more than a few pages.
+  await db.query(`
+    insert into private.api_keys (tenant_id, name, key_hash)
+    select id, 'Painel', sha256(convert_to(id || ' ' || n, 'UTF8')) from private.tenants, generate_series(1, 30) n;
+    insert into private.academias (tenant_id, nome) select id, 'Filial' from private.tenants, generate_series(1, 200);
+    insert into private.anamnese_secoes (tenant_id, titulo, ordem)
+    select id, 'Seção', n from private.tenants, generate_series(1, 200) n;
+    insert into private.personais (tenant_id, nome, email, academia_id)
+    select a.tenant_id, 'Ana', 'ana@bench.example', a.id from private.academias a where a.nome = 'Filial';`);
+  await growTo(db, STAGE, 0);
+}
+
+function functionOf(path: string): string {
+  const operation = lists.find((list) => list.path === path)?.operation as { 'x-rpc'?: string } | undefined;
+  return operation?.['x-rpc'] ?? '';
+}
+
+const writeStatement = createStatementWriter();
+
+/** The call, as the gateway makes it. */
+function toCall({ path, query }: Pick<Case, 'path' | 'query'>) {
+  const args = Object.entries(query).map(([name, value]) => [`p_${name}`, value]);
+  const call: Call = {
+    ...{ function: functionOf(path), returns: 'rows', readOnly: true },
+    args: { p_api_key: toKey(STAGE.tenant), ...Object.fromEntries(args) },
+  };
+  return writeStatement(call, 'rows');
+}
+
+async function search(db: pg.Client, query: Query, page: { limit: string; offset: string }): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>(
+    `select a.id
+       from private.alunos a
+       join private.api_keys k on k.tenant_id = a.tenant_id
+      where k.key_hash = sha256(convert_to($1, 'UTF8'))
+        and strpos(a.nome_busca, $2) > 0
+        and a.ativo = coalesce($3, a.ativo)
+        and ($4::uuid is null or a.academia_id = $4)
+        and ($5::uuid is null or a.personal_id = $5)
+      order by a.criado_em, a.id limit $6 offset $7`,
+    [
+      ...[toKey(STAGE.tenant), query.nome?.toLowerCase(), query.ativo, query.academia_id, query.id_personal],
+      ...[page.limit, page.offset],
+    ],
+  );
+  return rows.map(({ id }) => id);
+}

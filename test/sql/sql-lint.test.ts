@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
+
+describe('squawk', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'squawk-'));
+
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  /** What it says of files: a line for each finding. */
+  const lint = async (files: readonly string[]) => {
+    const args = ['--config', 'supabase/squawk.toml', '--reporter', 'gcc', ...files];
+    const run = promisify(execFile)('node_modules/.bin/squawk', args);
+    const { stdout } = await run.catch((error) => {
+      if (error.code !== 1) throw error;
+      return error as { stdout: string };
+    });
+    return stdout.split('\n').filter(Boolean);
+  };
+
+  test('finds nothing in the migrations', async () => {
+    expect(await lint(readdirSync(MIGRATIONS).map((file) => join(MIGRATIONS, file)))).toEqual([]);
+  });
+
+  test.each([
+    ['adding-required-field', 'alter table private.alunos add column apelido text not null'],
+    ['adding-not-nullable-field', 'alter table private.alunos alter column telefone set not null'],
+    [
+      'adding-foreign-key-constraint',
+      'alter table private.alunos add foreign key (id) references private.tenants (id)',
+    ],
+    ['ban-drop-column', 'alter table private.alunos drop column telefone'],
+    ['changing-column-type', 'alter table private.alunos alter column sexo type integer using 1'],
+    ['renaming-column', 'alter table private.alunos rename column sexo to genero'],
+    ['require-table-schema', 'create table visitas (id uuid primary key)'],
+  ])('refuses a migration by the rule %s', async (rule, sql) => {
+    const file = join(folder, `${rule}.sql`);
+    writeFileSync(file, `${sql};\n`);
+    expect(await lint([file])).toContainEqual(expect.stringContaining(`warning: ${rule} `));
+  });
+});
+
+describe.skipIf(!canTestOnDebian('plpgsql_check'))('plpgsql_check', () => {
+  /** Findings that stay, and why. */
+  const ACCEPTED: Readonly<Record<string, string>> = {
+    'performance: private.publish(regproc): target type is different type than source type':
+      'it reads names of roles into a variable of type text; it runs in migrations alone, some ten times',
+  };
+
+  let server: DebianPostgres;
+  let db: pg.Client;
+
+  beforeAll(async () => {
+    server = await startDebianPostgres();
+    db = new pg.Client(server.superuserUrl);
+    await db.connect();
+    await db.query('create extension plpgsql_check');
+  });
+
+  afterAll(async () => {
+    await db.end();
+    await server.stop();
+  });
+
+  const check = async () => {
+    const { rows } = await db.query<{ finding: string }>(`
+      select format('%s: %s: %s', c.level, p.oid::regprocedure, c.message) as finding
+        from pg_proc p
+        join pg_language l on l.oid = p.prolang and l.lanname = 'plpgsql'
+       cross join plpgsql_check_function_tb(p.oid, fatal_errors => false, all_warnings => true,
+                                            use_incomment_options => false) c
+       where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)`);
+    return rows.map(({ finding }) => finding);
+  };
+
+  test('finds nothing in the functions but what is accepted, and all of that', async () => {
+    expect(await check()).toEqual(Object.keys(ACCEPTED));
+  });
+
+  test.each([
+    ['security', `execute 'select ' || p_text;`, 'text type variable is not sanitized'],
+    ['error', 'perform a.apelido from private.alunos a;', 'column a.apelido does not exist'],
+    ['warning', 'declare v_unused integer; begin perform p_text; end;', 'unused variable "v_unused"'],
+    ['warning extra', 'null;', 'unused parameter "p_text"'],
+    ['performance', 'perform length(p_text);', 'routine is marked as STABLE, should be IMMUTABLE'],
+  ])('finds a mistake of the kind %s', async (level, statement, message) => {
+    await db.query('begin');
+    await db.query(`create function private.bad(p_text text) returns void language plpgsql stable
+                    as $$ begin ${statement} end; $$`);
+    const findings = await check();
+    await db.query('rollback');
+    expect(findings).toContainEqual(expect.stringContaining(`${level}: private.bad(text): ${message}`));
+  });
+});

@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { compile } from '../../src/api/handler.ts';
+import { checkContract } from '../../src/openapi/drift.ts';
+import type { Call, Result, Store } from '../../src/store/store.ts';
+import { document } from '../helpers/api.ts';
+import { openTestStore } from '../helpers/gateway.ts';
+
+// What every store has to do, whatever is behind it. The interface's tests run through each of them too.
+
+const never = new AbortController().signal;
+/** More than the demo data's students take, and less than its workouts. */
+const ANSWER_LIMIT = 80_000;
+let store: Store;
+
+beforeAll(async () => {
+  store = await openTestStore({ answerLimit: ANSWER_LIMIT });
+});
+
+afterAll(() => store.close());
+
+const list = (args: Call['args'] = {}): Call => ({
+  function: 'listar_alunos',
+  args: { p_api_key: 'wms_demo_aurora', ...args },
+  returns: 'rows',
+  readOnly: true,
+});
+const create = (args: Call['args'] = {}): Call => ({
+  function: 'criar_aluno',
+  args: { p_api_key: 'wms_demo_aurora', p_nome: 'Ana', p_email: 'a@b.co', ...args },
+  returns: 'row',
+  readOnly: false,
+});
+
+function jsonOf(result: Result): unknown {
+  if ('failure' in result) throw new Error(`${result.failure.kind}: ${JSON.stringify(result.failure)}`);
+  return JSON.parse(result.json);
+}
+
+test('says what it is, without a password or a key', () => {
+  expect(store.description).toMatch(/^(embedded Postgres, data in |Postgres at |Supabase at )/);
+  expect(store.description).not.toMatch(/only-for-tests|eyJ/);
+});
+
+test('can be reached', async () => {
+  expect(await store.check(never)).toBeUndefined();
+});
+
+test('describes its functions as the document has them', async () => {
+  const { operations, router } = await compile(document);
+  const description = await store.describe(never);
+  if ('failure' in description) throw description.failure.cause;
+  expect(checkContract(operations, router.operations, description.functions)).toEqual([]);
+  const { arguments: args } = description.functions.find(({ name }) => name === 'listar_treinos') ?? { arguments: [] };
+  expect(args.map(({ name, type, hasDefault }) => `${name} ${type} ${hasDefault}`)).toEqual([
+    'p_api_key text false',
+    'p_ativo boolean true',
+    'p_limit integer true',
+    'p_offset integer true',
+    'p_id_aluno text true',
+    'p_id_personal text true',
+    'p_data_inicio_gte date true',
+  ]);
+});
+
+describe('a call', () => {
+  test('gives rows as a JSON array', async () => {
+    expect(jsonOf(await store.call(list({ p_limit: 1 }), never))).toEqual([
+      {
+        id: 'a3000000-0000-4000-8000-000000000001',
+        nome: 'Ana Alves',
+        email: 'aluno001@aurora.example',
+        ativo: true,
+        academia_id: 'a1000000-0000-4000-8000-000000000002',
+        criado_em: '2024-02-01T09:00:00+00:00',
+      },
+    ]);
+  });
+
+  test('gives no rows as an empty array', async () => {
+    expect(jsonOf(await store.call(list({ p_offset: 1_000 }), never))).toEqual([]);
+  });
+
+  test('gives a row as a JSON object', async () => {
+    expect(jsonOf(await store.call(create(), never))).toMatchObject({ nome: 'Ana', ativo: true, academia_id: null });
+  });
+
+  test('passes every type of argument on', async () => {
+    const text = `'"\\{}[],;--\n\t%_ ção 🏋`;
+    expect(jsonOf(await store.call(create({ p_nome: text }), never))).toMatchObject({ nome: text });
+    for (const ativo of ['true', 'false', true, false]) {
+      const rows = jsonOf(await store.call(list({ p_ativo: ativo, p_limit: 1 }), never)) as { ativo: boolean }[];
+      expect(rows[0]?.ativo).toBe(String(ativo) === 'true');
+    }
+    expect(jsonOf(await store.call(list({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
+  });
+
+  test('records the use of a key once a minute, and of a key that is refused never', async () => {
+    const use = (key: string): Call => ({
+      function: 'record_key_use',
+      args: { p_api_key: key },
+      returns: 'rows',
+      readOnly: false,
+    });
+    expect(jsonOf(await store.call(use('wms_demo_leitura'), never))).toEqual([{ recorded: true }]);
+    for (const key of ['wms_demo_leitura', 'wms_demo_inativa', 'wms_demo_expirada', 'wms_demo_ninguem']) {
+      expect(jsonOf(await store.call(use(key), never))).toEqual([{ recorded: false }]);
+    }
+  });
+
+  test('can be made many times at once', async () => {
+    const results = await Promise.all(
+      Array.from({ length: 60 }, (_, n) => store.call(list({ p_limit: n + 1 }), never)),
+    );
+    expect(results.map((result) => (jsonOf(result) as unknown[]).length)).toEqual(results.map((_, n) => n + 1));
+  });
+});
+
+describe('a failure', () => {
+  test.each([
+    ['wms_demo_ninguem', 'API Key inválida'],
+    ['wms_demo_inativa', 'API Key inativa'],
+    ['wms_demo_expirada', 'API Key expirada'],
+  ])('of the key %s is a refusal with the text of SQL', async (key, text) => {
+    const call = list({ p_api_key: key });
+    expect(await store.call(call, never)).toEqual({ failure: { kind: 'refusedKey', text } });
+  });
+
+  test('of a field is a refusal on it', async () => {
+    const fields = { p_academia_id: ['must be the id of a gym of the tenant'] };
+    const call = create({ p_academia_id: 'b1000000-0000-4000-8000-000000000001' });
+    expect(await store.call(call, never)).toEqual({ failure: { kind: 'invalidInput', fields } });
+  });
+
+  test.each([
+    ['a function that does not exist', { ...list(), function: 'nada' }],
+    ['an argument that does not exist', list({ p_nada: 1 })],
+    ['an argument of another type', list({ p_academia_id: 'x' })],
+    ['a function of another schema', { ...list(), function: 'verify_key' }],
+    ['a name that is SQL', { ...list(), function: 'listar_alunos"(); --' }],
+  ])('for %s is an error of the store, with its cause', async (_what, call) => {
+    const result = await store.call(call, never);
+    expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: expect.any(String) } } });
+    expect(jsonOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+  });
+
+  test('for an answer of more bytes than the limit harms no other call', async () => {
+    const workouts = { ...list({ p_limit: 1_000 }), function: 'listar_treinos' };
+    expect(await store.call(workouts, never)).toMatchObject({ failure: { kind: 'answerTooLarge' } });
+    const calls = [workouts, list({ p_limit: 1 }), workouts, list({ p_limit: 2 })];
+    const results = await Promise.all(calls.map((call) => store.call(call, never)));
+    expect(results).toMatchObject([{ failure: {} }, { count: 1 }, { failure: {} }, { count: 2 }]);
+    const few = { ...workouts, args: { ...workouts.args, p_limit: 100 } };
+    expect(jsonOf(await store.call(few, never))).toHaveLength(100);
+  });
+
+  test('for a signal that has aborted comes without a call', async () => {
+    const before = (jsonOf(await store.call(list({ p_limit: 1_000 }), never)) as unknown[]).length;
+    expect(await store.call(create(), AbortSignal.abort())).toMatchObject({ failure: { kind: 'storeTimeout' } });
+    expect(jsonOf(await store.call(list({ p_limit: 1_000 }), never))).toHaveLength(before);
+  });
+});
+
+test('runs the tests of the kind of store that its project is for', () => {
+  const descriptions = { embedded: /^embedded/, postgres: /^Postgres/, supabase: /^Supabase/ };
+  expect(store.description).toMatch(descriptions[inject('kind')]);
+});

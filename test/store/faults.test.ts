@@ -1,0 +1,611 @@
+import { randomUUID } from 'node:crypto';
+import dns from 'node:dns';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { OpenAPIV3 } from 'openapi-types';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
+import type { Fault } from '../../src/errors.ts';
+import { limited } from '../../src/store/limits.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openSupabase } from '../../src/store/supabase/store.ts';
+import { document, KEYS } from '../helpers/api.ts';
+import { type Address, type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  type PostgrestServer,
+  startPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+// Everything that a store, or the network before it, can do wrong: what a read and a create are answered then, that
+// it comes in time, and that the gateway serves again when the fault is over. faults.md has the same table.
+
+const DEADLINE_MS = 500;
+/** The deadline and a tenth, and what a busy machine takes to get round to it. */
+const IN_TIME_MS = DEADLINE_MS * 1.1 + 150;
+const RECOVERY_MS = 1_000;
+/** What no client may read, and what one may where SQL refuses it. */
+const STORE_TEXT = 'texto do banco';
+
+/** Raises what it is told to. */
+const SQL = `
+create function public.falhar(p_api_key text, p_codigo text, p_campo text default null, p_nome text default null)
+returns table (nada integer)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_campo is null then
+    raise exception using errcode = p_codigo, message = '${STORE_TEXT}';
+  end if;
+  raise exception using errcode = p_codigo, message = '${STORE_TEXT}', detail = p_campo;
+end;
+$$;
+select private.publish('public.falhar');
+`;
+const PATHS = parse(`
+/falhar:
+  get:
+    operationId: lerFalha
+    x-rpc: falhar
+    parameters:
+      - { name: codigo, in: query, required: true, schema: { type: string } }
+      - { name: campo, in: query, schema: { type: string } }
+    responses:
+      '200': { description: None, content: { application/json: { schema: { type: array, items: {} } } } }
+  post:
+    operationId: criarFalha
+    x-rpc: falhar
+    requestBody:
+      required: true
+      content:
+        application/json:
+          schema:
+            type: object
+            additionalProperties: false
+            required: [p_codigo]
+            properties: { p_codigo: { type: string }, p_campo: { type: string }, p_nome: { type: string } }
+    responses:
+      '201': { description: None, content: { application/json: { schema: { type: object } } } }
+`) as OpenAPIV3.PathsObject;
+
+type Kind = 'postgres' | 'supabase';
+type Action = 'read' | 'create';
+
+type Expected =
+  | '200'
+  | '200 []'
+  | '201'
+  | '401 its text'
+  | '422 on its field'
+  | '502 Data store unavailable'
+  | '502 Data store timeout'
+  | '502 Data store error';
+
+const UNAVAILABLE = '502 Data store unavailable';
+const TIMEOUT = '502 Data store timeout';
+const ERROR = '502 Data store error';
+const REFUSED = '401 its text';
+const INVALID = '422 on its field';
+
+const gyms = document.paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
+const GYMS = (gyms.content?.['application/json']?.examples?.all as OpenAPIV3.ExampleObject | undefined)?.value;
+
+/** The whole body of each, for a student of this name. */
+const bodies: Record<Expected, (nome: string) => unknown> = {
+  '200': () => GYMS,
+  '200 []': () => [],
+  '201': (nome) => ({
+    id: expect.any(String),
+    nome,
+    email: 'ana@aurora.example',
+    ativo: true,
+    academia_id: null,
+    criado_em: expect.any(String),
+  }),
+  [REFUSED]: () => ({ error: STORE_TEXT }),
+  [INVALID]: () => ({ error: { p_nome: [STORE_TEXT] } }),
+  [UNAVAILABLE]: () => ({ error: 'Data store unavailable' }),
+  [TIMEOUT]: () => ({ error: 'Data store timeout' }),
+  [ERROR]: () => ({ error: 'Data store error' }),
+};
+
+/** What is logged of each. */
+const kinds: Partial<Record<Expected, Fault['kind']>> = {
+  [UNAVAILABLE]: 'storeUnavailable',
+  [TIMEOUT]: 'storeTimeout',
+  [ERROR]: 'storeError',
+};
+
+type OpenOptions = { readonly host?: string; readonly secret?: string };
+type Request = { readonly path: string; readonly json?: object };
+
+type Case = {
+  readonly fault: string;
+  readonly stores: readonly Kind[];
+  readonly read: Expected;
+  readonly create: Expected;
+  /** Matches the cause that is logged. */
+  readonly cause?: RegExp;
+  /** Whether nothing was connected when the fault began; otherwise a read was answered before. */
+  readonly cold?: boolean;
+  readonly open?: OpenOptions;
+  /** What is asked for, where it is not the gyms or a new student. */
+  readonly request?: (action: Action, nome: string) => Request;
+  /** Lets the fault begin. */
+  readonly begin?: (kind: Kind) => unknown;
+  /** What happens while the request is under way. */
+  readonly meanwhile?: () => Promise<unknown>;
+  /** Ends what the proxy does not. */
+  readonly end?: (kind: Kind) => unknown;
+};
+
+const BOTH = ['postgres', 'supabase'] as const;
+
+/** A fault that the proxy makes. */
+function network(fault: string, does: ProxyFault, rest: Pick<Case, 'read' | 'create'> & Partial<Case>): Case {
+  return { fault, stores: BOTH, begin: (kind) => proxies[kind].fail(does), ...rest };
+}
+
+/** An error that SQL raises. */
+function raised(codigo: string, both: Expected, campo?: string): Case {
+  const query = new URLSearchParams({ codigo, ...(campo ? { campo } : {}) });
+  return {
+    fault: `SQL raises ${codigo}${campo ? ' with a detail' : ''}`,
+    stores: BOTH,
+    read: both,
+    create: both,
+    cause: new RegExp(`^${codigo} ${STORE_TEXT}$`),
+    request: (action, p_nome) =>
+      action === 'read'
+        ? { path: `/falhar?${query}` }
+        : { path: '/falhar', json: { p_codigo: codigo, p_nome, ...(campo ? { p_campo: campo } : {}) } },
+  };
+}
+
+type Reply = { readonly status: number; readonly body: string; readonly length?: number };
+
+/** What comes in place of a Data API's answer. */
+function reply(fault: string, { status, body, length }: Reply, read: Expected, create: Expected = read): Case {
+  return {
+    fault,
+    stores: ['supabase'],
+    read,
+    create,
+    begin: () => {
+      scripted = { status, body, ...(length === undefined ? {} : { length }) };
+      proxies.supabase.cut(addressOf(script));
+    },
+    end: () => proxies.supabase.cut(targets.supabase),
+  };
+}
+
+/** PostgREST's form of an error. */
+function postgrestError(status: number, code: string, expected: Expected, details: string | null = null): Case {
+  const body = JSON.stringify({ code, details, hint: null, message: STORE_TEXT });
+  return reply(`${status} with ${code}${details ? ' and details' : ''}`, { status, body }, expected);
+}
+
+const PAGE = `<html><body>${STORE_TEXT}</body></html>`;
+const TRUNCATED = `[{"id":"a1000000-0000-4000-8000-000000000001","nome":"${STORE_TEXT}`;
+/** What stands in every row, on either store's wire. */
+const ROW = 'Aurora';
+const LOST = /ECONNRESET|closed|terminated/;
+
+const TOO_LATE = { read: TIMEOUT, create: TIMEOUT, cause: /no answer within 500 ms/ } as const;
+
+const cases: Case[] = [
+  network(
+    'connection refused',
+    { on: 'connect', does: 'refuse' },
+    { read: UNAVAILABLE, create: UNAVAILABLE, cold: true, cause: /ECONNREFUSED/ },
+  ),
+  {
+    fault: 'name not found',
+    stores: BOTH,
+    read: UNAVAILABLE,
+    create: UNAVAILABLE,
+    cold: true,
+    open: { host: 'nothing.invalid' },
+    cause: /ENOTFOUND|EAI_AGAIN/,
+    end: () => resolveTo('127.0.0.1'),
+  },
+  {
+    fault: 'every address of a name refused',
+    stores: BOTH,
+    read: UNAVAILABLE,
+    create: UNAVAILABLE,
+    cold: true,
+    open: { host: 'two.invalid' },
+    cause: /ECONNREFUSED/,
+    begin: (kind) => {
+      resolveTo('127.0.0.1', '127.0.0.2');
+      proxies[kind].fail({ on: 'connect', does: 'refuse' });
+    },
+  },
+  network(
+    'new connection reset',
+    { on: 'connect', does: 'reset' },
+    { read: UNAVAILABLE, create: UNAVAILABLE, cold: true, cause: LOST },
+  ),
+  network(
+    'new connection reset, once',
+    { on: 'connect', does: 'reset', once: true },
+    { read: '200', create: UNAVAILABLE, cold: true, cause: LOST },
+  ),
+  network(
+    'new connection never answered',
+    { on: 'response', does: 'stall' },
+    { read: TIMEOUT, create: TIMEOUT, cold: true },
+  ),
+  network(
+    'reset before the request',
+    { on: 'request', does: 'reset' },
+    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
+  ),
+  network(
+    'reset before the request, once',
+    { on: 'request', does: 'reset', once: true },
+    { read: '200', create: UNAVAILABLE, cause: LOST },
+  ),
+  network(
+    'reset in the request',
+    { on: 'request', does: 'reset', after: 20 },
+    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
+  ),
+  network(
+    'reset after the request',
+    { on: 'response', does: 'reset' },
+    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
+  ),
+  network(
+    'reset after the request, once',
+    { on: 'response', does: 'reset', once: true },
+    { read: '200', create: UNAVAILABLE, cause: LOST },
+  ),
+  network(
+    'reset in the body',
+    { on: 'response', does: 'reset', after: ROW },
+    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
+  ),
+  network(
+    'reset in the body, once',
+    { on: 'response', does: 'reset', after: ROW, once: true },
+    { read: '200', create: UNAVAILABLE, cause: LOST },
+  ),
+  network('request not taken', { on: 'request', does: 'stall' }, TOO_LATE),
+  network('stall before the response', { on: 'response', does: 'stall' }, TOO_LATE),
+  network('stall in the headers', { on: 'response', does: 'stall', after: 10 }, TOO_LATE),
+  network('stall in the body', { on: 'response', does: 'stall', after: ROW }, TOO_LATE),
+  network('a byte a second', { on: 'response', does: 'trickle' }, TOO_LATE),
+  network('a byte a second in the body', { on: 'response', does: 'trickle', after: ROW }, TOO_LATE),
+  {
+    fault: 'server stopped',
+    stores: BOTH,
+    read: UNAVAILABLE,
+    create: UNAVAILABLE,
+    cause: LOST,
+    begin: stopServer,
+    end: startServer,
+  },
+  {
+    fault: 'server stopped and started',
+    stores: BOTH,
+    read: '200',
+    create: '201',
+    begin: async (kind) => {
+      await stopServer(kind);
+      await startServer(kind);
+    },
+  },
+  {
+    fault: 'backend terminated in mid-query',
+    stores: BOTH,
+    read: UNAVAILABLE,
+    create: UNAVAILABLE,
+    cause: /57P01|terminating connection|PGRST00/,
+    begin: lockTables,
+    meanwhile: () => endBlockedQueries('pg_terminate_backend'),
+    end: unlockTables,
+  },
+  {
+    fault: 'query cancelled',
+    stores: BOTH,
+    read: TIMEOUT,
+    create: TIMEOUT,
+    cause: /57014/,
+    begin: lockTables,
+    meanwhile: () => endBlockedQueries('pg_cancel_backend'),
+    end: unlockTables,
+  },
+  { fault: 'tables locked', stores: BOTH, ...TOO_LATE, begin: lockTables, end: unlockTables },
+  {
+    fault: 'wrong password',
+    stores: ['postgres'],
+    read: ERROR,
+    create: ERROR,
+    cold: true,
+    open: { secret: 'wrong' },
+    cause: /28P01/,
+    end: () => open('postgres'),
+  },
+  {
+    fault: 'wrong key',
+    stores: ['supabase'],
+    read: ERROR,
+    create: ERROR,
+    cold: true,
+    open: { secret: 'wrong' },
+    cause: /PGRST301/,
+    end: () => open('supabase'),
+  },
+
+  raised('42501', ERROR),
+  raised('57014', TIMEOUT),
+  raised('53300', UNAVAILABLE),
+  raised('XX000', ERROR),
+  raised('PT422', ERROR),
+  raised('PT422', INVALID, 'p_nome'),
+  raised('PT401', REFUSED),
+  raised('P0001', REFUSED),
+
+  reply('truncated JSON', { status: 200, body: TRUNCATED }, ERROR),
+  reply('JSON shorter than its length', { status: 200, body: TRUNCATED, length: 1_000 }, UNAVAILABLE),
+  reply('JSON longer than its length', { status: 200, body: TRUNCATED, length: 20 }, ERROR),
+  reply('200 with HTML', { status: 200, body: PAGE }, ERROR),
+  reply('200 with nothing', { status: 200, body: '' }, ERROR),
+  reply('200 with `{}`', { status: 200, body: '{}' }, ERROR),
+  reply('200 with `[1]`', { status: 200, body: '[1]' }, ERROR),
+  reply('200 with `"x"`', { status: 200, body: '"x"' }, ERROR),
+  reply('200 with `null`', { status: 200, body: 'null' }, ERROR),
+  reply('200 with `[]`', { status: 200, body: '[]' }, '200 []', ERROR),
+  reply('204 with nothing', { status: 204, body: '' }, ERROR),
+  reply('302 with nothing', { status: 302, body: '' }, ERROR),
+  reply('404 with nothing', { status: 404, body: '' }, ERROR),
+  reply('404 with `[]`', { status: 404, body: '[]' }, ERROR),
+  reply('500 with nothing', { status: 500, body: '' }, ERROR),
+  reply('500 with `null`', { status: 500, body: 'null' }, ERROR),
+  reply('500 with `"x"`', { status: 500, body: '"x"' }, ERROR),
+  reply('500 with `[1]`', { status: 500, body: '[1]' }, ERROR),
+  reply('502 with HTML', { status: 502, body: PAGE }, ERROR),
+  reply('401 with no code', { status: 401, body: JSON.stringify({ message: STORE_TEXT }) }, ERROR),
+  postgrestError(404, 'PGRST202', ERROR),
+  postgrestError(401, 'PGRST301', ERROR),
+  postgrestError(503, 'PGRST000', UNAVAILABLE),
+  postgrestError(403, '42501', ERROR),
+  postgrestError(500, '57014', TIMEOUT),
+  postgrestError(503, '53300', UNAVAILABLE),
+  postgrestError(500, 'XX000', ERROR),
+  postgrestError(422, 'PT422', ERROR),
+  postgrestError(422, 'PT422', INVALID, 'p_nome'),
+  postgrestError(401, 'PT401', REFUSED),
+  postgrestError(400, 'P0001', REFUSED),
+  postgrestError(500, 'PT401', REFUSED),
+];
+
+let server: PostgresServer;
+let database: Database;
+let postgrest: PostgrestServer;
+let script: Server;
+let scripted: Reply;
+let locker: pg.Client;
+let targets: Record<Kind, Address>;
+let proxies: Record<Kind, FaultProxy>;
+let gateway: TestGateway;
+let stores: Store[] = [];
+
+/** The store that was opened last. */
+const newest: Store = {
+  description: 'the store that was opened last',
+  call: (call, signal) => current().call(call, signal),
+  check: (signal) => current().check(signal),
+  describe: (signal) => current().describe(signal),
+  close: () => current().close(),
+};
+
+function current(): Store {
+  const [store] = stores;
+  if (!store) throw new Error('no store is open');
+  return store;
+}
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createDatabase(server.adminUrl);
+  await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
+  postgrest = await startPostgrest(database);
+  targets = { postgres: toAddress(database.adminUrl), supabase: toAddress(postgrest.url) };
+  proxies = { postgres: await startFaultProxy(targets.postgres), supabase: await startFaultProxy(targets.supabase) };
+  gateway = await startGateway({
+    store: newest,
+    document: { ...document, paths: { ...document.paths, ...PATHS } },
+    deadlineMs: DEADLINE_MS,
+  });
+  locker = new pg.Client(database.adminUrl);
+  await locker.connect();
+  script = createServer((req, res) => {
+    const { status, body, length = Buffer.byteLength(body) } = scripted;
+    req.resume().on('end', () => {
+      res.writeHead(status, {
+        'content-type': 'application/json',
+        ...(status === 204 ? {} : { 'content-length': length }),
+      });
+      if (length <= Buffer.byteLength(body)) res.end(body);
+      else res.write(body, () => res.socket?.end());
+    });
+  }).listen(0, '127.0.0.1');
+  await once(script, 'listening');
+});
+
+afterEach(async () => {
+  for (const store of stores) await store.close();
+  stores = [];
+  gateway.faults.length = 0;
+  vi.restoreAllMocks();
+});
+
+afterAll(async () => {
+  await gateway.close();
+  for (const proxy of Object.values(proxies)) await proxy.close();
+  script.close();
+  await locker.end();
+  await postgrest.stop();
+  await database.drop();
+  await server.stop();
+});
+
+function toAddress(url: string): Address {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
+}
+
+function addressOf(server: Server): Address {
+  return { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
+}
+
+function openStore(kind: Kind, { host = '127.0.0.1', secret }: OpenOptions): Store {
+  const options = { connections: 4, deadlineMs: DEADLINE_MS };
+  const { port } = proxies[kind];
+  if (kind === 'supabase') {
+    return openSupabase({ url: `http://${host}:${port}`, key: secret ?? POSTGREST_KEY, restPath: '/', ...options });
+  }
+  const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
+  url.host = `${host}:${port}`;
+  if (secret) url.password = secret;
+  return openPostgres({ url: url.href, prepare: true, ...options });
+}
+
+/** Opens the store that the next requests go to. */
+function open(kind: Kind, options: OpenOptions = {}): void {
+  stores.unshift(limited(openStore(kind, options), { running: 4, waiting: 100 }));
+}
+
+function toRequest(action: Action, p_nome: string): Request {
+  if (action === 'read') return { path: '/academias' };
+  return { path: '/alunos', json: { p_nome, p_email: 'ana@aurora.example' } };
+}
+
+async function send({ path, json }: Request): Promise<{ status: number; body: unknown; ms: number }> {
+  const headers = { 'X-Api-Key': KEYS.aurora };
+  const started = performance.now();
+  const answer = await fetch(
+    gateway.url + path,
+    json ? { headers, method: 'POST', body: JSON.stringify(json) } : { headers },
+  );
+  return { status: answer.status, body: await answer.json(), ms: performance.now() - started };
+}
+
+const serves = async () => expect((await send({ path: '/academias' })).body).toEqual(GYMS);
+
+/** Lets every name be that of these addresses. */
+function resolveTo(...addresses: string[]): void {
+  const found = addresses.map((address) => ({ address, family: 4 }));
+  vi.spyOn(dns, 'lookup').mockImplementation(((
+    _name: string,
+    { all }: dns.LookupOptions,
+    done: (error: null, ...found: unknown[]) => void,
+  ) => (all ? done(null, found) : done(null, addresses[0], 4))) as never);
+}
+
+/** The end of the server and of its connections: Postgres itself goes on, but out of reach. */
+async function stopServer(kind: Kind): Promise<void> {
+  if (kind === 'supabase') {
+    postgrest.process.kill('SIGKILL');
+    await once(postgrest.process, 'exit');
+  } else {
+    proxies.postgres.fail({ on: 'connect', does: 'reset' });
+    await asAdmin(database.adminUrl, (admin) =>
+      admin.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where usename = 'gateway_test' and datname = current_database()`,
+      ),
+    );
+  }
+  await vi.waitFor(() => expect(proxies[kind].connections()).toBe(0));
+}
+
+async function startServer(kind: Kind): Promise<void> {
+  if (kind === 'postgres') return proxies.postgres.pass();
+  postgrest = await startPostgrest(database);
+  targets.supabase = toAddress(postgrest.url);
+  proxies.supabase.cut(targets.supabase);
+}
+
+async function lockTables(): Promise<void> {
+  await locker.query('begin; lock table private.academias, private.alunos in access exclusive mode');
+}
+
+async function unlockTables(): Promise<void> {
+  await locker.query('rollback');
+}
+
+/** Waits for the query that waits for a lock, and ends it. */
+async function endBlockedQueries(how: 'pg_terminate_backend' | 'pg_cancel_backend'): Promise<void> {
+  const sql = `select ${how}(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+  await asAdmin(database.adminUrl, (admin) =>
+    vi.waitFor(async () => expect((await admin.query(sql)).rowCount).toBe(1), { interval: 10 }),
+  );
+}
+
+/** What a person reads of a cause in the log, wherever it was caught. */
+function textOf(cause: unknown): string {
+  if (typeof cause === 'string') return cause.replace(/^\w*Error: /, '');
+  const { code = '', message = '' } = cause as { code?: string; message?: string };
+  return `${code} ${message}`;
+}
+
+/** How many students of a name there are. */
+const countStudents = (nome: string) =>
+  asAdmin(database.adminUrl, async (admin) => {
+    const { rows } = await admin.query('select count(*)::int as n from private.alunos where nome = $1', [nome]);
+    return rows[0].n as number;
+  });
+
+const runs = cases.flatMap((one) =>
+  one.stores.flatMap((kind) =>
+    (['read', 'create'] as const).map((action) => ({ ...one, kind, action, expected: one[action] })),
+  ),
+);
+
+test.each(runs)('$kind: $fault: a $action is answered with $expected', async (run) => {
+  const { kind, action, expected } = run;
+  const nome = `Aurora ${randomUUID()}`;
+  const { request = toRequest } = run;
+  open(kind, run.open);
+  if (!run.cold) await serves();
+
+  await run.begin?.(kind);
+  const [answer] = await Promise.all([send(request(action, nome)), run.meanwhile?.()]).finally(async () => {
+    await proxies[kind].pass();
+    await run.end?.(kind);
+  });
+
+  expect(answer.body).toEqual(bodies[expected](nome));
+  expect(answer.status).toBe(Number(expected.slice(0, 3)));
+  expect(answer.ms).toBeLessThan(IN_TIME_MS);
+  expect(gateway.faults).toMatchObject(kinds[expected] ? [{ kind: kinds[expected] }] : []);
+  for (const { cause } of gateway.faults) expect(textOf(cause)).toMatch(run.cause ?? /\S/);
+
+  await vi.waitFor(serves, { timeout: RECOVERY_MS, interval: 20 });
+  const sent = proxies[kind].sent(nome);
+  expect(sent).toBeLessThanOrEqual(action === 'create' ? 1 : 0);
+  expect(await countStudents(nome)).toBeLessThanOrEqual(sent);
+});
+
+test('faults.md has the same table', () => {
+  const rows = cases.map(
+    ({ fault, stores, read, create }) => `| ${fault} | ${stores.join(', ')} | ${read} | ${create} |`,
+  );
+  const table = ['| Fault | Store | Read | Create |', '|---|---|---|---|', ...rows].join('\n');
+  expect(readFileSync('test/store/faults.md', 'utf8')).toContain(`\n\n${table}\n`);
+});

@@ -1,0 +1,94 @@
+import { expect, test } from 'vitest';
+import { limited } from '../../src/store/limits.ts';
+import type { Call, Result, Store } from '../../src/store/store.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+
+const never = new AbortController().signal;
+const CALL: Call = { function: 'f', args: {}, returns: 'rows', readOnly: true };
+
+/** A store whose calls end one by one when the test says so, and the names of those that have begun. */
+function createSlowStore(): { store: Store; begun: string[]; endNext: () => Promise<void> } {
+  const begun: string[] = [];
+  const ends: ((result: Result) => void)[] = [];
+  const store = createStubStore(() => ({ json: '[]' }));
+  const call: Store['call'] = (_call, _signal, origin) => {
+    begun.push(origin?.requestId ?? '');
+    return new Promise((resolve) => ends.push(resolve));
+  };
+  const endNext = async () => {
+    ends.shift()?.({ json: '[]', count: 0 });
+    await new Promise(setImmediate);
+  };
+  return { store: { ...store, call }, begun, endNext };
+}
+
+test('those that wait have their turns round-robin by share, and within a share in their order', async () => {
+  const { store, begun, endNext } = createSlowStore();
+  const { call, load } = limited(store, { running: 1, waiting: 10 });
+  const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'].map((requestId) =>
+    call(CALL, never, { requestId, share: requestId.slice(0, 1) }),
+  );
+  expect(load()).toEqual({ running: 1, waiting: 6 });
+  for (const _ of sent) await endNext();
+  await Promise.all(sent);
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4']);
+  expect(load()).toEqual({ running: 0, waiting: 0 });
+});
+
+test('one too many is refused: the newest of the share that has the most', async () => {
+  const { store, begun, endNext } = createSlowStore();
+  const { call, load } = limited(store, { running: 1, waiting: 3 });
+  const ends: string[] = [];
+  const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'a5', 'c1', 'd1'].map(async (requestId) => {
+    const result = await call(CALL, never, { requestId, share: requestId.slice(0, 1) });
+    if ('failure' in result) ends.push(`${requestId} ${result.failure.kind}`);
+  });
+  await new Promise(setImmediate);
+  // a5 finds a2 and a3 in front of it; c1 takes the place of a3, and d1 finds nobody with more than one.
+  expect(ends).toEqual(['a4', 'a5', 'a3', 'd1'].map((name) => `${name} storeOverloaded`));
+  expect(load()).toEqual({ running: 1, waiting: 3 });
+  for (const _ of sent) await endNext();
+  await Promise.all(sent);
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'c1']);
+});
+
+test('one share leaves places for others, though nobody else has a call yet', async () => {
+  const { store, begun, endNext } = createSlowStore();
+  const { call, load } = limited(store, { running: 3, runningOfShare: 2, waiting: 10 });
+  const send = (requestId: string) => call(CALL, never, { requestId, share: requestId.slice(0, 1) });
+  const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map(send);
+  expect(begun).toEqual(['a1', 'a2', 'b1']);
+  expect(load()).toEqual({ running: 3, waiting: 3 });
+  for (const _ of sent) await endNext();
+  await Promise.all(sent);
+  // When b1 ends, a has both of its places.
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
+  expect(load()).toEqual({ running: 0, waiting: 0 });
+});
+
+test('one that nobody waits for any more gives its turn to others, and is never begun', async () => {
+  const { store, begun, endNext } = createSlowStore();
+  const { call, load } = limited(store, { running: 1, waiting: 10 });
+  const controller = new AbortController();
+  const first = call(CALL, never, { requestId: 'a1', share: 'a' });
+  const given = call(CALL, controller.signal, { requestId: 'a2', share: 'a' });
+  const last = call(CALL, never, { requestId: 'b1', share: 'b' });
+  controller.abort();
+  expect(await given).toMatchObject({ failure: { kind: 'storeTimeout' } });
+  expect(load()).toEqual({ running: 1, waiting: 1 });
+  await endNext();
+  await endNext();
+  await Promise.all([first, last]);
+  expect(begun).toEqual(['a1', 'b1']);
+});
+
+test('without room to wait all that cannot begin at once are refused', async () => {
+  const { store, endNext } = createSlowStore();
+  const { call } = limited(store, { running: 1, waiting: 0 });
+  const first = call(CALL, never);
+  expect(await call(CALL, never)).toEqual({
+    failure: { kind: 'storeOverloaded', cause: 'STORE_WAITING: 0 calls are waiting' },
+  });
+  await endNext();
+  expect(await first).toEqual({ json: '[]', count: 0 });
+});

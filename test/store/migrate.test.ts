@@ -1,0 +1,487 @@
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readMigrations, runScript } from '../../src/store/migrations.ts';
+import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { runCommand } from '../helpers/run.ts';
+import { asAdmin, databaseUrl, findPort, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+
+const SCRIPT = resolve('scripts/migrate.ts');
+const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
+const APPLIED = FILES.map((file) => `applied ${file}`);
+const NOTHING = { code: 0, lines: ['nothing to do'], errors: '' };
+const ROLES = ['gateway', 'gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search'];
+/** What one who is no superuser is told. */
+const LOG_WARNING =
+  /^warning: API keys can come into the log of Postgres, .*\n {2}hint: As a superuser: alter database \w+ set log_parameter_max_length = 0\n$/;
+const PASSWORD = 'only-for-tests';
+
+const root = mkdtempSync(join(tmpdir(), 'migrate-'));
+const databases: string[] = [];
+let folders = 0;
+let server: PostgresServer;
+/** For the server's administrator, in a database that no test changes. */
+let adminUrl: string;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  adminUrl = process.env.TEST_DATABASE_URL ?? databaseUrl(server.adminUrl, 'postgres');
+  if (!process.env.TEST_DATABASE_URL) await forgetRoles();
+});
+
+afterAll(async () => {
+  for (const name of databases) await asAdmin(adminUrl, (db) => db.query(`drop database ${name} with (force)`));
+  await server.stop();
+  rmSync(root, { recursive: true });
+});
+
+/** A server of these tests' own becomes as new: a Supabase project has no role of the gateway before it is migrated. */
+async function forgetRoles(): Promise<void> {
+  await asAdmin(adminUrl, async (admin) => {
+    await admin.query(`drop database ${new URL(server.adminUrl).pathname.slice(1)}`);
+    await admin.query(`drop role ${ROLES.join(', ')}`);
+  });
+}
+
+async function newDatabase(owner?: string): Promise<string> {
+  const name = `migrate_test_${process.pid}_${databases.length}`;
+  databases.push(name);
+  await asAdmin(adminUrl, (admin) =>
+    admin.query(`create database ${name} template template0 ${owner ? `owner ${owner}` : ''}`),
+  );
+  return databaseUrl(adminUrl, name);
+}
+
+/** A project's folder with these migrations in it. */
+function projectWith(files: Record<string, string>): string {
+  folders += 1;
+  const project = join(root, `project-${folders}`);
+  mkdirSync(join(project, MIGRATIONS), { recursive: true });
+  for (const [name, sql] of Object.entries(files)) writeFileSync(join(project, MIGRATIONS, name), sql);
+  return project;
+}
+
+type Run = { readonly code: number; readonly lines: string[]; readonly errors: string };
+
+/** What `npm run migrate` runs, in a process of its own. */
+async function run(env: Record<string, string>, args: string[] = [], project = '.'): Promise<Run> {
+  const { code, output, errors } = await runCommand(SCRIPT, args, { env, cwd: project });
+  return { code, lines: output.split('\n').slice(0, -1), errors };
+}
+
+const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, [], project);
+const dryRun = (url: string, project?: string) => run({ DATABASE_URL: url }, ['--dry-run'], project);
+
+async function rows<T = Record<string, unknown>>(url: string, sql: string): Promise<T[]> {
+  return asAdmin(url, async (db) => (await db.query(sql)).rows);
+}
+
+type Bookkeeping = { version: string; name: string; statements: string[] };
+const bookkeeping = (url: string) =>
+  rows<Bookkeeping>(
+    url,
+    'select version, name, statements from supabase_migrations.schema_migrations order by version',
+  );
+
+/** As one who is no superuser. */
+function asUser(url: string, user: string): string {
+  const result = new URL(url);
+  result.username = user;
+  result.password = PASSWORD;
+  return result.href;
+}
+
+async function createRole(admin: pg.Client, name: string, attributes: string): Promise<void> {
+  const { rowCount } = await admin.query('select from pg_roles where rolname = $1', [name]);
+  await admin.query(`${rowCount ? 'alter' : 'create'} role ${name} ${attributes} password '${PASSWORD}'`);
+}
+
+/** A server that another role has migrated before has the gateway's roles, which that role or a superuser hands on. */
+async function admit(user: string): Promise<void> {
+  await asAdmin(adminUrl, async (admin) => {
+    const found = await admin.query('select rolname from pg_roles where rolname = any ($1)', [ROLES]);
+    for (const { rolname } of found.rows) await admin.query(`grant ${rolname} to ${user} with admin option`);
+  });
+}
+
+describe('a hosted Supabase project', () => {
+  const API_ROLES = ['anon', 'authenticated', 'service_role'];
+  let url: string;
+  let migrated: Run;
+
+  beforeAll(async () => {
+    await asAdmin(adminUrl, async (admin) => {
+      await createRole(admin, 'hosted_postgres', 'login nosuperuser createrole createdb bypassrls');
+      await createRole(admin, 'anon', 'nologin');
+      await createRole(admin, 'authenticated', 'nologin');
+      await createRole(admin, 'service_role', 'nologin bypassrls');
+      await createRole(admin, 'authenticator', 'login noinherit');
+      await admin.query(`grant ${API_ROLES.join(', ')} to authenticator`);
+    });
+    url = await newDatabase('hosted_postgres');
+    await asAdmin(url, async (db) => {
+      await db.query(`grant usage on schema public to ${API_ROLES.join(', ')}`);
+      for (const things of ['tables', 'sequences', 'functions']) {
+        await db.query(
+          `alter default privileges for role hosted_postgres in schema public
+           grant all on ${things} to hosted_postgres, ${API_ROLES.join(', ')}`,
+        );
+      }
+      await db.query('create schema extensions authorization hosted_postgres');
+    });
+    if (process.env.TEST_DATABASE_URL) await admit('hosted_postgres');
+    migrated = await migrate(asUser(url, 'hosted_postgres'));
+  });
+
+  /** As PostgREST does it: it logs in as one role, and becomes another. */
+  const callAs = (role: string, sql: string) =>
+    asAdmin(asUser(url, 'authenticator'), async (db) => {
+      await db.query(`set role ${role}`);
+      return (await db.query(sql)).rows;
+    });
+
+  test('is migrated by its administrator, who is no superuser', async () => {
+    expect(migrated).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
+    expect(await migrate(asUser(url, 'hosted_postgres'))).toEqual(NOTHING);
+  });
+
+  test('takes the demo data, which the gateway and the secret key reach through the functions', async () => {
+    await asAdmin(asUser(url, 'hosted_postgres'), (db) => runScript(db, SEED));
+    for (const role of ['gateway', 'service_role']) {
+      const alunos = await callAs(role, `select * from public.listar_alunos('wms_demo_aurora', p_limit => 1000)`);
+      expect(alunos).toHaveLength(250);
+    }
+  });
+
+  test.each(['anon', 'authenticated'])('refuses every function to %s', async (role) => {
+    const functions = await rows<{ name: string; required: number }>(
+      url,
+      `select proname as name, pronargs - pronargdefaults as required
+         from pg_proc where pronamespace = 'public'::regnamespace`,
+    );
+    expect(functions).toHaveLength(8);
+    for (const { name, required } of functions) {
+      const call = `select * from public.${name}(${Array(required).fill('null').join(', ')})`;
+      await expect(callAs(role, call), name).rejects.toMatchObject({
+        code: '42501',
+        message: `permission denied for function ${name}`,
+      });
+    }
+  });
+
+  test.each([
+    ['public', ['gateway', 'gateway_functions', 'service_role']],
+    ['private', ['gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search', 'hosted_postgres']],
+  ])('lets nobody execute the functions in %s but %j', async (schema, expected) => {
+    const grantees = await rows<{ grantee: string }>(
+      url,
+      `select distinct case a.grantee when 0 then 'everybody' else a.grantee::regrole::text end as grantee
+         from pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+        where p.pronamespace = '${schema}'::regnamespace
+        order by 1`,
+    );
+    expect(grantees.map(({ grantee }) => grantee)).toEqual(expected);
+  });
+
+  test('gives a function to come to nobody before it is published', async () => {
+    await asAdmin(asUser(url, 'hosted_postgres'), (db) =>
+      db.query('create function public.later() returns integer language sql return 1'),
+    );
+    for (const role of [...API_ROLES, 'gateway']) {
+      await expect(callAs(role, 'select public.later()'), role).rejects.toMatchObject({ code: '42501' });
+    }
+    await asAdmin(asUser(url, 'hosted_postgres'), (db) => db.query('drop function public.later()'));
+  });
+});
+
+describe('an administrator who is neither superuser nor beyond row security', () => {
+  test('is told what lacks where another has made the roles, and then migrates and loads the demo data', async () => {
+    await asAdmin(adminUrl, async (admin) => {
+      await createRole(admin, 'plain_administrator', 'login nosuperuser nobypassrls createrole');
+      // As superuser, who has made them where no test before this one did.
+      for (const role of ROLES) {
+        await admin.query(`do $$ begin create role ${role}; exception when duplicate_object then null; end $$`);
+        await admin.query(`revoke ${role} from plain_administrator`);
+      }
+    });
+    const database = await newDatabase('plain_administrator');
+    const url = asUser(database, 'plain_administrator');
+
+    const version = Number((await rows(url, 'show server_version_num'))[0]?.server_version_num);
+    if (version >= 160_000) {
+      const refused = await migrate(url);
+      expect(refused).toMatchObject({ code: 1, lines: [] });
+      expect(refused.errors).toMatch(
+        /^supabase\/migrations\/\d+_roles\.sql:\d+:\d+: plain_administrator may not become the role gateway, .*\n {2}hint: .*grant gateway to plain_administrator with admin option\n/,
+      );
+    }
+
+    await admit('plain_administrator');
+    expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
+    await asAdmin(url, (db) => runScript(db, SEED));
+    const [count] = await asAdmin(database, async (db) => {
+      await db.query('set role gateway');
+      return (await db.query(`select count(*) from public.listar_alunos('wms_demo_aurora', p_limit => 1000)`)).rows;
+    });
+    expect(count).toEqual({ count: '250' });
+  });
+});
+
+describe('a run', () => {
+  test('lists what it would apply, and changes nothing, when it is dry', async () => {
+    const url = await newDatabase();
+    const pending = { code: 0, lines: FILES.map((file) => `pending ${file}`), errors: '' };
+    expect(await dryRun(url)).toEqual(pending);
+    expect(await dryRun(url)).toEqual(pending);
+    const schemas = `select nspname from pg_namespace where nspname !~ '^pg_' order by 1`;
+    expect(await rows(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
+  });
+
+  test('applies every migration once', async () => {
+    const url = await newDatabase();
+    expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: '' });
+    expect(await migrate(url)).toEqual(NOTHING);
+    expect(await dryRun(url)).toEqual(NOTHING);
+    const names = (await bookkeeping(url)).map(({ version, name }) => `${version}_${name}.sql`);
+    expect(names).toEqual(FILES);
+  });
+
+  test('tells PostgREST to reload its schema', async () => {
+    const url = await newDatabase();
+    await asAdmin(url, async (db) => {
+      await db.query('listen pgrst');
+      const notified = once(db, 'notification');
+      await migrate(url);
+      expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
+    });
+  });
+
+  test('shares the migrations with another at the same time', async () => {
+    const url = await newDatabase();
+    const project = projectWith({
+      '20260101000000_waits.sql': 'select pg_advisory_xact_lock(1);\ncreate table public.one ();',
+      '20260101000001_two.sql': 'create table public.two ();',
+      '20260101000002_three.sql': 'create table public.three ();',
+    });
+    const runs = await asAdmin(url, async (db) => {
+      await db.query('select pg_advisory_lock(1)');
+      const both = Promise.all([migrate(url, project), migrate(url, project)]);
+      // One waits for the lock here, and the other one for it.
+      const waiting = `select from pg_locks where not granted and pid in
+        (select pid from pg_stat_activity where datname = current_database())`;
+      while ((await db.query(waiting)).rowCount !== 2) await delay(20);
+      await db.query('select pg_advisory_unlock(1)');
+      return both;
+    });
+    expect(runs).toMatchObject([
+      { code: 0, errors: '' },
+      { code: 0, errors: '' },
+    ]);
+    const applied = runs.flatMap(({ lines }) => lines).filter((line) => line !== 'nothing to do');
+    expect(applied.sort()).toEqual(readdirSync(join(project, MIGRATIONS)).map((file) => `applied ${file}`));
+  });
+
+  test('makes the bookkeeping once, however many begin at the same time', async () => {
+    const url = await newDatabase();
+    const project = projectWith({ '20260101000000_one.sql': 'create table public.one ();' });
+    const runs = await Promise.all(Array.from({ length: 6 }, () => migrate(url, project)));
+    expect(runs.map(({ code, errors }) => ({ code, errors }))).toEqual(Array(6).fill({ code: 0, errors: '' }));
+    const lines = runs.flatMap((one) => one.lines).sort();
+    expect(lines).toEqual(['applied 20260101000000_one.sql', ...Array(5).fill('nothing to do')]);
+  });
+
+  test('that fails names the place, keeps the migrations before, and tells PostgREST of them', async () => {
+    const url = await newDatabase();
+    const good = { '20260101000000_one.sql': 'create table public.one ();' };
+    const broken = 'create table public.half ();\nselect *\n  from nada;\n';
+    const project = projectWith({ ...good, '20260101000001_broken.sql': broken });
+    await asAdmin(url, async (db) => {
+      await db.query('listen pgrst');
+      const notified = once(db, 'notification');
+      expect(await migrate(url, project)).toEqual({
+        code: 1,
+        lines: ['applied 20260101000000_one.sql'],
+        errors: 'supabase/migrations/20260101000001_broken.sql:3:8: relation "nada" does not exist (42P01)\n',
+      });
+      expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
+    });
+    expect(await bookkeeping(url)).toMatchObject([{ version: '20260101000000' }]);
+    expect(await rows(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
+      { relname: 'one' },
+    ]);
+    expect(await migrate(url, projectWith(good))).toEqual(NOTHING);
+  });
+
+  test('whose connection is cut says so in a line', async () => {
+    const url = await newDatabase();
+    const project = projectWith({ '20260101000000_cut.sql': 'select pg_terminate_backend(pg_backend_pid());' });
+    expect(await migrate(url, project)).toEqual({
+      code: 1,
+      lines: [],
+      errors: expect.stringMatching(/^supabase\/migrations\/20260101000000_cut\.sql:1:1: [^\n]*terminat[^\n]*\n$/),
+    });
+    expect(await bookkeeping(url)).toEqual([]);
+  });
+});
+
+describe('rows that are longer than the bounds of 20261122100000_lengths.sql', () => {
+  const TENANT = 'a0000000-0000-4000-8000-000000000000';
+  const warning = (table: string, condition: string, count: number) =>
+    `warning: rows of ${table} that are longer than the bound ${condition}: ${count}\n` +
+    '  hint: They cannot be changed until they are shortened. ' +
+    `Find them: select * from ${table} where not ${condition}; shorten them, then: alter table ${table} validate constraint `;
+
+  test('stay, are reported, and are the last ones', async () => {
+    const url = await newDatabase();
+    const older = FILES.slice(0, FILES.indexOf('20261122100000_lengths.sql'));
+    await migrate(
+      url,
+      projectWith(Object.fromEntries(older.map((file) => [file, readFileSync(join(MIGRATIONS, file), 'utf8')]))),
+    );
+    await asAdmin(url, async (db) => {
+      await runScript(db, SEED);
+      await db.query(`update private.alunos set email = repeat('a', 99000) where nome in ('Ana Alves', 'Caio Alves')`);
+      await db.query(
+        `update private.anamneses set resposta = jsonb_build_object('a', repeat('b', 65536))
+                       where criado_em = (select min(criado_em) from private.anamneses where preenchida)
+                         and tenant_id = $1`,
+        [TENANT],
+      );
+      await db.query(`update private.api_keys set name = repeat(' ', 300) || repeat('n', 300) where name = 'Aurora'`);
+    });
+
+    const { code, errors } = await migrate(url);
+    expect(code).toBe(0);
+    const email = warning('private.alunos', '(char_length(email) <= 254)', 2);
+    const resposta = warning('private.anamneses', '(octet_length((resposta)::text) <= 65536)', 1);
+    expect(errors).toBe(`${email}alunos_email_length\n${resposta}anamneses_resposta_length\n`);
+
+    const insert = `insert into private.alunos (tenant_id, nome, email) values ('${TENANT}', 'Ana', repeat('a', 255))`;
+    await expect(rows(url, insert)).rejects.toMatchObject({ code: '23514', constraint: 'alunos_email_length' });
+    // A key stays revocable: its name is cut.
+    expect(await rows(url, `select name from private.api_keys where name ~ 'nnn'`)).toEqual([
+      { name: 'n'.repeat(255) },
+    ]);
+
+    // What the hint says.
+    await rows(url, `update private.alunos set email = left(email, 254) where not (char_length(email) <= 254)`);
+    await rows(url, 'alter table private.alunos validate constraint alunos_email_length');
+  });
+});
+
+describe('the Supabase CLI', () => {
+  test('is followed where it has applied some of the migrations', async () => {
+    const url = await newDatabase();
+    const project = projectWith({});
+    for (const file of FILES.slice(0, 3)) cpSync(join(MIGRATIONS, file), join(project, MIGRATIONS, file));
+    await migrate(url, project);
+    const recorded = await bookkeeping(url);
+    // The table and its rows as the CLI makes them: semicolons at the end and white space cut off.
+    await asAdmin(url, async (db) => {
+      await db.query('drop table supabase_migrations.schema_migrations');
+      await db.query(`create table supabase_migrations.schema_migrations (version text not null primary key)`);
+      await db.query('alter table supabase_migrations.schema_migrations add statements text[], add name text');
+      for (const { version, name, statements } of recorded) {
+        const cut = statements.map((statement) => statement.trim().replace(/;+$/, '').trim());
+        expect(cut).not.toEqual(statements);
+        const insert =
+          'insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)';
+        await db.query(insert, [version, name, cut]);
+      }
+    });
+    expect(await dryRun(url)).toMatchObject({ code: 0, lines: FILES.slice(3).map((file) => `pending ${file}`) });
+    expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED.slice(3), errors: '' });
+    expect(await migrate(url)).toEqual(NOTHING);
+  });
+
+  test('can follow: the files that it makes of the bookkeeping are the migrations', async () => {
+    const url = await newDatabase();
+    await migrate(url);
+    // What `supabase migration fetch` writes.
+    const fetched = (await bookkeeping(url)).map(({ version, name, statements }) => [
+      `${version}_${name}.sql`,
+      `${statements.join(';\n')};\n`,
+    ]);
+    const project = projectWith(Object.fromEntries(fetched));
+    expect(await dryRun(url, project)).toEqual(NOTHING);
+    expect(await migrate(await newDatabase(), project)).toEqual({ code: 0, lines: APPLIED, errors: '' });
+  });
+});
+
+describe('a mistake is told in one line without the password', () => {
+  const SECRET = 'hunter2';
+  const unset = 'DATABASE_URL is not set: expected the database to migrate';
+
+  test.each([
+    ['no URL', {}, unset],
+    [
+      'a Supabase project instead',
+      { SUPABASE_URL: 'https://project.supabase.co', SUPABASE_KEY: `${SECRET}-0123` },
+      unset,
+    ],
+    [
+      'a URL of something else',
+      { DATABASE_URL: `mysql://u:${SECRET}@h/d` },
+      'DATABASE_URL=(not shown): expected a URL',
+    ],
+    ['a password with %', { DATABASE_URL: `postgres://u:${SECRET}%ff@h/d` }, 'DATABASE_URL cannot be read: '],
+    [
+      'a host that is not there',
+      { DATABASE_URL: `postgres://u:${SECRET}@nowhere.invalid/d` },
+      'Cannot connect to nowhere.invalid:5432: getaddrinfo',
+    ],
+  ])('%s', async (_what, env, message) => {
+    const { code, lines, errors } = await run(env);
+    expect({ code, lines }).toEqual({ code: 1, lines: [] });
+    expect(errors).toMatch(/^[^\n]+\n$/);
+    expect(errors.slice(0, message.length)).toBe(message);
+    expect(errors).not.toContain(SECRET);
+  });
+
+  test('a server that does not run', async () => {
+    const port = await findPort();
+    expect(await migrate(`postgres://u:${SECRET}@127.0.0.1:${port}/d`)).toEqual({
+      code: 1,
+      lines: [],
+      errors: `Cannot connect to 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; check that the server runs, and the host and port in DATABASE_URL\n`,
+    });
+    const { errors } = await migrate(`postgres://u:${SECRET}@localhost:${port}/d`);
+    expect(errors).toMatch(
+      /^Cannot connect to localhost:\d+: [^\n]*ECONNREFUSED[^\n]*; check that the server runs[^\n]*\n$/,
+    );
+  });
+
+  test('a user whom the server does not let in, and a database that is not there', async () => {
+    const stranger = new URL(adminUrl);
+    stranger.username = 'stranger';
+    stranger.password = SECRET;
+    const refused = await migrate(stranger.href);
+    expect(refused).toMatchObject({ code: 1, lines: [] });
+    expect(refused.errors).toMatch(/^Cannot connect to [^\n]*"stranger"[^\n]*; check the user[^\n]*\n$/);
+    expect(refused.errors).not.toContain(SECRET);
+
+    const missing = await migrate(databaseUrl(adminUrl, 'nada'));
+    expect(missing).toMatchObject({ code: 1, lines: [] });
+    expect(missing.errors).toMatch(
+      /^Cannot connect to [^\n]*database "nada" does not exist; create the database[^\n]*\n$/,
+    );
+  });
+
+  test('a right that lacks', async () => {
+    await asAdmin(adminUrl, (admin) => createRole(admin, 'migrate_guest', 'login nosuperuser'));
+    const url = asUser(await newDatabase(), 'migrate_guest');
+    const { code, errors } = await migrate(url);
+    expect(code).toBe(1);
+    expect(errors).toMatch(/^permission denied for database \S+ \(42501\)\n$/);
+  });
+
+  test('an argument that it does not know, with its usage', async () => {
+    const { code, errors } = await run({}, ['--dry']);
+    expect(code).toBe(1);
+    expect(errors).toMatch(/^Unknown option '--dry'[^\n]*\nUsage: npm run migrate \[-- --dry-run\]\n$/);
+  });
+});

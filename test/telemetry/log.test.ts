@@ -1,0 +1,487 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { withBody } from '../helpers/function-body.ts';
+import { type GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
+import { openRaw, sendRaw } from '../helpers/raw.ts';
+import { runCommand } from '../helpers/run.ts';
+import { asAdmin, findPort, loginUrl, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+
+const DEMO_KEY = 'wms_demo_aurora';
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
+const STUDENT = { p_nome: 'Nome Secreto', p_email: 'secreto@aurora.example' };
+
+const folder = mkdtempSync(join(tmpdir(), 'log-'));
+let server: PostgresServer;
+let env: Record<string, string>;
+let gateway: GatewayProcess;
+/** Of the length of those that are issued. */
+let key: string;
+
+const issue = () =>
+  asAdmin(server.adminUrl, async (admin) => {
+    const { rows } = await admin.query(`select key from private.issue_key($1, 'Painel')`, [AURORA]);
+    return String(rows[0].key);
+  });
+
+beforeAll(async () => {
+  server = await startPostgres();
+  env = { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test'), DEADLINE_MS: '1000', STORE_CONNECTIONS: '4' };
+  gateway = await startProcess(env);
+  key = await issue();
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+let ids = 0;
+/** All of one length, or an answer would not take the same bytes as another. */
+const newId = () => {
+  ids += 1;
+  return `log-${String(ids).padStart(4, '0')}`;
+};
+
+const linesOf = (id: string, from = gateway) => from.lines().filter(({ requestId }) => requestId === id);
+
+/** Waits for whatever is logged before another request that follows, and gives the lines of a request. */
+async function readLines(id: string, from = gateway): Promise<LogLine[]> {
+  const marker = newId();
+  await (await fetch(`${from.origin}/marker`, { headers: { 'X-Request-Id': marker } })).text();
+  await from.line(({ requestId }) => requestId === marker);
+  return linesOf(id, from);
+}
+
+/** Sends a request and gives its one line, without what every one has. */
+async function lineOf(target: string, init: RequestInit = {}): Promise<LogLine> {
+  const id = newId();
+  const answer = await fetch(gateway.origin + target, {
+    ...init,
+    headers: { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id, ...init.headers },
+  });
+  await answer.text();
+  const lines = await readLines(id);
+  expect(lines).toHaveLength(1);
+  const { time, requestId, durationMs, responseBytes, ...rest } = lines[0] as LogLine;
+  expect(requestId).toBe(id);
+  expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  expect(Math.abs(Date.now() - Date.parse(String(time)))).toBeLessThan(10_000);
+  expect(durationMs).toBeGreaterThan(0);
+  expect(responseBytes).toBeGreaterThan(100);
+  return rest;
+}
+
+describe('the line of a request', () => {
+  test('of a success', async () => {
+    expect(await lineOf('/v1/alunos?nome=ana&limit=2')).toEqual({
+      level: 'info',
+      method: 'GET',
+      path: '/v1/alunos',
+      operation: 'listarAlunos',
+      status: 200,
+      storeMs: expect.any(Number),
+    });
+  });
+
+  test('has the part of its time that the store took', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.2)', async () => {
+      const id = newId();
+      await (
+        await fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id } })
+      ).text();
+      const [{ storeMs, durationMs }] = (await readLines(id)) as [{ storeMs: number; durationMs: number }];
+      expect(storeMs).toBeGreaterThanOrEqual(200);
+      expect(storeMs).toBeLessThan(1_000);
+      expect(durationMs).toBeGreaterThanOrEqual(storeMs);
+    }));
+
+  test('of a creation', async () => {
+    expect(await lineOf('/v1/alunos', { method: 'POST', body: JSON.stringify(STUDENT) })).toEqual({
+      level: 'info',
+      method: 'POST',
+      path: '/v1/alunos',
+      operation: 'criarAluno',
+      status: 201,
+      storeMs: expect.any(Number),
+    });
+  });
+
+  test('of invalid input, which the store is not asked about', async () => {
+    expect(await lineOf('/v1/alunos?limit=0')).toEqual({
+      level: 'info',
+      method: 'GET',
+      path: '/v1/alunos',
+      operation: 'listarAlunos',
+      status: 422,
+    });
+  });
+
+  test.each([
+    ['as it is', (wrong: string) => wrong],
+    ['twice', (wrong: string) => `${wrong}, ${wrong}`],
+  ])('of a refused key has the first 17 characters of a key of full length, given %s', async (_what, write) => {
+    const wrong = key.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
+    expect(key).toHaveLength(47);
+    expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': write(wrong) } })).toEqual({
+      level: 'info',
+      method: 'GET',
+      path: '/v1/alunos',
+      operation: 'listarAlunos',
+      status: 401,
+      storeMs: expect.any(Number),
+      keyPrefix: key.slice(0, 17),
+    });
+  });
+
+  test('of a correct key has them too, and nothing of one that is short', async () => {
+    expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key } })).toMatchObject({
+      keyPrefix: key.slice(0, 17),
+    });
+    expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key.slice(0, 39) } })).not.toHaveProperty('keyPrefix');
+  });
+
+  test('has no character of a key that could control a terminal', async () => {
+    const id = newId();
+    const key = `\x9b2J\x9b31m${'a'.repeat(50)}`;
+    const head = `Host: x\r\nConnection: close\r\nX-Request-Id: ${id}\r\nX-Api-Key: ${key}\r\n`;
+    await sendRaw(gateway.origin, `GET /v1/alunos HTTP/1.1\r\n${head}\r\n`);
+    const [line] = await readLines(id);
+    expect(line).toMatchObject({ status: 401 });
+    expect(line).not.toHaveProperty('keyPrefix');
+    expect(gateway.output()).not.toMatch(/[\x7f-\x9f]/);
+  });
+
+  test('of a path that is none has no operation', async () => {
+    expect(await lineOf('/v1/nada?x=1')).toEqual({ level: 'info', method: 'GET', path: '/v1/nada', status: 404 });
+    expect(await lineOf('/v1/alunos', { method: 'DELETE' })).toEqual({
+      level: 'info',
+      method: 'DELETE',
+      path: '/v1/alunos',
+      status: 405,
+    });
+  });
+
+  test.each([
+    ['a path', (secret: string) => `/v1/${secret}`, '/v1/[hidden]'],
+    ['a path behind a part of it', (secret: string) => `/v1/alunos/${secret}/x`, '/v1/alunos/[hidden]/x'],
+    ['a path with one letter encoded', (secret: string) => `/v1/${secret.replace('m', '%6d')}`, '/v1/[hidden]'],
+    ['a parameter of the path', (secret: string) => `/v1/alunos;key=${secret}`, '/v1/alunos;key=[hidden]'],
+    ['the query', (secret: string) => `/v1/alunos?key=${secret}`, '/v1/alunos'],
+    ['the fragment', (secret: string) => `/v1/alunos#${secret}`, '/v1/alunos'],
+  ])('of a key in %s does not have it', async (_what, write, path) => {
+    expect(await lineOf(write(key))).toMatchObject({ path });
+    expect(gateway.output()).not.toContain(key.slice(-12));
+  });
+
+  test('of a fault of the store has the cause, at level error', () =>
+    withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+      expect(await lineOf('/v1/academias', { headers: { 'X-Api-Key': key } })).toEqual({
+        level: 'error',
+        method: 'GET',
+        path: '/v1/academias',
+        operation: 'listarAcademias',
+        status: 502,
+        storeMs: expect.any(Number),
+        keyPrefix: key.slice(0, 17),
+        fault: {
+          kind: 'storeError',
+          cause: 'division_by_zero',
+          code: '22012',
+          where: expect.stringContaining('PL/pgSQL function public.listar_academias'),
+        },
+      });
+    }));
+
+  test('of a store that takes too long has that as its cause', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+      const line = await lineOf('/v1/academias');
+      expect(line).toMatchObject({ level: 'error', status: 502, fault: { kind: 'storeTimeout' } });
+      expect(line.storeMs).toBeGreaterThanOrEqual(999);
+    }));
+
+  test('of a client that goes away while the store works says so, and that the store had been asked', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+      const id = newId();
+      const controller = new AbortController();
+      const headers = { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id };
+      const answer = fetch(`${gateway.origin}/v1/academias`, { headers, signal: controller.signal });
+      await vi.waitFor(async () => {
+        const sql = `select 1 from pg_stat_activity where application_name = 'wellness-gateway ${id}'`;
+        expect(await asAdmin(server.adminUrl, async (admin) => (await admin.query(sql)).rows)).toHaveLength(1);
+      });
+      controller.abort();
+      await expect(answer).rejects.toThrow();
+      await gateway.line(({ requestId }) => requestId === id);
+      const [line, ...others] = await readLines(id);
+      expect(others).toEqual([]);
+      expect(line).toEqual({
+        level: 'info',
+        time: expect.any(String),
+        requestId: id,
+        method: 'GET',
+        path: '/v1/academias',
+        operation: 'listarAcademias',
+        status: 499,
+        durationMs: expect.any(Number),
+        responseBytes: 0,
+      });
+    }));
+
+  test('has the id of the trace that the client says', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    expect(await lineOf('/v1/nada', { headers: { traceparent } })).toMatchObject({
+      traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
+    });
+  });
+
+  test.each([
+    ['without Host', 'GET /v1/alunos HTTP/1.1', 400],
+    ['with an expectation that is not known', 'GET /v1/alunos HTTP/1.1\r\nHost: x\r\nExpect: 200-maybe', 417],
+    ['of HTTP/1.0', 'GET /v1/nada HTTP/1.0', 404],
+    ['with a broken URL', 'GET /v1/%ff HTTP/1.1\r\nHost: x', 400],
+    ['that has the form for a proxy', 'GET http://x/v1/nada?nome=ana HTTP/1.1\r\nHost: x', 404],
+  ])('is written for one %s', async (_what, head, status) => {
+    const id = newId();
+    const answer = await sendRaw(gateway.origin, `${head}\r\nConnection: close\r\nX-Request-Id: ${id}\r\n\r\n`);
+    expect(answer).toContain(`${status}`);
+    expect(await readLines(id)).toEqual([
+      {
+        level: 'info',
+        time: expect.any(String),
+        requestId: id,
+        method: 'GET',
+        path: expect.not.stringContaining('?'),
+        status,
+        durationMs: expect.any(Number),
+        responseBytes: Buffer.byteLength(answer),
+      },
+    ]);
+  });
+});
+
+describe('the bytes of an answer', () => {
+  const request = (target: string, id: string, more = '') =>
+    `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${DEMO_KEY}\r\nX-Request-Id: ${id}\r\n${more}\r\n`;
+  const bytesOf = async (id: string) => {
+    const lines = await readLines(id);
+    expect(lines).toHaveLength(1);
+    return lines[0]?.responseBytes;
+  };
+  /** What each answer alone takes; nothing in them changes its length. */
+  const measure = async (target: string) => {
+    const id = newId();
+    const answer = await sendRaw(gateway.origin, request(target, id, 'Connection: close\r\n'));
+    const alone = Buffer.byteLength(answer.replace('Connection: close', 'Connection: keep-alive'));
+    // What Node adds where a connection goes on.
+    return alone + 'Keep-Alive: timeout=75\r\n'.length;
+  };
+
+  test('are its own, on a connection that is used again', async () => {
+    const [first, second] = [newId(), newId()];
+    const connection = await openRaw(gateway.origin);
+    connection.socket.write(request('/v1/alunos?limit=50', first));
+    await gateway.line(({ requestId }) => requestId === first);
+    connection.socket.write(request('/v1/academias?limit=1', second));
+    await gateway.line(({ requestId }) => requestId === second);
+    connection.socket.destroy();
+    const [long, short] = [await measure('/v1/alunos?limit=50'), await measure('/v1/academias?limit=1')];
+    expect(await bytesOf(first)).toBe(long);
+    expect(await bytesOf(second)).toBe(short);
+  });
+
+  test('are its own, where a client sends requests without waiting for answers', async () => {
+    const sent = [newId(), newId(), newId(), newId()];
+    const targets = ['/v1/alunos?limit=50', '/v1/nada', '/v1/alunos?limit=10', '/v1/academias?limit=1'];
+    const connection = await openRaw(gateway.origin);
+    connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
+    await vi.waitFor(() => expect(sent.flatMap((id) => linesOf(id))).toHaveLength(4));
+    const total = Buffer.byteLength(connection.read());
+    connection.socket.destroy();
+    const bytes = sent.map((id) => Number(linesOf(id)[0]?.responseBytes));
+    expect(bytes.reduce((sum, size) => sum + size)).toBe(total);
+    for (const [n, target] of targets.entries()) {
+      expect(bytes[n]).toBe(await measure(target));
+    }
+  });
+
+  test('a client that goes away has a line of the request that was worked on, and those behind it were not begun', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+      const sent = [newId(), newId(), newId()];
+      const connection = await openRaw(gateway.origin);
+      const targets = ['/v1/academias', '/v1/nada', '/v1/academias'];
+      connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
+      await vi.waitFor(async () => {
+        const sql = `select application_name from pg_stat_activity where application_name like 'wellness-gateway %'`;
+        const { rows } = await asAdmin(server.adminUrl, (admin) => admin.query(sql));
+        expect(rows).toEqual([{ application_name: `wellness-gateway ${sent[0]}` }]);
+      });
+      connection.socket.resetAndDestroy();
+      const id = newId();
+      await vi.waitFor(() => expect(linesOf(sent[0] ?? '')).toMatchObject([{ status: 499 }]));
+      await fetch(`${gateway.origin}/v1/nada`, { headers: { 'X-Request-Id': id } });
+      await vi.waitFor(() => expect(linesOf(id)).toHaveLength(1));
+      expect(sent.slice(1).flatMap((other) => linesOf(other))).toEqual([]);
+    }));
+});
+
+test('a fault of recording a key’s use, which comes after the answer, has a line of its own that names the request', async () => {
+  const unused = await issue();
+  const id = newId();
+  await withBody(server.adminUrl, 'record_key_use', 'perform pg_sleep(0.2); raise division_by_zero', async () => {
+    const headers = { 'X-Api-Key': unused, 'X-Request-Id': id };
+    expect((await fetch(`${gateway.origin}/v1/academias`, { headers })).status).toBe(200);
+    await gateway.line((line) => line.requestId === id && line.fault !== undefined);
+  });
+  expect(await readLines(id)).toEqual([
+    expect.objectContaining({ level: 'info', status: 200 }),
+    {
+      level: 'error',
+      time: expect.any(String),
+      requestId: id,
+      fault: expect.objectContaining({ kind: 'storeError', cause: 'division_by_zero', code: '22012' }),
+      msg: 'A fault beside an answer',
+    },
+  ]);
+});
+
+test('nothing that was written by now has a key, a query or a body', () => {
+  const output = gateway.output();
+  expect(gateway.lines().length).toBeGreaterThan(50);
+  for (const secret of [key.slice(17), STUDENT.p_nome, STUDENT.p_email, 'limit=', 'nome=ana', 'only-for-tests']) {
+    expect(output.replace(/^.*Demo data: try.*$/m, '')).not.toContain(secret);
+  }
+  expect(gateway.errors()).toBe('');
+});
+
+describe('the level', () => {
+  const ask = async (origin: string, target: string) => {
+    const answer = await fetch(origin + target, { headers: { 'X-Request-Id': target, 'X-Api-Key': DEMO_KEY } });
+    await answer.text();
+  };
+  const PROBES = ['/healthz', '/readyz', '/metrics'];
+
+  test('info leaves out the probes', async () => {
+    for (const target of PROBES) await ask(gateway.origin, target);
+    for (const target of PROBES) expect(await readLines(target)).toEqual([]);
+  });
+
+  test('debug has them', async () => {
+    const debug = await startProcess({ ...env, LOG_LEVEL: 'debug' });
+    for (const target of PROBES) await ask(debug.origin, target);
+    await debug.stop();
+    for (const target of PROBES) {
+      expect(linesOf(target, debug)).toEqual([expect.objectContaining({ level: 'debug', path: target, status: 200 })]);
+    }
+  });
+
+  test('error has but what went wrong', async () => {
+    const port = await findPort();
+    const quiet = await startSilent({ LOG_LEVEL: 'error', PORT: String(port) });
+    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+      await ask(quiet.origin, '/v1/academias');
+      await ask(quiet.origin, '/v1/nada');
+    });
+    expect(
+      (await quiet.stop())
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual([expect.objectContaining({ level: 'error', status: 502 })]);
+  });
+
+  test('silent has nothing', async () => {
+    const port = await findPort();
+    const quiet = await startSilent({ LOG_LEVEL: 'silent', PORT: String(port) });
+    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+      await ask(quiet.origin, '/v1/academias');
+    });
+    expect(await quiet.stop()).toBe('');
+  });
+});
+
+/** Starts a gateway that does not say that it listens. */
+async function startSilent(more: Record<string, string>): Promise<{ origin: string; stop(): Promise<string> }> {
+  const child = spawn(process.execPath, ['src/start.js'], { env: { PATH: process.env.PATH, ...env, ...more } });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      output += chunk;
+    });
+  }
+  const origin = `http://127.0.0.1:${more.PORT}`;
+  await vi.waitFor(async () => expect((await fetch(`${origin}/healthz`)).status).toBe(200), { timeout: 20_000 });
+  return {
+    origin,
+    stop: async () => {
+      child.kill('SIGTERM');
+      const [code] = await once(child, 'close');
+      expect(code).toBe(0);
+      return output;
+    },
+  };
+}
+
+test('the form for people has a sentence for each request, and its fault', async () => {
+  const pretty = await startProcess({ ...env, LOG_FORMAT: 'pretty' });
+  const ask = async (id: string) => {
+    const headers = { 'X-Api-Key': key, 'X-Request-Id': id };
+    await (await fetch(`${pretty.origin}/v1/academias?nome=x&ativo=true`.replace('nome=x&', ''), { headers })).text();
+  };
+  await ask('good');
+  await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', () => ask('bad'));
+  expect(await pretty.stop()).toBe(0);
+  const sentence = (level: string, status: number, id: string) =>
+    new RegExp(
+      `^\\[\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\] ${level}: GET /v1/academias ${status} in [\\d.]+ ms \\(store [\\d.]+ ms\\) key ${key.slice(0, 17)}… request ${id}$`,
+      'm',
+    );
+  expect(pretty.output()).toMatch(sentence('INFO', 200, 'good'));
+  expect(pretty.output()).toMatch(sentence('ERROR', 502, 'bad'));
+  expect(pretty.output()).toContain('"cause": "division_by_zero"');
+  expect(pretty.output()).not.toContain('ativo=true');
+});
+
+describe('no line is lost', () => {
+  test.each(['json', 'pretty'])('of 2,000 requests that were answered before SIGTERM, as %s', async (format) => {
+    const own = await startProcess({ ...env, LOG_FORMAT: format });
+    const acknowledged: string[] = [];
+    const pending = Array.from({ length: 2_000 }, (_, n) => `kept-${n}-end`);
+    const client = async () => {
+      for (let id = pending.pop(); id; id = pending.pop()) {
+        await (await fetch(`${own.origin}/v1/nada`, { headers: { 'X-Request-Id': id } })).text();
+        acknowledged.push(id);
+      }
+    };
+    await Promise.all(Array.from({ length: 20 }, client));
+    expect(await own.stop()).toBe(0);
+    const written = [...own.output().matchAll(/kept-\d+-end/g)].map(([id]) => id);
+    expect(written.toSorted()).toEqual(acknowledged.toSorted());
+    expect(written).toHaveLength(2_000);
+  });
+
+  test.each(['json', 'pretty'])('of those before a mistake that ends the start, as %s', async (format) => {
+    const file = join(folder, `file-${format}`);
+    writeFileSync(file, '');
+    const env = { DATA_DIR: file, LOG_FORMAT: format, PORT: '0' };
+    const { code, output, errors } = await runCommand('src/start.js', [], { env });
+    expect(code).toBe(1);
+    expect(errors).toContain(`${file} cannot be used`);
+    expect(output).toContain(`Making a store in ${file}, which takes some seconds`);
+    expect(output.trim().split('\n')).toHaveLength(1);
+  });
+
+  test('and a reader of the log that goes away takes no request with it', async () => {
+    const own = await startProcess(env);
+    own.child.stdout?.destroy();
+    for (let n = 0; n < 20; n += 1) {
+      const answer = await fetch(`${own.origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY } });
+      expect([answer.status, ((await answer.json()) as unknown[]).length > 0]).toEqual([200, true]);
+    }
+    expect(await own.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,358 @@
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { withBody } from '../helpers/function-body.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { sendRaw } from '../helpers/raw.ts';
+import { asAdmin, loginUrl, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+
+const KEY = 'wms_demo_aurora';
+const STUDENT = { p_nome: 'Ana Prado', p_email: 'ana@aurora.example' };
+
+/** The value of each series, by its name with its labels as they are written. */
+type Series = ReadonlyMap<string, number>;
+
+let server: PostgresServer;
+let gateway: GatewayProcess;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  gateway = await startProcess({
+    DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test'),
+    METRICS_PORT: '0',
+    DEADLINE_MS: '2000',
+    STORE_CONNECTIONS: '2',
+    STORE_WAITING: '1',
+  });
+  await read();
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await server.stop();
+});
+
+async function read(): Promise<Series> {
+  const text = await (await fetch(`${gateway.managementOrigin}/metrics`)).text();
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+  );
+}
+
+/** What was added, by some work, to the series whose name begins so; waits until it is what is expected. */
+async function expectAdded(prefix: string, expected: Record<string, number>, work: () => Promise<unknown>) {
+  const before = await read();
+  await work();
+  await vi.waitFor(async () => {
+    const after = [...(await read())].filter(([name]) => name.startsWith(prefix));
+    const added = after.map(([name, value]) => [name.slice(prefix.length), value - (before.get(name) ?? 0)]);
+    expect(Object.fromEntries(added.filter(([, value]) => value !== 0))).toEqual(expected);
+  });
+}
+
+const get = async (target: string, init: RequestInit = {}) => {
+  const answer = await fetch(gateway.origin + target, { ...init, headers: { 'X-Api-Key': KEY, ...init.headers } });
+  await answer.text();
+  return answer.status;
+};
+
+/** What fetch does not send: any method that Node's parser knows. */
+async function sendAs(method: string, target: string): Promise<number> {
+  const request = httpRequest(gateway.origin + target, { method, agent: false });
+  request.end();
+  const [answer] = await once(request, 'response');
+  answer.resume();
+  await once(answer, 'end');
+  return answer.statusCode;
+}
+
+describe('requests', () => {
+  test('are counted by operation and status', () =>
+    expectAdded(
+      'http_server_request_duration_seconds_count',
+      {
+        '{operation="listarAcademias",status="200"}': 3,
+        '{operation="listarAcademias",status="401"}': 1,
+        '{operation="listarAcademias",status="400"}': 1,
+        '{operation="listarAcademias",status="422"}': 2,
+        '{operation="criarAluno",status="201"}': 1,
+        '{operation="none",status="404"}': 2,
+        '{operation="none",status="405"}': 1,
+      },
+      async () => {
+        for (let n = 0; n < 3; n += 1) await get('/v1/academias');
+        await get('/v1/academias', { headers: { 'X-Api-Key': 'wms_demo_inativa' } });
+        await get('/v1/academias', { headers: { 'X-Api-Key': '' } });
+        for (let n = 0; n < 2; n += 1) await get(`/v1/academias?limit=-${n}`);
+        await get('/v1/alunos', { method: 'POST', body: JSON.stringify(STUDENT) });
+        await get('/v1/nada');
+        await get('/nada');
+        await get('/v1/academias', { method: 'DELETE' });
+      },
+    ));
+
+  test('stand in the buckets of at least what they took', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
+      const bucketsOf = async () => {
+        const series = await read();
+        const value = (le: string) =>
+          series.get(
+            `http_server_request_duration_seconds_bucket{le="${le}",operation="listarAcademias",status="200"}`,
+          ) ?? 0;
+        return ['0.001', '0.1', '0.25', '5', '10', '+Inf'].map(value);
+      };
+      const before = await bucketsOf();
+      await get('/v1/academias');
+      await vi.waitFor(async () => {
+        const added = (await bucketsOf()).map((count, n) => count - (before[n] ?? 0));
+        expect(added).toEqual([0, 0, 0, 1, 1, 1]);
+      });
+    }));
+
+  test('add up to the seconds that they took', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
+      const name = 'http_server_request_duration_seconds_sum{operation="listarAcademias",status="200"}';
+      const before = (await read()).get(name) ?? 0;
+      await get('/v1/academias');
+      await vi.waitFor(async () => {
+        const added = ((await read()).get(name) ?? 0) - before;
+        expect(added).toBeGreaterThan(0.3);
+        expect(added).toBeLessThan(2);
+      });
+    }));
+
+  test('whose client goes away count as 499', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
+      expectAdded(
+        'http_server_request_duration_seconds_count',
+        { '{operation="listarAcademias",status="499"}': 1 },
+        async () => {
+          const controller = new AbortController();
+          const answer = get('/v1/academias', { signal: controller.signal });
+          await vi.waitFor(async () => expect((await read()).get('gateway_store_calls{state="running"}')).toBe(1));
+          controller.abort();
+          await expect(answer).rejects.toThrow();
+        },
+      ),
+    ));
+
+  test('are told of with the size of their body and of their answer', async () => {
+    const body = JSON.stringify(STUDENT);
+    await expectAdded(
+      'http_server_request_body_size_bytes_sum',
+      { '{operation="criarAluno",status="201"}': body.length },
+      () => get('/v1/alunos', { method: 'POST', body }),
+    );
+    await expectAdded('http_server_request_body_size_bytes_count', {}, () => get('/v1/academias'));
+    let answer = '';
+    const before = (await read()).get('http_server_response_size_bytes_sum{operation="none",status="404"}') ?? 0;
+    answer = await sendRaw(gateway.origin, 'GET /v1/nada HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    await vi.waitFor(async () => {
+      const after = (await read()).get('http_server_response_size_bytes_sum{operation="none",status="404"}') ?? 0;
+      expect(after - before).toBe(Buffer.byteLength(answer));
+    });
+  });
+
+  test('what they ask for beside the operations is named by its path', () =>
+    expectAdded(
+      'http_server_request_duration_seconds_count',
+      {
+        '{operation="/healthz",status="200"}': 2,
+        '{operation="/readyz",status="200"}': 1,
+        '{operation="/docs",status="200"}': 1,
+        '{operation="/openapi.json",status="200"}': 1,
+      },
+      async () => {
+        for (const target of ['/healthz', '/healthz?x=1', '/readyz', '/docs', '/openapi.json']) {
+          expect(await get(target)).toBe(200);
+        }
+      },
+    ));
+
+  test('that are made up add no series beyond those of `none`', async () => {
+    const methods = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'PURGE', 'M-SEARCH', 'LINK'];
+    const garbage = (n: number) => {
+      const name = `${n.toString(36)}${(n * 7919).toString(36)}`;
+      const targets = [`/${name}`, `/v1/${name}`, `/v1/alunos/${name}`, `/${name}/v1/alunos`, `/docs/${name}`];
+      return sendAs(methods[n % methods.length] ?? '', `${targets[n % targets.length]}?${name}=${name}`);
+    };
+    const names = async () => {
+      // Of the garbage collector's kinds one may come up at any time.
+      const all = [...(await read()).keys()].filter(
+        (name) => !name.startsWith('nodejs_') && !name.startsWith('process_'),
+      );
+      return all.toSorted();
+    };
+    for (const method of methods) await sendAs(method, '/v1/alunos');
+    for (let n = 0; n < 45; n += 1) await garbage(n);
+    await vi.waitFor(async () => expect((await names()).join()).toContain('{operation="none",status="405"}'));
+    const before = await names();
+    const statuses = new Set<number>();
+    await expectAdded('http_server_request_duration_seconds_count', expect.anything(), async () => {
+      for (let n = 45; n < 545; n += 1) statuses.add(await garbage(n));
+    });
+    const made = 'FOO /v1/alunos HTTP/1.1\r\nHost: x\r\n\r\n';
+    expect(await sendRaw(gateway.origin, made)).toMatch(/^HTTP\/1\.1 400 /);
+    expect(await names()).toEqual(before);
+    expect(statuses).toEqual(new Set([404]));
+    const labels = before.flatMap((name) => /operation="([^"]*)"/.exec(name)?.[1] ?? []);
+    const known = [
+      'none',
+      '/',
+      'listarAcademias',
+      'listarAlunos',
+      'criarAluno',
+      '/healthz',
+      '/readyz',
+      '/docs',
+      '/openapi.json',
+    ];
+    expect([...new Set(labels)].filter((label) => !known.includes(label))).toEqual([]);
+  });
+});
+
+describe('calls of the store', () => {
+  const PREFIX = 'gateway_store_call_duration_seconds_count';
+  const academias = (result: string) => `{function="listar_academias",result="${result}"}`;
+
+  test('are counted by function and result', () =>
+    expectAdded(
+      PREFIX,
+      {
+        [academias('ok')]: 2,
+        [academias('refusedKey')]: 1,
+        '{function="criar_aluno",result="invalidInput"}': 1,
+        '{function="criar_aluno",result="ok"}': 1,
+      },
+      async () => {
+        const post = (json: object) => get('/v1/alunos', { method: 'POST', body: JSON.stringify(json) });
+        await get('/v1/academias');
+        await get('/v1/academias');
+        await get('/v1/academias', { headers: { 'X-Api-Key': 'wms_demo_inativa' } });
+        await get('/v1/academias?limit=0');
+        expect(await post({ ...STUDENT, p_academia_id: '00000000-0000-4000-8000-000000000000' })).toBe(422);
+        expect(await post(STUDENT)).toBe(201);
+      },
+    ));
+
+  test.each([
+    ['storeError', 'raise division_by_zero'],
+    ['storeTimeout', 'perform pg_sleep(30)'],
+  ])('that fail are counted as %s', (result, body) =>
+    withBody(server.adminUrl, 'listar_academias', body, () =>
+      expectAdded(PREFIX, { [academias(result)]: 1 }, async () => expect(await get('/v1/academias')).toBe(502)),
+    ),
+  );
+
+  test('that lose their connection are counted as storeUnavailable, once although they are made again', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
+      expectAdded(PREFIX, { [academias('storeUnavailable')]: 1 }, async () => {
+        let status = 0;
+        const answer = get('/v1/academias').then((answered) => {
+          status = answered;
+        });
+        const sql = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'`;
+        while (status === 0) await asAdmin(server.adminUrl, (admin) => admin.query(sql));
+        await answer;
+        expect(status).toBe(502);
+      }),
+    ));
+
+  test('that are too many are counted as such, and the gauges show who works and who waits', () =>
+    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(1.2)', async () => {
+      const gauges = async () => {
+        const series = await read();
+        const value = (name: string, state: string) => series.get(`gateway_store_${name}{state="${state}"}`);
+        return [value('calls', 'running'), value('calls', 'waiting'), value('connections', 'used')];
+      };
+      // One key has one of the two places. A key has its own when it was accepted once.
+      const other = { headers: { 'X-Api-Key': 'wms_demo_bosque' } };
+      await get('/v1/personais?limit=1');
+      await get('/v1/personais?limit=1', other);
+      await expectAdded(
+        PREFIX,
+        { [academias('ok')]: 2, [academias('storeTimeout')]: 1, [academias('storeOverloaded')]: 1 },
+        async () => {
+          const answers = [get('/v1/academias'), get('/v1/academias', other), get('/v1/academias')];
+          await vi.waitFor(async () => expect(await gauges()).toEqual([2, 1, 2]), { interval: 10 });
+          expect(await get('/v1/academias')).toBe(502);
+          expect((await Promise.all(answers)).toSorted()).toEqual([200, 200, 502]);
+        },
+      );
+      await vi.waitFor(async () => expect(await gauges()).toEqual([0, 0, 0]));
+      expect((await read()).get('gateway_store_connections{state="idle"}')).toBeGreaterThan(0);
+    }));
+
+  test('of which a key’s use is one', async () => {
+    const [{ key }] = await asAdmin(server.adminUrl, async (admin) => {
+      const tenant = 'a0000000-0000-4000-8000-000000000000';
+      return (await admin.query(`select key from private.issue_key($1, 'Novo')`, [tenant])).rows;
+    });
+    await expectAdded(PREFIX, { [academias('ok')]: 1, '{function="record_key_use",result="ok"}': 1 }, () =>
+      get('/v1/academias', { headers: { 'X-Api-Key': key } }),
+    );
+  });
+});
+
+test('the process, its memory and its event loop are measured', async () => {
+  const series = await read();
+  expect(series.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
+  expect(series.get('process_cpu_seconds_total')).toBeGreaterThan(0);
+  expect(series.get('nodejs_heap_size_used_bytes')).toBeGreaterThan(1_000_000);
+  expect(series.get('nodejs_eventloop_lag_p99_seconds')).toBeGreaterThan(0);
+  expect(series.get('process_start_time_seconds')).toBeGreaterThan(Date.now() / 1_000 - 300);
+});
+
+describe('the port of the metrics', () => {
+  const ask = async (origin: string, target: string, init?: RequestInit) => {
+    const answer = await fetch(origin + target, init);
+    return [answer.status, answer.headers.get('content-type'), await answer.text()];
+  };
+  const JSON_TEXT = 'application/json; charset=utf-8';
+  const NOT_FOUND = [404, JSON_TEXT, '{"error":"Not found"}'];
+
+  test('alone has them, as text that is kept nowhere', async () => {
+    const answer = await fetch(`${gateway.managementOrigin}/metrics`);
+    expect([answer.status, answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
+      200,
+      'text/plain; version=0.0.4; charset=utf-8',
+      'no-store',
+    ]);
+    expect(await answer.text()).toContain('# TYPE http_server_request_duration_seconds histogram\n');
+    expect(await ask(gateway.origin, '/metrics')).toEqual(NOT_FOUND);
+  });
+
+  test('has them compressed for who takes that', async () => {
+    const { headers } = await fetch(`${gateway.managementOrigin}/metrics`, { headers: { 'Accept-Encoding': 'gzip' } });
+    expect([headers.get('content-encoding'), headers.get('vary')]).toEqual(['gzip', 'Accept-Encoding']);
+  });
+
+  test('has the probes too, and nothing else', async () => {
+    for (const origin of [gateway.origin, gateway.managementOrigin]) {
+      expect(await ask(origin, '/healthz')).toEqual([200, JSON_TEXT, '{"status":"ok"}']);
+      expect(await ask(origin, '/readyz')).toEqual([
+        200,
+        JSON_TEXT,
+        '{"status":"ready","checks":{"store":"ok","contract":"ok"}}',
+      ]);
+    }
+    const headers = { 'X-Api-Key': KEY };
+    for (const target of ['/', '/v1/academias', '/docs', '/openapi.json', '/metrics/x']) {
+      expect(await ask(gateway.managementOrigin, target, { headers })).toEqual(NOT_FOUND);
+    }
+    const NOT_ALLOWED = [405, NOT_FOUND[1], '{"error":"Method not allowed"}'];
+    expect(await ask(gateway.managementOrigin, '/metrics', { method: 'POST' })).toEqual(NOT_ALLOWED);
+  });
+
+  test('is none unless it is configured: then they are beside the operations', async () => {
+    const other = await startProcess({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') });
+    expect(other.managementOrigin).toBe('');
+    expect((await ask(other.origin, '/readyz'))[0]).toBe(200);
+    const [status, type, text] = await ask(other.origin, '/metrics');
+    expect([status, type]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
+    expect(text).toContain('gateway_store_calls{state="running"} 0\n');
+    expect(text).toContain('http_server_request_duration_seconds_count{operation="/readyz",status="200"} 1\n');
+    expect(await other.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,159 @@
+import type { IncomingMessage } from 'node:http';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createLog } from '../../src/telemetry/log.ts';
+import { withBody as withFunctionBody } from '../helpers/function-body.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import {
+  asAdmin,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  type PostgrestServer,
+  startLoggingPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+// A key is searched for, after every kind of failure, in what the gateway and Postgres have written.
+
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
+let postgresLog = '';
+let server: PostgresServer;
+let postgrest: PostgrestServer;
+
+beforeAll(async () => {
+  server = await startLoggingPostgres((text) => {
+    postgresLog += text;
+  });
+  postgrest = await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} });
+});
+
+afterAll(async () => {
+  await postgrest.stop();
+  await server.stop();
+});
+
+const admin = (sql: string, values: unknown[] = []) =>
+  asAdmin(server.adminUrl, async (client) => (await client.query(sql, values)).rows);
+
+const STORES = {
+  postgres: () => ({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') }),
+  supabase: () => ({ SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' }),
+};
+
+describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
+  let gateway: GatewayProcess;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startProcess({ DEADLINE_MS: '1000', STORE_CONNECTIONS: '2', ...STORES[kind]() });
+    [{ key }] = (await admin(`select key from private.issue_key($1, 'Segredo')`, [AURORA])) as [{ key: string }];
+  });
+
+  afterAll(() => gateway.stop());
+
+  const log = () => gateway.output() + gateway.errors();
+
+  /** The part that nobody may see: people tell keys apart by what stands before it. */
+  const secret = () => key.slice('wms_live_'.length + 8, -6);
+
+  async function send(target: string, options: { key?: string; body?: string } = {}): Promise<[number, string]> {
+    const answer = await fetch(`${gateway.origin}/v1${target}`, {
+      headers: { 'X-Api-Key': options.key ?? key },
+      ...(options.body === undefined ? {} : { method: 'POST', body: options.body }),
+    });
+    return [answer.status, await answer.text()];
+  }
+
+  const withBody = (body: string, work: () => Promise<void>) =>
+    withFunctionBody(server.adminUrl, 'listar_academias', body, work);
+
+  test('no refusal and no success leaves the key anywhere', async () => {
+    const wrong = key.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
+    const student = JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example', p_api_key: key });
+    expect((await send('/academias'))[0]).toBe(200);
+    expect((await send('/academias', { key: wrong }))[0]).toBe(401);
+    expect((await send(`/academias?p_api_key=${key}`))[0]).toBe(422);
+    expect((await send('/alunos', { body: student }))[0]).toBe(422);
+    expect((await send('/alunos', { body: student.slice(0, -1) }))[0]).toBe(400);
+    expect((await send('/alunos', { body: student.replace(/,"p_api_key.*/, '}') }))[0]).toBe(201);
+    expect((await send(`/${key}`))[0]).toBe(404);
+  });
+
+  test('no fault of the store does', async () => {
+    await withBody(`raise division_by_zero`, async () => {
+      expect(await send('/academias')).toEqual([502, '{"error":"Data store error"}']);
+    });
+    await withBody(`raise exception 'recusada'`, async () => {
+      expect(await send('/academias')).toEqual([401, '{"error":"recusada"}']);
+    });
+    await withBody(`perform pg_sleep(30)`, async () => {
+      expect(await send('/academias')).toEqual([502, '{"error":"Data store timeout"}']);
+    });
+    await withBody(`perform pg_terminate_backend(pg_backend_pid())`, async () => {
+      expect((await send('/academias'))[0]).toBe(502);
+    });
+    await admin('alter function public.listar_academias rename to outra');
+    expect((await send('/academias'))[0]).toBe(502);
+    await admin('alter function public.outra rename to listar_academias');
+    await vi.waitFor(async () => expect((await send('/academias'))[0]).toBe(200), { timeout: 5_000 });
+  });
+
+  test('neither log has it, though both have what happened', () => {
+    expect(log()).toContain('division_by_zero');
+    expect(log()).toContain('Listening');
+    expect(postgresLog).toContain('listar_academias');
+    expect(postgresLog).toContain('API Key inválida');
+    expect(postgresLog).toContain('duration: ');
+    expect(log()).not.toContain(secret());
+    expect(postgresLog).not.toContain(secret());
+  });
+
+  test('the log of the gateway has it not even where SQL repeats it in an error', async () => {
+    await withBody(`raise exception using errcode = 'XX000', message = 'with ' || p_api_key`, async () => {
+      expect(await send('/academias')).toEqual([502, '{"error":"Data store error"}']);
+    });
+    await vi.waitFor(() => expect(log()).toContain('with [API key]'));
+    expect(log()).not.toContain(secret());
+    expect(postgresLog).toContain(secret());
+  });
+});
+
+test('without the setting of the database the log of Postgres would have it', async () => {
+  const read = (key: string) => admin('select * from public.listar_academias($1)', [key]);
+  const [{ key }] = (await admin(`select key from private.issue_key($1, 'Controle')`, [AURORA])) as [{ key: string }];
+  await read(key);
+  await admin('select $1::text', ['first marker']);
+  expect(postgresLog).not.toContain(key);
+  await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} reset log_parameter_max_length`);
+  await read(key);
+  await vi.waitFor(() => expect(postgresLog).toContain(key));
+});
+
+test('a fault is logged without the key, wherever it stands, and with all the rest', () => {
+  const lines: string[] = [];
+  const write = (line: string) => lines.push(line);
+  const options = { level: 'info', format: 'json', keyHeaders: ['x-api-key'], isTerminal: false } as const;
+  const log = createLog(options, { write });
+  const req = { method: 'GET', url: '/v1/a?x=1', headers: { 'x-api-key': 'a "quoted" key', host: 'h' } };
+  const cause = { code: '22P02', message: 'bad: a "quoted" key', detail: ['a "quoted" key', 7] };
+  const observation = { req: req as unknown as IncomingMessage, id: 'request-1', begunAt: 0, traceparent: undefined };
+  const record = { ...observation, route: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
+  log.request({ ...record, fault: { kind: 'storeError', cause } });
+  log.fault('A fault', { kind: 'internal', cause: new Error('a "quoted" key') }, observation);
+  expect(JSON.parse(lines[0] ?? '')).toEqual({
+    level: 'error',
+    time: expect.any(String),
+    requestId: 'request-1',
+    method: 'GET',
+    path: '/v1/a',
+    status: 502,
+    durationMs: 1.3,
+    responseBytes: 10,
+    fault: {
+      kind: 'storeError',
+      cause: { code: '22P02', message: 'bad: [API key]', detail: ['[API key]', 7] },
+    },
+  });
+  expect(lines[1]).toContain('secrets.test.ts');
+  expect(lines.join('\n')).not.toContain('quoted');
+});
