@@ -1,36 +1,35 @@
-// Holds openapi.yaml against a database: npm run check:contract. Without DATABASE_URL or SUPABASE_URL that is one in
-// memory, with the migrations of the repository.
+// npm run check:contract compares openapi.yaml with the configured database. Without DATABASE_URL or SUPABASE_URL it
+// compares with a database in memory that has the repository's migrations.
 
-import { compile } from '../src/api/handler.ts';
 import { type Config, readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
-import { readDocument } from '../src/openapi/document.ts';
-import { ContractError, findDrift } from '../src/openapi/drift-check.ts';
-import { openEmbedded } from '../src/store/embedded/store.ts';
-import { openPostgres } from '../src/store/postgres/store.ts';
-import type { Store } from '../src/store/store.ts';
-import { openSupabase } from '../src/store/supabase/store.ts';
+import { compileFile } from '../src/openapi/compile.ts';
+import { DriftError, describeDrift } from '../src/openapi/drift.ts';
+import { openStore } from '../src/store/open.ts';
 
 const DOCUMENT = 'openapi.yaml';
+const FILES = { migrations: 'supabase/migrations', seed: 'supabase/seed.sql' };
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  const program = await compile(readDocument(DOCUMENT));
-  const store = await openStore(config);
+  const document = await compileFile(DOCUMENT);
+  const { store } = await openStore({ ...config, connections: 1, store: toEmpty(config.store) }, FILES, {
+    info: () => {},
+    warn: console.warn,
+  });
   try {
-    const drift = await findDrift({ program, document: DOCUMENT, store, deadlineMs: config.deadlineMs });
-    if ('failure' in drift) throw new Error(`${store.description} cannot say: ${describe(drift.failure.cause)}`);
-    if (drift.lines.length > 0) throw new ContractError(drift.lines.join('\n'));
-    console.log(`${DOCUMENT} and the database agree on ${program.operations.size} operations`);
+    const drift = await describeDrift({ document, file: DOCUMENT, store, deadlineMs: config.deadlineMs });
+    if ('failure' in drift) throw new Error(`${store.description} does not answer: ${describe(drift.failure.cause)}`);
+    if (drift.lines.length > 0) throw new DriftError(drift.lines.join('\n'));
+    console.log(`${DOCUMENT} and the database agree on ${document.operations.size} operations`);
   } finally {
     await store.close();
   }
 }
 
-function openStore({ store, deadlineMs }: Config): Store | Promise<Store> {
-  if (store.kind === 'postgres') return openPostgres({ ...store, connections: 1, deadlineMs });
-  if (store.kind === 'supabase') return openSupabase({ ...store, connections: 1, deadlineMs });
-  return openEmbedded({ migrationsDir: 'supabase/migrations', statementLimitMs: deadlineMs });
+/** An embedded store is compared as the migrations make it. */
+function toEmpty(store: Config['store']): Config['store'] {
+  return store.kind === 'embedded' ? { ...store, dataDir: undefined, demoData: false } : store;
 }
 
 function describe(cause: unknown): string {

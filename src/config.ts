@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { OperatorError } from './errors.ts';
 
 /** How the process is configured. */
 export type Config = {
@@ -68,9 +69,7 @@ export type StoreConfig =
 const MAX_WORKERS = 64;
 
 /** The environment holds mistakes; the message lists each with its value and what was expected. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
+export class ConfigError extends OperatorError {}
 
 /** The variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,38 +1,38 @@
-// What npm run dev adds: a saved document or migration takes effect at once, and says what it disagrees with.
+// npm run dev: a saved document or migration takes effect at once, and drift is logged.
 
 import { execFile } from 'node:child_process';
 import { type FSWatcher, watch } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { compile, type Program } from './api/handler.ts';
 import { messageOf } from './errors.ts';
-import { createLocator, DocumentError, readDocument } from './openapi/document.ts';
-import { findDrift } from './openapi/drift-check.ts';
+import { type CompiledDocument, compileFile } from './openapi/compile.ts';
+import { DocumentError } from './openapi/document.ts';
+import { describeDrift } from './openapi/drift.ts';
 import type { Store } from './store/store.ts';
 
-/** What is edited, and what it acts on. */
+/** The files that are watched, and the parts that follow them. */
 export type Development = {
   readonly document: string;
   readonly migrations: string;
   /** The file that the document's types are generated into. */
   readonly types: string;
   readonly store: Store;
-  /** Applies the migrations that are new and gives their files; a store that others share has none. */
+  /** Applies new migrations and gives their files; undefined for a store that others share. */
   readonly migrate: (() => Promise<string[]>) | undefined;
-  /** Serves a program from the next request on. */
-  readonly serve: (program: Program) => void;
+  /** Serves a document from the next request on. */
+  readonly serve: (document: CompiledDocument) => void;
   readonly deadlineMs: number;
-  readonly log: (text: string) => void;
+  readonly log: { info(text: string): void; warn(text: string): void };
 };
 
-/** An editor writes a file in several steps; this long, in milliseconds, nothing has to happen to it. */
+/** How long a file has to be left alone, in milliseconds: an editor writes it in several steps. */
 const QUIET_MS = 100;
 
-/** Watches the document and the migrations until the function that it gives is called. */
-export function develop(development: Development, program: Program): () => void {
+/** Watches the document and the migrations; gives the function that stops it. */
+export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
-  const session = new Session(development, program);
+  const session = new Session(development, compiled);
   const watchers = [
     onChange(
       dirname(document),
@@ -45,7 +45,7 @@ export function develop(development: Development, program: Program): () => void 
       () => session.readMigrations(),
     ),
   ];
-  log(`Watching ${basename(document)} and ${basename(migrations)}`);
+  log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
   return () => {
     for (const watcher of watchers) watcher.close();
   };
@@ -53,20 +53,20 @@ export function develop(development: Development, program: Program): () => void 
 
 class Session {
   readonly #development: Development;
-  #program: Program;
-  /** One thing at a time, in the order in which it was saved. */
+  #compiled: CompiledDocument;
+  /** One thing at a time, in the order in which the files were saved. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(development: Development, program: Program) {
+  constructor(development: Development, compiled: CompiledDocument) {
     this.#development = development;
-    this.#program = program;
+    this.#compiled = compiled;
   }
 
   readDocument(): void {
     this.#enqueue(async ({ document, types, serve, log }) => {
-      this.#program = await compile(readDocument(document));
-      serve(this.#program);
-      log(`${basename(document)} is served as it was saved`);
+      this.#compiled = await compileFile(document);
+      serve(this.#compiled);
+      log.info(`Serving the saved ${basename(document)}`);
       await generateTypes(document, types);
       await this.#reportDrift();
     });
@@ -75,10 +75,10 @@ class Session {
   readMigrations(): void {
     this.#enqueue(async ({ migrate, log }) => {
       if (!migrate) {
-        log('A migration was saved: npm run migrate applies it');
+        log.info('A migration was saved: apply it with npm run migrate');
         return;
       }
-      for (const file of await migrate()) log(`applied ${basename(file)}`);
+      for (const file of await migrate()) log.info(`Applied ${basename(file)}`);
       await this.#reportDrift();
     });
   }
@@ -88,21 +88,20 @@ class Session {
   }
 
   async #reportDrift(): Promise<void> {
-    const { document, store, deadlineMs, log } = this.#development;
-    const drift = await findDrift({ program: this.#program, document, store, deadlineMs });
-    if ('failure' in drift) log(`The store cannot say what it has: ${drift.failure.kind}`);
-    else if (drift.lines.length > 0) log(drift.lines.join('\n'));
-    else log('document and database agree');
+    const { document: file, store, deadlineMs, log } = this.#development;
+    const drift = await describeDrift({ document: this.#compiled, file, store, deadlineMs });
+    if ('failure' in drift) log.warn(`The database cannot be compared with the document: ${drift.failure.kind}`);
+    else if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
+    else log.info('Document and database agree');
   }
 
   #reportError(error: Error): void {
-    const { document, log } = this.#development;
-    if (!(error instanceof DocumentError)) log(messageOf(error));
-    else log(`${error.describe(basename(document), createLocator(document))}\nThe last good document is served`);
+    const { log } = this.#development;
+    log.warn(messageOf(error) + (error instanceof DocumentError ? '\nThe last valid document is served' : ''));
   }
 }
 
-/** Calls back when files in a folder have changed and are left alone. */
+/** Calls back when wanted files of a folder have changed and are left alone. */
 function onChange(folder: string, isWanted: (file: string) => boolean, callback: () => void): FSWatcher {
   let timer: NodeJS.Timeout | undefined;
   return watch(folder, (_event, file) => {

@@ -1,6 +1,6 @@
-// The closed table of everything that a request can end in but success. It imports nothing.
+// Every way a request can fail. Imports nothing.
 
-/** Messages by the name of the parameter or field that they are about. */
+/** Messages by the name of the parameter or field. */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>;
 
 type Entry = { readonly status: number; readonly text: string; readonly headers?: Readonly<Record<string, string>> };
@@ -14,7 +14,7 @@ const table = {
   requestTimeout: { status: 408, text: 'Request timeout' },
   bodyTooLarge: { status: 413, text: 'Request body too large' },
   expectationFailed: { status: 417, text: 'Expectation failed' },
-  // Never sent: there is nobody left to read it.
+  // Never sent: the client has disconnected.
   clientGone: { status: 499, text: 'Client closed request' },
   tooManyRefusals: {
     status: 429,
@@ -27,54 +27,51 @@ const table = {
   storeOverloaded: { status: 502, text: 'Data store unavailable', headers: { 'Retry-After': '1' } },
   storeTimeout: { status: 502, text: 'Data store timeout' },
   storeError: { status: 502, text: 'Data store error' },
-  // Of a list that is given in pages the client is told to ask for fewer records instead.
+  // For a list with pages the client gets a 422 on `limit` instead.
   answerTooLarge: { status: 502, text: 'Data store error' },
 } as const satisfies Record<string, Entry>;
 
-/** How a store can fail; none of it is the client's doing. */
+/** How a store can fail through no fault of the client. */
 export type StoreFaultKind = 'storeUnavailable' | 'storeOverloaded' | 'storeTimeout' | 'storeError' | 'answerTooLarge';
 
-/** A fault, ours or the store's: the cause is for the log and never for the client. */
+/** A failure of the gateway or the store. The cause is logged and never sent. */
 export type Fault = {
   readonly kind: StoreFaultKind | 'internal';
   readonly cause: unknown;
-  /** The connection to the store was lost or never made: a read may be tried again. */
+  /** The connection to the store was lost or never established: a read may be retried. */
   readonly connectionLost?: boolean;
 };
 
-/** What a store says when it refuses a call that the client can mend. */
+/** A store's refusal of a call, which the client can fix. */
 export type Refusal = { readonly kind: 'refusedKey'; readonly text: string } | InvalidInput;
 
-/** A request whose inputs are refused. */
+/** A request with invalid inputs. */
 export type InvalidInput = {
   readonly kind: 'invalidInput';
   readonly fields: FieldErrors;
-  /**
-   * Writes in Portuguese, by their English, the messages that no table can have, because they name a rule's values.
-   * Most clients read English.
-   */
+  /** Translates messages that contain values of a rule, by their English text. Called only for Portuguese clients. */
   readonly compose?: () => ReadonlyMap<string, string>;
-  /** The languages of the messages, as BCP 47 has them; English alone unless told. */
+  /** The languages of the messages (BCP 47 tags); English by default. */
   readonly languages?: readonly string[];
 };
 
-/** What a request can end in other than success. */
+/** Every way a request can fail. */
 export type Failure =
   | Fault
   | Refusal
   | { readonly kind: 'methodNotAllowed'; readonly allow: readonly string[] }
-  /** In how many seconds the client may come again. */
+  /** `retryAfter` is in seconds. */
   | { readonly kind: 'tooManyRequests'; readonly retryAfter: number }
   | { readonly kind: Exclude<keyof typeof table, Fault['kind']> };
 
-/** A failure as HTTP has it: the status, the value of `error` in the body, and headers that belong to it. */
+/** A failure as an HTTP answer: the status, the value of `error` in the body, and headers. */
 export type HttpError = {
   readonly status: number;
   readonly error: string | FieldErrors;
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** The one place where a kind of failure becomes a status and a text. */
+/** Maps a failure to its status and text. */
 export function toHttpError(failure: Failure): HttpError {
   switch (failure.kind) {
     case 'refusedKey':
@@ -96,32 +93,40 @@ function toLanguageHeaders({ languages = ['en'] }: InvalidInput): Readonly<Recor
   return { 'Content-Language': languages.join(', '), Vary: 'Accept-Language' };
 }
 
-/** Tells a fault, which is logged, from a failure that is the client's. */
+/** Whether a failure is a fault, which is logged, and not the client's. */
 export function isFault(failure: Failure): failure is Fault {
   return 'cause' in failure;
 }
 
-/** The result of a call that the store could not serve. */
+/** Creates the result of a call that failed in the store. */
 export function storeFault(kind: StoreFaultKind, cause: unknown): { readonly failure: Fault } {
   return { failure: { kind, cause } };
 }
 
-/** The result of a call whose answer would take more bytes than the configuration allows. */
+/** Creates the result of a call whose answer is larger than ANSWER_LIMIT_BYTES. */
 export function answerTooLarge(): { readonly failure: Fault } {
-  return storeFault('answerTooLarge', 'the answer takes more bytes than ANSWER_LIMIT_BYTES');
+  return storeFault('answerTooLarge', 'the answer is larger than ANSWER_LIMIT_BYTES');
 }
 
-/** What an error says. Where every address of a host has failed Node says nothing itself, but of each address. */
+/** An error's message. Node leaves it empty where every address of a host failed, and has one for each address. */
 export function messageOf(error: Error): string {
   return error.message || (error instanceof AggregateError ? error.errors.map(String).join('; ') : error.name);
 }
 
-/** Ends a request from below: carries the failure to where the answer is written. */
+/** Ends a request from anywhere below the handler, which answers with the failure. */
 export class RequestFailed extends Error {
   readonly failure: Failure;
 
   constructor(failure: Failure) {
     super(failure.kind, { cause: 'cause' in failure ? failure.cause : undefined });
     this.failure = failure;
+  }
+}
+
+/** An error that the operator can fix: it is printed without a stack trace. */
+export class OperatorError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
   }
 }

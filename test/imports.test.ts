@@ -17,6 +17,7 @@ const ORDER = [
   'openapi',
   'store',
   'config.ts',
+  'deadline.ts',
   'errors.ts',
 ];
 const STORES = ['store/postgres', 'store/supabase', 'store/embedded'];
@@ -49,7 +50,7 @@ test('a store imports nothing of another store', () => {
   }
 });
 
-test('only main.ts chooses a store and reads the environment', () => {
+test('only store/open.ts chooses a store, and only main.ts reads the environment', () => {
   const others = files.filter((file) => file !== 'main.ts' && !file.startsWith('store/'));
   for (const file of others) {
     expect(importsOf(file).filter((other) => STORES.some((store) => other.startsWith(store)))).toEqual([]);

@@ -183,7 +183,7 @@ describe('start', () => {
     const { port } = other.address() as { port: number };
     const gateway = new Process({ DATA_DIR: newFolder(), PORT: String(port) });
     expect(await gateway.end()).toBe(1);
-    expect(gateway.errors).toBe(`listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+    expect(gateway.errors).toBe(`port ${port} of 127.0.0.1 is in use: set PORT to another port\n`);
     other.close();
   });
 });

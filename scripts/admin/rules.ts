@@ -1,7 +1,8 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { findProblem, type Problems } from '../../src/api/problems.ts';
-import { createAjv, toFieldErrors } from '../../src/api/validate.ts';
+import { findProblem, type Problems } from '../../src/api/request.ts';
+import { toFieldErrors } from '../../src/api/validate.ts';
 import type { FieldErrors } from '../../src/errors.ts';
+import { createAjv } from '../../src/openapi/compile.ts';
 
 const OPERATION = 'criarAluno';
 

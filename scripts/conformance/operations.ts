@@ -2,8 +2,8 @@
 
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createAjv } from '../../src/api/validate.ts';
 import { messageOf } from '../../src/errors.ts';
+import { createAjv } from '../../src/openapi/compile.ts';
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme, resolve } from '../../src/openapi/examples.ts';
 

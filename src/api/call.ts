@@ -1,5 +1,10 @@
+// From a validated request to a call of its Postgres function, and the call itself.
+
+import { DeadlineError, within } from '../deadline.ts';
+import { type Failure, isFault, storeFault } from '../errors.ts';
 import type { Operation } from '../openapi/operations.ts';
-import type { Call, Json } from '../store/store.ts';
+import type { Call, Json, Origin, Result, Store } from '../store/store.ts';
+import type { RequestRecord } from '../telemetry/record.ts';
 import type { ApiRequest } from './request.ts';
 
 /**
@@ -13,7 +18,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     if (value !== undefined) args[input.argument] = value;
   }
   // In the document's order and not the client's: Postgres prepares a statement for each order of the arguments, and
-  // without a key that is right anybody could have it keep thousands.
+  // a client without a valid key could fill its memory with them.
   for (const { argument, default: fallback } of operation.fields) {
     const value = request.requestBody?.[argument];
     if (value !== undefined) args[argument] = value;
@@ -31,3 +36,54 @@ function readInput(request: ApiRequest, input: Operation['inputs'][number]): Jso
   if (input.in === 'header') return request.headers[input.name.toLowerCase()];
   return (input.in === 'path' ? request.params : request.query)[input.name];
 }
+
+/** What the calls of a gateway have in common. */
+export type CallerOptions = {
+  readonly store: Store;
+  /** Store call timeout in milliseconds, including time in the queue. */
+  readonly deadlineMs: number;
+  /** Receives the function, the result (`ok` or the kind of failure) and the duration in milliseconds of each call. */
+  readonly onCall?: ((name: string, result: string, ms: number) => void) | undefined;
+};
+
+/** The request that a call is made for. */
+export type Caller = { readonly record: RequestRecord; readonly share: string; readonly signal: AbortSignal };
+
+/** What a call gives; `clientGone` when the client disconnected first. */
+export type CallResult = Result | { readonly failure: Failure };
+
+/** Calls the store within the deadline, and measures it. Never rejects unless the store does. */
+export type CallStore = (call: Call, caller?: Caller) => Promise<CallResult>;
+
+/** Creates the function that makes every call of a store for requests. */
+export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): CallStore {
+  async function run(call: Call, signal: AbortSignal | undefined, origin: Origin | undefined): Promise<CallResult> {
+    try {
+      return await within(deadlineMs, (signal) => store.call(call, signal, origin), signal);
+    } catch (error) {
+      if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
+      if (error instanceof DeadlineError) return storeFault('storeTimeout', error);
+      throw error;
+    }
+  }
+  return async (call, caller) => {
+    const { record } = caller ?? {};
+    const span = record?.span?.child(call.function);
+    const startedAt = performance.now();
+    const origin = caller && {
+      requestId: caller.record.id,
+      share: caller.share,
+      traceparent: span?.traceparent ?? caller.record.traceparent,
+    };
+    const result = await run(call, caller?.signal, origin);
+    const ms = performance.now() - startedAt;
+    const failure = 'failure' in result ? result.failure : undefined;
+    if (record) record.storeMs = ms;
+    span?.end({}, failure && isFault(failure) ? failure : undefined);
+    onCall?.(call.function, failure?.kind ?? 'ok', ms);
+    return result;
+  };
+}
+
+/** The client disconnected before its answer was ready. */
+export class ClientGone extends Error {}

@@ -1,55 +1,22 @@
 // The language of a 422: English, or Brazilian Portuguese for a client that prefers it.
 
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import Negotiator from 'negotiator';
-import type { OpenAPIV3 } from 'openapi-types';
 import type { InvalidInput } from '../errors.ts';
-import { DocumentError, type Mistake } from '../openapi/document.ts';
+import type { Translations } from '../openapi/translations.ts';
 import { messages } from './messages.ts';
 
-/** Portuguese texts by the English ones. */
-export type Translations = ReadonlyMap<string, string>;
+const OWN: Translations = new Map(Object.values(messages).map((message) => [message.en, message['pt-BR']]));
 
-const EXTENSION = 'x-translations';
-
-/**
- * What the document translates, of its own texts and of those that SQL raises, and the gateway's own texts. Throws
- * DocumentError where it is no map of texts, or of a language that the gateway does not speak.
- */
-export function readTranslations(document: OpenAPIV3.Document): Translations {
-  const { [EXTENSION]: languages = {} } = document as { [EXTENSION]?: unknown };
-  const mistakes = findMistakes(languages);
-  if (mistakes.length > 0) throw new DocumentError(mistakes);
-  const own = Object.values(messages).map((message) => [message.en, message['pt-BR']] as const);
-  const { 'pt-BR': texts = {} } = languages as { 'pt-BR'?: Readonly<Record<string, string>> };
-  return new Map([...Object.entries(texts), ...own]);
-}
-
-function findMistakes(languages: unknown): Mistake[] {
-  if (!isMap(languages)) return [{ text: `${EXTENSION} must be a map of languages`, place: [EXTENSION] }];
-  return Object.entries(languages).flatMap(([language, texts]) => findMistakesOf(language, texts));
-}
-
-function findMistakesOf(language: string, texts: unknown): Mistake[] {
-  const place = [EXTENSION, language];
-  if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: the gateway speaks pt-BR`, place }];
-  if (!isMap(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
-  const wrong = Object.entries(texts).filter(([, text]) => typeof text !== 'string' || text === '');
-  return wrong.map(([english, text]) => ({
-    text: `${EXTENSION} ${language}: the translation of "${english}" must be a text; it is ${JSON.stringify(text)}`,
-    place: [...place, english],
-  }));
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** The messages in the language that the client of the request prefers; one without a translation stays English. */
-export function speak(failure: InvalidInput, req: IncomingMessage, translations: Translations): InvalidInput {
-  if (req.headers['accept-language'] === undefined || !prefersPortuguese(req)) return failure;
+/** Translates the messages to the language that the client prefers; one without a translation stays English. */
+export function localizeErrors(
+  failure: InvalidInput,
+  headers: IncomingHttpHeaders,
+  translations: Translations,
+): InvalidInput {
+  if (headers['accept-language'] === undefined || !prefersPortuguese(headers)) return failure;
   const composed = failure.compose?.();
-  const translate = (message: string) => composed?.get(message) ?? translations.get(message);
+  const translate = (message: string) => composed?.get(message) ?? OWN.get(message) ?? translations.get(message);
   const all = Object.values(failure.fields).flat();
   const translated = all.filter((message) => translate(message) !== undefined);
   return {
@@ -61,11 +28,11 @@ export function speak(failure: InvalidInput, req: IncomingMessage, translations:
   };
 }
 
-/** By Accept-Language (RFC 9110, 12.5.4). A Portuguese of any country is nearer to ours than English is. */
-function prefersPortuguese(req: IncomingMessage): boolean {
-  const negotiator = new Negotiator(req);
+/** By Accept-Language (RFC 9110, 12.5.4). Portuguese of any country is preferred to English. */
+function prefersPortuguese(headers: IncomingHttpHeaders): boolean {
+  const negotiator = new Negotiator({ headers });
   const first = negotiator.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
-  // Whatever the client has not named: English, unless that is named and liked less.
+  // `*` stands for English, unless the client also names English with a lower weight.
   if (first === '*') return negotiator.language(['en', 'pt-BR']) === 'pt-BR';
   return /^pt/i.test(first ?? '');
 }

@@ -1,9 +1,12 @@
-// What the gateway itself says of an input, in the languages that it speaks. What a validator says is in portuguese.ts,
-// what the document and SQL say in the document's x-translations.
+// The messages of a 422 in English and Portuguese: the gateway's own and Ajv's. Those of the document and of SQL are in
+// the document's x-translations.
+
+import type { ErrorObject } from 'ajv';
+import ajvI18n from 'ajv-i18n/localize/pt-BR/index.js';
 
 type Message = { readonly en: string; readonly 'pt-BR': string };
 
-/** JSON nested deeper than this is refused: a database of 7,000 levels' depth answers nothing and then hangs. */
+/** The deepest JSON that is accepted: PGlite gives no answer to JSON of 7,000 levels, and then hangs. */
 export const MAX_DEPTH = 64;
 
 /** A function of Postgres takes at most 100 arguments, so no operation can have more inputs. */
@@ -12,7 +15,7 @@ export const MAX_INPUTS = 100;
 /** The most errors that an answer lists: a body may hold a list of thousands of invalid items. */
 export const MAX_ERRORS = 1_000;
 
-/** The closed table of the gateway's own texts; each follows the name of the parameter or field. */
+/** The gateway's own messages; each follows the name of a parameter or field. */
 export const messages = {
   isRequired: { en: 'is required', 'pt-BR': 'é obrigatório' },
   isNoField: { en: 'is not a field of this operation', 'pt-BR': 'não é um campo desta operação' },
@@ -41,7 +44,7 @@ export const messages = {
   },
 } as const satisfies Record<string, Message>;
 
-/** Said of a body that has more errors than an answer lists. */
+/** The message for a body with more errors than an answer lists. */
 export function describeManyErrors(count: number): Message {
   return {
     en: `has ${count} errors, of which ${MAX_ERRORS} are listed`,
@@ -49,10 +52,51 @@ export function describeManyErrors(count: number): Message {
   };
 }
 
-/** Said of a list's limit where its records would take more bytes than the configuration allows. */
+/** The message on a list's limit when its records take more bytes than the configuration allows. */
 export function describeLargeAnswer(answerLimit: number): Message {
   return {
     en: `must be smaller: these records take more than ${answerLimit} bytes`,
     'pt-BR': `deve ser menor: estes registros ocupam mais de ${answerLimit} bytes`,
   };
+}
+
+// Its types declare a property `default`, which its CommonJS does not have.
+const localize = ajvI18n as unknown as typeof ajvI18n.default;
+
+/** An Ajv error with its message in Brazilian Portuguese. */
+export function toPortuguese(error: ErrorObject): ErrorObject {
+  const copy = { ...error };
+  localize([copy]);
+  const message = correct(error);
+  return message === undefined ? copy : { ...copy, message };
+}
+
+/** Replaces texts of ajv-i18n that are wrong, or that cannot follow a field's name. */
+function correct({ keyword, params }: ErrorObject): string | undefined {
+  switch (keyword) {
+    // It leaves these types in English, without an article.
+    case 'type':
+      return { object: messages.isNoObject['pt-BR'], array: 'deve ser uma lista' }[params.type as string];
+    // "caracter" is no word, and "curta" is feminine.
+    case 'minLength':
+      return `não deve ter menos de ${countCharacters(params.limit)}`;
+    case 'maxLength':
+      return `não deve ter mais de ${countCharacters(params.limit)}`;
+    case 'additionalProperties':
+      return 'não deve ter propriedades adicionais';
+    // "exatamente com um" can be read as "exactly", of any of them.
+    case 'oneOf':
+      return 'deve corresponder a um único schema de "oneOf"';
+    case 'anyOf':
+      return 'deve corresponder a um schema de "anyOf"';
+    // It lacks an accent.
+    case 'not':
+      return 'não deve ser válido segundo o schema em "not"';
+    default:
+      return undefined;
+  }
+}
+
+function countCharacters(count: number): string {
+  return count === 1 ? '1 caractere' : `${count} caracteres`;
 }

@@ -1,51 +1,32 @@
-import { Ajv, type ErrorObject, type Options } from 'ajv';
-import ajvFormats from 'ajv-formats';
-import type { FieldErrors } from '../errors.ts';
+// Validates a request against its operation, and words what is wrong.
+
+import type { ErrorObject } from 'ajv';
+import type { FieldErrors, InvalidInput } from '../errors.ts';
+import type { CompiledDocument } from '../openapi/compile.ts';
 import { unescapePointer } from '../openapi/document.ts';
-import type { Input } from '../openapi/operations.ts';
-import type { Translations } from './localize.ts';
-import { describeManyErrors, MAX_ERRORS, messages } from './messages.ts';
-import { toPortuguese } from './portuguese.ts';
-import type { Problems } from './problems.ts';
+import type { Input, Operation } from '../openapi/operations.ts';
+import type { Translations } from '../openapi/translations.ts';
+import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, messages, toPortuguese } from './messages.ts';
+import type { ApiRequest, Problems } from './request.ts';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const YEAR_ZERO = /^0000/;
-
-/**
- * Builds the validator of requests and responses: all errors, no coercion (request.ts has done it), and formats that
- * accept exactly what Postgres takes. Throws for a format that it does not know.
- */
-export function createAjv(options: Options = {}): Ajv {
-  const ajv = new Ajv({
-    ...options,
-    allErrors: true,
-    verbose: true,
-    coerceTypes: false,
-    // OpenAPI has keywords of its own; those that are none are found when the document is validated.
-    strict: false,
-    strictNumbers: true,
-    logger: { log: () => {}, warn: fail, error: fail },
-  });
-  ajvFormats.default(ajv);
-  // The package's own format takes urn:uuid: before it, which Postgres does not.
-  ajv.addFormat('uuid', UUID);
-  // An integer of this format has bounds, which say the same and more: contract-types.ts and the document's linter ask
-  // for them. A value out of bounds would have two messages.
-  ajv.addFormat('int32', true);
-  const date = ajvFormats.default.get('date') as { validate: (text: string) => boolean };
-  // Nor has Postgres a year zero.
-  ajv.addFormat('date', { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) });
-  return ajv;
+/** Everything that is wrong with a request's inputs and body; undefined if it is valid. */
+export function validate(
+  { validators, translations }: CompiledDocument,
+  { id, inputs }: Operation,
+  request: ApiRequest,
+): InvalidInput | undefined {
+  const { params, query, headers, cookies, requestBody, problems } = request;
+  if (Object.keys(query).length > MAX_INPUTS) {
+    return { kind: 'invalidInput', fields: { query: [messages.hasTooManyParameters.en] } };
+  }
+  const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
+  const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
+  if (errors.length === 0 && problems.size === 0) return undefined;
+  const fields = toFieldErrors(errors, problems, inputs);
+  return { kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) };
 }
 
-function fail(message: unknown): never {
-  throw new Error(String(message));
-}
-
-/**
- * The errors of a validation by parameter or field, under the names that the inputs have in the document. What is
- * said of a field already replaces what ajv says.
- */
+/** The messages by parameter or field, under the names of the document. Problems replace what Ajv says of a field. */
 export function toFieldErrors(
   errors: readonly ErrorObject[],
   problems: Problems,
@@ -73,7 +54,7 @@ export function toFieldErrors(
   return Object.fromEntries(result);
 }
 
-/** What toFieldErrors says of the errors, in Portuguese by the English; what has no translation is left out. */
+/** The Portuguese messages of errors by their English text; without those that have no translation. */
 export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
   const texts = errors.slice(0, MAX_ERRORS).map((error) => {
     const [, , english] = toFieldError(error);

@@ -1,27 +1,29 @@
-/** The end of an IPC channel: a process, or what one has of a worker. */
+import { within } from '../deadline.ts';
+
+/** One end of an IPC channel: a process, or a worker as the primary process sees it. */
 export type ChannelEnd = {
   send(message: unknown, callback: (error: Error | null) => void): boolean;
   on(event: 'message', listener: (message: unknown) => void): unknown;
   once(event: 'disconnect', listener: () => void): unknown;
 };
 
-/** A channel to another process, which can be told things and asked for them. */
+/** A channel to another process. */
 export type Channel<Message> = {
   tell(message: Message): void;
-  /** What the other process gives for a message. Fails where it gives nothing within `ms` milliseconds, or ends. */
+  /** Gives the other process's answer to a message. Fails if there is none within `ms` milliseconds, or it ends. */
   ask<Answer>(message: Message, ms: number): Promise<Answer>;
 };
 
 type Envelope = { readonly id?: number } & ({ readonly message: unknown } | { readonly answer: unknown });
 
-/** Opens a channel; what comes in is given to `answer`, and what that gives goes back to whoever has asked. */
+/** Opens a channel; `answer` handles incoming messages, and its result is sent back to a process that asked. */
 export function openChannel<Outgoing, Incoming>(
   end: ChannelEnd,
   answer: (message: Incoming) => unknown,
 ): Channel<Outgoing> {
   const asked = new Map<number, PromiseWithResolvers<unknown>>();
   let lastId = 0;
-  // Without a callback a channel that is closed already would end this process.
+  // Without a callback, an error of a closed channel would end this process.
   const send = (envelope: Envelope) => void end.send(envelope, () => {});
   const receive = async (envelope: Envelope) => {
     const { id } = envelope;
@@ -29,7 +31,7 @@ export function openChannel<Outgoing, Incoming>(
     const given = await answer(envelope.message as Incoming);
     if (id !== undefined) send({ id, answer: given });
   };
-  // What cannot be answered is as good as lost: whoever has asked does not wait for ever.
+  // A message without an answer counts as lost: the other process waits for a limited time.
   end.on('message', (envelope) => void receive(envelope as Envelope).catch(() => {}));
   end.once('disconnect', () => {
     for (const { reject } of asked.values()) reject(new Error('the other process has ended'));
@@ -40,14 +42,10 @@ export function openChannel<Outgoing, Incoming>(
     const id = lastId;
     const waiting = Promise.withResolvers<unknown>();
     asked.set(id, waiting);
-    // Not before answers were read that came while this process was busy.
-    const late = () => setImmediate(waiting.reject, new Error(`no answer from the other process within ${ms} ms`));
-    const timer = setTimeout(late, ms);
     send({ id, message });
     try {
-      return (await waiting.promise) as Answer;
+      return (await within(ms, () => waiting.promise)) as Answer;
     } finally {
-      clearTimeout(timer);
       asked.delete(id);
     }
   };

@@ -35,8 +35,7 @@ export class Primary {
   /** How it ended: the exit code that one process would have, when no worker is left. */
   readonly ended: Promise<number>;
   readonly #end = Promise.withResolvers<number>();
-  readonly #deadlineMs: number;
-  readonly #openLog: () => Promise<Log>;
+  readonly #config: Config;
   readonly #slots: readonly Slot[];
   readonly #counters = new Map<string, Promise<Counter>>();
   #metrics: Promise<GroupMetrics> | undefined;
@@ -44,10 +43,10 @@ export class Primary {
   #state: 'starting' | 'serving' | 'stopping' = 'starting';
   #exitCode = 0;
 
-  constructor({ workers, deadlineMs }: Pick<Config, 'workers' | 'deadlineMs'>, openLog: () => Promise<Log>) {
+  constructor(config: Config) {
     this.ended = this.#end.promise;
-    this.#deadlineMs = deadlineMs;
-    this.#openLog = openLog;
+    this.#config = config;
+    const { workers } = config;
     this.#slots = Array.from({ length: workers }, (_, n) => ({
       place: { number: n + 1, of: workers },
       isServing: false,
@@ -157,14 +156,14 @@ export class Primary {
     this.#metrics ??= import('./combined-metrics.ts').then(({ createGroupMetrics }) => createGroupMetrics());
     const metrics = await this.#metrics;
     const serving = this.#slots.flatMap(({ isServing, running }) => (isServing && running ? [running] : []));
-    const ms = this.#deadlineMs + FIGURES_MS;
+    const ms = this.#config.deadlineMs + FIGURES_MS;
     return metrics.read(
       new Map(serving.map(({ worker, channel }) => [worker.id, () => channel.ask({ kind: 'readFigures' }, ms)])),
     );
   }
 
   #openLogOnce(): Promise<Log> {
-    this.#log ??= this.#openLog();
+    this.#log ??= import('../telemetry/log.ts').then(({ openLog }) => openLog(this.#config, []));
     return this.#log;
   }
 }

@@ -2,10 +2,10 @@
 
 import cluster from 'node:cluster';
 import type { Config } from '../config.ts';
-import type { Count, Counter, CounterOptions } from '../http/counters.ts';
-import type { Group, Service } from '../service.ts';
+import { type Count, type Counter, type CounterOptions, createCounter } from '../http/counters.ts';
+import { openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
-import { divide, type Place, type ToPrimary, type ToWorker, toShare } from './protocol.ts';
+import { divide, type Place, readPlace, type ToPrimary, type ToWorker, toShare } from './protocol.ts';
 
 /** How long a count may take that the primary process makes, in milliseconds. */
 const COUNT_MS = 120;
@@ -16,11 +16,8 @@ const METRICS_MS = 2_000;
  * Serves as one of several workers until the primary process tells it to stop, or is gone. Fails where the service
  * does; the primary process has been told then.
  */
-export async function work(
-  config: Config,
-  place: Place,
-  openService: (share: Config, group: Group) => Promise<Service>,
-): Promise<void> {
+export async function work(config: Config, args: readonly string[]): Promise<void> {
+  const place = readPlace(args);
   let service: Service | undefined;
   let stopping: Promise<void> | undefined;
   // Until it serves there is nothing to finish.
@@ -35,9 +32,11 @@ export async function work(
   });
   stopWithPrimary(stop);
   service = await openService(toShare(config, place), {
-    isFirst: place.number === 1,
-    readMetrics: () => channel.ask({ kind: 'readMetrics' }, config.deadlineMs + METRICS_MS),
-    createCounter: await createCounters(channel, place),
+    group: {
+      isFirst: place.number === 1,
+      readMetrics: () => channel.ask({ kind: 'readMetrics' }, config.deadlineMs + METRICS_MS),
+      createCounter: createCounters(channel, place),
+    },
   });
   channel.tell({ kind: 'serving' });
   try {
@@ -78,8 +77,7 @@ function expectDisconnect(): void {
  * Counters in the primary process. Where that does not answer soon a worker counts by itself, up to its part of the
  * limit: all of them together let no more through than is configured.
  */
-async function createCounters(channel: Channel<ToPrimary>, place: Place) {
-  const { createCounter } = await import('../http/counters.ts');
+function createCounters(channel: Channel<ToPrimary>, place: Place) {
   return ({ redis, ...counter }: CounterOptions): Counter => {
     if (redis) return createCounter({ ...counter, redis });
     const own = createCounter({ ...counter, limit: Math.max(1, divide(counter.limit, place)), redis });

@@ -1,30 +1,156 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+// The Express application: the order of its parts.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import cors from 'cors';
-import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
-import type { Gateway } from '../api/handler.ts';
-import type { Fault } from '../errors.ts';
-import { type Observation, observe } from '../telemetry/record.ts';
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import { ClientGone } from '../api/call.ts';
+import type { Handler, Outcome } from '../api/handler.ts';
+import type { HttpRequest } from '../api/request.ts';
+import { type Fault, storeFault } from '../errors.ts';
+import type { RequestRecord } from '../telemetry/record.ts';
+import { readBody } from './body.ts';
+import { toNetwork } from './client-address.ts';
+import { recordOf } from './recorder.ts';
 import { respond } from './respond.ts';
+import type { Unread } from './unread.ts';
 
-/** Answers a request, or lets the next one do so; the form of express's, without what express adds to a request. */
-export type Middleware = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => unknown;
-
-/** The parts of the application; what is left out is not served. */
-export type AppParts = {
-  readonly gateway: Gateway;
-  readonly onFault: (fault: Fault, observation: Observation) => void;
-  readonly observer?: Middleware | undefined;
-  /** What is served beside the operations, to whom no limit applies. */
-  readonly management?: readonly RequestHandler[];
+/** The parts of the application; what is undefined is not served. */
+export type AppParts = ApiParts & {
+  readonly recorder: RequestHandler;
+  /** Health and metrics: no limit applies to them. */
+  readonly operational?: readonly RequestHandler[];
   readonly docs?: RequestHandler | undefined;
-  readonly rateLimiter?: Middleware | undefined;
-  /** The origins whose pages may call the gateway; `*` among them means all. */
+  readonly rateLimiter?: RequestHandler | undefined;
+  /** The origins whose pages may call the gateway; `*` allows all. */
   readonly corsOrigins?: readonly string[];
 };
 
-/** The paths beside the operations. */
-const BESIDE = /^\/(healthz|readyz|metrics|docs(\/[^?]*)?|openapi\.(json|yaml))?(\?|$)/;
-/** What a page of another origin may read of an answer, beside its body. */
+/** What the operations need of HTTP. */
+export type ApiParts = {
+  readonly handler: Handler;
+  readonly addressOf: (req: IncomingMessage) => string;
+  /** The largest body, in bytes. */
+  readonly bodyLimit: number;
+  readonly unread: Unread;
+  readonly onFault: (fault: Fault, record: RequestRecord) => void;
+};
+
+/** Creates the application of the port for clients. */
+export function createApp({
+  recorder,
+  operational = [],
+  corsOrigins = [],
+  docs,
+  rateLimiter,
+  ...api
+}: AppParts): Express {
+  return createExpress(
+    [recorder, refuseInvalid, ...operational, createCors(corsOrigins), docs, rateLimiter, serveApi(api)],
+    api.onFault,
+  );
+}
+
+/** Creates the application of a port for health and metrics alone, which clients need not reach. */
+export function createOperationalApp(
+  { recorder, operational = [] }: Pick<AppParts, 'recorder' | 'operational'>,
+  onFault: AppParts['onFault'],
+): Express {
+  return createExpress([recorder, ...operational, refuseUnknown], onFault);
+}
+
+function createExpress(parts: readonly (RequestHandler | undefined)[], onFault: AppParts['onFault']): Express {
+  // Express recognizes an error handler by its four parameters.
+  const onError: ErrorRequestHandler = (cause, _req, res, _next) => {
+    const failure = { kind: 'internal', cause } as const;
+    onFault(failure, recordOf(res));
+    respond(res, { failure });
+  };
+  return express()
+    .disable('x-powered-by')
+    .use(parts.filter((part) => part !== undefined))
+    .use(onError);
+}
+
+/** Serves the operations of the document, and answers every other request with 404 or 405. */
+function serveApi({ handler, addressOf, bodyLimit, unread, onFault }: ApiParts): RequestHandler {
+  /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
+  function admit(outcome: Outcome, res: ServerResponse): Outcome {
+    if ('failure' in outcome || outcome.keptBy === undefined) return outcome;
+    const client = String(res.req.headers[outcome.keptBy]);
+    if (unread.admit(res, client, Buffer.byteLength(outcome.json))) return outcome;
+    const fault = storeFault(
+      'storeOverloaded',
+      `UNREAD_LIMIT_BYTES: ${unread.bytes} bytes wait for clients to read them`,
+    );
+    onFault(fault.failure, recordOf(res));
+    return fault;
+  }
+  return async (req, res) => {
+    const outcome = await handler(new SocketRequest(req, res, addressOf, bodyLimit));
+    respond(res, admit(outcome, res));
+  };
+}
+
+/** A request on a socket; what only some requests need is computed when they ask for it. */
+class SocketRequest implements HttpRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: HttpRequest['headers'];
+  readonly record: RequestRecord;
+  readonly readBody: HttpRequest['readBody'];
+  readonly #res: ServerResponse;
+  readonly #addressOf: ApiParts['addressOf'];
+  #network: string | undefined;
+  #signal: AbortSignal | undefined;
+
+  constructor(req: IncomingMessage, res: ServerResponse, addressOf: ApiParts['addressOf'], bodyLimit: number) {
+    this.method = req.method ?? '';
+    this.url = req.url ?? '/';
+    this.headers = req.headers;
+    this.record = recordOf(res);
+    this.readBody = () => readBody(req, res, bodyLimit);
+    this.#res = res;
+    this.#addressOf = addressOf;
+  }
+
+  get network(): string {
+    this.#network ??= toNetwork(this.#addressOf(this.#res.req));
+    return this.#network;
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= abortOnClose(this.#res);
+    return this.#signal;
+  }
+}
+
+function abortOnClose(res: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  const abort = () => controller.abort(new ClientGone('the client has disconnected'));
+  if (res.closed) abort();
+  else {
+    res.once('close', () => {
+      if (!res.writableFinished) abort();
+    });
+  }
+  return controller.signal;
+}
+
+const refuseUnknown: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
+
+/** A host with or without a port (RFC 3986, 3.2.2). */
+const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
+
+/** Refuses what HTTP forbids and Node's parser accepts (RFC 9112, 3.2, and RFC 9110, 10.1.1). */
+const refuseInvalid: RequestHandler = (req, res, next) => {
+  const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
+  if (!HOST.test(host)) respond(res, { failure: { kind: 'badRequest' } });
+  else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) {
+    respond(res, { failure: { kind: 'expectationFailed' } });
+  } else next();
+};
+
+/** The headers that a page of another origin may read. */
 const EXPOSED_HEADERS = [
   'Content-Language',
   'ETag',
@@ -34,91 +160,16 @@ const EXPOSED_HEADERS = [
   'Retry-After',
   'X-Request-Id',
 ];
-/** How long a browser need not ask again what it may send, in seconds. */
+/** How long a browser may remember the answer to a preflight request. */
 const PREFLIGHT_SECONDS = 600;
 
-/**
- * The application: the order of its parts and nothing else. Express serves what stands beside the operations; they
- * themselves do without it, because its router and the prototypes that it gives each request cost more than all that
- * the gateway does.
- */
-export function createApp({ gateway, onFault, ...parts }: AppParts): RequestListener {
-  const shareWithPages = createCors(parts.corsOrigins ?? []);
-  const beside = createExpress(
-    [...(parts.management ?? []), shareWithPages, parts.docs].filter((part) => part !== undefined),
-    onFault,
-  );
-  const serveBeside: Middleware = (req, res, next) => (BESIDE.test(req.url ?? '') ? beside(req, res) : next());
-  const operations = [shareWithPages, parts.rateLimiter, gateway];
-  const all = [parts.observer, refuseUnfit, serveBeside, ...operations];
-  const serve = toListener(all.filter((part) => part !== undefined));
-  return (req, res) => serve(req, res, (error) => failInside(error, req, res, onFault));
-}
-
-/** The application of a port of its own, which need not be within the reach of clients. */
-export function createManagementApp(
-  observer: Middleware,
-  parts: readonly RequestHandler[],
-  onFault: AppParts['onFault'],
-): RequestListener {
-  const app = createExpress(parts, onFault);
-  return (req, res) => observer(req, res, () => app(req, res));
-}
-
-/** Runs middleware one after the other, until one does not call the next; what one throws is given to `onError`. */
-function toListener(middleware: readonly Middleware[]) {
-  return (req: IncomingMessage, res: ServerResponse, onError: (error: unknown) => void): void => {
-    let index = 0;
-    const next = (error?: unknown): void => {
-      const part = middleware[index];
-      index += 1;
-      try {
-        if (error !== undefined) throw error;
-        const end = part?.(req, res, next);
-        if (end instanceof Promise) end.catch(onError);
-      } catch (thrown) {
-        onError(thrown);
-      }
-    };
-    next();
-  };
-}
-
-function createExpress(parts: readonly (RequestHandler | Middleware)[], onFault: AppParts['onFault']): RequestListener {
-  const notFound: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
-  // Four parameters are what tells express that this one is for errors.
-  const onError: ErrorRequestHandler = (error, req, res, _next) => failInside(error, req, res, onFault);
-  return express()
-    .disable('x-powered-by')
-    .use([...(parts as RequestHandler[]), notFound])
-    .use(onError);
-}
-
-function failInside(cause: unknown, req: IncomingMessage, res: ServerResponse, onFault: AppParts['onFault']): void {
-  const failure = { kind: 'internal', cause } as const;
-  onFault(failure, observe(req, res));
-  respond(res, { failure });
-}
-
-/** A host with or without a port (RFC 3986, 3.2.2). */
-const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
-
-/** What HTTP forbids, and Node's parser lets through (RFC 9112, 3.2, and RFC 9110, 10.1.1). */
-const refuseUnfit: Middleware = (req, res, next) => {
-  const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
-  if (!HOST.test(host)) respond(res, { failure: { kind: 'badRequest' } });
-  else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) {
-    respond(res, { failure: { kind: 'expectationFailed' } });
-  } else next();
-};
-
-function createCors(origins: readonly string[]): Middleware | undefined {
+function createCors(origins: readonly string[]): RequestHandler | undefined {
   if (origins.length === 0) return undefined;
   const origin = origins.includes('*') ? '*' : [...origins];
   const apply = cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
   return (req, res, next) => {
-    // These it answers by itself.
-    if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', observe(req, res).id);
+    // cors answers preflight requests itself.
+    if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', recordOf(res).id);
     apply(req, res, next);
   };
 }

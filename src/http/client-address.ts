@@ -3,8 +3,8 @@ import ipaddr from 'ipaddr.js';
 import proxyAddr from 'proxy-addr';
 
 /**
- * Reads which address a request came from: what the last of so many proxies in front says. A header that a client
- * could write itself is not believed.
+ * Creates the reader of a request's client address, as the outermost of `proxyHops` trusted proxies reports it. A header
+ * that the client could have written itself is ignored.
  */
 export function createAddressReader(proxyHops: number): (req: IncomingMessage) => string {
   if (proxyHops === 0) return (req) => req.socket.remoteAddress ?? '';
@@ -12,8 +12,8 @@ export function createAddressReader(proxyHops: number): (req: IncomingMessage) =
 }
 
 /**
- * What one client has to itself: an address of IPv4, 64 bits of one of IPv6 (RFC 6177). A proxy may name the port
- * too, which is another with each connection.
+ * The network of one client: an IPv4 address, or 64 bits of an IPv6 address (RFC 6177). A proxy may add the port, which is
+ * ignored.
  */
 export function toNetwork(address: string): string {
   const text = address.replace(/^\[(.*)\](:\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1');

@@ -1,26 +1,26 @@
-// Counts requests: in the memory of this process, or in a Redis for as long as there is one.
+// Counts requests in the memory of this process, or in Redis while there is a connection.
 
 import { LRUCache } from 'lru-cache';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Redis } from './redis.ts';
 
-/** Where a counter stands after a request was added to it. */
+/** A counter after a request was added to it. */
 export type Count = {
-  /** How many more are allowed before its window ends. */
+  /** How many more requests the window allows. */
   readonly remaining: number;
-  /** In how many seconds its window ends, at least 1. */
+  /** Seconds to the end of the window, at least 1. */
   readonly seconds: number;
-  /** Whether the request is one too many. */
+  /** Whether the request is over the limit. */
   readonly isOver: boolean;
 };
 
-/** Whose requests are counted. Names that nobody can invent are proven: of them no flood makes a counter forget one. */
+/** Whose requests are counted. A client cannot invent a proven name, so no flood makes a counter forget one. */
 export type CounterName = { readonly name: string; readonly isProven: boolean };
 
 /** Adds a request to the counter of a name. */
 export type Counter = (name: CounterName) => Promise<Count>;
 
-/** What is counted, how many are allowed in a window, and where other processes count the same. */
+/** What is counted, the limit of a window, and the Redis shared with other processes. */
 export type CounterOptions = {
   readonly prefix: string;
   readonly limit: number;
@@ -28,10 +28,10 @@ export type CounterOptions = {
   readonly redis: Redis | undefined;
 };
 
-/** How many names of each kind are remembered in memory, each of which takes about 550 bytes. */
+/** How many names of each kind are kept in memory, at about 550 bytes each. */
 const MAX_NAMES = 50_000;
 
-/** Makes a counter whose windows are fixed: each begins with the first request after the one before has ended. */
+/** Creates a counter with fixed windows: each begins with the first request after the end of the one before. */
 export function createCounter({ prefix, limit, windowSeconds, redis }: CounterOptions): Counter {
   const shape = { keyPrefix: prefix, points: limit, duration: windowSeconds };
   const memory = new BoundedMemory(shape);
@@ -41,7 +41,7 @@ export function createCounter({ prefix, limit, windowSeconds, redis }: CounterOp
         storeClient: redis,
         useRedisPackage: true,
         rejectIfRedisNotReady: true,
-        // Whoever has used up a window costs Redis nothing until its end.
+        // A name over its limit costs Redis nothing until the end of the window.
         inMemoryBlockOnConsumed: limit,
         insuranceLimiter: memory,
       })
@@ -57,8 +57,8 @@ export function createCounter({ prefix, limit, windowSeconds, redis }: CounterOp
 }
 
 /**
- * Remembers so many names and forgets the one that was quiet for the longest. The library remembers all of them for a
- * window, and a client can invent as many keys as it sends requests. One that is counted often is not forgotten.
+ * Keeps the most recently used names. The library keeps all of them for a window, and a client can invent a key for each
+ * request.
  */
 class BoundedMemory extends RateLimiterMemory {
   readonly #invented = this.#createNames();

@@ -1,57 +1,51 @@
-// The page for those who call the operations: Scalar shows the document, from files that the gateway serves itself.
+// The documentation page: Scalar shows the document, from files that the gateway itself serves.
 
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 import { constants } from 'node:zlib';
+import type { ApiReferenceConfiguration } from '@scalar/api-reference';
 import express, { type RequestHandler, type Router } from 'express';
+import helmet from 'helmet';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
-import { START_SCRIPT, securePage, toPage, toShownDocument } from './docs-page.ts';
-import { sendText, toEntityTag } from './respond.ts';
-import { addPath } from './routes.ts';
+import { addEndpoint, sendText, toEntityTag } from './respond.ts';
 
 const SCRIPT = 'text/javascript; charset=utf-8';
 const JSON_TEXT = 'application/json; charset=utf-8';
-/** Of RFC 9512, which has no charset: YAML is UTF-8. */
+/** RFC 9512, which has no charset parameter: YAML is UTF-8. */
 const YAML = 'application/yaml';
 
 /**
- * Serves the page at /docs, to which / leads, and at /openapi.json and /openapi.yaml the document that `readDocument`
- * gives at the time. The addresses in the page are relative, so a proxy may put a path before them.
+ * Serves the page at /docs, to which / redirects, and the current document at /openapi.json and /openapi.yaml. The URLs in
+ * the page are relative, so a proxy may add a prefix.
  */
 export function createDocs(readDocument: () => OpenAPIV3.Document): Router {
   const scalar = findScalar();
-  const serve = (type: string, write: (document: OpenAPIV3.Document) => string) => serveText(type, readDocument, write);
   const router = express.Router({ strict: true });
-  addPath(router, '/', (_req, res) => sendText(res, { status: 302, headers: { Location: 'docs' }, body: '' }));
-  addPath(router, '/docs/', (_req, res) => sendText(res, { status: 308, headers: { Location: '../docs' }, body: '' }));
-  const page = serve('text/html; charset=utf-8', (document) => toPage(document, scalar.path));
-  addPath(router, '/docs', securePage, page);
-  addPath(
-    router,
-    '/docs/start.js',
-    serve(SCRIPT, () => START_SCRIPT),
-  );
-  addPath(router, `/${scalar.path}`, serveForGood(SCRIPT, scalar.file));
-  const shown = serve(JSON_TEXT, (document) => JSON.stringify(toShownDocument(document)));
-  addPath(router, '/docs/openapi.json', shown);
-  addPath(
-    router,
-    '/openapi.json',
-    serve(JSON_TEXT, (document) => JSON.stringify(document)),
-  );
-  addPath(
-    router,
-    '/openapi.yaml',
-    serve(YAML, (document) => stringify(document)),
-  );
+  const redirect = (status: number, location: string): RequestHandler => {
+    return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
+  };
+  const text = (type: string, write: (document: OpenAPIV3.Document) => string) => serveText(type, readDocument, write);
+  addEndpoint(router, '/', redirect(302, 'docs'));
+  addEndpoint(router, '/docs/', redirect(308, '../docs'));
+  const page = text('text/html; charset=utf-8', (document) => toPage(document, scalar.path));
+  addEndpoint(router, '/docs', securePage, page);
+  const start = text(SCRIPT, () => START_SCRIPT);
+  addEndpoint(router, '/docs/start.js', start);
+  addEndpoint(router, `/${scalar.path}`, serveForGood(SCRIPT, scalar.file));
+  const shown = text(JSON_TEXT, (document) => JSON.stringify(toShownDocument(document)));
+  addEndpoint(router, '/docs/openapi.json', shown);
+  const json = text(JSON_TEXT, (document) => JSON.stringify(document));
+  addEndpoint(router, '/openapi.json', json);
+  const yaml = text(YAML, (document) => stringify(document));
+  addEndpoint(router, '/openapi.yaml', yaml);
   return router;
 }
 
-/** Scalar's script for browsers, and its path here, which another version has another of. */
+/** Scalar's script for browsers, and its path here, which contains the version. */
 function findScalar(): { readonly file: string; readonly path: string } {
   const manifest = findPackageJSON('@scalar/api-reference', import.meta.url) ?? '';
   const { version, browser } = JSON.parse(readFileSync(manifest, 'utf8'));
@@ -60,7 +54,7 @@ function findScalar(): { readonly file: string; readonly path: string } {
 
 type Text = { readonly body: string; readonly tag: string };
 
-/** Serves what is written of the document: once for each, since npm run dev puts another in its place. */
+/** Serves a text that is written once for each document: npm run dev replaces the document. */
 function serveText(
   type: string,
   readDocument: () => OpenAPIV3.Document,
@@ -81,10 +75,10 @@ function serveText(
   };
 }
 
-/** For what is compressed once: higher qualities take seconds to save another tenth. */
+/** For files that are compressed once: higher qualities take seconds to save another tenth. */
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 6 };
 
-/** Serves a file whose address changes with its content; it is read and compressed once, when it is first asked for. */
+/** Serves a file whose URL changes with its content; it is read and compressed once, for the first request. */
 function serveForGood(type: string, file: string): RequestHandler {
   const bodies = new Map<Encoding | undefined, Promise<Buffer>>();
   const read = (encoding: Encoding | undefined): Promise<Buffer> => {
@@ -104,4 +98,121 @@ function serveForGood(type: string, file: string): RequestHandler {
     };
     sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? read(encoding)) });
   };
+}
+
+const NONE = ["'none'"];
+const SELF = ["'self'"];
+
+/** Sets the page's headers: everything in it comes from the gateway, and it has no inline script. */
+const securePage: RequestHandler = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: NONE,
+      scriptSrc: SELF,
+      connectSrc: SELF,
+      // Scalar uses a nonce for the first of its style elements only: with one the editor of a body is empty, an answer is
+      // unreadable, and customCss is ignored. A style cannot load anything from elsewhere.
+      styleSrc: ["'unsafe-inline'"],
+      imgSrc: [...SELF, 'data:'],
+      fontSrc: [...SELF, 'data:'],
+      baseUri: NONE,
+      formAction: NONE,
+      frameAncestors: NONE,
+    },
+  },
+  xFrameOptions: { action: 'deny' },
+  // Not for other hosts of the domain, which are not the gateway's.
+  strictTransportSecurity: { includeSubDomains: false },
+});
+
+const STYLE = `
+/* Scalar's placeholder for a missing key looks like a key. */
+[placeholder^='QUxM']::placeholder { opacity: 0; }
+/* The examples that completeExamples adds. */
+.property-example-value:has(> span:empty) { display: none; }
+/* On a phone it covers the address bar; the page has the same list. */
+@media (max-width: 600px) { .scalar-sidebar-toggle { display: none; } }
+/* A section gets the focus when a URL names it; a frame around it would look like an error. */
+.section:focus-visible { outline: none; }
+`;
+
+const SETTINGS = {
+  url: 'docs/openapi.json',
+  customCss: STYLE,
+  withDefaultFonts: false,
+  defaultOpenAllTags: true,
+  // It would download Scalar's changed copy; toShownDocument links to the served document.
+  documentDownloadType: 'none',
+  // Closing the page forgets the key.
+  persistAuth: false,
+  telemetry: false,
+  showDeveloperTools: 'never',
+  hideClientButton: true,
+  mcp: { disabled: true },
+  agent: { disabled: true },
+} as const satisfies Partial<ApiReferenceConfiguration> & { agent: { disabled: true } };
+
+/** The script that starts Scalar in the page. Requests go to the host that served the page. */
+const START_SCRIPT = `Scalar.createApiReference('#reference', {
+  ...${JSON.stringify(SETTINGS)},
+  baseServerURL: new URL('.', location.href).href,
+});
+`;
+
+/** The page; `scalar` is the path of Scalar's script. */
+function toPage(document: OpenAPIV3.Document, scalar: string): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeHtml(document.info.title)}</title>
+<link rel="icon" href="data:,">
+</head>
+<body>
+<noscript>This page needs JavaScript. The document is <a href="openapi.yaml">openapi.yaml</a>.</noscript>
+<div id="reference"></div>
+<script src="${escapeHtml(scalar)}"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+/** The document for the page: it links to the served document, and its examples are complete requests. */
+function toShownDocument(document: OpenAPIV3.Document): OpenAPIV3.Document {
+  const shown = structuredClone(document);
+  shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
+  for (const item of Object.values(shown.paths)) {
+    for (const operation of Object.values(item ?? {})) {
+      if (typeof operation === 'object' && 'responses' in operation) completeExamples(operation);
+    }
+  }
+  return shown;
+}
+
+/**
+ * Leaves a parameter without a value in an example out of its request. Scalar would take the first of the parameter's
+ * examples or the schema's first value, and all filters together find nothing.
+ */
+function completeExamples({ parameters = [], responses }: OpenAPIV3.OperationObject): void {
+  const optional = parameters.flatMap((parameter) =>
+    '$ref' in parameter || parameter.required || !parameter.examples ? [] : [parameter],
+  );
+  const examples = optional.map((parameter) => parameter.examples ?? {});
+  // The first response's examples come first: Scalar shows the first of all.
+  const names = new Set([readExamples(responses), ...examples].flatMap(Object.keys));
+  const leftOut = [...names].map((name) => [name, { value: '', 'x-disabled': true }]);
+  for (const parameter of optional) parameter.examples = { ...Object.fromEntries(leftOut), ...parameter.examples };
+}
+
+function readExamples(responses: OpenAPIV3.ResponsesObject): object {
+  const [first] = Object.values(responses);
+  if (!first || '$ref' in first) return {};
+  return Object.values(first.content ?? {})[0]?.examples ?? {};
 }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import type { RequestHandler } from 'express';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import { toNetwork } from './client-address.ts';
@@ -7,32 +8,32 @@ import type { Count, Counter, CounterName, CounterOptions } from './counters.ts'
 import { openRedis } from './redis.ts';
 import { respond } from './respond.ts';
 
-/** What counts requests, and refuses those that are too many. */
+/** Counts requests, and refuses those over a limit. */
 export type RateLimits = {
-  /** Counts every request that it is given: it belongs before whatever serves the interface, and nothing else. */
-  readonly middleware: (req: IncomingMessage, res: ServerResponse, next: () => unknown) => Promise<unknown>;
+  /** Counts every request that it gets: it belongs before the operations. */
+  readonly middleware: RequestHandler;
   close(): Promise<void>;
 };
 
-/** What rate limits need beside how many. */
+/** What rate limits need besides the numbers. */
 export type RateLimitOptions = {
-  /** The headers that a key comes in. */
+  /** The headers that may carry a key. */
   readonly keyHeaders: readonly string[];
-  /** Which address a request came from. */
+  /** The address that a request came from. */
   readonly addressOf: (req: IncomingMessage) => string;
   /** Whether the store has accepted a key. */
   readonly isAccepted: (key: string) => boolean;
-  /** How long requests are counted together, in whole seconds; a minute unless told. */
+  /** The length of a window in whole seconds; a minute by default. */
   readonly windowSeconds?: number;
-  /** Makes the counters; in the memory of this process, or in Redis, unless told. */
+  /** Creates the counters; by default in this process's memory or in Redis. */
   readonly createCounter?: ((options: CounterOptions) => Counter) | undefined;
-  /** Told once when Redis is lost: from then on each process counts by itself. */
+  /** Called once when Redis is lost: from then on each process counts by itself. */
   readonly onFault: (error: Error) => void;
-  /** Told once when requests are counted in Redis again. */
+  /** Called once when requests are counted in Redis again. */
   readonly onRecovered: () => void;
 };
 
-/** A limit under its name in the header fields, and the counters that a request is added to. */
+/** A limit with its name in the header fields, and the counters that a request is added to. */
 type Policy = {
   readonly name: 'address' | 'key';
   readonly limit: number;
@@ -40,10 +41,10 @@ type Policy = {
 };
 
 /**
- * Opens the limits of requests in a minute by client address and by key; undefined where neither is limited. A minute
- * is a fixed window that begins with the first request, so that at the border of two windows twice as many can come.
- * The address is counted first: a request that is refused by it takes nothing from its key. Throws TypeError where the
- * URL is none of a Redis; one that is away is no error.
+ * Opens the limits of requests per minute by client network and by key; undefined without a limit. A window is fixed and
+ * begins with the first request, so twice as many requests can come around its end. The network is counted first: a
+ * request that it refuses is not counted for its key. Throws TypeError for an invalid Redis URL; a Redis that cannot be
+ * reached is not an error.
  */
 export async function openRateLimits(
   { perAddress, perKey, redisUrl }: RateLimitConfig,
@@ -76,15 +77,18 @@ export async function openRateLimits(
         if (!count) continue;
         items.push(`"${name}";r=${count.remaining};t=${count.seconds}`);
         res.setHeader('RateLimit', items.join(', '));
-        if (count.isOver) return respond(res, { failure: { kind: 'tooManyRequests', retryAfter: count.seconds } });
+        if (count.isOver) {
+          respond(res, { failure: { kind: 'tooManyRequests', retryAfter: count.seconds } });
+          return;
+        }
       }
-      return next();
+      next();
     },
     close: async () => redis?.close(),
   };
 }
 
-/** Adds a request to each counter until one is over; gives the one that allows the least, if there is any. */
+/** Adds a request to each counter until one is over its limit; gives the count with the least remaining. */
 async function countAll(counter: Counter, names: readonly CounterName[]): Promise<Count | undefined> {
   let least: Count | undefined;
   for (const name of names) {
@@ -96,8 +100,8 @@ async function countAll(counter: Counter, names: readonly CounterName[]): Promis
 }
 
 /**
- * The keys of a request by their hash, so that they are neither kept nor sent to Redis. All that are given are counted:
- * which of them an operation takes is not known yet, and one that it ignores must not hide another.
+ * The hashes of a request's keys, so that keys are neither kept nor sent to Redis. Every key is counted: which of them the
+ * operation takes is not known yet, and one that it ignores must not hide another.
  */
 function hashKeys(
   { headers }: IncomingMessage,

@@ -1,30 +1,31 @@
-// A Redis that may be away, slow or hang, and holds up nobody: what it does not answer soon counts as not answered,
-// and until it is back every command fails at once.
+// A connection to Redis that never delays a request for long: commands have a short timeout, and fail at once while there
+// is no connection.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { createClient } from '@redis/client';
+import { within } from '../deadline.ts';
 
-/** What is used of a Redis, under the names of its client. */
+/** The part of Redis that is used, under the names of its client. */
 export type Redis = {
-  /** Whether there is a connection: without one a command need not be tried. */
+  /** Whether there is a connection. */
   readonly isReady: boolean;
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   close(): Promise<void>;
 };
 
-/** Who is told when Redis is lost, and when it has worked again: once each, however many commands fail. */
+/** Called once when Redis is lost and once when it works again, however many commands fail. */
 export type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
 
-/** How long an answer is waited for, in milliseconds. A request waits for two of them, the address's and the key's. */
+/** Command timeout in milliseconds. A request may wait for two commands, the network's and the key's. */
 const ANSWER_MS = 120;
-/** How long a connection may take to make, its handshake included. */
+/** Connection timeout in milliseconds, handshake included. */
 const CONNECT_MS = 2_000;
-/** How long after the end of a connection the next one is tried. */
+/** Delay before the next connection, in milliseconds. */
 const RETRY_MS = 1_000;
 
 /**
- * Opens a connection to Redis, and another one whenever it is lost. Waits until the first is made or has failed, which
- * is no error. Throws TypeError where the URL is none of a Redis.
+ * Connects to Redis, and reconnects whenever the connection is lost. Resolves when the first attempt has succeeded or
+ * failed. Throws TypeError for an invalid URL.
  */
 export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Promise<Redis> {
   const { createClient } = await import('@redis/client');
@@ -60,7 +61,7 @@ export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Pr
     eval: async (script, options) => {
       if (!current) throw new Error('there is no connection');
       const reply = await current.run((client) => client.eval(script, options));
-      // A connection alone proves nothing: it may be to a Redis that refuses to write.
+      // A connection alone proves nothing: Redis may refuse to write.
       if (isLost) onBack();
       isLost = false;
       return reply;
@@ -79,13 +80,13 @@ function toClient(create: typeof createClient, url: string) {
     url,
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
-    // The client's own timeout ends when a command is sent, and a Redis that hangs takes them.
+    // The client's own timeout covers only the queue before a command is sent.
     commandOptions: { timeout: 0 },
     socket: { connectTimeout: CONNECT_MS, reconnectStrategy: false },
   });
 }
 
-/** A connection from its making to the first thing that goes wrong with it. */
+/** A connection until its first error. */
 class Connection {
   readonly #client: Client;
   readonly #lost = Promise.withResolvers<never>();
@@ -95,38 +96,30 @@ class Connection {
     this.#client = client.on('error', this.lose);
   }
 
-  /** Connects, says when that is done, and gives the cause of the connection's end. */
+  /** Connects, calls `onReady`, and gives the reason for the connection's end. */
   async use(onReady: () => void): Promise<Error> {
     try {
-      await Promise.race([within(CONNECT_MS, this.#client.connect()), this.#lost.promise]);
-      // One that is too slow is found out here, and not by requests.
-      await within(ANSWER_MS, this.#client.ping());
+      await Promise.race([within(CONNECT_MS, () => this.#client.connect()), this.#lost.promise]);
+      // A Redis that is too slow fails here and not in a request.
+      await within(ANSWER_MS, () => this.#client.ping());
       onReady();
       return await this.#lost.promise;
     } catch (cause) {
       return cause as Error;
     } finally {
-      // A client that is destroyed while it connects goes on to do so.
+      // A client that is destroyed while it connects still connects.
       this.#client.once('connect', () => this.#client.destroy());
       this.#client.destroy();
     }
   }
 
-  /** Runs a command; whatever goes wrong ends the connection, and with it the commands that wait behind this one. */
+  /** Runs a command. An error ends the connection, and with it the commands behind this one. */
   async run<T>(command: (client: Client) => Promise<T>): Promise<T> {
     try {
-      return await within(ANSWER_MS, command(this.#client));
+      return await within(ANSWER_MS, () => command(this.#client));
     } catch (cause) {
       this.lose(cause);
       throw cause;
     }
   }
-}
-
-/** Fails when the time is over, though not before answers were read that came while this process was busy. */
-function within<T>(ms: number, answer: Promise<T>): Promise<T> {
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const timer = setTimeout(() => setImmediate(reject, new Error(`no answer within ${ms} ms`)), ms);
-  answer.then(resolve, reject).finally(() => clearTimeout(timer));
-  return promise;
 }

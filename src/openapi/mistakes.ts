@@ -1,4 +1,4 @@
-// What openapi-backend has against a document, in a line for each thing.
+// Turns what openapi-backend says of an invalid document into one line for each mistake.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readPointer } from './document.ts';
@@ -12,8 +12,8 @@ type SchemaError = {
 
 const PLACES = ['query', 'path', 'header', 'cookie'];
 
-/** Parameters that stand nowhere, over which openapi-backend stumbles without a word of where. */
-export function findLostParameters(document: OpenAPIV3.Document): Mistake[] {
+/** Parameters with an invalid `in`: openapi-backend fails on them without saying where. */
+export function findInvalidParameters(document: OpenAPIV3.Document): Mistake[] {
   return Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
     Object.entries(item ?? {}).flatMap(([method, operation]) => {
       const { parameters = [] } = operation as OpenAPIV3.OperationObject;
@@ -26,7 +26,7 @@ export function findLostParameters(document: OpenAPIV3.Document): Mistake[] {
   );
 }
 
-/** The mistakes that an error of openapi-backend's start tells. */
+/** Reads the mistakes from an error that openapi-backend throws when it starts. */
 export function readMistakes(error: unknown): Mistake[] {
   const { message, parentPath } = error as Error & { parentPath?: string };
   const errors = readSchemaErrors(message);
@@ -35,15 +35,16 @@ export function readMistakes(error: unknown): Mistake[] {
 }
 
 /**
- * The errors that openapi-backend lists as JSON behind its message, without those that only follow from another: what
- * is wrong inside an object makes all that it stands in wrong, and no reference.
+ * The errors that openapi-backend lists as JSON after its message, without those that only follow from others: a mistake
+ * in an object also makes every object around it invalid, and an invalid reference.
  */
 function readSchemaErrors(message: string): SchemaError[] {
   const [, list] = /^Document is not valid OpenAPI\.[^\n]*\n(.*)$/s.exec(message) ?? [];
   if (list === undefined) return [];
   const errors = (JSON.parse(list) as SchemaError[]).filter(({ keyword }) => keyword !== 'oneOf');
   const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);
-  // Where a schema may stand, a reference may: as one, it has every name too much that it has, and a wrong name twice.
+  // Where a schema is allowed, so is a reference. As a reference, every name of the schema is unknown, and a wrong name is
+  // reported twice.
   const isOfReference = ({ instancePath, params: { additionalProperty } }: SchemaError) => {
     const here = errors.filter((other) => other.instancePath === instancePath);
     const times = here.filter(({ params }) => params.additionalProperty === additionalProperty).length;
@@ -63,7 +64,7 @@ function toMistake({ instancePath, message, params }: SchemaError): Mistake {
   return { text: `${instancePath || 'the document'} ${what}`, place: at };
 }
 
-/** The alternatives of a schema repeat what is wrong with each of them. */
+/** The alternatives of a schema report the same mistake once for each of them. */
 function isFirstOfItsText({ text }: Mistake, index: number, all: readonly Mistake[]): boolean {
   return all.findIndex((other) => other.text === text) === index;
 }

@@ -1,56 +1,58 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Mistake } from './document.ts';
 
-/** A value that a request may carry: where it stands, and the argument of the function that it becomes. */
+/** A parameter of a request and the function argument that it becomes. */
 export type Input = {
   readonly in: 'query' | 'path' | 'header';
-  /** The name in the document; headers are matched without regard to case. */
+  /** The name in the document; header names ignore case. */
   readonly name: string;
   readonly argument: string;
   readonly type: 'string' | 'integer' | 'number' | 'boolean';
   readonly default?: string | number | boolean;
 };
 
-/** A field that a body may have. */
+/** A field of the body. */
 export type Field = Pick<Input, 'argument' | 'default'>;
 
-/** What the gateway needs of an operation of the document, computed once. */
+/** An operation of the document as the gateway needs it, computed once. */
 export type Operation = {
   readonly id: string;
+  /** The Postgres function in schema public. */
   readonly function: string;
+  /** Normalized, so that equal paths are equal texts. */
+  readonly path: string;
   /** The status of success. */
   readonly status: number;
   readonly returns: 'rows' | 'row';
   readonly readOnly: boolean;
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
-  /** The inputs that say which part of a list is wanted, where it is given in pages. */
+  /** The inputs that select a page of a list; undefined for an operation without pages. */
   readonly page?: { readonly limit: Input; readonly offset: Input };
-  /** The fields of the body, in the document's order, which are arguments by their own names. */
+  /** The fields of the body in the document's order; their names are the arguments' names. */
   readonly fields: readonly Field[];
   readonly key: Key;
+  readonly source: DocumentOperation;
 };
 
-/** How an operation is given its API key. */
+/** How an operation receives its API key. */
 export type Key = {
-  /** The header that carries it, in lower case. */
+  /** The header's name in lower case. */
   readonly header: string;
   readonly argument: string;
-  /** The function that is told of a key's use. */
+  /** The function that records a key's use. */
   readonly usedFunction?: string;
 };
 
-/** An operation as openapi-backend gives it: dereferenced, with its path, method, parameters and security. */
+/** An operation as openapi-backend gives it: dereferenced, with path, method, and inherited parameters and security. */
 export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string };
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
-/** Names under which openapi-backend has handlers of other kinds: an operation of that name would replace one. */
-const RESERVED = /^([45]\d\d|notFound|methodNotAllowed|notImplemented|validationFail|\w+Handler)$/;
 const SCALARS = ['string', 'integer', 'number', 'boolean'];
 
 /**
- * The operations of a dereferenced document, by operationId. Throws DocumentError where the document asks for what
- * the gateway does not do, rather than serve it wrongly.
+ * Reads the operations of a dereferenced document, by operationId. Throws DocumentError, with all mistakes, for
+ * anything that the gateway does not support.
  */
 export function readOperations(
   document: OpenAPIV3.Document,
@@ -90,18 +92,20 @@ class OperationReader {
       this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
     }
     if (!source.operationId) this.#mistake('operationId is missing');
-    if (source.path.includes('}{')) this.#mistake('a text must be between two path parameters, to tell them apart');
-    if (RESERVED.test(source.operationId ?? '')) this.#mistake(`operationId must not be ${source.operationId}`);
+    // The time to match several parameters in one segment can grow with the square of the path's length.
+    if (/\}[^/]*\{/.test(source.path)) this.#mistake('a path segment can have one parameter only');
     const operation: Operation = {
       id: source.operationId ?? '',
       function: String(rpc),
+      path: normalizeTemplate(source.path),
       ...this.#readSuccess(),
-      // A safe method changes nothing (RFC 9110, 9.2.1).
+      // GET is safe: it changes nothing (RFC 9110, 9.2.1).
       readOnly: source.method === 'get',
       hasBody: source.requestBody !== undefined,
       inputs: (source.parameters ?? []).flatMap((parameter) => this.#readInput(parameter)),
       fields: this.#readFields(),
       key: this.#readKey(),
+      source,
     };
     this.#checkArguments(operation);
     return { ...operation, ...readPage(operation) };
@@ -202,7 +206,23 @@ function readPage({ returns, inputs }: Operation): Pick<Operation, 'page'> {
   return returns === 'rows' && limit && offset ? { page: { limit, offset } } : {};
 }
 
-/** The one rule from a name in the document to an argument: `limit` → `p_limit`, `X-Api-Key` → `p_api_key`. */
+/** Derives an argument's name from a parameter's: `limit` → `p_limit`, `X-Api-Key` → `p_api_key`. */
 function toArgument(name: string): string {
   return `p_${name.replace(/^X-/i, '').replaceAll('-', '_').toLowerCase()}`;
+}
+
+/** Characters that percent-encoding leaves unchanged, and the separator of segments. */
+const PLAIN_PATH = /^[\w.!~*'()/-]*$/;
+
+/** Percent-encodes each segment of a path in one way. Throws URIError for a malformed escape. */
+export function normalizePath(path: string): string {
+  if (PLAIN_PATH.test(path)) return path;
+  const normalize = (segment: string) => encodeURIComponent(decodeURIComponent(segment));
+  return path.split('/').map(normalize).join('/');
+}
+
+/** Normalizes the literal parts of a path template. */
+export function normalizeTemplate(template: string): string {
+  const parts = template.split(/(\{[^}]+\})/);
+  return parts.map((part) => (part.startsWith('{') ? part : normalizePath(part))).join('');
 }

@@ -1,4 +1,4 @@
-// Which types of Postgres go with which schemas of the document.
+// Which Postgres types match which schemas of the document.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Argument } from '../store/store.ts';
@@ -39,7 +39,7 @@ export function canHold(schema: Schema, { type, labels }: Argument): boolean {
   }
 }
 
-/** Whether every value of a type is written as a schema says. What is narrower than a type of Postgres is not known. */
+/** Whether every value of a type is valid for a schema, as far as the type alone can tell. */
 export function isWrittenAs(schema: Schema, type: string): boolean {
   switch (schema.type) {
     case 'string':

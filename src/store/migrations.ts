@@ -3,6 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { OperatorError } from '../errors.ts';
 
 /** One file of SQL. */
 export type Script = { readonly file: string; readonly sql: string };
@@ -23,9 +24,7 @@ export type Notice = {
 };
 
 /** A migration cannot be applied, or must not be; the message names the file, and the place where there is one. */
-export class MigrationError extends Error {
-  override readonly name = 'MigrationError';
-}
+export class MigrationError extends OperatorError {}
 
 type Statement = { readonly offset: number; readonly text: string; readonly withComments: string };
 type Applied = { readonly version: string; readonly statements: string[] | null };

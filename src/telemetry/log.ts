@@ -1,23 +1,26 @@
-import type { IncomingMessage } from 'node:http';
-import { createRequire } from 'node:module';
-import { type DestinationStream, type Level, type Logger, pino } from 'pino';
-import type { PinoPretty } from 'pino-pretty';
-import type { LogConfig } from '../config.ts';
-import { type Fault, messageOf } from '../errors.ts';
-import { type Observation, PROBES, type RequestRecord, readPath } from './record.ts';
+// The log: lines of JSON, or text for a person at a terminal.
 
-/** The log of the process: lines of JSON, or of text for a person at a terminal. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { createRequire } from 'node:module';
+import { isatty } from 'node:tty';
+import { type DestinationStream, type Level, type Logger, pino, stdTimeFunctions } from 'pino';
+import type { PinoPretty } from 'pino-pretty';
+import type { Config, LogConfig } from '../config.ts';
+import { type Fault, messageOf } from '../errors.ts';
+import { type EndedRequest, PROBES, type RequestRecord, readPath } from './record.ts';
+
+/** The log of the process. */
 export type Log = {
   info(text: string): void;
   warn(text: string): void;
   error(text: string): void;
   /** Writes the line of a request. */
-  request(record: RequestRecord): void;
-  /** Writes of a fault that stands on no request's line; the request that it goes back to is named. */
-  fault(text: string, fault: Fault, observation?: Observation): void;
+  request(request: EndedRequest): void;
+  /** Writes a fault on a line of its own, with the id of its request. */
+  fault(text: string, fault: Fault, record?: RequestRecord): void;
 };
 
-/** What is written and how, and the headers that carry a key, in lower case: a whole key is never written. */
+/** What is written and how. `keyHeaders` are the headers that carry a key, in lower case: a whole key is never written. */
 export type LogOptions = LogConfig & {
   readonly keyHeaders: readonly string[];
   readonly isTerminal: boolean;
@@ -26,24 +29,33 @@ export type LogOptions = LogConfig & {
   readonly isShared?: boolean;
 };
 
-/** As much of a key as it is listed by; of one that is not much longer that would be too much. */
+const STDOUT = 1;
+/** The prefix of a key that logs and lists show; of a short key it would show too much. */
 const PREFIX_LENGTH = 17;
 const MIN_LENGTH_TO_SHOW = 40;
 /**
- * Lines are written together, 50 ms after the first of them or when they are 16 kB: one by one they would cost a
- * request as much as to validate it. What is not read by anybody is kept up to 16 MB, and then dropped.
+ * Lines are written together, after 50 ms or 16 kB: one by one they would cost as much as validating a request. Lines that
+ * nobody reads are kept up to 16 MB, and then dropped.
  */
-const UNHURRIED = { sync: false, minLength: 16_000, periodicFlush: 50, maxLength: 16_000_000 };
-/** As much as a pipe takes from each of several processes in one piece (PIPE_BUF), in bytes. */
+const BUFFERED = { sync: false, minLength: 16_000, periodicFlush: 50, maxLength: 16_000_000 };
+/** How much a pipe takes from one of several processes in one piece (PIPE_BUF), in bytes. */
 const PIECE = 4_096;
-/** Whole lines are written together, and no more of them than that. */
-const IN_PIECES = { ...UNHURRIED, minLength: PIECE - 1, maxWrite: PIECE };
-/** As much of each text as is left in a line that is longer. */
+/** Writes whole lines together, in pieces of at most that size. */
+const IN_PIECES = { ...BUFFERED, minLength: PIECE - 1, maxWrite: PIECE };
+/** How much is kept of each text in a line that is too long. */
 const MAX_TEXT_LENGTH = 500;
-/** A shorter text is no key, and to blot it out would make the rest unreadable. */
+/** A shorter text is not a key, and removing it would make the rest unreadable. */
 const MIN_LENGTH_TO_HIDE = 8;
 
-/** Opens the log, on standard output unless it is given a stream. */
+/** Opens the log of the process, on standard output. */
+export function openLog({ log, workers }: Config, keyHeaders: readonly string[]): Log {
+  // Not by process.stdout, which would make a pipe non-blocking.
+  const isTerminal = isatty(STDOUT);
+  const hasColors = isTerminal && process.stdout.hasColors();
+  return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared: workers > 1 });
+}
+
+/** Creates a log, on standard output unless a stream is given. */
 export function createLog(options: LogOptions, stream?: DestinationStream): Log {
   const logger = createLogger(options, stream);
   const { keyHeaders } = options;
@@ -51,13 +63,13 @@ export function createLog(options: LogOptions, stream?: DestinationStream): Log 
     info: (text) => logger.info(text),
     warn: (text) => logger.warn(text),
     error: (text) => logger.error(text),
-    request: (record) => {
-      const level = toLevel(record);
-      if (logger.isLevelEnabled(level)) logger[level](toLine(record, keyHeaders));
+    request: (request) => {
+      const level = toLevel(request);
+      if (logger.isLevelEnabled(level)) logger[level](toLine(request, keyHeaders));
     },
-    fault: (text, fault, observation) => {
-      const keys = observation ? readKeys(observation.req, keyHeaders, MIN_LENGTH_TO_HIDE) : [];
-      logger.error({ requestId: observation?.id, fault: describe(fault, keys) }, text);
+    fault: (text, fault, record) => {
+      const keys = record ? readKeys(record.headers, keyHeaders, MIN_LENGTH_TO_HIDE) : [];
+      logger.error({ requestId: record?.id, fault: describe(fault, keys) }, text);
     },
   };
 }
@@ -69,13 +81,13 @@ function createLogger(
   const options = {
     level,
     base: null,
-    timestamp: createClock(),
+    timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     ...(isShared ? { hooks: { streamWrite: toPiece } } : {}),
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? openOutput(isShared ? IN_PIECES : UNHURRIED));
-  // Not loaded where nobody reads it.
+  if (!isPretty) return pino(options, stream ?? openOutput(isShared ? IN_PIECES : BUFFERED));
+  // Loaded only where it is used.
   const pretty: typeof PinoPretty = createRequire(import.meta.url)('pino-pretty');
   const destination = stream ?? (isShared ? pino.destination(IN_PIECES) : undefined);
   return pino(
@@ -91,28 +103,13 @@ function createLogger(
   );
 }
 
-function openOutput(options: typeof UNHURRIED): DestinationStream {
-  // As bytes, for of texts it joins all that wait each time that one is added.
+function openOutput(options: typeof BUFFERED): DestinationStream {
+  // As bytes: of texts it joins all that wait, each time that one is added.
   const output = pino.destination({ ...options, contentMode: 'buffer' });
   return { write: (line) => output.write(Buffer.from(line) as unknown as string) };
 }
 
-/** Writes the time as pino does (ISO 8601), but all of it only once a second. */
-function createClock(): () => string {
-  let second = Number.NaN;
-  let begin = '';
-  return () => {
-    const now = Date.now();
-    const milliseconds = now % 1_000;
-    if (now - milliseconds !== second) {
-      second = now - milliseconds;
-      begin = `,"time":"${new Date(second).toISOString().slice(0, -4)}`;
-    }
-    return `${begin}${String(milliseconds).padStart(3, '0')}Z"`;
-  };
-}
-
-/** A line that is written in one piece: what is longer than the pipe takes could have another's in its midst. */
+/** Shortens a line that the pipe would not take in one piece: another process's line could end up inside it. */
 function toPiece(line: string): string {
   if (Buffer.byteLength(line) <= PIECE) return line;
   const shorten = (_name: string, value: unknown) =>
@@ -120,25 +117,25 @@ function toPiece(line: string): string {
   return `${JSON.stringify(JSON.parse(line), shorten)}\n`;
 }
 
-function toLevel({ fault, status, route }: RequestRecord): Level {
+function toLevel({ fault, status, route }: EndedRequest): Level {
   if (fault || (status >= 500 && !PROBES.includes(route))) return 'error';
   return PROBES.includes(route) ? 'debug' : 'info';
 }
 
-function toLine(record: RequestRecord, keyHeaders: readonly string[]): Record<string, unknown> {
-  const { req, fault } = record;
+function toLine(record: EndedRequest, keyHeaders: readonly string[]): Record<string, unknown> {
+  const { headers, fault } = record;
   return {
     requestId: record.id,
-    method: req.method,
-    path: readPath(req),
+    method: record.method,
+    path: readPath(record),
     operation: record.operation,
     status: record.status,
     durationMs: round(record.durationMs),
     storeMs: record.storeMs === undefined ? undefined : round(record.storeMs),
     responseBytes: record.responseBytes,
-    keyPrefix: toPrefixes(readKeys(req, keyHeaders, MIN_LENGTH_TO_SHOW))[0],
+    keyPrefix: toPrefixes(readKeys(headers, keyHeaders, MIN_LENGTH_TO_SHOW))[0],
     traceId: (record.span?.traceparent ?? record.traceparent)?.slice(3, 35),
-    fault: fault && describe(fault, readKeys(req, keyHeaders, MIN_LENGTH_TO_HIDE)),
+    fault: fault && describe(fault, readKeys(headers, keyHeaders, MIN_LENGTH_TO_HIDE)),
   };
 }
 
@@ -150,16 +147,16 @@ function toSentence(line: Record<string, unknown>, messageKey: string): string {
   return `${method} ${path} ${status} in ${durationMs} ms${store}${key} request ${requestId}`;
 }
 
-function readKeys(req: IncomingMessage, keyHeaders: readonly string[], minLength: number): string[] {
-  return keyHeaders.map((name) => String(req.headers[name] ?? '')).filter((key) => key.length >= minLength);
+function readKeys(headers: IncomingHttpHeaders, keyHeaders: readonly string[], minLength: number): string[] {
+  return keyHeaders.map((name) => String(headers[name] ?? '')).filter((key) => key.length >= minLength);
 }
 
-/** The prefixes of keys; other characters could control the terminal that the log is read on. */
+/** The prefixes of keys; other characters could control the reader's terminal. */
 function toPrefixes(keys: readonly string[]): string[] {
   return keys.map((key) => key.slice(0, PREFIX_LENGTH)).filter((prefix) => /^[!-~]+$/.test(prefix));
 }
 
-/** A fault without the keys: a database may repeat in an error what it was given. */
+/** A fault without the keys: a database may repeat its input in an error. */
 function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
   const withoutKeys = (_name: string, value: unknown) =>
     typeof value === 'string' ? keys.reduce((text, key) => text.replaceAll(key, '[API key]'), value) : value;
@@ -168,7 +165,7 @@ function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
 
 function describeCause(kind: Fault['kind'], cause: unknown): Record<string, unknown> {
   if (!(cause instanceof Error)) return { cause };
-  // What Postgres adds to an error says in which function it came up.
+  // Postgres adds the function in which the error was raised.
   const { code, detail, hint, where } = cause as Error & Record<string, string | undefined>;
   return { cause: messageOf(cause), code, detail, hint, where, stack: kind === 'internal' ? cause.stack : undefined };
 }

@@ -1,36 +1,36 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Connections, Result, Store } from '../store/store.ts';
-import type { RequestRecord } from './record.ts';
+import type { Connections } from '../store/store.ts';
+import type { EndedRequest } from './record.ts';
 
-/** What the store is doing: calls that it works on, calls that wait for their turn, and its connections. */
+/** The store's running and waiting calls, and its connections. */
 export type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
 
-/** The sockets of clients, and the bytes of answers that wait in them. */
+/** The sockets of clients, and the unread bytes of answers in them. */
 export type SocketLoad = { readonly open: number; readonly refused: number; readonly unread: number };
 
-/** What the metrics ask for when they are read. */
+/** What is read together with the metrics. */
 export type MetricSources = {
   readonly readLoad: () => StoreLoad;
   readonly readSockets: () => SocketLoad;
   readonly isReady: () => Promise<boolean>;
 };
 
-/** Metrics as they can be sent to another process and added up there. */
+/** Metrics as data, which another process can add up. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** The metrics of the process. */
 export type Metrics = {
   /** Counts a request. */
-  request(record: RequestRecord): void;
-  /** A store whose calls are counted. */
-  measured(store: Store): Store;
-  /** All of it as Prometheus reads it (text format 0.0.4). */
+  request(request: EndedRequest): void;
+  /** Counts a call of the store: the function, the result (`ok` or the kind of failure) and the duration. */
+  call(name: string, result: string, ms: number): void;
+  /** All metrics in Prometheus's text format 0.0.4. */
   read(): Promise<string>;
   readFigures(): Promise<Figures>;
   readonly contentType: string;
 };
 
-/** Seconds; the deadline of a call is 5 s unless configured. */
+/** In seconds; the deadline of a call is 5 s by default. */
 const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** Bytes, from an empty list to a page of 1,000 records. */
 const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
@@ -38,7 +38,7 @@ const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 /** The largest body that can be configured, in bytes. */
 const MAX_SIZE = 10_000_000;
 
-/** Starts the metrics: requests under the names of OpenTelemetry's conventions, the store, Node and the process. */
+/** Creates the metrics: requests by OpenTelemetry's conventions, the store, Node and the process. */
 export function createMetrics({ readLoad, readSockets, isReady }: MetricSources): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -46,28 +46,28 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
   const labelNames = ['operation', 'status'] as const;
   const durations = new Histogram({
     name: 'http_server_request_duration_seconds',
-    help: 'How long a request took until its answer was out, by operation and status',
+    help: 'Duration of a request until its answer was sent, by operation and status',
     labelNames,
     buckets: DURATIONS,
     registers,
   });
   const requestSizes = new Histogram({
     name: 'http_server_request_body_size_bytes',
-    help: 'The length of a body that a request announced, by operation and status',
+    help: 'Content-Length of a request, by operation and status',
     labelNames,
     buckets: SIZES,
     registers,
   });
   const responseSizes = new Histogram({
     name: 'http_server_response_size_bytes',
-    help: 'What an answer took on the connection, its headers included, by operation and status',
+    help: 'Bytes of an answer on the socket, headers included, by operation and status',
     labelNames,
     buckets: SIZES,
     registers,
   });
   const calls = new Histogram({
     name: 'gateway_store_call_duration_seconds',
-    help: 'How long a call of the store took, its queue included, by function and result: ok or the kind of failure',
+    help: 'Duration of a store call, queue included, by function and result (ok or the kind of failure)',
     labelNames: ['function', 'result'] as const,
     buckets: DURATIONS,
     registers,
@@ -76,7 +76,7 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
   addSocketMetrics(registry, readSockets);
   new Gauge({
     name: 'gateway_ready',
-    help: 'Whether /readyz is 200',
+    help: 'Whether /readyz answers 200',
     registers,
     async collect() {
       this.set((await isReady()) ? 1 : 0);
@@ -84,27 +84,15 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
   });
 
   return {
-    request: ({ req, route, status, durationMs, responseBytes }) => {
+    request: ({ headers, route, status, durationMs, responseBytes }) => {
       const labels = { operation: route, status };
       durations.observe(labels, durationMs / 1_000);
       responseSizes.observe(labels, responseBytes);
-      const length = Number(req.headers['content-length']);
-      // One that announces more is refused.
+      const length = Number(headers['content-length']);
+      // A larger one is refused.
       if (length > 0 && length <= MAX_SIZE) requestSizes.observe(labels, length);
     },
-    measured: (store) => ({
-      description: store.description,
-      check: (signal) => store.check(signal),
-      describe: (signal) => store.describe(signal),
-      close: () => store.close(),
-      call: (call, signal, origin) => {
-        const begun = performance.now();
-        return store.call(call, signal, origin).then((result) => {
-          calls.observe({ function: call.function, result: toLabel(result) }, (performance.now() - begun) / 1_000);
-          return result;
-        });
-      },
-    }),
+    call: (name, result, ms) => calls.observe({ function: name, result }, ms / 1_000),
     read: () => registry.metrics(),
     readFigures: () => registry.getMetricsAsJSON(),
     contentType: registry.contentType,
@@ -115,7 +103,7 @@ function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
   const registers = [registry];
   new Gauge({
     name: 'gateway_store_calls',
-    help: 'Calls that the store works on (running) and that wait for their turn (waiting)',
+    help: 'Calls in the store (running) and in its queue (waiting)',
     labelNames: ['state'] as const,
     registers,
     collect() {
@@ -126,7 +114,7 @@ function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
   });
   new Gauge({
     name: 'gateway_store_connections',
-    help: 'Connections to the store that are in use (used) and that are open for the next call (idle)',
+    help: 'Connections to the store in use (used) and open for the next call (idle)',
     labelNames: ['state'] as const,
     registers,
     collect() {
@@ -141,7 +129,7 @@ function addSocketMetrics(registry: Registry, readSockets: () => SocketLoad): vo
   const registers = [registry];
   new Gauge({
     name: 'gateway_client_sockets',
-    help: 'Sockets that clients have open',
+    help: 'Open sockets of clients',
     registers,
     collect() {
       this.set(readSockets().open);
@@ -149,7 +137,7 @@ function addSocketMetrics(registry: Registry, readSockets: () => SocketLoad): vo
   });
   new Counter({
     name: 'gateway_client_sockets_refused_total',
-    help: 'Sockets that were closed at once, since more than MAX_SOCKETS were open',
+    help: 'Sockets closed at once because of MAX_SOCKETS',
     registers,
     collect() {
       this.reset();
@@ -158,14 +146,10 @@ function addSocketMetrics(registry: Registry, readSockets: () => SocketLoad): vo
   });
   new Gauge({
     name: 'gateway_unread_bytes',
-    help: 'Bytes of answers that wait in sockets until their clients read them',
+    help: 'Bytes of answers that clients have not read yet',
     registers,
     collect() {
       this.set(readSockets().unread);
     },
   });
-}
-
-function toLabel(result: Result): string {
-  return 'failure' in result ? result.failure.kind : 'ok';
 }

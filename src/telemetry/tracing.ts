@@ -1,4 +1,4 @@
-// Sends each request as a part of a trace, by OpenTelemetry's protocol. Loaded only where that is configured.
+// Sends a span for each request, by OpenTelemetry's protocol. Loaded only if configured.
 
 import {
   type Context,
@@ -26,32 +26,32 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { messageOf } from '../errors.ts';
-import type { BeginSpan } from '../http/observer.ts';
-import { type Observation, readPath, type Span } from './record.ts';
+import { type RequestRecord, readPath, type Span } from './record.ts';
 
-/** Where traces are sent, and what is told where they cannot be. */
+/** Where traces are sent. */
 export type TracingOptions = {
-  /** The collector, for OTLP over HTTP: `/v1/traces` comes behind it. */
+  /** The collector's URL for OTLP over HTTP, without `/v1/traces`. */
   readonly url: string;
-  /** The part of the traces that begin here which is sent, from 0 to 1; of others their sender decides. */
+  /** Sampling ratio for root traces, from 0 to 1; for other traces the caller decides. */
   readonly ratio: number;
   readonly warn: (text: string) => void;
 };
 
-/** The sending of traces. */
+/** Sends traces. */
 export type Tracing = {
-  readonly begin: BeginSpan;
-  /** Sends what is left. */
+  /** Starts the span of a request. */
+  readonly start: (record: RequestRecord) => Span;
+  /** Sends the remaining spans. */
   close(): Promise<void>;
 };
 
 const SERVICE = 'wellness-gateway';
-/** The longest that spans are tried to be sent, and so that a stop waits for a collector, in milliseconds. */
+/** Export timeout in milliseconds: the longest that a stop waits for the collector. */
 const EXPORT_MS = 3_000;
 
 /**
- * Starts the sending of traces. The exporter reads OpenTelemetry's own variables beside the URL, such as
- * OTEL_EXPORTER_OTLP_HEADERS; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say what the sender is called.
+ * Starts tracing. The exporter also reads OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_HEADERS;
+ * OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES name the service.
  */
 export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   const ignore = () => {};
@@ -59,8 +59,8 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
   const exporter = watch(new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
-    onLost: (cause) => toLog(`they cannot be sent to ${new URL(target).host}: ${cause}`),
-    onBack: () => toLog('they are sent again'),
+    onLost: (cause) => toLog(`cannot be sent to ${new URL(target).host}: ${cause}`),
+    onBack: () => toLog('sent again'),
   });
   const provider = new TracerProvider({
     resource: defaultResource()
@@ -71,13 +71,13 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   });
   const tracer = provider.getTracer(SERVICE);
   return {
-    begin: (observation) => beginSpan(tracer, observation),
-    // That the last ones cannot be sent is no reason for a stop to fail.
+    start: (record) => startSpan(tracer, record),
+    // A stop must not fail because the last spans cannot be sent.
     close: () => provider.shutdown().catch((error: Error) => toLog(messageOf(error))),
   };
 }
 
-/** Tells once that spans cannot be sent, and once that they can again, however many are lost in between. */
+/** Reports once when spans cannot be sent, and once when they can again. */
 function watch(exporter: SpanExporter, { onLost, onBack }: ExportWatch): SpanExporter {
   let isLost = false;
   return {
@@ -98,9 +98,10 @@ type ExportWatch = { readonly onLost: (cause: string) => void; readonly onBack: 
 /** ExportResultCode of OpenTelemetry's core: 0 for success, 1 for failure. */
 const SUCCESS = 0;
 
-function beginSpan(tracer: Tracer, { req, traceparent }: Observation): Span {
-  const attributes = { 'http.request.method': req.method ?? '', 'url.path': readPath(req) };
-  return toSpan(tracer, `${req.method}`, SpanKind.SERVER, attributes, toContext(traceparent));
+function startSpan(tracer: Tracer, record: RequestRecord): Span {
+  const { method, traceparent } = record;
+  const attributes = { 'http.request.method': method, 'url.path': readPath(record) };
+  return toSpan(tracer, method, SpanKind.SERVER, attributes, toContext(traceparent));
 }
 
 function toContext(traceparent: string | undefined): Context {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
+import { ClientGone } from '../../src/api/call.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
@@ -94,7 +95,7 @@ test('a client that goes away ends the wait for its call, and is no fault', asyn
   expect(signals[0]?.aborted).toBe(false);
   controller.abort();
   await expect(answer).rejects.toThrow();
-  await vi.waitFor(() => expect(signals[0]?.reason).toEqual(new Error('the client is gone')));
+  await vi.waitFor(() => expect(signals[0]?.reason).toEqual(new ClientGone('the client has disconnected')));
   expect(other.faults).toEqual([]);
   await other.close();
 });

@@ -12,8 +12,8 @@ import {
 } from '../../client/src/client.ts';
 import { storeFault } from '../../src/errors.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
-import { createObserver } from '../../src/http/observer.ts';
 import { openRateLimits } from '../../src/http/rate-limits.ts';
+import { createRecorder } from '../../src/http/recorder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -226,8 +226,8 @@ describe('a failure', () => {
   test('has the id of its request, as the log of the gateway has it', async () => {
     const told: string[] = [];
     const store = { call: async () => storeFault('storeTimeout', 'late') } as unknown as Store;
-    const observer = createObserver([({ id }) => told.push(id)]);
-    const gateway = await startGateway({ store, parts: { observer } });
+    const recorder = createRecorder([({ id }) => told.push(id)]);
+    const gateway = await startGateway({ store, parts: { recorder } });
     const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
     const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
     expect(error.message).toBe('502: Data store timeout');

@@ -348,7 +348,7 @@ describe('a start', { timeout: 90_000 }, () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const text = `listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`;
+    const text = `port ${port} of 127.0.0.1 is in use: set PORT to another port\n`;
     expect(await fail({ PORT: String(port) })).toEqual([1, '', text]);
     other.close();
   });

@@ -6,8 +6,8 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { StoreFaultKind } from '../../src/errors.ts';
-import { createMetricsRoute } from '../../src/http/management.ts';
-import { createObserver } from '../../src/http/observer.ts';
+import { serveMetrics } from '../../src/http/health.ts';
+import { createRecorder } from '../../src/http/recorder.ts';
 import type { Result } from '../../src/store/store.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -47,8 +47,9 @@ beforeAll(async () => {
   });
   const results = RESULTS.values();
   gateway = await startGateway({
-    store: metrics.measured(createStubStore(() => results.next().value ?? { json: '[]' })),
-    parts: { observer: createObserver([metrics.request]), management: [createMetricsRoute(metrics)] },
+    store: createStubStore(() => results.next().value ?? { json: '[]' }),
+    onCall: metrics.call,
+    parts: { recorder: createRecorder([metrics.request]), operational: [serveMetrics(metrics)] },
   });
   const headers = { 'X-Api-Key': 'a-key' };
   for (const _ of RESULTS) await fetch(`${gateway.url}/academias`, { headers });

@@ -13,8 +13,8 @@ import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { type Environment, readConfig } from '../../src/config.ts';
-import { createHealth } from '../../src/http/management.ts';
-import type { Observation } from '../../src/telemetry/record.ts';
+import { serveHealth } from '../../src/http/health.ts';
+import { createRecord } from '../../src/telemetry/record.ts';
 import { openTracing } from '../../src/telemetry/tracing.ts';
 import { startCollector } from '../helpers/collector.ts';
 import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
@@ -188,8 +188,7 @@ describe('compose.yaml', () => {
     for (const name of STANDARD) vi.stubEnv(name, '');
     try {
       const tracing = openTracing({ url: collector.url, ratio: 1, warn: (text) => warnings.push(text) });
-      const observation = { req: { method: 'GET', url: '/' }, traceparent: undefined };
-      tracing.begin(observation as unknown as Observation).end({});
+      tracing.start(createRecord('GET', '/', {})).end({});
       await tracing.close();
     } finally {
       vi.unstubAllEnvs();
@@ -297,7 +296,7 @@ describe('kubernetes.yaml', () => {
   beforeAll(async () => {
     const checks = { store: 'ok', contract: 'ok' };
     const readiness = { read: async () => ({ status: 'ready', checks }) as const };
-    gateway = await startGateway({ store: undefined as never, parts: { management: [createHealth(readiness)] } });
+    gateway = await startGateway({ store: undefined as never, parts: { operational: [serveHealth(readiness)] } });
   });
 
   afterAll(() => gateway.close());

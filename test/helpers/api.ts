@@ -1,7 +1,7 @@
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { inject } from 'vitest';
-import { createAjv } from '../../src/api/validate.ts';
+import { createAjv } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 
 export const document = readDocument('openapi.yaml');

@@ -2,14 +2,15 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createAcceptedKeys } from '../../src/api/accepted-keys.ts';
-import { compile, createGateway } from '../../src/api/handler.ts';
+import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
+import { createAcceptedKeys } from '../../src/api/keys.ts';
 import type { Fault } from '../../src/errors.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
-import { createObserver } from '../../src/http/observer.ts';
+import { createRecorder } from '../../src/http/recorder.ts';
 import { createServer, type GatewayServer } from '../../src/http/server.ts';
 import { createUnread } from '../../src/http/unread.ts';
+import { compile } from '../../src/openapi/compile.ts';
 import { readApiRoot, readDocument } from '../../src/openapi/document.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -35,6 +36,7 @@ export type TestGatewayOptions = {
   /** What the application has beside the gateway. */
   readonly parts?: Partial<AppParts>;
   readonly proxyHops?: number;
+  readonly onCall?: HandlerOptions['onCall'];
 };
 
 export type TestGateway = {
@@ -97,15 +99,15 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const faults: Fault[] = [];
   const document = options.document ?? readDocument('openapi.yaml');
   const onFault = (fault: Fault) => faults.push(fault);
-  const observer = createObserver([]);
-  const program = await compile(document);
+  const recorder = createRecorder([]);
+  const compiled = await compile(document);
   const addressOf = createAddressReader(options.proxyHops ?? 0);
   const unread = createUnread(options.unreadLimit ?? 100_000_000);
   const acceptedKeys = createAcceptedKeys();
   const limits = { deadlineMs: 5_000, bodyLimit: 100_000, answerLimit: 4_000_000, refusalsPerMinute: 0 };
-  const defaults = { ...limits, addressOf, unread, acceptedKeys };
-  const gateway = createGateway(program, { ...defaults, ...options, onFault });
-  const app = createApp({ gateway, onFault, observer, ...options.parts });
+  const { bodyLimit, ...rest } = { ...limits, acceptedKeys, ...options };
+  const handler = createHandler(compiled, { ...rest, onFault });
+  const app = createApp({ handler, addressOf, bodyLimit, unread, onFault, recorder, ...options.parts });
   const server = createServer(app, { maxSockets: options.maxSockets ?? 10_000 });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { compile } from '../../src/api/handler.ts';
-import { createReadiness } from '../../src/http/readiness.ts';
+import { createReadiness } from '../../src/http/health.ts';
+import { compile } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
@@ -246,8 +246,8 @@ describe('readiness itself', () => {
     const compiled = await program;
     const readiness = createReadiness({
       store: { check: async () => undefined, describe: async () => ({ functions: [] }), ...parts } as Store,
-      readProgram: () => compiled,
-      document: 'openapi.yaml',
+      readDocument: () => compiled,
+      file: 'openapi.yaml',
       deadlineMs: 100,
       isDriftFatal,
       log: { info: () => {}, warn: (text) => void warnings.push(text), fault: () => {} },

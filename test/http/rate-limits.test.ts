@@ -239,9 +239,9 @@ describe('the application', () => {
   });
 
   test('limits nothing but the interface', async () => {
-    const management = [Router().get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
+    const operational = [Router().get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
     const docs = createDocs(() => document);
-    const { send, url } = await startLimited({ perAddress: 1, parts: { management, docs, corsOrigins: ['*'] } });
+    const { send, url } = await startLimited({ perAddress: 1, parts: { operational, docs, corsOrigins: ['*'] } });
     await send(AURORA);
     expect((await send(AURORA)).status).toBe(429);
     for (const path of ['/healthz', '/docs', '/openapi.json', '/docs/start.js']) {

@@ -182,7 +182,7 @@ describe('every kind of answer has it', () => {
     const gateway = await startGateway({
       store: {} as Store,
       parts: {
-        gateway: async () => {
+        handler: async () => {
           throw new Error('a mistake of ours');
         },
       },

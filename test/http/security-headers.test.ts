@@ -1,8 +1,8 @@
+import type { RequestHandler } from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
-import type { Middleware } from '../../src/http/app.ts';
 import { createDocs } from '../../src/http/docs.ts';
-import { createHealth, createMetricsRoute } from '../../src/http/management.ts';
+import { serveHealth, serveMetrics } from '../../src/http/health.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
@@ -31,12 +31,12 @@ beforeAll(async () => {
   });
   const checks = { store: 'Data store unavailable', contract: 'ok' };
   const readiness = { read: async () => ({ status: 'not ready', checks }) as const };
-  const rateLimiter: Middleware = (req, _res, next) => {
+  const rateLimiter: RequestHandler = (req, _res, next) => {
     if (req.headers['x-break']) throw new Error('a mistake of ours');
     next();
   };
-  const management = [createHealth(readiness), createMetricsRoute(metrics)];
-  gateway = await startGateway({ store, parts: { management, rateLimiter, docs: createDocs(() => document) } });
+  const operational = [serveHealth(readiness), serveMetrics(metrics)];
+  gateway = await startGateway({ store, parts: { operational, rateLimiter, docs: createDocs(() => document) } });
   origin = new URL(gateway.url).origin;
 });
 

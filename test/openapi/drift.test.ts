@@ -1,8 +1,8 @@
 import type { PGlite } from '@electric-sql/pglite';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { compile } from '../../src/api/handler.ts';
-import { checkContract, type Finding } from '../../src/openapi/drift.ts';
+import { compile } from '../../src/openapi/compile.ts';
+import { type Difference, findDrift } from '../../src/openapi/drift.ts';
 import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { document } from '../helpers/api.ts';
 import { as, openDatabase, rows } from '../helpers/database.ts';
@@ -20,16 +20,16 @@ afterAll(() => db.close());
 type Edit = (paths: OpenAPIV3.PathsObject, document: OpenAPIV3.Document) => void;
 
 /** What is found after a migration and an edit, both of which are gone afterwards. */
-async function check(sql: string, edit: Edit = () => {}): Promise<Finding[]> {
+async function check(sql: string, edit: Edit = () => {}): Promise<Difference[]> {
   const edited = structuredClone(document);
   edit(edited.paths, edited);
-  const { operations, router } = await compile(edited);
+  const { operations } = await compile(edited);
   return as(db, 'postgres', async () => {
     await db.exec(sql);
     // What the gateway sees, it sees as this role.
     await db.exec('set local role gateway');
     const [row] = await rows<{ json: string }>(db, DESCRIPTION.text);
-    return checkContract(operations, router.operations, JSON.parse(row?.json ?? ''));
+    return findDrift(operations, JSON.parse(row?.json ?? ''));
   });
 }
 

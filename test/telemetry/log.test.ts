@@ -228,6 +228,7 @@ describe('the line of a request', () => {
         operation: 'listarAcademias',
         status: 499,
         durationMs: expect.any(Number),
+        storeMs: expect.any(Number),
         responseBytes: 0,
       });
     }));
@@ -471,7 +472,7 @@ describe('no line is lost', () => {
     const { code, output, errors } = await runCommand('src/start.js', [], { env });
     expect(code).toBe(1);
     expect(errors).toContain(`${file} cannot be used`);
-    expect(output).toContain(`Making a store in ${file}, which takes some seconds`);
+    expect(output).toContain(`Creating a store in ${file}, which takes a few seconds`);
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 

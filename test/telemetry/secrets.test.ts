@@ -1,6 +1,6 @@
-import type { IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createLog } from '../../src/telemetry/log.ts';
+import { createRecord } from '../../src/telemetry/record.ts';
 import { withBody as withFunctionBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import {
@@ -134,12 +134,12 @@ test('a fault is logged without the key, wherever it stands, and with all the re
   const write = (line: string) => lines.push(line);
   const options = { level: 'info', format: 'json', keyHeaders: ['x-api-key'], isTerminal: false } as const;
   const log = createLog(options, { write });
-  const req = { method: 'GET', url: '/v1/a?x=1', headers: { 'x-api-key': 'a "quoted" key', host: 'h' } };
+  const headers = { 'x-api-key': 'a "quoted" key', 'x-request-id': 'request-1' };
   const cause = { code: '22P02', message: 'bad: a "quoted" key', detail: ['a "quoted" key', 7] };
-  const observation = { req: req as unknown as IncomingMessage, id: 'request-1', begunAt: 0, traceparent: undefined };
-  const record = { ...observation, route: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
-  log.request({ ...record, fault: { kind: 'storeError', cause } });
-  log.fault('A fault', { kind: 'internal', cause: new Error('a "quoted" key') }, observation);
+  const record = createRecord('GET', '/v1/a?x=1', headers);
+  const ended = { ...record, route: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
+  log.request({ ...ended, fault: { kind: 'storeError', cause } });
+  log.fault('A fault', { kind: 'internal', cause: new Error('a "quoted" key') }, record);
   expect(JSON.parse(lines[0] ?? '')).toEqual({
     level: 'error',
     time: expect.any(String),

@@ -2,11 +2,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { OperatorError } from '../../errors.ts';
 
 /** A folder cannot be used; where another process has it the message says which. */
-export class FolderError extends Error {
-  override readonly name = 'FolderError';
-}
+export class FolderError extends OperatorError {}
 
 /**
  * Takes a folder, which it makes where there is none, for this process alone, and gives the function that lets go

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { type Fault, isFault, storeFault } from '../../errors.ts';
+import { type Fault, isFault, OperatorError, storeFault } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { readMigrations } from '../migrations.ts';
 import { toFailure } from '../sqlstate.ts';
@@ -26,9 +26,7 @@ export type EmbeddedOptions = {
 };
 
 /** The embedded Postgres does not start; the message says why, with the place where a migration is the reason. */
-export class EmbeddedStoreError extends Error {
-  override readonly name = 'EmbeddedStoreError';
-}
+export class EmbeddedStoreError extends OperatorError {}
 
 /** How long a statement that is running may hold up the end of the store, in milliseconds. */
 const CLOSE_MS = 2_000;

@@ -1,7 +1,5 @@
-import { EventEmitter } from 'node:events';
-import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createRefusals } from '../../src/http/delayed-refusals.ts';
+import { createDelayedRefusals } from '../../src/api/delayed-refusals.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
@@ -98,24 +96,24 @@ describe('the address', () => {
 });
 
 describe('the places', () => {
-  const response = () => Object.assign(new EventEmitter(), { closed: false }) as unknown as ServerResponse;
+  const { signal: never } = new AbortController();
 
   test('of an address are 10, and stay taken when its clients give up, until the delay is over', async () => {
     vi.useFakeTimers();
-    const refusals = createRefusals(1);
+    const refusals = createDelayedRefusals(1);
     const isTaken = (address: string) => {
       const place = refusals.takePlace(address);
       place.free();
       return place.isTaken;
     };
-    expect(await refusals.holdBack('203.0.113.1', response())).toBe(true);
-    const held = Array.from({ length: 10 }, response);
-    const waits = held.map((res) => {
+    expect(await refusals.holdBack('203.0.113.1', never)).toBe(true);
+    const held = Array.from({ length: 10 }, () => new AbortController());
+    const waits = held.map(({ signal }) => {
       expect(isTaken('203.0.113.1')).toBe(false);
-      return refusals.holdBack('203.0.113.1', res);
+      return refusals.holdBack('203.0.113.1', signal);
     });
     expect(isTaken('203.0.113.1')).toBe(true);
-    for (const res of held) res.emit('close');
+    for (const client of held) client.abort();
     expect(new Set(await Promise.all(waits))).toEqual(new Set([true]));
     expect(isTaken('203.0.113.1')).toBe(true);
     expect(isTaken('203.0.113.2')).toBe(false);
@@ -125,8 +123,8 @@ describe('the places', () => {
   });
 
   test('are taken while keys are verified, so that guesses at the same moment are no way around them', async () => {
-    const refusals = createRefusals(1);
-    await refusals.holdBack('203.0.113.1', response());
+    const refusals = createDelayedRefusals(1);
+    await refusals.holdBack('203.0.113.1', never);
     const places = Array.from({ length: 11 }, () => refusals.takePlace('203.0.113.1'));
     expect(places.map(({ isTaken }) => isTaken)).toEqual([...Array(10).fill(false), true]);
     places[0]?.free();
@@ -134,30 +132,29 @@ describe('the places', () => {
   });
 
   test('of all addresses are 2,000', async () => {
-    const refusals = createRefusals(1);
+    const refusals = createDelayedRefusals(1);
     for (let n = 0; n < 2_000; n += 1) {
       const address = `10.0.${n >> 8}.${n & 255}`;
-      await refusals.holdBack(address, response());
-      const gone = response();
-      const wait = refusals.holdBack(address, gone);
-      gone.emit('close');
+      await refusals.holdBack(address, never);
+      const gone = new AbortController();
+      const wait = refusals.holdBack(address, gone.signal);
+      gone.abort();
       expect(await wait).toBe(true);
     }
-    await refusals.holdBack('203.0.113.1', response());
-    expect(await refusals.holdBack('203.0.113.1', response())).toBe(false);
+    await refusals.holdBack('203.0.113.1', never);
+    expect(await refusals.holdBack('203.0.113.1', never)).toBe(false);
   });
 
   test('are forgotten of the address that was quiet for the longest after 10,000 others', async () => {
-    const refusals = createRefusals(1);
+    const refusals = createDelayedRefusals(1);
     const address = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
-    for (let n = 0; n < 10_001; n += 1) await refusals.holdBack(address(n), response());
-    const gone = response();
-    const wait = refusals.holdBack(address(10_000), gone);
-    gone.emit('close');
+    for (let n = 0; n < 10_001; n += 1) await refusals.holdBack(address(n), never);
+    const gone = new AbortController();
+    const wait = refusals.holdBack(address(10_000), gone.signal);
+    gone.abort();
     await wait;
     // Held back, this one would have to be gone first.
-    expect(await refusals.holdBack(address(0), response())).toBe(true);
-    expect(gone.listenerCount('close')).toBe(0);
+    expect(await refusals.holdBack(address(0), never)).toBe(true);
   });
 });
 

@@ -1,18 +1,48 @@
+// The endpoints for operators: health, readiness and metrics. They need no key.
+
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Program } from '../api/handler.ts';
+import { Router } from 'express';
+import { DeadlineError, within } from '../deadline.ts';
 import { type Fault, toHttpError } from '../errors.ts';
-import { ContractError, findDrift } from '../openapi/drift-check.ts';
+import type { CompiledDocument } from '../openapi/compile.ts';
+import { DriftError, describeDrift } from '../openapi/drift.ts';
 import type { Store } from '../store/store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { addEndpoint, respond, sendText } from './respond.ts';
+
+/** Exact paths: a proxy's rule for one of them must not miss another spelling. */
+const EXACT = { strict: true, caseSensitive: true };
+
+/** Serves /healthz, whether the process runs, and /readyz, whether it can serve requests. */
+export function serveHealth(readiness: Pick<Readiness, 'read'>): Router {
+  const router = Router(EXACT);
+  addEndpoint(router, '/healthz', (_req, res) => respond(res, { status: 200, json: JSON.stringify({ status: 'ok' }) }));
+  addEndpoint(router, '/readyz', async (_req, res) => {
+    const report = await readiness.read();
+    respond(res, { status: report.status === 'ready' ? 200 : 503, json: JSON.stringify(report) });
+  });
+  return router;
+}
+
+/** Serves /metrics for Prometheus. */
+export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): Router {
+  const router = Router(EXACT);
+  addEndpoint(router, '/metrics', async (_req, res) => {
+    const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
+    sendText(res, { status: 200, headers, body: await metrics.read() });
+  });
+  return router;
+}
 
 /** What readiness depends on. */
 export type ReadinessOptions = {
   readonly store: Store;
-  /** The program that is served now. */
-  readonly readProgram: () => Program;
+  /** The document that is served now. */
+  readonly readDocument: () => CompiledDocument;
   /** The document's file. */
-  readonly document: string;
+  readonly file: string;
   readonly deadlineMs: number;
-  /** Whether a gateway whose document and database disagree must not serve. */
+  /** Whether a gateway with drift must not serve. */
   readonly isDriftFatal: boolean;
   readonly log: {
     info(text: string): void;
@@ -21,7 +51,7 @@ export type ReadinessOptions = {
   };
 };
 
-/** Whether the gateway can serve, and what it depends on: a text other than `ok` says what is wrong. */
+/** Whether the gateway can serve, and the state of its dependencies: any text but `ok` is a problem. */
 export type ReadinessReport = {
   readonly status: 'ready' | 'not ready' | 'stopping';
   readonly checks?: { readonly store: string; readonly contract: string };
@@ -29,45 +59,56 @@ export type ReadinessReport = {
 
 /** Whether the gateway can serve. */
 export type Readiness = {
-  /** Checks the contract for a start: throws ContractError where it does not hold and has to. */
+  /** Compares document and database at the start. Throws DriftError if drift is fatal. */
   checkAtStart(): Promise<Fault | undefined>;
-  /** Tells of the fault of a store that could not be reached at the start, until it can. */
+  /** Retries and logs until a store that could not be reached at the start answers. */
   reportUntilReachable(fault: Fault): Promise<void>;
   read(): Promise<ReadinessReport>;
-  /** From now on it is not ready: it is being stopped. */
+  /** Reports `stopping` from now on. */
   end(): void;
 };
 
-/** Anybody may ask, and each time costs the store a query: an answer holds for so long, in milliseconds. */
+/** How long an answer is kept, in milliseconds: anybody may ask, and each check is a query of the store. */
 const STORE_EVERY_MS = 1_000;
-const CONTRACT_EVERY_MS = 10_000;
+const DRIFT_EVERY_MS = 10_000;
 
 const OK = 'ok';
 const DRIFTED = 'document and database disagree';
 const UNKNOWN = 'unknown: the store does not answer';
 
-/** Watches over what the gateway depends on. It asks when it is asked, and never by itself. */
+/** Creates the readiness of a gateway, which checks its dependencies when it is read. */
 export function createReadiness(options: ReadinessOptions): Readiness {
-  const { store, readProgram, document, deadlineMs, isDriftFatal, log } = options;
+  const { store, readDocument, file, deadlineMs, isDriftFatal, log } = options;
   let told = '';
   let isStopping = false;
   let hasFault = false;
-  const late: Fault = { kind: 'storeTimeout', cause: new Error(`no answer within ${deadlineMs} ms`) };
+  /** Gives a fault when the deadline passes, whatever a store does about its signal. */
+  const inTime = <T>(work: (signal: AbortSignal) => Promise<T>, toLate: (fault: Fault) => T): Promise<T> =>
+    within(deadlineMs, work).catch((cause) => {
+      if (cause instanceof DeadlineError) return toLate({ kind: 'storeTimeout', cause });
+      throw cause;
+    });
   const readDrift = () =>
-    within(deadlineMs, findDrift({ program: readProgram(), document, store, deadlineMs }), { failure: late });
+    inTime<Awaited<ReturnType<typeof describeDrift>>>(
+      () => describeDrift({ document: readDocument(), file, store, deadlineMs }),
+      (failure) => ({ failure }),
+    );
   const tell = (lines: readonly string[]) => {
     const text = lines.join('\n');
     if (text !== told) for (const line of lines) log.warn(line);
     told = text;
   };
   const readStore = remember(STORE_EVERY_MS, async () => {
-    const fault = await within(deadlineMs, store.check(AbortSignal.timeout(deadlineMs)), late);
+    const fault = await inTime<Fault | undefined>(
+      (signal) => store.check(signal),
+      (late) => late,
+    );
     if (fault && !hasFault) log.fault('The store does not answer', fault);
     if (!fault && hasFault) log.info('The store answers again');
     hasFault = fault !== undefined;
     return fault ? String(toHttpError(fault).error) : OK;
   });
-  const readContract = remember(CONTRACT_EVERY_MS, async () => {
+  const readContract = remember(DRIFT_EVERY_MS, async () => {
     const drift = await readDrift();
     if ('failure' in drift) return undefined;
     tell(drift.lines);
@@ -77,7 +118,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   const checkAtStart = async () => {
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
-    if (drift.lines.length > 0 && isDriftFatal) throw new ContractError(drift.lines.join('\n'));
+    if (drift.lines.length > 0 && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
     tell(drift.lines);
     return undefined;
   };
@@ -107,18 +148,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   };
 }
 
-/** Gives `late` when the time is up, whatever a store does about the signal that it gets then. */
-async function within<T>(ms: number, work: Promise<T>, late: T): Promise<T> {
-  const { promise, resolve } = Promise.withResolvers<T>();
-  const timer = setTimeout(resolve, ms, late);
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** Keeps what was read, unless that is undefined or has failed, and reads but once for all who ask at a time. */
+/** Keeps a value for `ms` milliseconds, unless it is undefined or failed; concurrent readers share one read. */
 function remember<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let last: Promise<T> | undefined;
   const forget = () => {

@@ -1,41 +1,41 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Program } from './api/handler.ts';
-import { readApiRoot } from './openapi/document.ts';
-import { readExamples } from './openapi/examples.ts';
-import type { Store } from './store/store.ts';
-import type { Log } from './telemetry/log.ts';
+import type { CompiledDocument } from '../openapi/compile.ts';
+import { readApiRoot } from '../openapi/document.ts';
+import { readExamples } from '../openapi/examples.ts';
+import type { Store } from '../store/store.ts';
+import type { Log } from '../telemetry/log.ts';
 
-/** What a person is told at the start. */
+/** What the start message needs. */
 export type WelcomeOptions = {
   readonly server: Server;
-  /** The server of the port of the metrics, where there is one. */
-  readonly management?: Server | undefined;
-  readonly program: Program;
+  /** The server of METRICS_PORT, if there is one. */
+  readonly operational?: Server | undefined;
+  readonly document: CompiledDocument;
   readonly store: Store;
-  /** How many processes serve. */
+  /** The number of processes that serve. */
   readonly workers: number;
   /** Whether the documentation page is served. */
   readonly docs: boolean;
-  /** Whether the store was meant to have the demo data. */
+  /** Whether DEMO_DATA asks for the demo data. */
   readonly isDemoWanted: boolean;
   readonly log: Pick<Log, 'info' | 'warn'>;
 };
 
-/** How long the store may take to say whether it has the demo data, in milliseconds. */
+/** Timeout of the call that looks for the demo data, in milliseconds. */
 const FIRST_CALL_MS = 5_000;
 
-/** Says where the gateway listens, and how to make a first call: only one that was just seen to work. */
+/** Logs where the gateway listens, and an example request that was tried and works. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
-  const { server, management, program, store, workers, docs, isDemoWanted, log } = options;
-  const { document, operations } = program;
+  const { server, operational, store, workers, docs, isDemoWanted, log } = options;
+  const { source: document, operations } = options.document;
   const origin = toOrigin(server);
-  // A server that is stopped meanwhile has none.
+  // A stopped server has no address.
   const { address } = server.address() as AddressInfo;
   const url = origin + readApiRoot(document);
   log.info(`Listening on ${url}`);
   if (docs) log.info(`Documentation: ${origin}/docs`);
-  if (management) log.info(`Metrics: ${toOrigin(management)}/metrics`);
+  if (operational) log.info(`Metrics: ${toOrigin(operational)}/metrics`);
   if (workers > 1) log.info(`Workers: ${workers}`);
   log.info(`Store: ${store.description}`);
 
@@ -45,7 +45,7 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   const { function: name = '', key } = operations.get(example.operationId) ?? {};
   const value = Object.entries(headers).find(([header]) => header.toLowerCase() === key?.header)?.[1];
   if (!key || value === undefined) return;
-  // By the store alone: in the log a request that nobody has sent would be a riddle.
+  // Directly from the store: a request in the log that nobody sent would confuse.
   const call = { function: name, args: { [key.argument]: value }, returns: 'rows', readOnly: true } as const;
   if ('failure' in (await store.call(call, AbortSignal.timeout(FIRST_CALL_MS)))) return;
   const header = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);

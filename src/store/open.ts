@@ -1,0 +1,62 @@
+// Chooses the store that the configuration names, and loads no other.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
+import { type LimitedStore, limited } from './limits.ts';
+import type { Store } from './store.ts';
+
+/** The files that a new embedded store is made from. */
+export type StoreFiles = { readonly migrations: string; readonly seed: string };
+
+/** An open store within its limits. */
+export type OpenStore = {
+  readonly store: LimitedStore;
+  /** Applies new migrations and gives their files; undefined for a store that others share. */
+  readonly migrate: (() => Promise<string[]>) | undefined;
+};
+
+/** Opens the configured store. Throws what an embedded store throws; one that cannot be reached is not an error. */
+export async function openStore(
+  config: Config,
+  files: StoreFiles,
+  log: { info(text: string): void; warn(text: string): void },
+): Promise<OpenStore> {
+  const { connections, waiting } = config;
+  const { store, migrate } = await openUnlimited(config, files, log);
+  // An embedded store runs one call at a time. Two more are sent ahead, and any others would wait in a queue that keys
+  // do not share fairly.
+  const limits =
+    config.store.kind === 'embedded'
+      ? { running: Math.min(3, connections), waiting }
+      : { running: connections, runningOfShare: Math.ceil(connections / 2), waiting };
+  return { store: limited(store, limits), migrate };
+}
+
+async function openUnlimited(
+  { store, connections, deadlineMs, answerLimit }: Config,
+  files: StoreFiles,
+  log: { info(text: string): void; warn(text: string): void },
+): Promise<{ store: Store; migrate: OpenStore['migrate'] }> {
+  if (store.kind === 'postgres') {
+    const { openPostgres } = await import('./postgres/store.ts');
+    return { store: openPostgres({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
+  }
+  if (store.kind === 'supabase') {
+    const { openSupabase } = await import('./supabase/store.ts');
+    return { store: openSupabase({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
+  }
+  if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
+    log.info(`Creating a store in ${store.dataDir}, which takes a few seconds`);
+  }
+  const { openEmbedded } = await import('./embedded/store.ts');
+  const embedded = await openEmbedded({
+    dataDir: store.dataDir,
+    migrationsDir: files.migrations,
+    seed: store.demoData ? { file: files.seed, sql: readFileSync(files.seed, 'utf8') } : undefined,
+    statementLimitMs: deadlineMs,
+    answerLimit,
+    onWarning: log.warn,
+  });
+  return { store: embedded, migrate: () => embedded.migrate() };
+}
