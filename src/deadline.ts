@@ -4,29 +4,26 @@
 export class DeadlineError extends Error {}
 
 /**
- * Runs `work` for at most `ms` milliseconds, or until `parent` aborts. Then its signal aborts, and the promise rejects
- * with the signal's reason at once, whatever `work` does.
+ * Runs `work` for at most `ms` milliseconds, or until the controller is aborted by someone else. Then its signal is
+ * aborted, and the promise rejects with the signal's reason at once, whatever `work` does.
  */
-export function within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>, parent?: AbortSignal): Promise<T> {
+export function within<T>(
+  ms: number,
+  work: (signal: AbortSignal) => Promise<T>,
+  controller = new AbortController(),
+): Promise<T> {
+  const { signal } = controller;
+  if (signal.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
-    const controller = new AbortController();
-    const abort = (reason: unknown) => {
-      controller.abort(reason);
-      reject(reason);
-    };
+    const onAbort = () => reject(signal.reason);
     // Answers that arrived while this process was busy are read before the deadline counts.
-    const timer = setTimeout(() => setImmediate(abort, new DeadlineError(`no answer within ${ms} ms`)), ms);
-    const onParent = () => abort(parent?.reason);
+    const late = () => setImmediate(() => controller.abort(new DeadlineError(`no answer within ${ms} ms`)));
+    const timer = setTimeout(late, ms);
     const end = () => {
       clearTimeout(timer);
-      parent?.removeEventListener('abort', onParent);
+      signal.removeEventListener('abort', onAbort);
     };
-    if (parent?.aborted) {
-      end();
-      abort(parent.reason);
-      return;
-    }
-    parent?.addEventListener('abort', onParent);
-    work(controller.signal).then(resolve, reject).finally(end);
+    signal.addEventListener('abort', onAbort);
+    work(signal).then(resolve, reject).finally(end);
   });
 }

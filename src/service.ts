@@ -10,7 +10,7 @@ import { OperatorError } from './errors.ts';
 import { createApp, createOperationalApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
-import { createDocs } from './http/docs.ts';
+import { serveDocs } from './http/docs.ts';
 import { createReadiness, serveHealth, serveMetrics } from './http/health.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { createFaultHandler, createRecorder } from './http/recorder.ts';
@@ -113,7 +113,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     recorder: createRecorder([log.request, metrics.request], tracing?.start),
     operational: hasMetricsPort ? [health] : [health, metricsEndpoint],
     corsOrigins: config.corsOrigins,
-    docs: config.docs ? createDocs(() => document.source) : undefined,
+    docs: config.docs ? serveDocs(() => document.source) : undefined,
     rateLimiter: rateLimits?.middleware,
     handler: (request) => handler(request),
     addressOf,

@@ -4,8 +4,7 @@ import { DeadlineError, within } from '../deadline.ts';
 import { type Failure, isFault, storeFault } from '../errors.ts';
 import type { Operation } from '../openapi/operations.ts';
 import type { Call, Json, Origin, Result, Store } from '../store/store.ts';
-import type { RequestRecord } from '../telemetry/record.ts';
-import type { ApiRequest } from './request.ts';
+import type { ApiRequest, HttpRequest } from './request.ts';
 
 /**
  * The call that a validated request stands for. An input that the client left out takes the document's default;
@@ -47,7 +46,7 @@ export type CallerOptions = {
 };
 
 /** The request that a call is made for. */
-export type Caller = { readonly record: RequestRecord; readonly share: string; readonly signal: AbortSignal };
+export type Caller = Pick<HttpRequest, 'record' | 'controller'> & { readonly share: string };
 
 /** What a call gives; `clientGone` when the client disconnected first. */
 export type CallResult = Result | { readonly failure: Failure };
@@ -57,9 +56,9 @@ export type CallStore = (call: Call, caller?: Caller) => Promise<CallResult>;
 
 /** Creates the function that makes every call of a store for requests. */
 export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): CallStore {
-  async function run(call: Call, signal: AbortSignal | undefined, origin: Origin | undefined): Promise<CallResult> {
+  async function run(call: Call, origin?: Origin, controller?: AbortController): Promise<CallResult> {
     try {
-      return await within(deadlineMs, (signal) => store.call(call, signal, origin), signal);
+      return await within(deadlineMs, (signal) => store.call(call, signal, origin), controller);
     } catch (error) {
       if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
       if (error instanceof DeadlineError) return storeFault('storeTimeout', error);
@@ -75,7 +74,7 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
       share: caller.share,
       traceparent: span?.traceparent ?? caller.record.traceparent,
     };
-    const result = await run(call, caller?.signal, origin);
+    const result = await run(call, origin, caller?.controller);
     const ms = performance.now() - startedAt;
     const failure = 'failure' in result ? result.failure : undefined;
     if (record) record.storeMs = ms;

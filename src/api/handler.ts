@@ -64,7 +64,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (place?.isTaken) return { failure: { kind: 'tooManyRefusals' } };
     const share = isAccepted ? key : `address ${http.network}`;
     const call = toCall(operation, request);
-    const result = await callStore(call, { record: http.record, signal: http.signal, share }).finally(() =>
+    const result = await callStore(call, { record: http.record, controller: http.controller, share }).finally(() =>
       place?.free(),
     );
     if ('failure' in result) {
@@ -78,11 +78,14 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   }
 
   /** What the client is told of a failure, and when. */
-  async function settle(failure: Failure, { record, headers, network, signal }: HttpRequest): Promise<Outcome> {
-    if (isFault(failure)) onFault(failure, record);
-    if (failure.kind === 'invalidInput') return { failure: localizeErrors(failure, headers, document.translations) };
+  async function settle(failure: Failure, http: HttpRequest): Promise<Outcome> {
+    if (isFault(failure)) onFault(failure, http.record);
+    if (failure.kind === 'invalidInput') {
+      return { failure: localizeErrors(failure, http.headers, document.translations) };
+    }
     if (failure.kind !== 'refusedKey') return { failure };
-    return { failure: (await refusals.holdBack(network, signal)) ? failure : { kind: 'tooManyRefusals' } };
+    const isTold = await refusals.holdBack(http.network, http.controller.signal);
+    return { failure: isTold ? failure : { kind: 'tooManyRefusals' } };
   }
 
   return async (http) => {

@@ -16,8 +16,8 @@ export type HttpRequest = {
   readonly headers: IncomingHttpHeaders;
   /** The client's network: what one client has to itself. */
   readonly network: string;
-  /** Aborts with ClientGone when the client disconnects. */
-  readonly signal: AbortSignal;
+  /** Aborted with ClientGone when the client disconnects, and with DeadlineError after the deadline. */
+  readonly controller: AbortController;
   readonly record: RequestRecord;
   /** Reads the body; fails with RequestFailed. */
   readBody(): Promise<Uint8Array>;

@@ -11,15 +11,15 @@ import type { RequestRecord } from '../telemetry/record.ts';
 import { readBody } from './body.ts';
 import { toNetwork } from './client-address.ts';
 import { recordOf } from './recorder.ts';
-import { respond } from './respond.ts';
+import { type Endpoints, respond } from './respond.ts';
 import type { Unread } from './unread.ts';
 
 /** The parts of the application; what is undefined is not served. */
 export type AppParts = ApiParts & {
   readonly recorder: RequestHandler;
   /** Health and metrics: no limit applies to them. */
-  readonly operational?: readonly RequestHandler[];
-  readonly docs?: RequestHandler | undefined;
+  readonly operational?: readonly Endpoints[];
+  readonly docs?: Endpoints | undefined;
   readonly rateLimiter?: RequestHandler | undefined;
   /** The origins whose pages may call the gateway; `*` allows all. */
   readonly corsOrigins?: readonly string[];
@@ -44,10 +44,14 @@ export function createApp({
   rateLimiter,
   ...api
 }: AppParts): Express {
-  return createExpress(
-    [recorder, refuseInvalid, ...operational, createCors(corsOrigins), docs, rateLimiter, serveApi(api)],
-    api.onFault,
-  );
+  const app = createExpress();
+  app.use(recorder, refuseInvalid);
+  for (const add of operational) add(app);
+  if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
+  docs?.(app);
+  if (rateLimiter) app.use(rateLimiter);
+  app.use(serveApi(api), answerErrors(api.onFault));
+  return app;
 }
 
 /** Creates the application of a port for health and metrics alone, which clients need not reach. */
@@ -55,20 +59,23 @@ export function createOperationalApp(
   { recorder, operational = [] }: Pick<AppParts, 'recorder' | 'operational'>,
   onFault: AppParts['onFault'],
 ): Express {
-  return createExpress([recorder, ...operational, refuseUnknown], onFault);
+  const app = createExpress().use(recorder);
+  for (const add of operational) add(app);
+  return app.use(refuseUnknown, answerErrors(onFault));
 }
 
-function createExpress(parts: readonly (RequestHandler | undefined)[], onFault: AppParts['onFault']): Express {
+/** Paths are exact: a proxy's rule for one of them must not miss another spelling. */
+function createExpress(): Express {
+  return express().disable('x-powered-by').enable('strict routing').enable('case sensitive routing');
+}
+
+function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
   // Express recognizes an error handler by its four parameters.
-  const onError: ErrorRequestHandler = (cause, _req, res, _next) => {
+  return (cause, _req, res, _next) => {
     const failure = { kind: 'internal', cause } as const;
     onFault(failure, recordOf(res));
     respond(res, { failure });
   };
-  return express()
-    .disable('x-powered-by')
-    .use(parts.filter((part) => part !== undefined))
-    .use(onError);
 }
 
 /** Serves the operations of the document, and answers every other request with 404 or 405. */
@@ -101,7 +108,7 @@ class SocketRequest implements HttpRequest {
   readonly #res: ServerResponse;
   readonly #addressOf: ApiParts['addressOf'];
   #network: string | undefined;
-  #signal: AbortSignal | undefined;
+  #controller: AbortController | undefined;
 
   constructor(req: IncomingMessage, res: ServerResponse, addressOf: ApiParts['addressOf'], bodyLimit: number) {
     this.method = req.method ?? '';
@@ -118,13 +125,13 @@ class SocketRequest implements HttpRequest {
     return this.#network;
   }
 
-  get signal(): AbortSignal {
-    this.#signal ??= abortOnClose(this.#res);
-    return this.#signal;
+  get controller(): AbortController {
+    this.#controller ??= createController(this.#res);
+    return this.#controller;
   }
 }
 
-function abortOnClose(res: ServerResponse): AbortSignal {
+function createController(res: ServerResponse): AbortController {
   const controller = new AbortController();
   const abort = () => controller.abort(new ClientGone('the client has disconnected'));
   if (res.closed) abort();
@@ -133,7 +140,7 @@ function abortOnClose(res: ServerResponse): AbortSignal {
       if (!res.writableFinished) abort();
     });
   }
-  return controller.signal;
+  return controller;
 }
 
 const refuseUnknown: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
@@ -163,8 +170,7 @@ const EXPOSED_HEADERS = [
 /** How long a browser may remember the answer to a preflight request. */
 const PREFLIGHT_SECONDS = 600;
 
-function createCors(origins: readonly string[]): RequestHandler | undefined {
-  if (origins.length === 0) return undefined;
+function createCors(origins: readonly string[]): RequestHandler {
   const origin = origins.includes('*') ? '*' : [...origins];
   const apply = cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
   return (req, res, next) => {

@@ -6,12 +6,12 @@ import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 import { constants } from 'node:zlib';
 import type { ApiReferenceConfiguration } from '@scalar/api-reference';
-import express, { type RequestHandler, type Router } from 'express';
+import type { RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
-import { addEndpoint, sendText, toEntityTag } from './respond.ts';
+import { addEndpoint, type Endpoints, sendText, toEntityTag } from './respond.ts';
 
 const SCRIPT = 'text/javascript; charset=utf-8';
 const JSON_TEXT = 'application/json; charset=utf-8';
@@ -22,27 +22,27 @@ const YAML = 'application/yaml';
  * Serves the page at /docs, to which / redirects, and the current document at /openapi.json and /openapi.yaml. The URLs in
  * the page are relative, so a proxy may add a prefix.
  */
-export function createDocs(readDocument: () => OpenAPIV3.Document): Router {
+export function serveDocs(readDocument: () => OpenAPIV3.Document): Endpoints {
   const scalar = findScalar();
-  const router = express.Router({ strict: true });
   const redirect = (status: number, location: string): RequestHandler => {
     return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
   };
   const text = (type: string, write: (document: OpenAPIV3.Document) => string) => serveText(type, readDocument, write);
-  addEndpoint(router, '/', redirect(302, 'docs'));
-  addEndpoint(router, '/docs/', redirect(308, '../docs'));
   const page = text('text/html; charset=utf-8', (document) => toPage(document, scalar.path));
-  addEndpoint(router, '/docs', securePage, page);
   const start = text(SCRIPT, () => START_SCRIPT);
-  addEndpoint(router, '/docs/start.js', start);
-  addEndpoint(router, `/${scalar.path}`, serveForGood(SCRIPT, scalar.file));
   const shown = text(JSON_TEXT, (document) => JSON.stringify(toShownDocument(document)));
-  addEndpoint(router, '/docs/openapi.json', shown);
   const json = text(JSON_TEXT, (document) => JSON.stringify(document));
-  addEndpoint(router, '/openapi.json', json);
   const yaml = text(YAML, (document) => stringify(document));
-  addEndpoint(router, '/openapi.yaml', yaml);
-  return router;
+  return (router) => {
+    addEndpoint(router, '/', redirect(302, 'docs'));
+    addEndpoint(router, '/docs/', redirect(308, '../docs'));
+    addEndpoint(router, '/docs', securePage, page);
+    addEndpoint(router, '/docs/start.js', start);
+    addEndpoint(router, `/${scalar.path}`, serveForGood(SCRIPT, scalar.file));
+    addEndpoint(router, '/docs/openapi.json', shown);
+    addEndpoint(router, '/openapi.json', json);
+    addEndpoint(router, '/openapi.yaml', yaml);
+  };
 }
 
 /** Scalar's script for browsers, and its path here, which contains the version. */

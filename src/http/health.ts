@@ -1,37 +1,32 @@
 // The endpoints for operators: health, readiness and metrics. They need no key.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { Router } from 'express';
 import { DeadlineError, within } from '../deadline.ts';
 import { type Fault, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DriftError, describeDrift } from '../openapi/drift.ts';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { addEndpoint, respond, sendText } from './respond.ts';
-
-/** Exact paths: a proxy's rule for one of them must not miss another spelling. */
-const EXACT = { strict: true, caseSensitive: true };
+import { addEndpoint, type Endpoints, respond, sendText } from './respond.ts';
 
 /** Serves /healthz, whether the process runs, and /readyz, whether it can serve requests. */
-export function serveHealth(readiness: Pick<Readiness, 'read'>): Router {
-  const router = Router(EXACT);
-  addEndpoint(router, '/healthz', (_req, res) => respond(res, { status: 200, json: JSON.stringify({ status: 'ok' }) }));
-  addEndpoint(router, '/readyz', async (_req, res) => {
-    const report = await readiness.read();
-    respond(res, { status: report.status === 'ready' ? 200 : 503, json: JSON.stringify(report) });
-  });
-  return router;
+export function serveHealth(readiness: Pick<Readiness, 'read'>): Endpoints {
+  return (router) => {
+    addEndpoint(router, '/healthz', (_req, res) => respond(res, { status: 200, json: '{"status":"ok"}' }));
+    addEndpoint(router, '/readyz', async (_req, res) => {
+      const report = await readiness.read();
+      respond(res, { status: report.status === 'ready' ? 200 : 503, json: JSON.stringify(report) });
+    });
+  };
 }
 
 /** Serves /metrics for Prometheus. */
-export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): Router {
-  const router = Router(EXACT);
-  addEndpoint(router, '/metrics', async (_req, res) => {
-    const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
-    sendText(res, { status: 200, headers, body: await metrics.read() });
-  });
-  return router;
+export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): Endpoints {
+  const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
+  return (router) =>
+    addEndpoint(router, '/metrics', async (_req, res) =>
+      sendText(res, { status: 200, headers, body: await metrics.read() }),
+    );
 }
 
 /** What readiness depends on. */

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
-import type { RequestHandler, Router } from 'express';
+import type { IRouter, RequestHandler } from 'express';
 import type { Outcome } from '../api/handler.ts';
 import { type Failure, toHttpError } from '../errors.ts';
 import { chooseEncodingOf, encodeText } from './compression.ts';
@@ -33,8 +33,11 @@ const HEADERS: Headers = {
   Vary: 'Accept-Encoding',
 };
 
-/** Adds an endpoint for GET and HEAD to a router; any other method is a 405. */
-export function addEndpoint(router: Router, path: string, ...handlers: RequestHandler[]): void {
+/** Adds endpoints to the application. */
+export type Endpoints = (router: IRouter) => void;
+
+/** Adds an endpoint for GET and HEAD; any other method is a 405. */
+export function addEndpoint(router: IRouter, path: string, ...handlers: RequestHandler[]): void {
   router.all(path, refuseOtherMethods, ...handlers);
 }
 

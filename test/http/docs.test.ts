@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { request } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { createDocs } from '../../src/http/docs.ts';
+import { serveDocs } from '../../src/http/docs.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -19,7 +19,7 @@ let gateway: TestGateway;
 let origin: string;
 
 beforeAll(async () => {
-  gateway = await startGateway({ store: await openTestStore(), parts: { docs: createDocs(() => served) } });
+  gateway = await startGateway({ store: await openTestStore(), parts: { docs: serveDocs(() => served) } });
   origin = new URL(gateway.url).origin;
 });
 

@@ -2,13 +2,13 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { createClient } from '@redis/client';
-import { Router } from 'express';
+import type { IRouter } from 'express';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { RateLimitConfig } from '../../src/config.ts';
 import type { AppParts } from '../../src/http/app.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
 import { createCounter } from '../../src/http/counters.ts';
-import { createDocs } from '../../src/http/docs.ts';
+import { serveDocs } from '../../src/http/docs.ts';
 import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
@@ -239,8 +239,8 @@ describe('the application', () => {
   });
 
   test('limits nothing but the interface', async () => {
-    const operational = [Router().get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
-    const docs = createDocs(() => document);
+    const operational = [(router: IRouter) => router.get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
+    const docs = serveDocs(() => document);
     const { send, url } = await startLimited({ perAddress: 1, parts: { operational, docs, corsOrigins: ['*'] } });
     await send(AURORA);
     expect((await send(AURORA)).status).toBe(429);

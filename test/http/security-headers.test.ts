@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
-import { createDocs } from '../../src/http/docs.ts';
+import { serveDocs } from '../../src/http/docs.ts';
 import { serveHealth, serveMetrics } from '../../src/http/health.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -36,7 +36,7 @@ beforeAll(async () => {
     next();
   };
   const operational = [serveHealth(readiness), serveMetrics(metrics)];
-  gateway = await startGateway({ store, parts: { operational, rateLimiter, docs: createDocs(() => document) } });
+  gateway = await startGateway({ store, parts: { operational, rateLimiter, docs: serveDocs(() => document) } });
   origin = new URL(gateway.url).origin;
 });
 
