@@ -1,8 +1,14 @@
 // The Express application: the order of its parts.
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { IncomingMessage, ServerResponse } from 'node:http';
 import cors from 'cors';
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import express, {
+  type ErrorRequestHandler,
+  type Express,
+  type Request,
+  type RequestHandler,
+  type Response,
+} from 'express';
 import { ClientGone } from '../api/call.ts';
 import type { Handler, Outcome } from '../api/handler.ts';
 import type { HttpRequest } from '../api/request.ts';
@@ -66,8 +72,16 @@ export function createOperationalApp(
 
 /** Paths are exact: a proxy's rule for one of them must not miss another spelling. */
 function createExpress(): Express {
-  return express().disable('x-powered-by').enable('strict routing').enable('case sensitive routing');
+  const app = express().disable('x-powered-by').enable('strict routing').enable('case sensitive routing');
+  app.request = Object.assign(ExpressRequest.prototype, { app }) as unknown as Request;
+  app.response = Object.assign(ExpressResponse.prototype, { app }) as unknown as Response;
+  return app;
 }
+
+export class ExpressRequest extends IncomingMessage {}
+export class ExpressResponse extends ServerResponse {}
+Object.setPrototypeOf(ExpressRequest.prototype, express.request);
+Object.setPrototypeOf(ExpressResponse.prototype, express.response);
 
 function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
   // Express recognizes an error handler by its four parameters.
@@ -79,7 +93,8 @@ function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
 }
 
 /** Serves the operations of the document, and answers every other request with 404 or 405. */
-function serveApi({ handler, addressOf, bodyLimit, unread, onFault }: ApiParts): RequestHandler {
+function serveApi(parts: ApiParts): RequestHandler {
+  const { handler, unread, onFault } = parts;
   /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
   function admit(outcome: Outcome, res: ServerResponse): Outcome {
     if ('failure' in outcome || outcome.keptBy === undefined) return outcome;
@@ -92,42 +107,48 @@ function serveApi({ handler, addressOf, bodyLimit, unread, onFault }: ApiParts):
     onFault(fault.failure, recordOf(res));
     return fault;
   }
-  return async (req, res) => {
-    const outcome = await handler(new SocketRequest(req, res, addressOf, bodyLimit));
+  return async (_req, res) => {
+    const outcome = await handler(new SocketRequest(res, parts));
     respond(res, admit(outcome, res));
   };
 }
 
-/** A request on a socket; what only some requests need is computed when they ask for it. */
+/**
+ * A request on a socket; what only some requests need is computed when they ask for it. Its functions are methods:
+ * closures in its fields would outlive young garbage collections, which then take four times as long.
+ */
 class SocketRequest implements HttpRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: HttpRequest['headers'];
   readonly record: RequestRecord;
-  readonly readBody: HttpRequest['readBody'];
   readonly #res: ServerResponse;
-  readonly #addressOf: ApiParts['addressOf'];
+  readonly #parts: ApiParts;
   #network: string | undefined;
   #controller: AbortController | undefined;
 
-  constructor(req: IncomingMessage, res: ServerResponse, addressOf: ApiParts['addressOf'], bodyLimit: number) {
-    this.method = req.method ?? '';
-    this.url = req.url ?? '/';
-    this.headers = req.headers;
+  constructor(res: ServerResponse, parts: ApiParts) {
+    const { method = '', url = '/', headers } = res.req;
+    this.method = method;
+    this.url = url;
+    this.headers = headers;
     this.record = recordOf(res);
-    this.readBody = () => readBody(req, res, bodyLimit);
     this.#res = res;
-    this.#addressOf = addressOf;
+    this.#parts = parts;
   }
 
   get network(): string {
-    this.#network ??= toNetwork(this.#addressOf(this.#res.req));
+    this.#network ??= toNetwork(this.#parts.addressOf(this.#res.req));
     return this.#network;
   }
 
   get controller(): AbortController {
     this.#controller ??= createController(this.#res);
     return this.#controller;
+  }
+
+  readBody(): Promise<Uint8Array> {
+    return readBody(this.#res.req, this.#res, this.#parts.bodyLimit);
   }
 }
 

@@ -7,6 +7,7 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Failure } from '../errors.ts';
+import { ExpressRequest, ExpressResponse } from './app.ts';
 import { respond, toRawResponse } from './respond.ts';
 import { limitReading } from './unread.ts';
 
@@ -76,6 +77,8 @@ export function createServer(
 
   const server = createHttpServer(
     {
+      IncomingMessage: ExpressRequest,
+      ServerResponse: ExpressResponse,
       headersTimeout: 5_000,
       requestTimeout: 10_000,
       connectionsCheckingInterval: 1_000,
