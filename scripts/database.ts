@@ -46,8 +46,7 @@ export async function openFolder(dataDir: string | undefined): Promise<{ db: PGl
 /** Loaded only here: it takes longer to load than a command on another Postgres takes. */
 async function openPGlite(folder: string): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite');
-  const { pg_trgm } = await import('@electric-sql/pglite/contrib/pg_trgm');
-  return PGlite.create({ dataDir: folder, extensions: { pg_trgm } });
+  return PGlite.create({ dataDir: folder });
 }
 
 /** Connects to a Postgres under the name of a program. Throws AccessError, without the URL, where that fails. */

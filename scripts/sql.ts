@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { readConfig } from '../src/config.ts';
-import { runScript } from '../src/store/migrations.ts';
+import { type Connection, runScript } from '../src/store/migrations.ts';
 import { openFolder } from './database.ts';
 
 async function main(file: string | undefined): Promise<void> {
@@ -15,12 +15,11 @@ async function main(file: string | undefined): Promise<void> {
   const { db, close } = await openFolder(store.dataDir);
   try {
     const results: { rows: object[] }[] = [];
-    const query = async (text: string, values?: unknown[]) => {
-      const result = await db.query<object>(text, values);
-      results.push(result);
-      return result;
+    const connection: Connection = {
+      query: (text, values) => db.query(text, values),
+      exec: async (text) => results.push(...(await db.exec(text))),
     };
-    await runScript({ query }, { file, sql });
+    await runScript(connection, { file, sql });
     for (const { rows } of results) if (rows.length > 0) console.table(rows);
   } finally {
     await close();

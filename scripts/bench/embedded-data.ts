@@ -2,10 +2,9 @@
 // In a process of its own, because the memory that this takes is given back with the process alone.
 
 import { PGlite } from '@electric-sql/pglite';
-import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { load } from './data.ts';
 
 const [folder = '', tenants, students] = process.argv.slice(2);
-const db = await PGlite.create({ dataDir: folder, extensions: { pg_trgm } });
+const db = await PGlite.create({ dataDir: folder });
 await load(db, { tenants: Number(tenants), students: Number(students) });
 await db.close();

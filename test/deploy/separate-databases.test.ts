@@ -1,7 +1,6 @@
-import { basename } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { applyMigrations, type Notice, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
@@ -12,10 +11,6 @@ import { SUPABASE_ROLES } from '../helpers/supabase-project.ts';
 
 const PASSWORD = 'only-for-tests';
 const FILES = readMigrations(MIGRATIONS);
-const BEFORE = FILES.slice(
-  0,
-  FILES.findIndex(({ file }) => basename(file) === '20261122110000_separate_databases.sql'),
-);
 const REFUSED = { code: '42501', message: expect.stringMatching(/^permission denied for database/) };
 
 const SERVERS = [
@@ -36,15 +31,19 @@ for (const { name, canRun, start } of SERVERS) {
       return asAdmin(url.href, work);
     }
 
-    /** Does what the hint of a refused migration says, as often as there is one. */
-    async function migrate(login: string, database: string, files = FILES): Promise<void> {
+    /** Migrates, and does what the hint of a refused migration says. */
+    async function migrate(
+      login: string,
+      database: string,
+      onNotice: (notice: Notice) => void = () => {},
+    ): Promise<void> {
       try {
-        await as(login, database, (db) => applyMigrations(db, files));
+        await as(login, database, (db) => applyMigrations(db.on('notice', onNotice), FILES));
       } catch (error) {
         const [, hint] = /As that role or as a superuser: (.*)/.exec((error as Error).message) ?? [];
         if (!hint) throw error;
         await asSuperuser((db) => db.query(hint));
-        await migrate(login, database, files);
+        await migrate(login, database, onNotice);
       }
     }
 
@@ -67,14 +66,16 @@ for (const { name, canRun, start } of SERVERS) {
       });
       for (const owner of ['um', 'dois']) await as(owner, 'postgres', (db) => db.query(`create database ${owner}`));
 
-      // A gateway of the version before, and an administrator of a third database, whose login may become the owners.
-      await migrate('um', 'um', BEFORE);
-      await as('um', 'um', (db) => runScript(db, SEED));
-      await as('um', 'um', (db) =>
-        db.query(`create role gateway_um login noinherit password '${PASSWORD}'; grant gateway to gateway_um`),
-      );
-      await asSuperuser((db) => db.query(`create role tres login password '${PASSWORD}'; grant gateway_keys to tres`));
+      // The roles are there before the migration, and an administrator of a third database is a member of an owner.
+      await asSuperuser(async (db) => {
+        await db.query(
+          `create role gateway; create role gateway_keys; grant gateway, gateway_keys to um with admin option`,
+        );
+        await db.query(`create role tres login password '${PASSWORD}'; grant gateway_keys to tres`);
+        await db.query(`create role gateway_um login noinherit password '${PASSWORD}'; grant gateway to gateway_um`);
+      });
       await migrate('um', 'um');
+      await as('um', 'um', (db) => runScript(db, SEED));
 
       await migrate('dois', 'dois');
       await as('dois', 'dois', (db) => runScript(db, SEED));
@@ -102,7 +103,7 @@ for (const { name, canRun, start } of SERVERS) {
       await expect(as('dois', 'um', countKeys)).rejects.toMatchObject(REFUSED);
     });
 
-    test('the gateways of both work, of which one was there before the migration', async () => {
+    test('the gateways of both work, the login of one being older than its migration', async () => {
       expect(await as('gateway_um', 'um', listAlunos)).toHaveLength(100);
       expect(await as('gateway_dois', 'dois', listAlunos)).toHaveLength(100);
       await expect(as('gateway_dois', 'um', listAlunos)).rejects.toMatchObject(REFUSED);
@@ -138,13 +139,9 @@ for (const { name, canRun, start } of SERVERS) {
         (db) => db.query('grant create on database quatro to quatro; alter schema public owner to quatro'),
         'quatro',
       );
-      const warnings: (string | undefined)[] = [];
-      await migrate('quatro', 'quatro', BEFORE);
-      await as('quatro', 'quatro', async (db) => {
-        db.on('notice', ({ message, hint }) => warnings.push(message, hint));
-        await applyMigrations(db, FILES);
-      });
-      const [message, hint = ''] = warnings;
+      const warnings: Notice[] = [];
+      await migrate('quatro', 'quatro', (notice) => warnings.push(notice));
+      const { message, hint = '' } = warnings.at(-1) ?? {};
       expect(message).toBe('administrators of other databases on this server can read this one');
       expect(hint).toMatch(
         /^As a superuser or as postgres: grant connect on database quatro to .*\bquatro\b.*; revoke connect, temporary on database quatro from public$/,

@@ -1,11 +1,10 @@
 import { PGlite } from '@electric-sql/pglite';
-import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
 /** A Postgres in memory with the migrations and the demo data, for its administrator. */
 export async function openDatabase(): Promise<PGlite> {
-  const db = await PGlite.create({ extensions: { pg_trgm } });
+  const db = await PGlite.create();
   await applyMigrations(db, readMigrations(MIGRATIONS));
   await runScript(db, SEED);
   return db;

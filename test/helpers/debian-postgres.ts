@@ -109,5 +109,5 @@ async function makeProject(db: pg.Client): Promise<void> {
   await db.query(SUPABASE_ROLES);
   await db.query(`create role ${OWNER} login createrole password '${PASSWORD}'`);
   await db.query(`grant anon, authenticated, service_role to ${OWNER}`);
-  await db.query(`alter database postgres owner to ${OWNER}`);
+  await db.query(`alter database postgres owner to ${OWNER}; create schema extensions authorization ${OWNER}`);
 }

@@ -3,9 +3,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
-import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { citext } from '@electric-sql/pglite/contrib/citext';
 import { pgtap } from '@electric-sql/pglite-pgtap';
-import { parse } from 'libpg-query';
 import { applyMigrations, type Connection, readMigrations, type Script } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
@@ -30,32 +29,29 @@ export function readScript(name: string, first = ''): Script {
   return { file, sql: readFileSync(file, 'utf8').replace(/^begin;$/m, () => `begin;${first && ` ${first};`}`) };
 }
 
-/** A Postgres in memory that has pgTAP and the migrations, and no data. */
+/** A Postgres in memory with pgTAP and the migrations, and without data. `create extension citext` works too. */
 export async function openPglite({ asSupabase }: { readonly asSupabase: boolean }): Promise<PGlite> {
-  const db = await PGlite.create({ extensions: { pg_trgm, pgtap } });
+  const db = await PGlite.create({ extensions: { citext, pgtap } });
   if (asSupabase) await db.exec(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
   await applyMigrations(db, readMigrations(MIGRATIONS));
-  await db.exec('create extension pgtap with schema extensions');
+  await db.exec('create schema extensions; create extension pgtap with schema extensions');
   return db;
 }
 
 /**
- * Runs a script, which begins and rolls back its own transaction. Throws, with the line, where a statement fails, and
- * where the tests are not as many as the script has planned.
+ * Runs a script, which begins and rolls back its own transaction. Throws if a statement fails, and if the script runs
+ * more or fewer tests than it has planned.
  */
-export async function runTap(db: Connection, script: Script): Promise<TapReport> {
-  const bytes = Buffer.from(script.sql);
-  const lines: string[] = [];
-  for (const { stmt_location: start = 0, stmt_len: length = bytes.length } of (await parse(script.sql)).stmts ?? []) {
-    const statement = bytes.toString('utf8', start, start + length);
-    const { rows } = await db.query(statement).catch(async (error) => {
-      await db.query('rollback');
-      const before = bytes.toString('utf8', 0, start) + /^\s*/.exec(statement)?.[0];
-      throw new Error(`${script.file}:${before.split('\n').length}: ${error.message}`);
-    });
-    for (const row of rows as object[]) lines.push(...Object.values(row).join('').split('\n'));
-  }
-  return readTap(script.file, lines);
+export async function runTap(db: Connection, { file, sql }: Script): Promise<TapReport> {
+  const results = await (db.exec ? db.exec(sql) : db.query(sql)).catch(async (error) => {
+    await db.query('rollback');
+    throw new Error(`${file}: ${error.message}`, { cause: error });
+  });
+  const rows = (results as { rows: object[] }[]).flatMap((result) => result.rows);
+  return readTap(
+    file,
+    rows.flatMap((row) => Object.values(row).join('').split('\n')),
+  );
 }
 
 function readTap(file: string, lines: readonly string[]): TapReport {

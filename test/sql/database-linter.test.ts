@@ -63,7 +63,7 @@ const OFFENCES: readonly { readonly rule: string; readonly also?: string[]; read
     sql: `${TABLE} drop policy administration on private.visitas;
             alter table private.visitas disable row level security`,
   },
-  { rule: '0014_extension_in_public', sql: 'alter extension pg_trgm set schema public' },
+  { rule: '0014_extension_in_public', sql: 'create extension citext schema public' },
   {
     rule: '0015_rls_references_user_metadata',
     sql: `${TABLE} create policy trusting on private.visitas to gateway using (

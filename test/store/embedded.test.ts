@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -320,25 +320,43 @@ describe('migrations', () => {
       '-- ação\nselect 1;\n\nselect *\n  from nada;',
       /_broken\.sql:5:8: relation "nada" does not exist \(42P01\)/,
     ],
-    ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql:2:1: division by zero \(22012\)/],
+    ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql: division by zero \(22012\)/],
     [
       'an error in a body',
       "do $$\nbegin\n  raise exception 'no' using detail = 'because', hint = 'do not';\nend $$;",
-      /_broken\.sql:1:39: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
+      /_broken\.sql: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
     ],
-    ['an end of its transaction', 'select 1;\ncommit;', /_broken\.sql:2:1: a script runs in a transaction already/],
-  ])('stop the start for %s, at its place, and leave nothing', async (_what, sql, message) => {
+  ])('stop the start for %s, and leave nothing', async (_what, sql, message) => {
     const dataDir = copyOfTemplate();
     const broken = { '20991231000000_broken.sql': `create table private.half (n integer);${sql}` };
     await expect(start(broken, dataDir)).rejects.toThrow(message);
     await start({ '20991231000000_broken.sql': 'create table private.half (n integer);' }, dataDir);
   });
 
-  test('are refused when an applied one has changed, but for white space and comments', async () => {
+  test('are refused when an applied one has changed, except in white space and semicolons', async () => {
     const dataDir = await start({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
     await start({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' }, dataDir);
     await expect(start({ '20991231000000_a.sql': 'create table private.a (n bigint);' }, dataDir)).rejects.toThrow(
       /_a\.sql: has changed since it was applied/,
+    );
+  });
+
+  test('stop the start if one ends its transaction, and are not recorded', async () => {
+    const dataDir = copyOfTemplate();
+    const broken = { '20991231000000_broken.sql': 'select 1;\ncommit;' };
+    await expect(start(broken, dataDir)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
+    await start({}, dataDir);
+  });
+
+  test('are refused when an applied one is older than the first one', async () => {
+    const dataDir = newFolder();
+    const migrationsDir = newFolder();
+    mkdirSync(migrationsDir);
+    writeFileSync(join(migrationsDir, '20261121080000_roles.sql'), 'create role gateway;');
+    const store = await open({ dataDir, migrationsDir });
+    await store.close();
+    await expect(start({}, dataDir)).rejects.toThrow(
+      /^The database has migration 20261121080000, which is older than the first one, .*set DATA_DIR to a new folder/,
     );
   });
 
@@ -369,15 +387,6 @@ describe('migrations', () => {
       await start({ '20991231000000_a.sql': sql }, dataDir);
     },
   );
-
-  test.each([
-    ["select 'a b';", "select 'a     b';"],
-    ['-- off\nselect 1;', '-- off select 1;'],
-    ['select 1;', 'select 1; select 2;'],
-  ])('have changed when they mean something else: %j, then %j', async (before, after) => {
-    const dataDir = await start({ '20991231000000_a.sql': before });
-    await expect(start({ '20991231000000_a.sql': after }, dataDir)).rejects.toThrow(/_a\.sql: has changed/);
-  });
 });
 
 test('the seed makes the same rows at every start', async () => {

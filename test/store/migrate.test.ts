@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,7 +17,7 @@ const NOTHING = { code: 0, lines: ['nothing to do'], errors: '' };
 const ROLES = ['gateway', 'gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search'];
 /** What one who is no superuser is told. */
 const LOG_WARNING =
-  /^warning: API keys can come into the log of Postgres, .*\n {2}hint: As a superuser: alter database \w+ set log_parameter_max_length = 0\n$/;
+  /^warning: API keys can appear in the log of Postgres, .*\n {2}hint: As a superuser: alter database \w+ set log_parameter_max_length = 0\n$/;
 const PASSWORD = 'only-for-tests';
 
 const root = mkdtempSync(join(tmpdir(), 'migrate-'));
@@ -81,11 +81,12 @@ async function rows<T = Record<string, unknown>>(url: string, sql: string): Prom
 }
 
 type Bookkeeping = { version: string; name: string; statements: string[] };
-const bookkeeping = (url: string) =>
-  rows<Bookkeeping>(
-    url,
-    'select version, name, statements from supabase_migrations.schema_migrations order by version',
-  );
+/** The rows of the bookkeeping; none if there is no table. */
+const bookkeeping = async (url: string): Promise<Bookkeeping[]> => {
+  const [table] = await rows(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
+  if (!table?.name) return [];
+  return rows(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
+};
 
 /** As one who is no superuser. */
 function asUser(url: string, user: string): string {
@@ -216,7 +217,7 @@ describe('an administrator who is neither superuser nor beyond row security', ()
       const refused = await migrate(url);
       expect(refused).toMatchObject({ code: 1, lines: [] });
       expect(refused.errors).toMatch(
-        /^supabase\/migrations\/\d+_roles\.sql:\d+:\d+: plain_administrator may not become the role gateway, .*\n {2}hint: .*grant gateway to plain_administrator with admin option\n/,
+        /^supabase\/migrations\/\d+_roles\.sql: plain_administrator may not become the role gateway, .*\n {2}hint: .*grant gateway to plain_administrator with admin option\n/,
       );
     }
 
@@ -322,80 +323,113 @@ describe('a run', () => {
     expect(await migrate(url, project)).toEqual({
       code: 1,
       lines: [],
-      errors: expect.stringMatching(/^supabase\/migrations\/20260101000000_cut\.sql:1:1: [^\n]*terminat[^\n]*\n$/),
+      errors: expect.stringMatching(/^supabase\/migrations\/20260101000000_cut\.sql: [^\n]*terminat[^\n]*\n$/),
     });
     expect(await bookkeeping(url)).toEqual([]);
   });
 });
 
-describe('rows that are longer than the bounds of 20261122100000_lengths.sql', () => {
-  const TENANT = 'a0000000-0000-4000-8000-000000000000';
-  const warning = (table: string, condition: string, count: number) =>
-    `warning: rows of ${table} that are longer than the bound ${condition}: ${count}\n` +
-    '  hint: They cannot be changed until they are shortened. ' +
-    `Find them: select * from ${table} where not ${condition}; shorten them, then: alter table ${table} validate constraint `;
+describe('a migration', () => {
+  const notRecorded = async (url: string, sql: string) => {
+    const run = await migrate(url, projectWith({ '20260101000000_one.sql': sql }));
+    expect(run).toMatchObject({ code: 1, lines: [] });
+    expect(await bookkeeping(url)).toEqual([]);
+    return run.errors;
+  };
 
-  test('stay, are reported, and are the last ones', async () => {
-    const url = await newDatabase();
-    const older = FILES.slice(0, FILES.indexOf('20261122100000_lengths.sql'));
-    await migrate(
-      url,
-      projectWith(Object.fromEntries(older.map((file) => [file, readFileSync(join(MIGRATIONS, file), 'utf8')]))),
-    );
-    await asAdmin(url, async (db) => {
-      await runScript(db, SEED);
-      await db.query(`update private.alunos set email = repeat('a', 99000) where nome in ('Ana Alves', 'Caio Alves')`);
-      await db.query(
-        `update private.anamneses set resposta = jsonb_build_object('a', repeat('b', 65536))
-                       where criado_em = (select min(criado_em) from private.anamneses where preenchida)
-                         and tenant_id = $1`,
-        [TENANT],
+  test.each(['commit', 'rollback', 'commit; begin', 'end; create table public.two ()', 'rollback and chain'])(
+    'that ends its transaction by %s is not recorded',
+    async (end) => {
+      const errors = await notRecorded(await newDatabase(), `create table public.one ();\n${end};\n`);
+      expect(errors).toContain(
+        'supabase/migrations/20260101000000_one.sql: ends the transaction that it runs in; remove its commit or rollback, and undo what it has committed\n',
       );
-      await db.query(`update private.api_keys set name = repeat(' ', 300) || repeat('n', 300) where name = 'Aurora'`);
-    });
+    },
+  );
 
-    const { code, errors } = await migrate(url);
-    expect(code).toBe(0);
-    const email = warning('private.alunos', '(char_length(email) <= 254)', 2);
-    const resposta = warning('private.anamneses', '(octet_length((resposta)::text) <= 65536)', 1);
-    expect(errors).toBe(`${email}alunos_email_length\n${resposta}anamneses_resposta_length\n`);
+  test('that fails after its transaction has ended is not recorded', async () => {
+    const errors = await notRecorded(await newDatabase(), 'commit;\nselect nada;');
+    expect(errors).toContain('20260101000000_one.sql:2:8: column "nada" does not exist (42703)\n');
+  });
 
-    const insert = `insert into private.alunos (tenant_id, nome, email) values ('${TENANT}', 'Ana', repeat('a', 255))`;
-    await expect(rows(url, insert)).rejects.toMatchObject({ code: '23514', constraint: 'alunos_email_length' });
-    // A key stays revocable: its name is cut.
-    expect(await rows(url, `select name from private.api_keys where name ~ 'nnn'`)).toEqual([
-      { name: 'n'.repeat(255) },
-    ]);
+  test('that fails names the column in characters', async () => {
+    const errors = await notRecorded(await newDatabase(), `select 1;\nselect '😀', nada;`);
+    expect(errors).toContain('20260101000000_one.sql:2:13: column "nada" does not exist (42703)\n');
+  });
 
-    // What the hint says.
-    await rows(url, `update private.alunos set email = left(email, 254) where not (char_length(email) <= 254)`);
-    await rows(url, 'alter table private.alunos validate constraint alunos_email_length');
+  test('that raises an error names the file, and what Postgres says of the place', async () => {
+    const errors = await notRecorded(await newDatabase(), `do $$ begin raise 'não' using hint = 'talvez'; end $$;`);
+    expect(errors).toMatch(
+      /^supabase\/migrations\/20260101000000_one\.sql: não \(P0001\)\n {2}hint: talvez\n {2}where: /,
+    );
+  });
+
+  test('has any statements and ends as it likes', async () => {
+    const url = await newDatabase();
+    const sql = '-- nothing\ncreate table public.one (); ; select $$;$$, 1;;\n-- the end';
+    const project = projectWith({ '20260101000000_one.sql': sql, '20260101000001_empty.sql': '' });
+    expect(await migrate(url, project)).toMatchObject({ code: 0, errors: '' });
+    expect(await bookkeeping(url)).toMatchObject([{ statements: [sql] }, { statements: [''] }]);
+    expect(await migrate(url, project)).toEqual(NOTHING);
   });
 });
 
+test('a database with older migrations than the first one is refused, and keeps them', async () => {
+  const url = await newDatabase();
+  await migrate(url, projectWith({ '20261121080000_roles.sql': 'create table public.old ();' }));
+  const refused = {
+    code: 1,
+    lines: [],
+    errors:
+      `The database has migration 20261121080000, which is older than the first one, supabase/migrations/${FILES[0]}: ` +
+      'a development version made it. Migrate a new database and copy the rows with pg_dump --data-only ' +
+      '--schema=private, or set DATA_DIR to a new folder\n',
+  };
+  expect(await migrate(url)).toEqual(refused);
+  expect(await dryRun(url)).toEqual(refused);
+  expect(await bookkeeping(url)).toMatchObject([{ version: '20261121080000' }]);
+});
+
 describe('the Supabase CLI', () => {
+  const ONE = `-- One.
+create table public.one (name text default ';');
+
+/* A function; with a semicolon. */
+create function public.f() returns integer language plpgsql as $$
+begin
+  return 1;
+end;
+$$;
+select public.f()  ;
+-- The end.
+`;
+  /** As the CLI cuts it: comments stay with the statement after them, white space and semicolons at the ends go. */
+  const STATEMENTS = [
+    `-- One.\ncreate table public.one (name text default ';')`,
+    `/* A function; with a semicolon. */\ncreate function public.f() returns integer language plpgsql as $$\nbegin\n  return 1;\nend;\n$$`,
+    'select public.f()',
+    '-- The end.',
+  ];
+
   test('is followed where it has applied some of the migrations', async () => {
     const url = await newDatabase();
-    const project = projectWith({});
-    for (const file of FILES.slice(0, 3)) cpSync(join(MIGRATIONS, file), join(project, MIGRATIONS, file));
-    await migrate(url, project);
-    const recorded = await bookkeeping(url);
-    // The table and its rows as the CLI makes them: semicolons at the end and white space cut off.
     await asAdmin(url, async (db) => {
-      await db.query('drop table supabase_migrations.schema_migrations');
-      await db.query(`create table supabase_migrations.schema_migrations (version text not null primary key)`);
+      await db.query('create schema supabase_migrations');
+      await db.query('create table supabase_migrations.schema_migrations (version text not null primary key)');
       await db.query('alter table supabase_migrations.schema_migrations add statements text[], add name text');
-      for (const { version, name, statements } of recorded) {
-        const cut = statements.map((statement) => statement.trim().replace(/;+$/, '').trim());
-        expect(cut).not.toEqual(statements);
-        const insert =
-          'insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)';
-        await db.query(insert, [version, name, cut]);
-      }
+      await db.query(
+        'insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)',
+        [...['20260101000000', 'one'], STATEMENTS],
+      );
     });
-    expect(await dryRun(url)).toMatchObject({ code: 0, lines: FILES.slice(3).map((file) => `pending ${file}`) });
-    expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED.slice(3), errors: '' });
-    expect(await migrate(url)).toEqual(NOTHING);
+    const files = { '20260101000000_one.sql': ONE, '20260101000001_two.sql': 'create table public.two ();' };
+    const project = projectWith(files);
+    expect(await dryRun(url, project)).toMatchObject({ code: 0, lines: ['pending 20260101000001_two.sql'] });
+    expect(await migrate(url, project)).toEqual({ code: 0, lines: ['applied 20260101000001_two.sql'], errors: '' });
+    expect(await migrate(url, project)).toEqual(NOTHING);
+
+    const changed = projectWith({ ...files, '20260101000000_one.sql': ONE.replace('return 1', 'return 2') });
+    expect((await migrate(url, changed)).errors).toContain('20260101000000_one.sql: has changed since it was applied');
   });
 
   test('can follow: the files that it makes of the bookkeeping are the migrations', async () => {

@@ -2,10 +2,9 @@
 
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
-import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { serveLoop } from './loop.ts';
 
-const db = await PGlite.create({ dataDir: join(process.env.DATA_DIR ?? '', 'postgres'), extensions: { pg_trgm } });
+const db = await PGlite.create({ dataDir: join(process.env.DATA_DIR ?? '', 'postgres') });
 await db.exec(`set timezone = 'UTC'; set role gateway`);
 
 serveLoop(async ({ text, values }) => {

@@ -5,8 +5,15 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
-import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
-import { applyMigrations, type Migration, type Notice, runScript, type Script, toWarning } from '../migrations.ts';
+import {
+  applyMigrations,
+  type Connection,
+  type Migration,
+  type Notice,
+  runScript,
+  type Script,
+  toWarning,
+} from '../migrations.ts';
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
@@ -107,20 +114,24 @@ async function create(folder: string, migrations: readonly Migration[], seed: Sc
   renameSync(aside, folder);
 }
 
-/** Applies what is not applied yet, and sends what Postgres warns of meanwhile. */
+/** Applies the pending migrations, and sends the warnings of Postgres. */
 function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Migration[]> {
   const onNotice = (notice: Notice) => {
     const warning = toWarning(notice);
     if (warning) reply({ warning });
   };
-  return applyMigrations({ query: (sql, values) => db.query(sql, values, { onNotice }) }, migrations);
+  const connection: Connection = {
+    query: (sql, values) => db.query(sql, values, { onNotice }),
+    exec: (sql) => db.exec(sql, { onNotice }),
+  };
+  return applyMigrations(connection, migrations);
 }
 
 function open(folder: string | undefined): Promise<PGlite> {
   // PGlite has the whole cache in memory from the start on, and the system caches the files too. With 300,000 students
   // half of the default answers about as fast; with a quarter of it long lists take a third longer.
   const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=64MB'];
-  return PGlite.create({ ...(folder ? { dataDir: folder } : {}), extensions: { pg_trgm }, startParams });
+  return PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams });
 }
 
 /** PGlite throws objects too that are no errors, such as those of its file system. */

@@ -1,30 +1,31 @@
--- The anamnesis form's sections, and the students' anamneses.
+-- The sections of the anamnesis form, and the students' anamneses.
 
 create table private.anamnese_secoes (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
-  titulo text not null,
+  titulo text not null constraint anamnese_secoes_titulo_length check (char_length(titulo) <= 255),
   ordem integer not null,
   ativo boolean not null default true,
   primary key (tenant_id, id)
 );
 comment on table private.anamnese_secoes is 'Sections of a tenant''s anamnesis form';
-comment on column private.anamnese_secoes.ordem is 'Place in the form; sections with the same one follow by id';
+comment on column private.anamnese_secoes.ordem is 'Position in the form; sections with the same one are ordered by id';
 
 create table private.anamneses (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   aluno_id uuid not null,
-  status text not null,
-  resposta jsonb check (jsonb_typeof(resposta) = 'object'),
+  status text not null constraint anamneses_status_length check (char_length(status) <= 100),
+  resposta jsonb check (jsonb_typeof(resposta) = 'object')
+    constraint anamneses_resposta_length check (octet_length(resposta::text) <= 65536),
   criado_em timestamptz not null default clock_timestamp(),
   preenchida boolean not null generated always as (coalesce(resposta <> '{}', false)) stored,
   primary key (tenant_id, id),
   foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)
 );
 comment on table private.anamneses is 'Anamneses of a tenant''s students';
-comment on column private.anamneses.resposta is 'The answers, free-form; null or empty until it is filled in';
-comment on column private.anamneses.preenchida is 'Filled in: the answers are there and not empty';
+comment on column private.anamneses.resposta is 'The answers, free-form; null or empty until the form is filled in';
+comment on column private.anamneses.preenchida is 'Filled in: resposta is present and not empty';
 
 create index anamnese_secoes_in_order on private.anamnese_secoes (tenant_id, ordem, id) where ativo;
 create index anamneses_in_order on private.anamneses (tenant_id, criado_em, id) where preenchida;
@@ -51,7 +52,7 @@ create policy tenant_isolation on private.anamneses
   using (tenant_id = (select private.current_tenant()));
 grant select on private.anamneses to gateway_functions;
 
--- Callable with any key that has the permission: the key proves the tenant.
+-- Callable with a key that has the permission: the key proves the tenant.
 create function public.listar_anamneses(
   p_api_key text,
   p_limit integer default 100,
@@ -64,29 +65,62 @@ language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
+-- As listar_alunos: the first page without filters has one plan for all tenants.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_anamneses');
-  v_aluno constant uuid := private.to_uuid(p_id_aluno);
+  v_aluno uuid;
 begin
-  return query
-    select n.id, n.aluno_id::text, n.status, n.resposta, n.criado_em
-      from private.anamneses n
-     where n.tenant_id = v_tenant
-       and n.preenchida
-       and (p_id_aluno is null or n.aluno_id = v_aluno)
-       and (p_status is null or n.status = p_status)
-     order by n.criado_em, n.id
-     limit p_limit
-    offset p_offset;
+  if p_offset = 0 and p_id_aluno is null and p_status is null then
+    return query
+      select n.id, n.aluno_id::text, n.status, n.resposta, n.criado_em
+        from private.anamneses n
+       where n.tenant_id = v_tenant
+         and n.preenchida
+       order by n.criado_em, n.id
+       limit p_limit;
+    return;
+  end if;
+
+  v_aluno := private.to_uuid(p_id_aluno);
+  -- A plan that knows the arguments leaves out the filters that are null. The setting ends with the function.
+  perform set_config('plan_cache_mode', 'force_custom_plan', true);
+  if p_offset > 0 then
+    -- The inner query skips rows in an index alone, without reading them from the table.
+    return query
+      select n.id, n.aluno_id::text, n.status, n.resposta, n.criado_em
+        from (
+          select i.id
+            from private.anamneses i
+           where i.tenant_id = v_tenant
+             and i.preenchida
+             and (p_id_aluno is null or i.aluno_id = v_aluno)
+             and (p_status is null or i.status = p_status)
+           order by i.criado_em, i.id
+           limit p_limit
+          offset p_offset
+        ) page
+        join private.anamneses n on n.tenant_id = v_tenant and n.id = page.id
+       order by n.criado_em, n.id;
+  else
+    return query
+      select n.id, n.aluno_id::text, n.status, n.resposta, n.criado_em
+        from private.anamneses n
+       where n.tenant_id = v_tenant
+         and n.preenchida
+         and (p_id_aluno is null or n.aluno_id = v_aluno)
+         and (p_status is null or n.status = p_status)
+       order by n.criado_em, n.id
+       limit p_limit;
+  end if;
 end;
 $$;
 comment on function public.listar_anamneses(text, integer, integer, text, text) is
-  'Filled-in anamneses of the tenant of the key, oldest first';
+  'Filled-in anamneses of the key''s tenant, oldest first';
 select private.publish('public.listar_anamneses');
 
--- Callable with any key that has the permission: the key proves the tenant.
+-- Callable with a key that has the permission: the key proves the tenant.
 create function public.listar_secoes(
   p_api_key text,
   p_limit integer default 100,
@@ -97,7 +131,7 @@ language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_secoes');
@@ -113,5 +147,5 @@ begin
 end;
 $$;
 comment on function public.listar_secoes(text, integer, integer) is
-  'Active sections of the anamnesis form of the tenant of the key, in their order';
+  'Active sections of the anamnesis form of the key''s tenant, in their order';
 select private.publish('public.listar_secoes');

@@ -1,55 +1,18 @@
--- Idempotent creation: the answer to a request with an idempotency key is kept for 24 hours, in the transaction that
--- creates, and given again.
-
-create function private.ensure_role(p_name text, p_purpose text)
-returns void
-language plpgsql
-volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  begin
-    execute format('create role %I nologin noinherit', p_name);
-    execute format('comment on role %I is %L', p_name, p_purpose);
-  exception
-    -- Roles belong to the whole server, so another database on it may have made it already.
-    when duplicate_object or unique_violation then null;
-  end;
-
-  -- To hand a function over to the role, one has to be allowed to be it, and not only to administer it.
-  if not pg_has_role(current_user, p_name, 'usage') then
-    begin
-      execute format('grant %I to %I', p_name, current_user);
-    exception
-      when insufficient_privilege then
-        raise exception using
-          errcode = 'insufficient_privilege',
-          message = format('%s may not become the role %s, which another role of this server has made',
-                           current_user, p_name),
-          hint = format('As that role or as a superuser: grant %I to %I with admin option', p_name, current_user);
-    end;
-  end if;
-end;
-$$;
-comment on function private.ensure_role(text, text) is
-  'Makes a role that owns functions and cannot log in, where there is none, and lets the current user hand functions over to it';
-
-select private.ensure_role('gateway_retention', 'Deletes kept answers whose time is over; sees nothing else');
-grant usage on schema private to gateway_retention;
+-- The creation of students: idempotency keys, the function of the gateway, and the import.
 
 create table private.idempotency_keys (
   tenant_id uuid not null references private.tenants (id),
-  key text not null,
+  key text not null constraint idempotency_keys_key_length check (char_length(key) <= 255),
   request_hash bytea not null check (octet_length(request_hash) = 32),
   response jsonb,
   created_at timestamptz not null default now(),
   primary key (tenant_id, key)
 );
-comment on table private.idempotency_keys is 'Answers to requests that carried an idempotency key, for 24 hours';
-comment on column private.idempotency_keys.key is 'What the client sent in Idempotency-Key';
-comment on column private.idempotency_keys.request_hash is 'SHA-256 of the function''s name and arguments';
+comment on table private.idempotency_keys is 'Responses to requests with an idempotency key, kept for 24 hours';
+comment on column private.idempotency_keys.key is 'The value of the header Idempotency-Key';
+comment on column private.idempotency_keys.request_hash is 'SHA-256 of the function name and its arguments';
 comment on column private.idempotency_keys.response is
-  'The first answer; null only inside the transaction that is making it';
+  'The first response; null only in the transaction that creates it';
 
 create index idempotency_keys_by_age on private.idempotency_keys (created_at);
 
@@ -72,7 +35,7 @@ create policy retention_delete on private.idempotency_keys
   using (created_at <= now() - interval '24 hours');
 grant select (tenant_id, key, created_at), delete on private.idempotency_keys to gateway_retention;
 
--- Executable by gateway_functions alone; row security shows its owner what has passed its time, and nothing else.
+-- Executable by gateway_functions only. Row security shows the owner only the keys of any tenant that have expired.
 create function private.forget_responses()
 returns void
 language plpgsql
@@ -81,11 +44,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- One at a time: others would wait for the rows that the first one deletes.
+  -- One caller at a time: others would wait for the rows that the first one deletes.
   if not pg_try_advisory_xact_lock(hashtext('private.forget_responses')) then
     return;
   end if;
-  -- Each creation adds one, so a few at a time keep up.
+  -- Each creation adds one key, so 20 at a time keep up.
   delete from private.idempotency_keys
    where (tenant_id, key) in (
      select i.tenant_id, i.key
@@ -96,7 +59,7 @@ begin
    );
 end;
 $$;
-comment on function private.forget_responses() is 'Deletes some of the answers, of any tenant, that were kept for 24 hours';
+comment on function private.forget_responses() is 'Deletes up to 20 expired idempotency keys, of any tenant';
 revoke all on function private.forget_responses() from public;
 grant execute on function private.forget_responses() to gateway_functions;
 grant create on schema private to gateway_retention;
@@ -118,7 +81,7 @@ begin
   end if;
   perform private.forget_responses();
 
-  -- A request with the same key that is under way holds this up until its transaction ends.
+  -- Waits for a concurrent request with the same key until its transaction ends.
   insert into private.idempotency_keys as i (tenant_id, key, request_hash)
   values (p_tenant, p_key, v_hash)
   on conflict (tenant_id, key) do update
@@ -143,7 +106,7 @@ begin
 end;
 $$;
 comment on function private.recall_response(uuid, text, jsonb) is
-  'The answer that was given to the same request with the same idempotency key, or null for the first one, whose answer private.keep_response then keeps. Raises PT422 on Idempotency-Key where the request was another. Null for a null key';
+  'Returns the response to an earlier request with the same idempotency key, or null if this is the first one or the key is null. Raises PT422 on Idempotency-Key if the earlier request was a different one';
 grant execute on function private.recall_response(uuid, text, jsonb) to gateway_functions;
 
 create function private.keep_response(p_tenant uuid, p_key text, p_response jsonb)
@@ -158,8 +121,38 @@ as $$
      and i.key = p_key;
 $$;
 comment on function private.keep_response(uuid, text, jsonb) is
-  'Keeps the answer to a request that private.recall_response found to be the first of its key; nothing for a null key';
+  'Stores the response to the first request with an idempotency key; does nothing for a null key';
 grant execute on function private.keep_response(uuid, text, jsonb) to gateway_functions;
+
+grant insert (tenant_id, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
+  on private.alunos to gateway_functions;
+
+create function private.to_birth_date(p_text text)
+returns date
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_text is null then
+    return null;
+  elsif p_text ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' then
+    return make_date(left(p_text, 4)::integer, substr(p_text, 6, 2)::integer, right(p_text, 2)::integer);
+  elsif p_text ~ '^[0-9]{2}/[0-9]{2}/[0-9]{4}$' then
+    return make_date(right(p_text, 4)::integer, substr(p_text, 4, 2)::integer, left(p_text, 2)::integer);
+  end if;
+  raise datetime_field_overflow;
+exception
+  when datetime_field_overflow then
+    raise exception using
+      errcode = 'PT422',
+      message = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
+      detail = 'p_data_nascimento';
+end;
+$$;
+comment on function private.to_birth_date(text) is
+  'Converts a text, YYYY-MM-DD or DD/MM/YYYY, to a date; null for null; raises PT422 for any other text';
+grant execute on function private.to_birth_date(text) to gateway_functions;
 
 create function private.require_academia(p_tenant uuid, p_academia_id uuid)
 returns void
@@ -168,7 +161,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- The same for a gym of another tenant and for none: an answer must not tell that a foreign id exists.
+  -- The same text for a gym of another tenant and for none: a response must not reveal that a foreign id exists.
   if p_academia_id is not null and not exists (
     select from private.academias g where g.tenant_id = p_tenant and g.id = p_academia_id
   ) then
@@ -183,10 +176,7 @@ comment on function private.require_academia(uuid, uuid) is
   'Raises PT422 on p_academia_id unless it is null or a gym of the tenant';
 grant execute on function private.require_academia(uuid, uuid) to gateway_functions;
 
--- One more argument makes another function, and of two with the same name a call could mean either.
-drop function public.criar_aluno(text, text, text, text, text, text, uuid, text);
-
--- Callable with any key that has the permission: the key proves the tenant.
+-- Callable with a key that has the permission: the key proves the tenant.
 create function public.criar_aluno(
   p_api_key text,
   p_nome text,
@@ -238,5 +228,60 @@ begin
 end;
 $$;
 comment on function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) is
-  'Creates a student in the tenant of the key and gives it back, once for each idempotency key; raises PT422 on p_data_nascimento, p_academia_id and Idempotency-Key';
+  'Creates a student in the key''s tenant and returns it, once for each idempotency key; raises PT422 on p_data_nascimento, p_academia_id and Idempotency-Key';
 select private.publish('public.criar_aluno');
+
+create function private.import_alunos(p_tenant_id uuid, p_lines json, p_check_only boolean default false)
+returns table (line integer, field text, message text)
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_line record;
+  v_is_bad boolean := false;
+  -- Each line a microsecond after the one before it: the embedded Postgres has a clock of milliseconds, and a list of
+  -- students has the order of their creation.
+  v_now timestamptz;
+begin
+  perform private.require_tenant(p_tenant_id);
+
+  for v_line in
+    select *
+      from json_to_recordset(p_lines) as l (line integer, p_data_nascimento text, p_academia_id uuid)
+  loop
+    line := v_line.line;
+    begin
+      perform private.to_birth_date(v_line.p_data_nascimento);
+    exception
+      when sqlstate 'PT422' then
+        get stacked diagnostics field = pg_exception_detail, message = message_text;
+        v_is_bad := true;
+        return next;
+    end;
+    begin
+      perform private.require_academia(p_tenant_id, v_line.p_academia_id);
+    exception
+      when sqlstate 'PT422' then
+        get stacked diagnostics field = pg_exception_detail, message = message_text;
+        v_is_bad := true;
+        return next;
+    end;
+  end loop;
+  if v_is_bad or p_check_only then
+    return;
+  end if;
+
+  v_now := clock_timestamp();
+  insert into private.alunos
+    (tenant_id, criado_em, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
+  select p_tenant_id, v_now + row_number() over (order by l.line) * interval '1 microsecond', l.p_nome, l.p_email, l.p_telefone, l.p_sexo, private.to_birth_date(l.p_data_nascimento),
+         l.p_academia_id, l.p_modalidade
+    from json_to_recordset(p_lines) as l (
+           line integer, p_nome text, p_email text, p_telefone text, p_sexo text, p_data_nascimento text,
+           p_academia_id uuid, p_modalidade text
+         );
+end;
+$$;
+comment on function private.import_alunos(uuid, json, boolean) is
+  'Creates a student from each object of an array, or none: gives back every line whose fields the rules of criar_aluno refuse. An object has its line''s number in line, and the fields of the document. It may check alone';

@@ -1,20 +1,5 @@
--- The life of tenants and keys: functions for administrators, who alone may execute what nobody is granted, and the
--- record of a key's last use, which the gateway makes.
-
-alter table private.api_keys
-  add column prefix text,
-  add column last_used_at timestamptz,
-  add column rotated_at timestamptz,
-  add column expires_unrotated_at timestamptz;
-comment on column private.api_keys.prefix is
-  'The first characters of the key, by which people tell keys apart; null for a key that private.issue_key did not make';
-comment on column private.api_keys.last_used_at is 'When the key was last used, to the minute; null for never';
-comment on column private.api_keys.rotated_at is 'When another key took its place; null for a key that none did';
-comment on column private.api_keys.expires_unrotated_at is
-  'Of a rotated key the expiry that it had before, which its successor takes over';
-
-create unique index api_keys_by_prefix on private.api_keys (prefix);
-create unique index api_keys_by_id on private.api_keys (id);
+-- Administration of tenants and keys. Only the role that applied the migrations may execute these functions: no role is
+-- granted them.
 
 create function private.to_base62(p_number bigint, p_length integer)
 returns text
@@ -33,7 +18,7 @@ as $$
     from generate_series(0, p_length - 1) n;
 $$;
 comment on function private.to_base62(bigint, integer) is
-  'The last digits of a number to the base 62, as many as are asked for; the digits are 0-9, A-Z, a-z';
+  'The last p_length digits of a number in base 62; the digits are 0-9, A-Z, a-z';
 
 create function private.random_base62(p_length integer)
 returns text
@@ -47,11 +32,11 @@ declare
   v_byte integer;
 begin
   while length(v_text) < p_length loop
-    -- Cryptographic randomness without an extension. Bytes 6 and 8 hold the version and the variant.
+    -- Cryptographic randomness without an extension. Bytes 6 and 8 hold the version and the variant of the uuid.
     v_bytes := uuid_send(gen_random_uuid());
     for v_at in 0..15 loop
       v_byte := get_byte(v_bytes, v_at);
-      -- 248 is four times 62: the bytes beyond it would make the first digits likelier.
+      -- 248 is four times 62: larger bytes would make the first digits more likely.
       if v_at not in (6, 8) and v_byte < 248 then
         v_text := v_text || private.to_base62(v_byte % 62, 1);
       end if;
@@ -61,7 +46,7 @@ begin
 end;
 $$;
 comment on function private.random_base62(integer) is
-  'So many digits to the base 62, each of them cryptographically random';
+  'p_length cryptographically random digits in base 62';
 
 create function private.key_checksum(p_text text)
 returns text
@@ -72,7 +57,7 @@ as $$
   select private.to_base62(('x' || encode(substr(sha256(convert_to(p_text, 'UTF8')), 1, 4), 'hex'))::bit(32)::bigint, 6);
 $$;
 comment on function private.key_checksum(text) is
-  'The checksum that a key ends in, of what stands before it: the first 4 bytes of its SHA-256, a number, as 6 digits to the base 62. A scanner for secrets tells a key by it from a text that only looks like one';
+  'The checksum at the end of a key: the first 4 bytes of the SHA-256 of what precedes it, as 6 digits in base 62. Secret scanners use it to tell a key from a similar text';
 
 create function private.create_tenant(p_name text)
 returns uuid
@@ -82,7 +67,7 @@ set search_path = pg_catalog, pg_temp
 as $$
   insert into private.tenants (name) values (p_name) returning id;
 $$;
-comment on function private.create_tenant(text) is 'Creates a tenant and gives its id';
+comment on function private.create_tenant(text) is 'Creates a tenant and returns its id';
 
 create function private.list_tenants()
 returns table (id uuid, name text, active_keys bigint, created_at timestamptz)
@@ -97,7 +82,7 @@ as $$
     from private.tenants t
    order by t.created_at, t.id;
 $$;
-comment on function private.list_tenants() is 'All tenants, oldest first, with the number of their keys that work now';
+comment on function private.list_tenants() is 'All tenants, oldest first, with the number of their usable keys';
 
 create function private.require_tenant(p_tenant_id uuid)
 returns void
@@ -114,7 +99,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.require_tenant(uuid) is 'Raises no_data_found unless there is the tenant';
+comment on function private.require_tenant(uuid) is 'Raises no_data_found unless the tenant exists';
 
 create function private.check_permissions(p_permissions text[])
 returns void
@@ -148,7 +133,7 @@ begin
 end;
 $$;
 comment on function private.check_permissions(text[]) is
-  'Raises an error unless a key can have these permissions: null, or names of published functions';
+  'Raises an error unless the permissions are null or names of published functions';
 
 create function private.issue_key(
   p_tenant_id uuid,
@@ -165,7 +150,7 @@ as $$
 declare
   v_unsigned constant text := format('wms_%s_%s', p_environment, private.random_base62(32));
   v_key constant text := v_unsigned || private.key_checksum(v_unsigned);
-  -- 24 of the 32 random characters stay unknown, which are 142 bits.
+  -- The prefix leaves 24 of the 32 random characters secret: 142 bits.
   v_prefix constant text := left(v_unsigned, -24);
 begin
   if p_environment is null or p_environment !~ '^[a-z]{1,10}$' then
@@ -188,7 +173,7 @@ begin
 end;
 $$;
 comment on function private.issue_key(uuid, text, text[], timestamptz, text) is
-  'Issues a key and gives it, this once: wms_, the environment, _, 32 random characters and their checksum. Permissions are names of functions, null means all; without an expiry it never expires';
+  'Issues a key and returns it, this once: wms_, the environment, _, 32 random characters and a checksum. Permissions are names of functions, null means all; a null expiry means never';
 
 create function private.list_keys(p_tenant_id uuid default null)
 returns table (
@@ -212,7 +197,7 @@ as $$
    order by t.created_at, t.id, k.created_at, k.id;
 $$;
 comment on function private.list_keys(uuid) is
-  'The keys of a tenant, or of all for null: everything but the key itself. Permissions are null for all functions; state is active, expired or revoked';
+  'The keys of a tenant, or of all tenants for null, without the key itself. Null permissions mean all functions; state is active, expired or revoked';
 
 create function private.require_key(p_key_id uuid)
 returns private.api_keys
@@ -233,7 +218,7 @@ begin
   return v_key;
 end;
 $$;
-comment on function private.require_key(uuid) is 'A key by its id, locked for a change; raises no_data_found where there is none';
+comment on function private.require_key(uuid) is 'Returns a key by its id and locks it; raises no_data_found if there is none';
 
 create function private.rotate_key(
   p_key_id uuid,
@@ -247,13 +232,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_old constant private.api_keys := private.require_key(p_key_id);
-  -- A key that private.issue_key did not make has no prefix, and so no environment.
+  -- A key that private.issue_key did not create has no prefix, and so no environment.
   v_environment constant text := coalesce(split_part(v_old.prefix, '_', 2), 'live');
-  -- A key whose successor was lost may be rotated again, and only its own expiry has come nearer.
+  -- A key can be rotated again, for example when its successor was lost. Its rotation brought its expiry forward, so the
+  -- successor takes over the original one.
   v_expires_at constant timestamptz :=
     case when v_old.rotated_at is null then v_old.expires_at else v_old.expires_unrotated_at end;
 begin
-  -- The clock and not now(), which stood still while another rotation held the key.
+  -- The clock and not now(), which does not advance while this call waits for another rotation.
   if not v_old.active or v_old.expires_at <= clock_timestamp() then
     raise exception using
       errcode = 'object_not_in_prerequisite_state',
@@ -279,7 +265,7 @@ begin
 end;
 $$;
 comment on function private.rotate_key(uuid, interval, timestamptz) is
-  'Issues a key in the place of another: same tenant, name, permissions and, unless it is given, expiry. The old key works on for the overlap, by default 24 hours, and 0 ends it now';
+  'Issues a key that replaces another: same tenant, name, permissions and, unless given, expiry. The old key works for the overlap, 24 hours by default; 0 ends it now';
 
 create function private.revoke_key(p_key_id uuid)
 returns void
@@ -292,7 +278,7 @@ begin
   update private.api_keys k set active = false where k.id = p_key_id;
 end;
 $$;
-comment on function private.revoke_key(uuid) is 'Ends a key, now and for good; a key that is revoked already stays so';
+comment on function private.revoke_key(uuid) is 'Revokes a key, now and permanently';
 
 create function private.set_key_permissions(p_key_id uuid, p_permissions text[])
 returns void
@@ -307,55 +293,4 @@ begin
 end;
 $$;
 comment on function private.set_key_permissions(uuid, text[]) is
-  'Lets a key call these functions and no others; null means all';
-
--- Row security shows gateway_keys every key, which is what its one other function needs; of a key's columns it may
--- change this one alone.
-create policy recording on private.api_keys
-  for update to gateway_keys
-  using (true);
-grant select (last_used_at), update (last_used_at) on private.api_keys to gateway_keys;
-
--- Executable by gateway_functions alone. A key proves itself; one that is unknown, inactive or expired changes nothing.
-create function private.touch_key(p_api_key text)
-returns boolean
-language plpgsql
-volatile
-security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  update private.api_keys k
-     set last_used_at = now()
-   where k.key_hash = sha256(convert_to(p_api_key, 'UTF8'))
-     and k.active
-     and (k.expires_at is null or k.expires_at > now())
-     and (k.last_used_at is null or k.last_used_at <= now() - interval '1 minute');
-  return found;
-end;
-$$;
-comment on function private.touch_key(text) is
-  'Records that a key is used now, unless that was recorded within the last minute; whether it was recorded';
-revoke all on function private.touch_key(text) from public;
-grant execute on function private.touch_key(text) to gateway_functions;
-grant create on schema private to gateway_keys;
-alter function private.touch_key(text) owner to gateway_keys;
-revoke create on schema private from gateway_keys;
-
--- Callable with any key. Not a part of each read: those are stable, PostgREST gives them a transaction that cannot
--- write, and a write to disk for a read would cost more than the read.
-create function public.record_key_use(p_api_key text)
-returns table (recorded boolean)
-language plpgsql
-volatile
-rows 1
-security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  return query select private.touch_key(p_api_key);
-end;
-$$;
-comment on function public.record_key_use(text) is
-  'Records the last use of a key, at most once a minute; the gateway calls it after a key was accepted';
-select private.publish('public.record_key_use');
+  'Sets the functions that a key may call; null means all';

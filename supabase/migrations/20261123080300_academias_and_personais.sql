@@ -1,9 +1,9 @@
--- Gyms and their trainers.
+-- Gyms and their personal trainers.
 
 create table private.academias (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
-  nome text not null,
+  nome text not null constraint academias_nome_length check (char_length(nome) <= 255),
   ativo boolean not null default true,
   criado_em timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id)
@@ -13,13 +13,13 @@ comment on table private.academias is 'Gyms of a tenant';
 create table private.personais (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
-  nome text not null,
-  email text not null,
+  nome text not null constraint personais_nome_length check (char_length(nome) <= 255),
+  email text not null constraint personais_email_length check (char_length(email) <= 254),
   ativo boolean not null default true,
   academia_id uuid not null,
   criado_em timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
-  -- A foreign key that carries tenant_id: no row can point into another tenant.
+  -- Foreign keys carry tenant_id, so no row can reference another tenant.
   foreign key (tenant_id, academia_id) references private.academias (tenant_id, id)
 );
 comment on table private.personais is 'Personal trainers of a tenant';
@@ -60,10 +60,10 @@ as $$
   end;
 $$;
 comment on function private.to_uuid(text) is
-  'The uuid that a text spells, with hyphens or without; null for any other text. Such a text names nothing, so a filter by it finds nothing';
+  'Converts a text to a uuid, with or without hyphens; null for any other text, so a filter by it finds nothing';
 grant execute on function private.to_uuid(text) to gateway_functions;
 
--- Callable with any key that has the permission: the key proves the tenant.
+-- Callable with a key that has the permission: the key proves the tenant.
 create function public.listar_academias(
   p_api_key text,
   p_ativo boolean default null,
@@ -75,27 +75,38 @@ language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
--- A filter that is not given leaves the plan only when the plan knows the arguments.
-set plan_cache_mode = force_custom_plan
+-- One plan for all tenants: planning takes longer than the query.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_academias');
 begin
+  if p_ativo is null then
+    return query
+      select a.id, a.nome, a.ativo, a.criado_em
+        from private.academias a
+       where a.tenant_id = v_tenant
+       order by a.criado_em, a.id
+       limit p_limit
+      offset p_offset;
+    return;
+  end if;
+
   return query
     select a.id, a.nome, a.ativo, a.criado_em
       from private.academias a
      where a.tenant_id = v_tenant
-       and (p_ativo is null or a.ativo = p_ativo)
+       and a.ativo = p_ativo
      order by a.criado_em, a.id
      limit p_limit
     offset p_offset;
 end;
 $$;
 comment on function public.listar_academias(text, boolean, integer, integer) is
-  'Gyms of the tenant of the key, oldest first';
+  'Gyms of the key''s tenant, oldest first';
 select private.publish('public.listar_academias');
 
--- Callable with any key that has the permission: the key proves the tenant.
+-- Callable with a key that has the permission: the key proves the tenant.
 create function public.listar_personais(
   p_api_key text,
   p_limit integer default 100,
@@ -107,21 +118,32 @@ language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_personais');
 begin
+  if p_academia_id is null then
+    return query
+      select p.id, p.nome, p.email, p.ativo, p.academia_id
+        from private.personais p
+       where p.tenant_id = v_tenant
+       order by p.criado_em, p.id
+       limit p_limit
+      offset p_offset;
+    return;
+  end if;
+
   return query
     select p.id, p.nome, p.email, p.ativo, p.academia_id
       from private.personais p
      where p.tenant_id = v_tenant
-       and (p_academia_id is null or p.academia_id = p_academia_id)
+       and p.academia_id = p_academia_id
      order by p.criado_em, p.id
      limit p_limit
     offset p_offset;
 end;
 $$;
 comment on function public.listar_personais(text, integer, integer, uuid) is
-  'Personal trainers of the tenant of the key, oldest first';
+  'Personal trainers of the key''s tenant, oldest first';
 select private.publish('public.listar_personais');
