@@ -1,4 +1,4 @@
-import type { Fault, Refusal, StoreFaultKind } from '../errors.ts';
+import type { Fault, FieldErrors, Refusal, StoreFaultKind } from '../errors.ts';
 
 /** What Postgres says of an error, under the names of its protocol; PostgREST gives the same four. */
 export type PgError = {
@@ -18,16 +18,31 @@ const QUERY_CANCELED = '57014';
 const UNAVAILABLE = /^(08|53|57|PGRST00)/;
 
 /**
- * What an error that SQL raised means to the client, by its SQLSTATE alone (Postgres, appendix A). `PT401` and the
- * bare `raise exception` (`P0001`) refuse the key with the message; `PT422` refuses the field that `detail` names.
- * Everything else is a fault of the store.
+ * Converts an error that SQL raised to a failure, by its SQLSTATE alone (Postgres, appendix A). `PT401` and the bare
+ * `raise exception` (`P0001`) refuse the key with the message; `PT422` refuses the fields in `detail`. Everything else is
+ * a fault of the store.
  */
 export function toFailure(error: PgError): Refusal | Fault {
   if (error.code === 'PT401' || error.code === 'P0001') return { kind: 'refusedKey', text: error.message };
-  if (error.code === 'PT422' && error.detail) {
-    return { kind: 'invalidInput', fields: Object.fromEntries([[error.detail, [error.message]]]) };
-  }
+  const fields = error.code === 'PT422' ? readFields(error) : undefined;
+  if (fields) return { kind: 'invalidInput', fields };
   return { kind: toFaultKind(error.code ?? ''), cause: error };
+}
+
+/** The detail of a PT422: the name of a field, or a JSON object of fields with lists of messages. */
+function readFields({ detail, message }: PgError): FieldErrors | undefined {
+  if (!detail) return undefined;
+  if (!detail.startsWith('{')) return Object.fromEntries([[detail, [message]]]);
+  try {
+    const fields = JSON.parse(detail);
+    return Object.values(fields).every(isListOfTexts) ? fields : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isListOfTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((text) => typeof text === 'string');
 }
 
 function toFaultKind(code: string): StoreFaultKind {

@@ -134,47 +134,46 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_text is null then
-    return null;
-  elsif p_text ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' then
+  if p_text ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' then
     return make_date(left(p_text, 4)::integer, substr(p_text, 6, 2)::integer, right(p_text, 2)::integer);
   elsif p_text ~ '^[0-9]{2}/[0-9]{2}/[0-9]{4}$' then
     return make_date(right(p_text, 4)::integer, substr(p_text, 4, 2)::integer, left(p_text, 2)::integer);
   end if;
-  raise datetime_field_overflow;
+  return null;
 exception
   when datetime_field_overflow then
-    raise exception using
-      errcode = 'PT422',
-      message = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
-      detail = 'p_data_nascimento';
+    return null;
 end;
 $$;
 comment on function private.to_birth_date(text) is
-  'Converts a text, YYYY-MM-DD or DD/MM/YYYY, to a date; null for null; raises PT422 for any other text';
+  'Converts a text, YYYY-MM-DD or DD/MM/YYYY, to a date; null for any other text';
 grant execute on function private.to_birth_date(text) to gateway_functions;
 
-create function private.require_academia(p_tenant uuid, p_academia_id uuid)
-returns void
+create function private.find_invalid_fields(p_tenant uuid, p_data_nascimento text, p_academia_id uuid)
+returns table (field text, message text)
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if p_data_nascimento is not null and private.to_birth_date(p_data_nascimento) is null then
+    field := 'p_data_nascimento';
+    message := 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
+    return next;
+  end if;
   -- The same text for a gym of another tenant and for none: a response must not reveal that a foreign id exists.
   if p_academia_id is not null and not exists (
     select from private.academias g where g.tenant_id = p_tenant and g.id = p_academia_id
   ) then
-    raise exception using
-      errcode = 'PT422',
-      message = 'must be the id of a gym of the tenant',
-      detail = 'p_academia_id';
+    field := 'p_academia_id';
+    message := 'must be the id of a gym of the tenant';
+    return next;
   end if;
 end;
 $$;
-comment on function private.require_academia(uuid, uuid) is
-  'Raises PT422 on p_academia_id unless it is null or a gym of the tenant';
-grant execute on function private.require_academia(uuid, uuid) to gateway_functions;
+comment on function private.find_invalid_fields(uuid, text, uuid) is
+  'Returns the fields of a new student that only the database can check and that are invalid, each with its message';
+grant execute on function private.find_invalid_fields(uuid, text, uuid) to gateway_functions;
 
 -- Callable with a key that has the permission: the key proves the tenant.
 create function public.criar_aluno(
@@ -204,7 +203,7 @@ declare
       'criar_aluno', p_nome, p_email, p_telefone, p_sexo, p_data_nascimento, p_academia_id, p_modalidade
     )
   );
-  v_data_nascimento constant date := private.to_birth_date(p_data_nascimento);
+  v_invalid json;
   v_aluno record;
 begin
   if v_first is not null then
@@ -216,11 +215,18 @@ begin
     return;
   end if;
 
-  perform private.require_academia(v_tenant, p_academia_id);
+  select json_object_agg(i.field, json_build_array(i.message))
+    into v_invalid
+    from private.find_invalid_fields(v_tenant, p_data_nascimento, p_academia_id) i;
+  if v_invalid is not null then
+    raise exception using errcode = 'PT422', message = 'invalid fields', detail = v_invalid::text;
+  end if;
+
   insert into private.alunos as a
     (tenant_id, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
   values
-    (v_tenant, p_nome, p_email, p_telefone, p_sexo, v_data_nascimento, p_academia_id, p_modalidade)
+    (v_tenant, p_nome, p_email, p_telefone, p_sexo, private.to_birth_date(p_data_nascimento), p_academia_id,
+     p_modalidade)
   returning a.id, a.nome, a.email, a.ativo, a.academia_id, a.criado_em into v_aluno;
   perform private.keep_response(v_tenant, p_idempotency_key, to_jsonb(v_aluno));
   return query
@@ -228,9 +234,10 @@ begin
 end;
 $$;
 comment on function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) is
-  'Creates a student in the key''s tenant and returns it, once for each idempotency key; raises PT422 on p_data_nascimento, p_academia_id and Idempotency-Key';
+  'Creates a student in the key''s tenant and returns it, once for each idempotency key; raises PT422 on p_data_nascimento and p_academia_id together, and on Idempotency-Key';
 select private.publish('public.criar_aluno');
 
+-- For administrators: no role is granted this function.
 create function private.import_alunos(p_tenant_id uuid, p_lines json, p_check_only boolean default false)
 returns table (line integer, field text, message text)
 language plpgsql
@@ -238,45 +245,27 @@ volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_line record;
-  v_is_bad boolean := false;
-  -- Each line a microsecond after the one before it: the embedded Postgres has a clock of milliseconds, and a list of
-  -- students has the order of their creation.
   v_now timestamptz;
 begin
   perform private.require_tenant(p_tenant_id);
 
-  for v_line in
-    select *
+  return query
+    select l.line, i.field, i.message
       from json_to_recordset(p_lines) as l (line integer, p_data_nascimento text, p_academia_id uuid)
-  loop
-    line := v_line.line;
-    begin
-      perform private.to_birth_date(v_line.p_data_nascimento);
-    exception
-      when sqlstate 'PT422' then
-        get stacked diagnostics field = pg_exception_detail, message = message_text;
-        v_is_bad := true;
-        return next;
-    end;
-    begin
-      perform private.require_academia(p_tenant_id, v_line.p_academia_id);
-    exception
-      when sqlstate 'PT422' then
-        get stacked diagnostics field = pg_exception_detail, message = message_text;
-        v_is_bad := true;
-        return next;
-    end;
-  end loop;
-  if v_is_bad or p_check_only then
+     cross join lateral private.find_invalid_fields(p_tenant_id, l.p_data_nascimento, l.p_academia_id) i;
+  if found or p_check_only then
     return;
   end if;
 
+  -- Each line is one microsecond later than the one before, because lists are in order of creation and the clock of the
+  -- embedded Postgres counts milliseconds.
   v_now := clock_timestamp();
   insert into private.alunos
     (tenant_id, criado_em, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
-  select p_tenant_id, v_now + row_number() over (order by l.line) * interval '1 microsecond', l.p_nome, l.p_email, l.p_telefone, l.p_sexo, private.to_birth_date(l.p_data_nascimento),
-         l.p_academia_id, l.p_modalidade
+  select p_tenant_id,
+         v_now + row_number() over (order by l.line) * interval '1 microsecond',
+         l.p_nome, l.p_email, l.p_telefone, l.p_sexo, private.to_birth_date(l.p_data_nascimento), l.p_academia_id,
+         l.p_modalidade
     from json_to_recordset(p_lines) as l (
            line integer, p_nome text, p_email text, p_telefone text, p_sexo text, p_data_nascimento text,
            p_academia_id uuid, p_modalidade text
@@ -284,4 +273,4 @@ begin
 end;
 $$;
 comment on function private.import_alunos(uuid, json, boolean) is
-  'Creates a student from each object of an array, or none: gives back every line whose fields the rules of criar_aluno refuse. An object has its line''s number in line, and the fields of the document. It may check alone';
+  'Creates a student from each object of an array; if any has an invalid field, creates none and returns the line, field and message of each. An object has the fields of the document and its number in line; p_check_only creates nothing';

@@ -1,4 +1,4 @@
--- The fields that a function refuses by itself, and what the client is told.
+-- The fields that only the database can check, and what the client reads.
 
 begin;
 set local client_min_messages = warning;
@@ -36,22 +36,25 @@ insert into private.academias (tenant_id, id, nome, ativo) values
   ('e0000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000002', 'Inativa', false),
   ('e0000000-0000-4000-8000-000000000002', 'e1000000-0000-4000-8000-000000000003', 'Dois', true);
 
-create function pg_temp.detail_of(p_sql text)
-returns text
+-- The fields that a creation refuses, with their messages; null if it refuses none.
+create function pg_temp.refused(p_data_nascimento text, p_academia_id uuid default null)
+returns jsonb
 language plpgsql
 as $$
 declare
   v_detail text;
 begin
-  execute p_sql;
+  perform public.criar_aluno(
+    'test_um', 'Ana', 'a@um.example', p_data_nascimento => p_data_nascimento, p_academia_id => p_academia_id
+  );
   return null;
 exception
-  when others then
+  when sqlstate 'PT422' then
     get stacked diagnostics v_detail = pg_exception_detail;
     return v_detail;
 end;
 $$;
-grant execute on function pg_temp.detail_of(text) to public;
+grant execute on function pg_temp.refused(text, uuid) to public;
 
 set local role gateway;
 
@@ -62,21 +65,15 @@ select lives_ok(
   format('the date of birth %s is accepted', coalesce(to_json(d.text)::text, 'null'))
 )
   from (values (null), ('2000-02-29'), ('29/02/2000'), ('0001-01-01')) as d (text);
-select throws_ok(
-  format('select public.criar_aluno(%L, %L, %L, p_data_nascimento => %L)', 'test_um', 'Ana', 'a@um.example', d.text),
-  'PT422', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
+select is(
+  pg_temp.refused(d.text),
+  '{"p_data_nascimento": ["must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY"]}',
   format('the date of birth %s is refused', to_json(d.text))
 )
   from (values
     (''), ('2001-02-29'), ('29/02/2001'), ('2001-13-01'), ('13/13/2001'), ('0000-01-01'), ('01/02/01'), ('2001-2-3'),
     ('2001/02/03'), ('03-02-2001'), ('20010203'), ('today'), ('infinity'), (' 2001-02-03'), (E'2001-02-03\n')
   ) as d (text);
-select is(
-  pg_temp.detail_of($$ select public.criar_aluno('test_um', 'Ana', 'a@um.example', p_data_nascimento => '') $$),
-  'p_data_nascimento',
-  'the refusal is on p_data_nascimento'
-);
-
 -- p_academia_id.
 
 select lives_ok(
@@ -88,24 +85,27 @@ select lives_ok(
     ('e1000000-0000-4000-8000-000000000001', 'a gym of the tenant'),
     ('e1000000-0000-4000-8000-000000000002', 'a gym of the tenant that is inactive')
   ) as a (id, purpose);
-select throws_ok(
-  format('select public.criar_aluno(%L, %L, %L, p_academia_id => %L)', 'test_um', 'Ana', 'a@um.example', a.id),
-  'PT422', 'must be the id of a gym of the tenant',
+select is(
+  pg_temp.refused(null, a.id::uuid),
+  '{"p_academia_id": ["must be the id of a gym of the tenant"]}',
   format('the id is refused of %s', a.purpose)
 )
   from (values
     ('e1000000-0000-4000-8000-000000000003', 'a gym of another tenant'),
     ('e1000000-0000-4000-8000-00000000000f', 'a gym that is not there')
   ) as a (id, purpose);
+-- Both.
+
 select is(
-  pg_temp.detail_of(
-    $$
-      select public.criar_aluno('test_um', 'Ana', 'a@um.example',
-                                p_academia_id => 'e1000000-0000-4000-8000-00000000000f')
-    $$
-  ),
-  'p_academia_id',
-  'the refusal is on p_academia_id'
+  pg_temp.refused('', 'e1000000-0000-4000-8000-00000000000f'),
+  '{"p_data_nascimento": ["must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY"],
+    "p_academia_id": ["must be the id of a gym of the tenant"]}',
+  'both fields are refused at once'
+);
+select throws_ok(
+  $$ select public.criar_aluno('test_um', 'Ana', 'a@um.example', p_data_nascimento => '') $$,
+  'PT422', 'invalid fields',
+  'the error is PT422'
 );
 
 reset role;

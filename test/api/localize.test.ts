@@ -341,7 +341,10 @@ describe('a text that nobody has translated', () => {
 describe('x-translations', () => {
   const { 'x-translations': translations } = document as { 'x-translations'?: { 'pt-BR': Record<string, string> } };
   const errorCodes = readFileSync('supabase/error-codes.md', 'utf8');
-  const raised = [...errorCodes.matchAll(/^\| `PT422` \| `([^`]+)` \| /gm)].map(([, text]) => text);
+  // The message of a PT422 on several fields is not sent: its fields have messages of their own.
+  const raised = [...errorCodes.matchAll(/^\| `(?:PT422|p_\w+)` \| `([^`]+)` \| /gm)]
+    .map(([, text]) => text)
+    .filter((text) => text !== 'invalid fields');
   const patterns = [...readFileSync('openapi.yaml', 'utf8').matchAll(/x-pattern-message: (.+)$/gm)].map(
     ([, text]) => text,
   );

@@ -16,10 +16,10 @@ const DEFINERS: Record<string, string> = {
 /** What the published functions call, and what is computed of the rows that they write. */
 const CALLED_BY_FUNCTIONS = [
   'current_tenant',
+  'find_invalid_fields',
   'forget_responses',
   'keep_response',
   'recall_response',
-  'require_academia',
   'search_alunos',
   'name_parts',
   'to_birth_date',

@@ -85,13 +85,17 @@ export class Model {
         ? { status: 201, body: kept.student }
         : refuse('Idempotency-Key', 'was used for another request in the last 24 hours');
     }
-    if (p_data_nascimento === IMPOSSIBLE_DATE) {
-      return refuse('p_data_nascimento', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY');
-    }
     const academia_id = p_academia_id?.toLowerCase() ?? null;
-    if (academia_id !== null && !own.academias.some(({ id }) => id === academia_id)) {
-      return refuse('p_academia_id', 'must be the id of a gym of the tenant');
-    }
+    const error = {
+      ...(p_data_nascimento === IMPOSSIBLE_DATE && {
+        p_data_nascimento: ['must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'],
+      }),
+      ...(academia_id !== null &&
+        !own.academias.some(({ id }) => id === academia_id) && {
+          p_academia_id: ['must be the id of a gym of the tenant'],
+        }),
+    };
+    if (Object.keys(error).length > 0) return { status: 422, body: { error } };
     return { status: 201, created: { nome: p_nome, email: p_email, ativo: true, academia_id } };
   }
 

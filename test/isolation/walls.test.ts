@@ -61,6 +61,7 @@ const VARIANTS: readonly Variant[] = [
     name: 'row security alone',
     remove: removePredicates,
     removed: [
+      'find_invalid_fields',
       'keep_response',
       ...Array(2).fill('listar_academias'),
       ...Array(5).fill('listar_alunos'),
@@ -69,7 +70,6 @@ const VARIANTS: readonly Variant[] = [
       'listar_secoes',
       ...Array(6).fill('listar_treinos'),
       'recall_response',
-      'require_academia',
       ...Array(2).fill('search_alunos'),
     ],
   },

@@ -149,6 +149,21 @@ describe('p_data_nascimento', () => {
   });
 });
 
+test.each([
+  ['en', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY', NOT_A_GYM],
+  [
+    'pt-BR',
+    'deve ser uma data existente, no formato AAAA-MM-DD ou DD/MM/AAAA',
+    'deve ser o id de uma academia do tenant',
+  ],
+])('reports every field that only the database can check, in %s', async (language, date, gym) => {
+  const { status, body } = await create(
+    { ...STUDENT, p_data_nascimento: '2024-02-30', p_academia_id: 'b1000000-0000-4000-8000-000000000001' },
+    { headers: { 'Accept-Language': language } },
+  );
+  expect([status, body]).toEqual([422, { error: { p_data_nascimento: [date], p_academia_id: [gym] } }]);
+});
+
 describe('fields', () => {
   test.each([
     ['p_telefone', 40],

@@ -47,17 +47,18 @@ describe('error-codes.md', () => {
   const text = readFileSync('supabase/error-codes.md', 'utf8');
   const listed = [...text.matchAll(/^\| `(\w+)` \| `([^`]+)` \| /gm)].map(([, code, message]) => [code, message]);
 
-  test('lists what the functions raise, and nothing else', async () => {
+  test('lists what the functions raise and the fields that they find invalid, and nothing else', async () => {
     const functions = await rows<{ prosrc: string }>(
       db,
       `select prosrc from pg_proc where pronamespace in ('public'::regnamespace, 'private'::regnamespace)`,
     );
     const sql = functions.map(({ prosrc }) => prosrc).join('\n');
-    const raised = [
-      ...sql.matchAll(/raise exception using\s+errcode = '(\w+)',\s+message = (?:format\()?'((?:[^']|'')+)'/g),
-    ].map(([, code, message]) => [code, message]);
+    const find = (pattern: RegExp) => [...sql.matchAll(pattern)].map(([, name, message]) => [name, message]);
+    const raised = find(/raise exception using\s+errcode = '(\w+)',\s+message = (?:format\()?'((?:[^']|'')+)'/g);
+    const fields = find(/field := '(\w+)';\s+message := '((?:[^']|'')+)'/g);
     expect(raised).toHaveLength(sql.match(/raise exception/g)?.length ?? 0);
-    expect(listed.toSorted()).toEqual(raised.toSorted());
+    expect(fields).toHaveLength(sql.match(/field :=/g)?.length ?? 0);
+    expect(listed.toSorted()).toEqual([...raised, ...fields].toSorted());
   });
 });
 

@@ -111,7 +111,9 @@ describe('error-codes.md', () => {
   const table = readFileSync('supabase/error-codes.md', 'utf8');
   const errors = [...table.matchAll(/^\| `(\w+)` \| `([^`]+)` \| /gm)].map(([, code = '', text = '']) => [code, text]);
   const sql = scripts.map((name) => readScript(name).sql).join('\n');
-  const provoked = [...sql.matchAll(/ '(\w{5})', (?:format\()?'([^']+)'/g)].map(([, code, text]) => `${code} ${text}`);
+  const provoked = [...sql.matchAll(/ '(\w{5}|p_\w+)', (?:format\()?'([^']+)'/g)].map(
+    ([, code, text]) => `${code} ${text}`,
+  );
 
   test.each(errors)('%s %s is provoked by a script', (code = '', text = '') => {
     const message = text.replace(/[().]/g, '\\$&').replaceAll(/%[sL]/g, '.+');

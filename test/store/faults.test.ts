@@ -161,7 +161,7 @@ function network(fault: string, does: ProxyFault, rest: Pick<Case, 'read' | 'cre
 function raised(codigo: string, both: Expected, campo?: string): Case {
   const query = new URLSearchParams({ codigo, ...(campo ? { campo } : {}) });
   return {
-    fault: `SQL raises ${codigo}${campo ? ' with a detail' : ''}`,
+    fault: `SQL raises ${codigo}${campo ? ` with detail \`${campo.replace(STORE_TEXT, '…')}\`` : ''}`,
     stores: BOTH,
     read: both,
     create: both,
@@ -356,6 +356,9 @@ const cases: Case[] = [
   raised('XX000', ERROR),
   raised('PT422', ERROR),
   raised('PT422', INVALID, 'p_nome'),
+  raised('PT422', INVALID, `{"p_nome": ["${STORE_TEXT}"]}`),
+  raised('PT422', ERROR, '{"p_nome": 1}'),
+  raised('PT422', ERROR, '{'),
   raised('PT401', REFUSED),
   raised('P0001', REFUSED),
 

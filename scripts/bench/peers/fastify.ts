@@ -80,7 +80,9 @@ app.post<{ Body: Record<string, string> }>(
 
 function sendRefusal({ code, message, detail }: pg.DatabaseError, reply: FastifyReply): FastifyReply {
   if (code === 'PT401' || code === 'P0001') return reply.code(401).send({ error: message });
-  if (code === 'PT422' && detail) return reply.code(422).send({ error: { [detail]: [message] } });
+  if (code === 'PT422' && detail) {
+    return reply.code(422).send({ error: detail.startsWith('{') ? JSON.parse(detail) : { [detail]: [message] } });
+  }
   reply.log.error({ code, message });
   return reply.code(502).send({ error: code === '57014' ? 'Data store timeout' : 'Data store error' });
 }
