@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { readExamples } from '../src/openapi/examples.ts';
+import { document } from './helpers/api.ts';
 import { openRaw } from './helpers/raw.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
@@ -128,7 +130,9 @@ describe('start', () => {
     const line = /try (curl .*)$/m.exec(await gateway.printed("'\n"))?.[1] ?? '';
     const curl = spawn('sh', ['-c', `${line} -s`]);
     const [chunk] = await once(curl.stdout, 'data');
-    expect(JSON.parse(String(chunk))).toEqual((await list(url)).slice(0, 2));
+    const first = readExamples(document).find(({ request, status }) => request.method === 'GET' && status === 200);
+    expect(line).toContain(`'${url}${first?.request.target}'`);
+    expect(JSON.parse(String(chunk))).toEqual(first?.value);
     expect(await gateway.end('SIGTERM')).toBe(0);
     expect(gateway.errors).toBe('');
   });

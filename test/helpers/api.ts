@@ -6,11 +6,14 @@ import { readDocument } from '../../src/openapi/document.ts';
 
 export const document = readDocument('openapi.yaml');
 
-/** Every operation of the document. */
+type RpcName = { readonly 'x-rpc'?: string };
+
+/** Every operation of the document, with the function that it names. */
 export const operations = Object.entries(document.paths).flatMap(([path, item]) =>
-  (['get', 'post'] as const).flatMap((method) => {
+  (['get', 'post', 'put', 'patch', 'delete'] as const).flatMap((method) => {
     const operation = item?.[method];
-    return operation ? [{ id: operation.operationId ?? '', method: method.toUpperCase(), path, operation }] : [];
+    const { operationId: id = '', 'x-rpc': rpc = '' } = (operation ?? {}) as OpenAPIV3.OperationObject<RpcName>;
+    return operation ? [{ id, rpc, method: method.toUpperCase(), path, operation }] : [];
   }),
 );
 

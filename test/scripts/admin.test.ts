@@ -6,7 +6,7 @@ import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
-import { call } from '../helpers/api.ts';
+import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand } from '../helpers/run.ts';
 import {
@@ -24,8 +24,10 @@ const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const NOBODY = '00000000-0000-4000-8000-000000000000';
 const WHOLE_KEY = /^wms_[a-z]+_[0-9A-Za-z]{38}$/;
 const DAY_MS = 24 * 3_600_000;
-const FUNCTIONS =
-  'criar_aluno, listar_academias, listar_alunos, listar_anamneses, listar_personais, listar_secoes, listar_treinos';
+const FUNCTIONS = operations
+  .map(({ rpc }) => rpc)
+  .sort()
+  .join(', ');
 
 const root = mkdtempSync(join(tmpdir(), 'admin-'));
 let server: PostgresServer;
