@@ -7,7 +7,7 @@ import { OpenAPIBackend, OpenAPIRouter, OpenAPIValidator } from 'openapi-backend
 import type { OpenAPIV3 } from 'openapi-types';
 import { RequestFailed } from '../errors.ts';
 import { createLocator, DocumentError, readApiRoot, readDocument } from './document.ts';
-import { findInvalidParameters, readMistakes } from './mistakes.ts';
+import { findInvalidParameters, findMisplacedPaths, readMistakes } from './mistakes.ts';
 import { normalizeTemplate, type Operation, readOperations } from './operations.ts';
 import { readTranslations, type Translations } from './translations.ts';
 
@@ -41,8 +41,8 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
 
 /** Compiles a document. Throws DocumentError, with all mistakes, for an invalid one or one that the gateway cannot serve. */
 export async function compile(source: OpenAPIV3.Document): Promise<CompiledDocument> {
-  const invalid = findInvalidParameters(source);
-  if (invalid.length > 0) throw new DocumentError(invalid);
+  const misplaced = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
+  if (misplaced.length > 0) throw new DocumentError(misplaced);
   const apiRoot = readApiRoot(source);
   const backend = new OpenAPIBackend<OpenAPIV3.Document>({
     definition: structuredClone(source),

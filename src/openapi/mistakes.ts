@@ -26,6 +26,20 @@ export function findInvalidParameters(document: OpenAPIV3.Document): Mistake[] {
   );
 }
 
+/** Paths outside of `paths`: YAML that was pasted with the wrong indentation. */
+export function findMisplacedPaths(document: OpenAPIV3.Document): Mistake[] {
+  const items = Object.entries(document.paths ?? {}).map(([path, item]) => [['paths', path], item] as const);
+  return [[[], document] as const, ...items].flatMap(([place, node]) =>
+    Object.keys(node ?? {})
+      .filter((name) => name.startsWith('/'))
+      .map((name) => {
+        const parent = place.at(-1) ?? 'the top level';
+        const text = `${name} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`;
+        return { text, place: [...place, name] };
+      }),
+  );
+}
+
 /** Reads the mistakes from an error that openapi-backend throws when it starts. */
 export function readMistakes(error: unknown): Mistake[] {
   const { message, parentPath } = error as Error & { parentPath?: string };

@@ -91,6 +91,16 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
     /has \w+, which is none of OpenAPI's names/,
   ],
   [
+    'whose path is not indented',
+    { ...document, '/salas': {} } as OpenAPIV3.Document,
+    /^\/salas is at the top level instead of under paths: indent it like the other paths, by two spaces$/,
+  ],
+  [
+    'whose path is indented too far',
+    { ...document, paths: { ...document.paths, '/academias': { '/salas': {} } as OpenAPIV3.PathItemObject } },
+    /^\/salas is at \/academias instead of under paths: /,
+  ],
+  [
     'with two path parameters in one segment',
     withPath('/files/{name}.{type}'),
     /a path segment can have one parameter only/,
