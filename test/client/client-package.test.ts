@@ -3,8 +3,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { KEYS } from '../helpers/api.ts';
+import { openTestStore, startGateway } from '../helpers/gateway.ts';
 
 const TSC = resolve('node_modules/typescript/bin/tsc');
 /** With the packages' own types checked, and without those of Node. */
@@ -73,6 +74,7 @@ test('the package brings the client and what it needs, and nothing of the gatewa
   const files = readdirSync(join(project, 'node_modules/wellness-gateway-client'), { recursive: true });
   expect(files.sort()).toEqual([
     'LICENSE',
+    'README.md',
     'dist',
     'dist/client.d.ts',
     'dist/client.js',
@@ -100,6 +102,28 @@ test('a program with it is type-checked, compiled and run', async () => {
   expect(await check(...NODENEXT, 'program.ts')).toEqual([]);
   const { output } = await run(process.execPath, ['program.js']);
   expect(JSON.parse(output)).toEqual(['Ana Alves', 400, 'API Key inválida']);
+});
+
+describe('the example of the README', () => {
+  const [, example = ''] = /^```js\n(.*?)^```$/ms.exec(readFileSync('client/README.md', 'utf8')) ?? [];
+
+  test('runs as a plain JavaScript module', async () => {
+    const gateway = await startGateway({ store: await openTestStore() });
+    const local = example.replace('http://127.0.0.1:3000/v1', gateway.url);
+    expect(local).not.toBe(example);
+    writeFileSync(join(project, 'example.mjs'), local);
+    const { output } = await run(process.execPath, ['example.mjs']);
+    await gateway.close();
+    await gateway.store.close();
+    const [id, ...names] = output.trimEnd().split('\n');
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(names).toContain('Lígia Prado');
+  });
+
+  test('is valid TypeScript', async () => {
+    writeFileSync(join(project, 'example.ts'), example);
+    expect(await check(...NODENEXT, '--noEmit', 'example.ts')).toEqual([]);
+  });
 });
 
 test('its misuse is an error of types', async () => {
