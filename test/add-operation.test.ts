@@ -1,6 +1,9 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -8,6 +11,7 @@ import { openEmbedded } from '../src/store/embedded/store.ts';
 import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from './helpers/gateway.ts';
+import { EXAMPLE, isExampleMigration, withExample } from './helpers/readme.ts';
 
 // An operation with every kind of input, added by YAML and SQL alone.
 
@@ -136,3 +140,39 @@ test('allows the methods of the new path', async () => {
   const answer = await fetch(`${gateway.url}/academias/${CENTRO}/vagas`);
   expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'PUT']);
 });
+
+test('the README leads to an operation that is served, and that every check accepts', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'readme-'));
+  const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
+  const isCopied = (file: string) => !skipped.test(basename(file)) && !isExampleMigration(file);
+  cpSync('.', root, { recursive: true, filter: (file) => isCopied(file) });
+  symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
+  const openapi = join(root, 'openapi.yaml');
+  writeFileSync(openapi, withExample(readFileSync(openapi, 'utf8')));
+  const timestamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
+  writeFileSync(join(root, MIGRATIONS, `${timestamp}_contar_personais.sql`), EXAMPLE.sql);
+
+  const checks = EXAMPLE.commands.slice(0, -1);
+  expect(EXAMPLE.commands).toEqual([...checks, 'npm start']);
+  expect(checks).toContain('npm run check');
+  const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
+  for (const command of checks)
+    await promisify(execFile)('sh', ['-c', command], { cwd: root, env: { ...process.env, PATH } });
+
+  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const env = { PATH, PORT: '0', LOG_FORMAT: 'pretty' };
+  const child = spawn('sh', ['-c', `exec ${scripts.start}`], { cwd: root, env });
+  let output = '';
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
+    output += chunk;
+    if (output.includes('Store: ')) break;
+  }
+  const [, url = ''] = /Listening on (\S+)\n/.exec(output) ?? [];
+  const curl = EXAMPLE.curl.replace('http://127.0.0.1:3000/v1', url);
+  expect(curl).not.toBe(EXAMPLE.curl);
+  const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
+  expect(JSON.parse(stdout)).toEqual(EXAMPLE.answer);
+  child.kill();
+  await once(child, 'exit');
+  rmSync(root, { recursive: true });
+}, 180_000);

@@ -1,9 +1,10 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { EXAMPLE, isExampleMigration, withExample, withoutExample } from './helpers/readme.ts';
 
 // npm run dev in a copy of the repository, which the tests edit. They build on one another, as an hour of editing does.
 
@@ -16,9 +17,10 @@ let output = '';
 let url: string;
 
 beforeAll(async () => {
-  for (const path of ['src', 'supabase', 'openapi.yaml', 'package.json', 'README.md']) {
-    cpSync(path, at(path), { recursive: true });
+  for (const path of ['src', 'supabase', 'openapi.yaml', 'package.json']) {
+    cpSync(path, at(path), { recursive: true, filter: (file) => !isExampleMigration(file) });
   }
+  editDocument(withoutExample);
   symlinkSync(resolve('node_modules'), at('node_modules'));
   child = spawn(process.execPath, ['src/start.js', '--watch'], {
     cwd: root,
@@ -59,20 +61,9 @@ const get = async (path: string) => {
   return [answer.status, await answer.json()];
 };
 
-describe('the walk of the README', () => {
-  const readme = readFileSync('README.md', 'utf8');
-  const section = /## Add an operation\n(.*?)\n## /s.exec(readme)?.[1] ?? '';
-  const block = (language: string) => {
-    const found = new RegExp(`^   \`\`\`${language}\n(.*?)^   \`\`\`$`, 'ms').exec(section)?.[1] ?? '';
-    return found.replaceAll(/^ {3}/gm, '');
-  };
-
+describe('the example of the README', () => {
   test('describes the operation in the document, and is told that its function is missing', async () => {
-    const yaml = block('yaml').replaceAll(/^(?=.)/gm, '  ');
-    const text = await saidAfter(
-      () => editDocument((text) => text.replace(/^paths:\n/m, (at) => at + yaml)),
-      /missing|none of/,
-    );
+    const text = await saidAfter(() => editDocument(withExample), /missing|none of/);
     const [, line] =
       /openapi\.yaml:(\d+): contarPersonais → contar_personais: .*there is none of that name/.exec(text) ?? [];
     expect(readFileSync(openapi, 'utf8').split('\n')[Number(line) - 1]).toContain('x-rpc: contar_personais');
@@ -81,18 +72,11 @@ describe('the walk of the README', () => {
 
   test('writes the function, and is told that document and database agree', async () => {
     const text = await saidAfter(
-      () => writeFileSync(migration('20991231000000_contar_personais.sql'), block('sql')),
+      () => writeFileSync(migration('20991231000000_contar_personais.sql'), EXAMPLE.sql),
       'document and database agree',
     );
     expect(text).toContain('applied 20991231000000_contar_personais.sql');
-  });
-
-  test('calls it by the curl line', async () => {
-    const [, command = ''] = /^(curl .*)$/m.exec(block('sh')) ?? [];
-    const local = command.replace('http://127.0.0.1:3000/v1', url);
-    expect(local).not.toBe(command);
-    const answer = execFileSync('sh', ['-c', `${local} --silent`], { encoding: 'utf8' });
-    expect(JSON.parse(answer)).toEqual([{ academia_id: 'a1000000-0000-4000-8000-000000000001', total: 2 }]);
+    expect(await get('/personais/contagem?minimo=2')).toEqual([200, EXAMPLE.answer]);
   });
 
   test('has the types of the operation', () => {

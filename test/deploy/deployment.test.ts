@@ -80,6 +80,12 @@ describe('.env.example', () => {
     expect(entries.filter(({ isSet }) => isSet)).toEqual([]);
   });
 
+  test('has the variables and defaults of docs/configuration.md', () => {
+    const rows = [...read('docs/configuration.md').matchAll(/^\| `([A-Z_]+)` \| (?:`(.*?)` )?\|/gm)];
+    const documented = rows.map(([, name = '', value = '']) => [name, value]);
+    expect(documented.sort()).toEqual(entries.map(({ name, value }) => [name, value]).sort());
+  });
+
   test('shows an empty value for what has no default', () => {
     expect(entries.filter(({ value }) => value === '').map(({ name }) => name)).toEqual([
       'DATABASE_URL',
@@ -436,8 +442,14 @@ describe('Dockerfile', () => {
     ]);
   });
 
-  test('starts the gateway as npm start does', () => {
-    expect(dockerfile.command.join(' ')).toBe(JSON.parse(read('package.json')).scripts.start);
+  test('starts the gateway as npm start does, and as the documentation tells supervisors', () => {
+    const command = dockerfile.command.join(' ');
+    expect(command).toBe(JSON.parse(read('package.json')).scripts.start);
+    expect(read('README.md')).toContain(`\nexec node_modules/.bin/${command}\n`);
+    expect(read('docs/deployment.md')).toContain(
+      `node_modules/.bin/${command.replace('node ', 'node --env-file=.env ')}\n`,
+    );
+    expect(read('.env.example')).toContain(command.replace('node ', 'node --env-file=.env '));
   });
 
   test('has everything that its programs import', () => {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { MAX_DEPTH, MAX_INPUTS } from '../../src/api/messages.ts';
 import { type Config, readConfig } from '../../src/config.ts';
@@ -23,14 +23,6 @@ test('has the bounds that are not configured', () => {
   expect(readDefault('`STORE_CONNECTIONS`')).toBe(`${connections}, ${waiting}`);
   expect(readDefault('names in a query')).toBe(String(MAX_INPUTS));
   expect(readDefault('levels of nesting')).toBe(String(MAX_DEPTH));
-});
-
-test('names tests, commands and pages that exist', () => {
-  const links = [...page.matchAll(/\]\(([^)]+)\)/g)].map(([, link = '']) => link);
-  expect(links.length).toBeGreaterThan(10);
-  for (const link of links) expect(existsSync(link), link).toBe(true);
-  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
-  for (const [, name = ''] of page.matchAll(/`npm run ([\w:]+)`/g)) expect(scripts, name).toHaveProperty([name]);
 });
 
 test('names variables that there are', () => {

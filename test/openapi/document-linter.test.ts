@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseDocument } from 'yaml';
+import { withExample } from '../helpers/readme.ts';
 
 const SOURCE = readFileSync('openapi.yaml', 'utf8');
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
@@ -21,10 +22,7 @@ test('npm run check runs the linter', () => {
 });
 
 test('the linter accepts the document with the operation of the README', () => {
-  const [, block = ''] =
-    /^ {3}```yaml\n( {3}\/personais\/contagem:\n.*?)^ {3}```$/ms.exec(readFileSync('README.md', 'utf8')) ?? [];
-  const yaml = block.replaceAll(/^ (?=.)/gm, '');
-  const text = SOURCE.replace(/^paths:\n/m, (at) => at + yaml);
+  const text = withExample(SOURCE);
   expect(text).toContain('\n  /personais/contagem:\n    get:\n');
   expect(lint(text)).toEqual({ code: 0, found: [] });
 });

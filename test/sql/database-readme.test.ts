@@ -5,7 +5,7 @@ import { runScript } from '../../src/store/migrations.ts';
 import { as, openDatabase, rows } from '../helpers/database.ts';
 import { openPglite, readScript, runTap } from '../helpers/tap.ts';
 
-// The SQL of supabase/README.md, run as it stands there.
+// The SQL of supabase/README.md and docs/administration.md, run as it stands there.
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const file = 'supabase/README.md';
@@ -56,4 +56,32 @@ test('the functions for keys do what is said of them', async () => {
   // The one that was rotated, limited and revoked, and the one in its place.
   expect(keys).toContainEqual({ name: 'Leitor', state: 'revoked', permissions: ['listar_alunos'], expires: true });
   expect(keys).toContainEqual({ name: 'Leitor', state: 'active', permissions: null, expires: false });
+});
+
+test('the inserts for gyms, trainers and workouts work, and the table has the columns of each', async () => {
+  const page = readFileSync('docs/administration.md', 'utf8');
+  const [, insert = ''] = /^```sql\n(.*?)^```$/ms.exec(page) ?? [];
+  await db.exec(`insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', 'Ana', 'ana@minha.example')`);
+  await runScript(db, { file: 'docs/administration.md', sql: insert.replaceAll('<tenant>', AURORA) });
+  const created = await rows(
+    db,
+    `select p.nome from private.treinos t join private.personais p
+    on p.id = t.personal_id where t.nome = 'Treino A' and p.nome = 'Bia Rocha'`,
+  );
+  expect(created).toHaveLength(1);
+
+  for (const [, table, required = '', optional = ''] of page.matchAll(/^\| `(\w+)` \| (.*) \| (.*) \|$/gm)) {
+    const toNames = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+    const columns = await rows<{ name: string; required: boolean }>(
+      db,
+      `select column_name as name, is_nullable = 'NO' and column_default is null as required
+         from information_schema.columns
+        where table_schema = 'private' and table_name = $1 and is_generated = 'NEVER'
+          and column_name not in ('tenant_id', 'id', 'criado_em')`,
+      [table],
+    );
+    const named = (isRequired: boolean) => columns.filter(({ required }) => required === isRequired).map((c) => c.name);
+    expect(toNames(required).sort(), table).toEqual(named(true).sort());
+    expect(toNames(optional).sort(), table).toEqual(named(false).sort());
+  }
 });
