@@ -1,27 +1,27 @@
-// Before it is measured how fast they are: that all peers answer the same.
+// Checks that all peers give the same answers, before their speed is compared.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Case } from './cases.ts';
+import { toKeys } from './measure.ts';
 import { type Answer, hasCase, type Peer, type PeerId } from './peer.ts';
-import { toKeys } from './run.ts';
 
-/** What a server makes anew for each student. */
+/** What a server generates for each student. */
 const GENERATED = ['id', 'criado_em'];
 
-/** Throws where a peer does not answer a case as it has to, or not as the first one that has the case. */
+/** Throws if a peer's answer is not the expected status, or not the same as the first peer's. */
 export async function checkAgreement(peers: readonly Peer[], cases: readonly Case[], tenants: number): Promise<void> {
   for (const case_ of cases) {
     const answers = await askAll(peers, case_, tenants);
     const [first] = answers.values();
     for (const [peer, answer] of answers) {
       if (answer.status === case_.status && isDeepStrictEqual(answer, first)) continue;
-      const expected = `${case_.status}, as ${[...answers.keys()][0]} has it: ${toExcerpt(first)}`;
+      const expected = `${case_.status}, like ${[...answers.keys()][0]}: ${toExcerpt(first)}`;
       throw new Error(`${peer}, ${case_.title}: expected ${expected}; got ${toExcerpt(answer)}`);
     }
   }
 }
 
-/** What each peer that has the case answers to the request of one tenant, but for what is made anew. */
+/** The answer of each peer to one tenant's request, without what is generated. */
 export async function askAll(peers: readonly Peer[], case_: Case, tenants: number): Promise<Map<PeerId, Answer>> {
   const key = toKeys(case_, tenants).at(-1) ?? '';
   const answers = new Map<PeerId, Answer>();

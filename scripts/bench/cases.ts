@@ -1,16 +1,16 @@
-// What is measured: requests to the API, and the calls of functions that they stand for.
+// The measured cases: requests to the API, and the function calls behind them.
 
-import type { Call, Json } from '../../src/store/store.ts';
+import type { Call } from '../../src/store/store.ts';
 
-export type CaseId = 'rows10' | 'rows100' | 'rows1000' | 'search' | 'create' | 'refused' | 'invalid';
+export type CaseId = 'rows10' | 'rows100' | 'rows1000' | 'create' | 'refused' | 'invalid';
 
-/** One kind of request, which each tenant makes with its own key. */
+/** One kind of request; each tenant sends it with its own key. */
 export type Case = {
   readonly id: CaseId;
   readonly title: string;
-  /** The status that the API answers with. */
+  /** The API's status. */
   readonly status: number;
-  /** Of a case that only an API that validates has, because what is behind it would not refuse it, or not so. */
+  /** Only for peers that validate. */
   readonly isForValidating?: boolean;
   /** The key is of no tenant. */
   readonly isRefused?: boolean;
@@ -31,7 +31,6 @@ export const CASES: readonly Case[] = [
   { id: 'rows10', title: 'list of 10', status: 200, query: { limit: '10' } },
   { id: 'rows100', title: 'list of 100, the default', status: 200 },
   { id: 'rows1000', title: 'list of 1,000', status: 200, query: { limit: '1000' } },
-  { id: 'search', title: 'search by nome', status: 200, query: { nome: 'antônio alves' } },
   { id: 'refused', title: 'refused key', status: 401, isRefused: true, query: { limit: '10' } },
   {
     id: 'invalid',
@@ -68,7 +67,7 @@ export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
   return { method: 'POST', path, headers: { ...headers, 'Content-Type': 'application/json' }, body: toJson(body) };
 }
 
-/** The request to PostgREST for the same call, as supabase-js makes it; the token is what lets it in. */
+/** The request to PostgREST for the same call, in the form of supabase-js. */
 export function toRpcRequest(case_: Case, key: string, token: string): HttpRequest {
   const { function: name, args } = toCall(case_, key);
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
@@ -80,9 +79,8 @@ export function toCall({ query = {}, body }: Case, key: string): Call {
   if (body) {
     return { function: 'criar_aluno', returns: 'row', readOnly: false, args: { p_api_key: key, ...body } };
   }
-  const { limit = 100, offset = 0, ...filters } = query;
-  const args: Record<string, Json> = { p_api_key: key, p_limit: Number(limit), p_offset: Number(offset) };
-  for (const [name, value] of Object.entries(filters)) args[`p_${name}`] = value;
+  const { limit = 100, offset = 0 } = query;
+  const args = { p_api_key: key, p_limit: Number(limit), p_offset: Number(offset) };
   return { function: 'listar_alunos', returns: 'rows', readOnly: true, args };
 }
 
@@ -93,7 +91,7 @@ export function toWire(host: string, { method, path, headers, body = '' }: HttpR
   return `${method} ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`;
 }
 
-/** JSON in ASCII, so that a load generator need not know of encodings. */
+/** JSON in ASCII: the load generator knows no encodings. */
 function toJson(value: unknown): string {
   const toEscape = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;
   return JSON.stringify(value).replace(/[\u0080-\uffff]/g, toEscape);

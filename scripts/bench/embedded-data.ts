@@ -1,5 +1,5 @@
-// Makes the folder of an embedded store with the data of the benchmark: node embedded-data.ts FOLDER TENANTS STUDENTS
-// In a process of its own, because the memory that this takes is given back with the process alone.
+// Creates the folder of an embedded store with the benchmark's data: node embedded-data.ts FOLDER TENANTS STUDENTS
+// It is a process of its own because only its end gives back the memory that this takes.
 
 import { PGlite } from '@electric-sql/pglite';
 import { load } from './data.ts';

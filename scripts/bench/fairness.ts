@@ -1,25 +1,30 @@
-// What one client notices of others who flood the gateway.
+// What one client notices while others flood the gateway: npm run bench:fairness -- --help
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { Option } from 'commander';
 import { type Case, findCase } from './cases.ts';
+import { createCommand, type Output, readInteger, runCommand, saveResults } from './command.ts';
 import { toKey } from './data.ts';
-import type { Peer, PeerId } from './peer.ts';
+import { type Peer, type PeerId, TITLES } from './peer.ts';
+import { openWorld } from './peers.ts';
+import type { Cleanup } from './processes.ts';
+import { type Place, readPlace, toMarkdown, toMilliseconds, toNumber, toPlace, toVerdict } from './report.ts';
 import { toPercentile } from './statistics.ts';
+import { requireWrk } from './wrk.ts';
 
-/** What is measured, and how long. */
 export type FairnessPlan = {
   readonly floods: readonly Flood[];
-  /** How many students each tenant has. */
+  /** Students of each tenant. */
   readonly students: number;
-  /** How many requests the client makes alone. */
+  /** Requests of the client without a flood. */
   readonly requests: number;
-  /** How long each flood lasts. */
+  /** Length of each flood. */
   readonly seconds: number;
-  /** How long the gateway is left alone after a flood, in milliseconds. */
+  /** Pause after a flood. */
   readonly restMs: number;
 };
 
-/** Connections that each send so many expensive lists at once, and again as soon as all of them are answered. */
+/** Connections that each send `depth` expensive lists at once, and again as soon as all are answered. */
 export type Flood = {
   readonly title: string;
   readonly keys: readonly string[];
@@ -27,38 +32,41 @@ export type Flood = {
   readonly depth: number;
 };
 
-/** What a client saw that asks again and again on one connection. */
-export type Seen = {
+/** What a client saw that repeats a request on one connection; latencies are in ms. */
+type Seen = {
   readonly requests: number;
   /** Answers with another status than 200, and requests without an answer. */
   readonly failures: number;
-  /** Of the latency of all requests, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
 };
 
-/** What the client saw right before a flood and during it, and what was answered to the flood itself. */
-export type FloodRow = {
+/** What the client saw right before a flood and during it, and how the flood was answered. */
+type FloodRow = {
   readonly flood: string;
   readonly alone: Seen;
   readonly during: Seen;
-  /** Answers to the flood per second, and which part of them had a status of 400 or above. */
+  /** Answers to the flood per second, and the share of them with status 400 or above. */
   readonly rate: number;
   readonly refused: number;
 };
 
-/** What was seen of one gateway. */
+/** One gateway. */
 export type FairnessRow = {
   readonly peer: PeerId;
-  /** The median of what one expensive list takes alone, in milliseconds. */
+  /** Median time of one expensive list without a flood. */
   readonly expensiveMs: number;
   readonly floods: readonly FloodRow[];
 };
 
+export type FairnessResults = Place & { readonly seconds: number; readonly rows: readonly FairnessRow[] };
+
+/** The client's p99 during a flood may be this many times its p99 alone, plus the time of one expensive list. */
+const GOAL = 3;
+
 const FLOODING = toKey(1);
 const PROBING = toKey(2);
-
-/** More than a flood sends in half a minute, as refusals are held back: none of them is sent twice. */
+/** More than a flood sends in half a minute, so that each is sent once: the gateway delays refusals. */
 const INVENTED_KEYS = 20_000;
 
 export const FLOODS: readonly Flood[] = [
@@ -73,47 +81,45 @@ export const FLOODS: readonly Flood[] = [
 ];
 
 const EXPENSIVE_REQUESTS = 50;
-
-/** How long a flood has lasted when the client begins, in milliseconds: then all of its connections are there. */
+/** Time for a flood to open all its connections before the client begins. */
 const LEAD_MS = 1_000;
 
-/** For the plan: longer than a call of the store may take, and than a refusal is held back. */
-export const REST_MS = 6_000;
-
-/** Measures one gateway. Throws where it does not answer a client who is alone, or a flood. */
+/** Measures one gateway. Throws if it fails a client without a flood, or does not answer a flood. */
 export async function measureFairness(
   peer: Peer,
   { floods, students, requests, seconds, restMs }: FairnessPlan,
-  { signal, tell }: { readonly signal: AbortSignal; readonly tell: (text: string) => void },
+  { signal, log }: { readonly signal: AbortSignal; readonly log: (text: string) => void },
 ): Promise<FairnessRow> {
-  const cheap = findCase('rows10');
-  const expensive = toExpensive(students);
-  const askCheap = () => peer.ask(cheap, PROBING);
+  // The last students: Postgres has to skip all others.
+  const query = { limit: '1000', offset: `${Math.max(0, students - 1_000)}` };
+  const expensive: Case = { ...findCase('rows1000'), query };
+  const askCheap = () => peer.ask(findCase('rows10'), PROBING);
   const askAlone = async (ask: Ask, count: number) => {
-    const seen = await askAgain(ask, (made) => made < count, signal);
-    if (seen.failures > 0) throw new Error(`${peer.title}: of ${count} requests alone ${seen.failures} failed`);
+    const seen = await repeat(ask, (made) => made < count, signal);
+    if (seen.failures > 0)
+      throw new Error(`${peer.title}: ${seen.failures} of ${count} requests failed without a flood`);
     return seen;
   };
-  // What runs for the first time runs slowly.
+  // The first requests are slow.
   await askAlone(askCheap, requests);
   const { p50: expensiveMs } = await askAlone(() => peer.ask(expensive, FLOODING), EXPENSIVE_REQUESTS);
-  tell(`${peer.title}, one expensive list: ${expensiveMs.toFixed(1)} ms`);
+  log(`${peer.title}, one expensive list: ${toMilliseconds(expensiveMs)} ms`);
 
   const rows: FloodRow[] = [];
   for (const { title, keys, connections, depth } of floods) {
     const alone = await askAlone(askCheap, requests);
     let isOver = false;
-    const end = () => {
+    const flood = peer.load(expensive, keys, { connections, depth, seconds, signal }).finally(() => {
       isOver = true;
-    };
-    const flood = peer.load(expensive, keys, { connections, depth, seconds, signal });
-    flood.then(end, end);
+    });
+    // Awaited below.
+    flood.catch(() => {});
     await delay(LEAD_MS, undefined, { signal });
-    const during = await askAgain(askCheap, () => !isOver, signal);
+    const during = await repeat(askCheap, () => !isOver, signal);
     const { requests: answers, seconds: taken, refused } = await flood;
     if (answers === 0) throw new Error(`${peer.title}, ${title}: there was no answer`);
     rows.push({ flood: title, alone, during, rate: answers / taken, refused: refused / answers });
-    tell(`${peer.title}, ${title}: p99 ${alone.p99.toFixed(1)} ms alone, ${during.p99.toFixed(1)} ms during it`);
+    log(`${title}: p99 ${toMilliseconds(alone.p99)} ms alone, ${toMilliseconds(during.p99)} ms during the flood`);
     await delay(restMs, undefined, { signal });
   }
   return { peer: peer.id, expensiveMs, floods: rows };
@@ -121,26 +127,95 @@ export async function measureFairness(
 
 type Ask = () => ReturnType<Peer['ask']>;
 
-/** Asks once at least, and then for as long as there is reason to. */
-async function askAgain(ask: Ask, goesOn: (made: number) => boolean, signal: AbortSignal): Promise<Seen> {
-  const taken: number[] = [];
+/** Repeats a request at least once, while `goesOn`. */
+async function repeat(ask: Ask, goesOn: (made: number) => boolean, signal: AbortSignal): Promise<Seen> {
+  const times: number[] = [];
   let failures = 0;
   do {
     signal.throwIfAborted();
     const before = performance.now();
-    const status = await ask().then(
-      (answer) => answer.status,
-      () => undefined,
-    );
-    taken.push(performance.now() - before);
-    if (status !== 200) failures += 1;
-  } while (goesOn(taken.length));
-  const sorted = taken.sort((a, b) => a - b);
+    const answer = await ask().catch(() => undefined);
+    times.push(performance.now() - before);
+    if (answer?.status !== 200) failures += 1;
+  } while (goesOn(times.length));
+  const sorted = times.sort((a, b) => a - b);
   return { requests: sorted.length, failures, p50: toPercentile(sorted, 0.5), p99: toPercentile(sorted, 0.99) };
 }
 
-/** The longest list that there is, of the last students: Postgres has to count all those before them. */
-function toExpensive(students: number): Case {
-  const limit = 1_000;
-  return { ...findCase('rows1000'), query: { limit: `${limit}`, offset: `${Math.max(0, students - limit)}` } };
+export function toFairnessReport({ seconds, rows, ...place }: FairnessResults): string {
+  return [
+    '# Fairness',
+    `${toPlace(place)} Each gateway has its default configuration. The load generator, the gateway and Postgres share the processors.`,
+    `One client repeats a list of 10 on one connection: alone, and while others flood the gateway for ${seconds} s with lists of
+1,000 at the end of a large tenant, each repeated as soon as it is answered. Times are in milliseconds. The goal is that
+none of its requests fails, and that its p99 is at most ${GOAL} times that of before the flood plus one expensive list.`,
+    ...rows.flatMap(toSection),
+  ].join('\n\n');
+}
+
+function toSection({ peer, expensiveMs, floods }: FairnessRow): string[] {
+  return [
+    `## ${TITLES[peer]}\n\nOne expensive list alone takes ${toMilliseconds(expensiveMs)} ms.`,
+    toMarkdown(
+      ['Flood', 'alone: requests', 'p50', 'p99', 'during: requests', 'failed', 'p50', 'p99', 'goal', ''],
+      floods.map((row) => toCells(row, expensiveMs)),
+    ),
+    'How the floods were answered:',
+    toMarkdown(
+      ['Flood', 'answers/s', 'status 400 and above'],
+      floods.map(({ flood, rate, refused }) => [flood, toNumber(rate), `${(refused * 100).toFixed(1)} %`]),
+    ),
+  ];
+}
+
+function toCells({ flood, alone, during }: FloodRow, expensiveMs: number): string[] {
+  const max = GOAL * alone.p99 + expensiveMs;
+  return [
+    flood,
+    ...[toNumber(alone.requests), toMilliseconds(alone.p50), toMilliseconds(alone.p99)],
+    ...[toNumber(during.requests), toNumber(during.failures), toMilliseconds(during.p50), toMilliseconds(during.p99)],
+    ...[`≤ ${toMilliseconds(max)}`, toVerdict(during.failures === 0 && during.p99 <= max)],
+  ];
+}
+
+const STORES = ['postgres', 'supabase', 'embedded'] as const;
+
+type Options = Output & {
+  readonly seconds: number;
+  readonly students: number;
+  readonly stores: readonly (typeof STORES)[number][];
+};
+
+const HELP = `
+It starts a Postgres 18 from npm with two large tenants, and the gateway with its default
+configuration. A client of one tenant repeats a list of 10 on one connection, alone and during
+three floods of lists of 1,000 from wrk (Debian: apt-get install wrk):
+
+${FLOODS.map(({ title }) => `  ${title}`).join('\n')}
+
+--output writes fairness.json and fairness.md.`;
+
+async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<void> {
+  const wrk = requireWrk();
+  const { seconds, students, stores } = options;
+  const size = { tenants: 2, students };
+  const only = stores.map((store): PeerId => `gateway-${store}`);
+  console.error(`Loading ${size.tenants} tenants with ${students} students each`);
+  const { peers, postgres } = await openWorld(cleanup, { ...size, only, env: {} });
+  // Longer than a store call may take, and than a refusal is delayed.
+  const plan = { floods: FLOODS, students, requests: 2_000, seconds, restMs: 6_000 };
+  const rows: FairnessRow[] = [];
+  for (const peer of peers) rows.push(await measureFairness(peer, plan, { signal, log: console.error }));
+  const results = { ...readPlace(postgres.version, size, wrk), seconds, rows };
+  saveResults('fairness', results, toFairnessReport(results), options);
+}
+
+if (import.meta.main) {
+  const description = 'Measures what one client notices while others flood the gateway.';
+  await runCommand(
+    createCommand('bench:fairness', description, HELP, measure)
+      .option('--seconds <N>', 'length of each flood', readInteger(2, 3_600), 30)
+      .option('--students <N>', 'students of each tenant', readInteger(1_000, 1_000_000), 100_000)
+      .addOption(new Option('--stores <STORE...>', 'on these stores').choices(STORES).default(['postgres'])),
+  );
 }

@@ -1,11 +1,12 @@
-// What the gateway is held against. Machines are noisy: a goal that is missed is told, and fails nothing.
+// The goals of the gateway's speed. Machines are noisy, so a missed goal fails nothing.
 
-import type { CaseId } from './cases.ts';
+import { type CaseId, findCase } from './cases.ts';
+import type { Measurement } from './measure.ts';
 import type { PeerId } from './peer.ts';
-import type { Measurement } from './run.ts';
+import { toConnections, toMarkdown, toNumber, toVerdict } from './report.ts';
 import { type Spread, toSpread } from './statistics.ts';
 
-/** A figure of one peer, alone or divided by that of another, and where it has to be. */
+/** A figure of one peer, or its ratio to another peer's, and the target. */
 export type Goal = {
   readonly title: string;
   readonly case: CaseId;
@@ -13,76 +14,78 @@ export type Goal = {
   readonly than?: PeerId;
   readonly figure: 'rate' | 'cpu';
   readonly target: number;
-  /** The figure is at most the target, and not at least. */
+  /** The target is a maximum, not a minimum. */
   readonly isCeiling?: boolean;
 };
 
-/** A goal with what was measured of it. */
+/** A goal and its measured values. */
 export type Outcome = Goal & { readonly measured: Spread; readonly isMet: boolean };
 
-/** The connections that the goals hold for. */
-export const GOAL_CONNECTIONS = 32;
+/** The goals apply at this load. */
+const CONNECTIONS = 32;
 
-export const GOALS: readonly Goal[] = [
-  ...faster('postgres store', 'gateway-postgres', 'PostgREST', 'postgrest', { rows10: 1.8, rows100: 1.8 }),
-  ...faster('postgres store', 'gateway-postgres', 'bare node:http', 'node-http', { rows10: 0.85, rows100: 0.85 }),
-  ...faster('postgres store', 'gateway-postgres', 'Fastify', 'fastify', { rows10: 1.1, rows100: 1.5 }),
-  ...faster('supabase store', 'gateway-supabase', 'the PostgREST it calls', 'postgrest', { rows10: 0.6, rows100: 0.6 }),
-  ...faster('supabase store', 'gateway-supabase', 'the default fetch', 'gateway-fetch', { rows10: 1.6, rows100: 1.6 }),
-  ...faster('embedded store', 'gateway-embedded', 'PGlite alone', 'pglite-loop', { rows10: 0.7, rows100: 0.7 }),
+const [POSTGRES, SUPABASE, EMBEDDED] = ['gateway-postgres', 'gateway-supabase', 'gateway-embedded'] as const;
+
+const GOALS: readonly Goal[] = [
+  ...compare('postgres store / PostgREST', POSTGRES, 'postgrest', 1.8, 1.8),
+  ...compare('postgres store / bare node:http', POSTGRES, 'node-http', 0.85, 0.85),
+  ...compare('postgres store / Fastify', POSTGRES, 'fastify', 1.1, 1.5),
+  ...compare('supabase store / the PostgREST it calls', SUPABASE, 'postgrest', 0.6, 0.6),
+  ...compare('supabase store / the default fetch', SUPABASE, 'gateway-fetch', 1.6, 1.6),
+  ...compare('embedded store / PGlite alone', EMBEDDED, 'pglite-loop', 0.7, 0.7),
   {
-    ...{ title: 'processor time of the postgres store / bare node:http', case: 'rows10', peer: 'gateway-postgres' },
+    ...{ title: 'processor time of the postgres store / bare node:http', case: 'rows10', peer: POSTGRES },
     ...{ than: 'node-http', figure: 'cpu', target: 1.4, isCeiling: true },
   },
-  ...perSecond({ refused: 10_000, invalid: 10_000 }),
+  { title: 'postgres store, requests/s', case: 'refused', peer: POSTGRES, figure: 'rate', target: 10_000 },
+  { title: 'postgres store, requests/s', case: 'invalid', peer: POSTGRES, figure: 'rate', target: 10_000 },
 ];
 
-/** Whether a goal needs a measurement. */
-export function isForGoal(peer: PeerId, case_: CaseId): boolean {
-  return GOALS.some((goal) => goal.case === case_ && (goal.peer === peer || goal.than === peer));
+function compare(title: string, peer: PeerId, than: PeerId, rows10: number, rows100: number): Goal[] {
+  const goal = { title, peer, than, figure: 'rate' } as const;
+  return [
+    { ...goal, case: 'rows10', target: rows10 },
+    { ...goal, case: 'rows100', target: rows100 },
+  ];
 }
 
-/** The goals that there are measurements for. A ratio is that of a round, whose measurements are close in time. */
+/** Whether a goal needs a measurement. */
+export function isForGoal(peer: PeerId, id: CaseId): boolean {
+  return GOALS.some((goal) => goal.case === id && (goal.peer === peer || goal.than === peer));
+}
+
+/** The goals that were measured. A ratio is of two measurements in one round, which are close in time. */
 export function toOutcomes(measurements: readonly Measurement[]): Outcome[] {
   return GOALS.flatMap((goal) => {
     const measured = toSpread(toValues(goal, measurements));
     if (!measured) return [];
-    const { target, isCeiling = false } = goal;
-    return [{ ...goal, measured, isMet: isCeiling ? measured.median <= target : measured.median >= target }];
+    const isMet = goal.isCeiling ? measured.median <= goal.target : measured.median >= goal.target;
+    return [{ ...goal, measured, isMet }];
   });
 }
 
-function toValues({ peer, than, case: case_, figure }: Goal, measurements: readonly Measurement[]): number[] {
-  const of = measurements.filter((one) => one.case === case_ && one.connections === GOAL_CONNECTIONS);
-  return of.flatMap((one) => {
+function toValues({ peer, than, case: id, figure }: Goal, measurements: readonly Measurement[]): number[] {
+  const relevant = measurements.filter((one) => one.case === id && one.connections === CONNECTIONS);
+  return relevant.flatMap((one) => {
     if (one.peer !== peer) return [];
     const value = one[figure];
-    const other = than ? of.find(({ round, peer }) => round === one.round && peer === than)?.[figure] : 1;
+    const other = than ? relevant.find((other) => other.round === one.round && other.peer === than)?.[figure] : 1;
     return value === undefined || !other ? [] : [value / other];
   });
 }
 
-function faster(
-  name: string,
-  peer: PeerId,
-  otherName: string,
-  than: PeerId,
-  targets: Partial<Record<CaseId, number>>,
-): Goal[] {
-  return Object.entries(targets).map(([id, target]) => {
-    const title = `${name} / ${otherName}`;
-    return { title, case: id as CaseId, peer, than, figure: 'rate', target };
-  });
+export function toGoalTable(goals: readonly Outcome[]): string {
+  const rows = goals.map(({ title, case: id, target, isCeiling, measured: { median, min, max }, isMet }) => [
+    `${title}, ${findCase(id).title}`,
+    `${isCeiling ? '≤' : '≥'} ${toValue(target)}`,
+    `${toValue(median)} (${toValue(min)}–${toValue(max)})`,
+    toVerdict(isMet),
+  ]);
+  const table = toMarkdown(['Goal', 'Target', 'Measured', ''], rows);
+  return `At ${toConnections(CONNECTIONS)}; a ratio is of two measurements in the same round.\n\n${table}`;
 }
 
-function perSecond(targets: Partial<Record<CaseId, number>>): Goal[] {
-  return Object.entries(targets).map(([id, target]) => {
-    return {
-      title: 'postgres store, requests/s',
-      case: id as CaseId,
-      peer: 'gateway-postgres',
-      figure: 'rate',
-      target,
-    };
-  });
+/** A ratio with two decimals, or a number of requests. */
+function toValue(value: number): string {
+  return value < 100 ? value.toFixed(2) : toNumber(value);
 }

@@ -1,39 +1,115 @@
-import type { Case } from './cases.ts';
-import type { Generated, Load } from './generator.ts';
+// What is compared: servers that have the API, PostgREST, and processes that call the functions without HTTP.
 
-export type PeerId =
-  | 'postgres-loop'
-  | 'node-http'
-  | 'gateway-postgres'
-  | 'gateway-silent'
-  | 'gateway-workers'
-  | 'fastify'
-  | 'postgrest'
-  | 'gateway-supabase'
-  | 'gateway-fetch'
-  | 'gateway-embedded'
-  | 'pglite-loop';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import type { Call } from '../../src/store/store.ts';
+import { type Case, type HttpRequest, toApiRequest, toCall, toRpcRequest } from './cases.ts';
+import { type Generated, type Load, runWrk } from './wrk.ts';
+
+/** Every peer in the order of measuring, with its title: peers that a goal compares are next to each other. */
+export const TITLES = {
+  'postgres-loop': 'Postgres alone, no HTTP',
+  'node-http': 'bare node:http + pg',
+  'gateway-postgres': 'gateway, postgres store',
+  fastify: 'Fastify + pg, by hand',
+  postgrest: 'PostgREST',
+  'gateway-supabase': 'gateway, supabase store',
+  'gateway-fetch': 'gateway, default fetch',
+  'gateway-embedded': 'gateway, embedded store',
+  'pglite-loop': 'PGlite alone, no HTTP',
+} as const;
+
+export type PeerId = keyof typeof TITLES;
+
+export const PEERS = Object.keys(TITLES) as readonly PeerId[];
 
 /** Status and JSON of an answer, in the API's form. */
 export type Answer = { readonly status: number; readonly body: unknown };
 
-/** One of those that are compared: a process that answers the cases. */
 export type Peer = {
   readonly id: PeerId;
   readonly title: string;
-  /** The process whose processor time and memory are told, with those of its children. */
+  /** The process whose processor time and memory are reported. */
   readonly pid: number;
-  /** Where it answers, of a peer that does so over HTTP. */
-  readonly origin?: string;
-  /** Whether it validates requests. */
-  readonly validates: boolean;
-  /** Makes one request with a key. */
+  /** Sends one request with a key. */
   ask(case_: Case, key: string): Promise<Answer>;
-  /** Makes requests with the keys in turn. */
+  /** Sends requests with the keys in turn. */
   load(case_: Case, keys: readonly string[], load: Load): Promise<Generated>;
 };
 
-/** Whether a peer has a case. */
-export function hasCase(peer: Pick<Peer, 'validates'>, case_: Case): boolean {
-  return peer.validates || case_.isForValidating !== true;
+/** A peer over HTTP. */
+export type HttpPeer = Peer & {
+  readonly origin: string;
+  run(requests: readonly HttpRequest[], load: Load): Promise<Generated>;
+};
+
+/** Whether a peer can answer a case: some only make sense for peers that validate. */
+export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false }: Case): boolean {
+  return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
+}
+
+type Place = Pick<HttpPeer, 'id' | 'origin' | 'pid'>;
+
+/** A peer that has the API. */
+export function createApiPeer(place: Place): HttpPeer {
+  return createHttpPeer(place, toApiRequest, (_case, answer) => answer);
+}
+
+/** PostgREST, which the token lets in. */
+export function createRpcPeer(place: Place, token: string): HttpPeer {
+  return createHttpPeer(place, (case_, key) => toRpcRequest(case_, key, token), toApiAnswer);
+}
+
+function createHttpPeer(
+  place: Place,
+  toRequest: (case_: Case, key: string) => HttpRequest,
+  toAnswer: (case_: Case, answer: Answer) => Answer,
+): HttpPeer {
+  const run: HttpPeer['run'] = (requests, load) => runWrk(place.origin, requests, load);
+  return {
+    ...place,
+    title: TITLES[place.id],
+    run,
+    ask: async (case_, key) => {
+      const { path, ...init } = toRequest(case_, key);
+      const res = await fetch(place.origin + path, init);
+      return toAnswer(case_, { status: res.status, body: await res.json() });
+    },
+    load: (case_, keys, load) =>
+      run(
+        keys.map((key) => toRequest(case_, key)),
+        load,
+      ),
+  };
+}
+
+/** PostgREST returns one row as an array, always with status 200, and errors in Postgres's form. */
+function toApiAnswer(case_: Case, { status, body }: Answer): Answer {
+  if (status !== 200) return { status, body: { error: (body as { message: string }).message } };
+  return case_.body ? { status: 201, body: (body as unknown[])[0] } : { status, body };
+}
+
+/** A request to a loop: one call, or for some seconds all calls in turn, `connections` at once. */
+export type LoopRequest = { readonly calls: readonly Call[]; readonly connections: number; readonly seconds?: number };
+
+/** What a loop sends back; `ready` once, before any request. */
+export type LoopReply = 'ready' | Answer | Generated;
+
+/** A peer in a process that runs `serveLoop`; waits until it is ready. */
+export async function openLoopPeer(id: PeerId, child: ChildProcess): Promise<Peer> {
+  const exit = new AbortController();
+  child.once('exit', () => exit.abort(new Error(`${TITLES[id]} has ended`)));
+  const receive = () => once(child, 'message', exit).then(([reply]) => reply);
+  const send = (request: LoopRequest) => {
+    const reply = receive();
+    child.send(request);
+    return reply;
+  };
+  await receive();
+  return {
+    ...{ id, title: TITLES[id], pid: child.pid ?? 0 },
+    ask: (case_, key) => send({ calls: [toCall(case_, key)], connections: 1 }),
+    load: (case_, keys, { connections, seconds }) =>
+      send({ calls: keys.map((key) => toCall(case_, key)), connections, seconds }),
+  };
 }

@@ -1,19 +1,18 @@
-// The requests per second as bars, in an SVG of no size of its own that can be read on white and on black.
+// The requests per second as an SVG of bars, readable on white and on black.
 
 import { CASES, type Case } from './cases.ts';
-import type { PeerId } from './peer.ts';
-import { PEERS, TITLES } from './peers.ts';
-import type { Results, Row } from './results.ts';
-import { toConnections } from './run.ts';
+import type { Results, Row } from './comparison.ts';
+import { PEERS, type PeerId, TITLES } from './peer.ts';
+import { toConnections } from './report.ts';
 
 const COLUMNS = 2;
 const PANEL = { width: 480, head: 34, bar: 20, label: 185, value: 70, foot: 14 };
 const TOP = 30;
-/** Halfway between white and black: as legible on either. */
+/** Halfway between white and black. */
 const TEXT = '#7d8590';
 const COLORS = { gateway: '#2f81f7', other: '#9aa4af', limit: '#bc8cff' };
 
-/** One panel of bars for each case, at the most connections that were measured. */
+/** One panel of bars for each case, at the highest number of connections. */
 export function toPlot({ rows, date, machine }: Results): string {
   const connections = Math.max(...rows.map((row) => row.connections));
   const of = rows.filter((row) => row.connections === connections);
@@ -24,11 +23,11 @@ export function toPlot({ rows, date, machine }: Results): string {
     return `<g transform="translate(${at})">\n${toPanel(case_, of)}\n</g>`;
   });
   const [width, total] = [COLUMNS * PANEL.width, TOP + Math.ceil(cases.length / COLUMNS) * height];
-  const title = `Requests per second at ${toConnections(connections)}: medians, and the least and the most of all rounds`;
+  const title = `Requests per second at ${toConnections(connections)}: median, minimum and maximum of all rounds`;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${total}" role="img" aria-label="${title}"`,
     `  font-family="system-ui, sans-serif" font-size="12" fill="${TEXT}">`,
-    `<text x="10" y="18">${title}. ${toXml(`${date}, ${machine.processors} × ${machine.processor}`)}</text>`,
+    `<text x="10" y="18">${title}. ${toXml(`${date}, ${machine}`)}</text>`,
     ...panels,
     '</svg>\n',
   ].join('\n');

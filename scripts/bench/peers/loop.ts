@@ -1,15 +1,14 @@
-// The process of a loop: makes calls without HTTP, so many at once, and tells its parent what came of them.
+// A process that calls the functions without HTTP and reports to its parent.
 
 import type { NamedStatement } from '../../../src/store/statement.ts';
-import type { LoopReply, LoopRequest } from '../loop-peer.ts';
-import type { Answer } from '../peer.ts';
+import type { Answer, LoopReply, LoopRequest } from '../peer.ts';
 import { toPercentile } from '../statistics.ts';
 import { toPrepared } from './statements.ts';
 
 /** Gives the JSON of a statement. Throws Postgres's error. */
 export type Query = (statement: NamedStatement) => Promise<string>;
 
-/** Serves the parent until it is gone. */
+/** Serves the parent until it disconnects. */
 export function serveLoop(query: Query): void {
   process.on('message', async (request: LoopRequest) => {
     const answer = request.seconds === undefined ? await ask(query, request) : await measure(query, request);

@@ -1,4 +1,4 @@
-// The floor for any gateway in Node: node:http and `pg`, the same calls, and nothing of what a service needs besides.
+// The minimum for any gateway in Node: node:http and `pg` with the same calls, and nothing else that a service needs.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { parse } from 'node:querystring';
@@ -7,7 +7,7 @@ import type { Json } from '../../../src/store/store.ts';
 import { openPool, queryJson } from './pool.ts';
 import { toPrepared } from './statements.ts';
 
-// JSON that the database has written goes on as it is.
+// JSON from the database is passed on as text.
 const pool = openPool(() => (text) => text);
 
 async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -21,8 +21,8 @@ async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> 
 
 function readQuery(url: string): Record<string, Json> {
   const start = url.indexOf('?');
-  const { limit = 100, offset = 0, nome = null } = start < 0 ? {} : parse(url.slice(start + 1));
-  return { p_limit: limit, p_offset: offset, p_nome: nome } as Record<string, Json>;
+  const { limit = 100, offset = 0 } = start < 0 ? {} : parse(url.slice(start + 1));
+  return { p_limit: limit, p_offset: offset } as Record<string, Json>;
 }
 
 function send(res: ServerResponse, status: number, body: string): void {

@@ -1,10 +1,10 @@
-// The two statements that the peers without validation prepare, as the gateway has them: they give the rows as JSON.
+// The statements of the peers that do not validate: the gateway's own, which return rows as JSON.
 
 import { createStatementWriter, type NamedStatement } from '../../../src/store/statement.ts';
 import type { Call, Json } from '../../../src/store/store.ts';
 
 const writeStatement = createStatementWriter();
-const LIST = prepare('listar_alunos', 'rows', ['p_api_key', 'p_limit', 'p_offset', 'p_nome']);
+const LIST = prepare('listar_alunos', 'rows', ['p_api_key', 'p_limit', 'p_offset']);
 const CREATE = prepare('criar_aluno', 'row', ['p_api_key', 'p_nome', 'p_email', 'p_data_nascimento', 'p_modalidade']);
 
 /** The statement of a call of one of the two functions, with its arguments. */

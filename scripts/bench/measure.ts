@@ -1,9 +1,10 @@
-// The measurements: of every case in each round one peer after the other, the next round in another order.
+// The measurements: in each round every case, one peer after the other, in another order in the next round.
 
 import type { Case, CaseId } from './cases.ts';
 import { type Size, toKey } from './data.ts';
 import { hasCase, type Peer, type PeerId } from './peer.ts';
 import { readCpu, readPeakMemory, resetPeakMemory } from './process-figures.ts';
+import { toConnections } from './report.ts';
 
 /** What to measure, and how long. */
 export type Plan = {
@@ -11,11 +12,11 @@ export type Plan = {
   readonly connections: readonly number[];
   readonly rounds: number;
   readonly seconds: number;
-  /** Leaves out what nobody wants to know; all is measured without it. */
-  readonly isWanted?: (peer: PeerId, case_: CaseId) => boolean;
+  /** All measurements without it. */
+  readonly isWanted?: (peer: PeerId, id: CaseId) => boolean;
 };
 
-/** What one peer did in one round. */
+/** One peer in one round. */
 export type Measurement = {
   readonly round: number;
   readonly peer: PeerId;
@@ -23,10 +24,10 @@ export type Measurement = {
   readonly connections: number;
   /** Requests per second. */
   readonly rate: number;
-  /** Of the latency, in milliseconds. */
+  /** Latency in ms. */
   readonly p50: number;
   readonly p99: number;
-  /** Microseconds of processor time for each request, and the highest memory in bytes, where the system tells. */
+  /** Processor time of a request in µs, and peak memory in bytes, on Linux. */
   readonly cpu?: number;
   readonly memory?: number;
 };
@@ -38,26 +39,32 @@ type Step = {
   readonly peers: readonly Peer[];
 };
 
-/** How long a peer works before each time that it is measured, in seconds. */
+/** Load before each measurement, in seconds. */
 const WARM_UP = 1;
-/** How many measurements long it works before the first one: a JavaScript engine is slow for some thousand requests. */
+/** Load before the first one, in measurements: a JavaScript engine is slow for some thousand requests. */
 const FIRST_WARM_UP = 3;
 
-/** Measures, and tells of each step before it. Throws where a peer does not answer as it has to. */
+/** Measures everything. Throws if a peer gives a wrong answer. */
 export async function measureAll(
   peers: readonly Peer[],
   plan: Plan & Size,
   signal: AbortSignal,
-  tell: (text: string) => void,
+  log: (text: string) => void,
 ): Promise<Measurement[]> {
   const measurements: Measurement[] = [];
-  tell('warming up');
+  const load = (peer: Peer, { case: case_, connections }: Step, seconds: number) =>
+    peer.load(case_, toKeys(case_, plan.tenants), { connections, seconds, signal });
+  log('warming up');
   for (const step of toWarmUp(peers, plan)) {
-    for (const peer of step.peers) await warmUp(peer, step, plan, signal, FIRST_WARM_UP * plan.seconds);
+    for (const peer of step.peers) await load(peer, step, FIRST_WARM_UP * plan.seconds);
   }
   for (const step of toSteps(peers, plan)) {
-    tell(`round ${step.round} of ${plan.rounds}: ${step.case.title}, ${toConnections(step.connections)}`);
-    for (const peer of step.peers) measurements.push(await measure(peer, step, plan, signal));
+    log(`round ${step.round} of ${plan.rounds}: ${step.case.title}, ${toConnections(step.connections)}`);
+    for (const peer of step.peers) {
+      await load(peer, step, WARM_UP);
+      measurements.push(await measure(peer, step, () => load(peer, step, plan.seconds)));
+      signal.throwIfAborted();
+    }
   }
   return measurements;
 }
@@ -70,22 +77,13 @@ export function toDuration(peers: readonly Peer[], plan: Plan): number {
   );
 }
 
-/** A number of connections, in words. */
-export function toConnections(count: number): string {
-  return `${count} connection${count === 1 ? '' : 's'}`;
-}
-
-/** A program that has just started runs slower than later, so before the first round all are used once. */
+/** Every peer once, before the first round. */
 function toWarmUp(peers: readonly Peer[], plan: Plan): Step[] {
-  return toSteps(peers, {
-    ...plan,
-    cases: plan.cases.slice(0, 1),
-    rounds: 1,
-    connections: [Math.max(...plan.connections)],
-  });
+  const connections = [Math.max(...plan.connections)];
+  return toSteps(peers, { ...plan, cases: plan.cases.slice(0, 1), rounds: 1, connections });
 }
 
-/** All rounds of what reads come before those of what writes, which would change what is read. */
+/** All rounds of the cases that read come first: cases that write change what is read. */
 function toSteps(peers: readonly Peer[], { cases, connections, rounds, isWanted = () => true }: Plan): Step[] {
   const parts = [cases.filter(({ body }) => !body), cases.filter(({ body }) => body)];
   const numbers = Array.from({ length: rounds }, (_, n) => n + 1);
@@ -93,8 +91,8 @@ function toSteps(peers: readonly Peer[], { cases, connections, rounds, isWanted 
     numbers.flatMap((round) =>
       part.flatMap((case_) =>
         connections.map((count) => {
-          const having = peers.filter((peer) => hasCase(peer, case_) && isWanted(peer.id, case_.id));
-          return { round, case: case_, connections: count, peers: rotate(having, round - 1) };
+          const own = peers.filter((peer) => hasCase(peer, case_) && isWanted(peer.id, case_.id));
+          return { round, case: case_, connections: count, peers: rotate(own, round - 1) };
         }),
       ),
     ),
@@ -106,36 +104,19 @@ function rotate<T>(values: readonly T[], by: number): T[] {
   return [...values.slice(at), ...values.slice(0, at)];
 }
 
-async function warmUp(
-  peer: Peer,
-  { case: case_, connections }: Step,
-  { tenants }: Size,
-  signal: AbortSignal,
-  seconds = WARM_UP,
-): Promise<void> {
-  await peer.load(case_, toKeys(case_, tenants), { connections, seconds, signal });
-}
-
-async function measure(peer: Peer, step: Step, plan: Plan & Size, signal: AbortSignal): Promise<Measurement> {
+async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load']>): Promise<Measurement> {
   const { round, case: case_, connections } = step;
-  const keys = toKeys(case_, plan.tenants);
-  await warmUp(peer, step, plan, signal);
   resetPeakMemory(peer.pid);
   const before = readCpu(peer.pid);
-  const { requests, seconds, p50, p99, refused, failed } = await peer.load(case_, keys, {
-    connections,
-    seconds: plan.seconds,
-    signal,
-  });
+  const { requests, seconds, p50, p99, refused, failed } = await load();
   const after = readCpu(peer.pid);
   const memory = readPeakMemory(peer.pid);
-  signal.throwIfAborted();
-  // A generator may count an answer, and no longer its status, at the end.
+  // At the end wrk may count an answer without its status.
   const isAsExpected = case_.status < 400 ? refused === 0 : refused >= requests * 0.99;
   if (requests === 0 || failed > 0 || !isAsExpected) {
     throw new Error(
-      `${peer.title}, ${case_.title}: expected all answers with status ${case_.status}; of ${requests} requests ` +
-        `${refused} were refused, and ${failed} had no answer`,
+      `${peer.title}, ${case_.title}: expected only answers with status ${case_.status}; ` +
+        `of ${requests} requests ${refused} were refused and ${failed} had no answer`,
     );
   }
   return {
@@ -145,7 +126,7 @@ async function measure(peer: Peer, step: Step, plan: Plan & Size, signal: AbortS
   };
 }
 
-/** The keys that the requests of a case have in turn: one of each tenant, or as many that no tenant has. */
-export function toKeys({ isRefused = false }: Case, tenants: number): string[] {
+/** The keys of a case's requests: one of each tenant, or as many that no tenant has. */
+export function toKeys({ isRefused = false }: Pick<Case, 'isRefused'>, tenants: number): string[] {
   return Array.from({ length: tenants }, (_, n) => toKey(isRefused ? -n : n + 1));
 }

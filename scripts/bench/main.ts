@@ -1,0 +1,79 @@
+// Compares the gateway with what it is built on and with what could replace it: npm run bench -- --help
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Option } from 'commander';
+import { checkAgreement } from './agreement.ts';
+import { CASES, type CaseId } from './cases.ts';
+import { createCommand, type Output, readInteger, readIntegers, runCommand, saveResults } from './command.ts';
+import { toReport, toResults } from './comparison.ts';
+import type { Size } from './data.ts';
+import { isForGoal, toGoalTable } from './goals.ts';
+import { measureAll, type Plan, toDuration } from './measure.ts';
+import { PEERS, type PeerId } from './peer.ts';
+import { openWorld } from './peers.ts';
+import { toPlot } from './plot.ts';
+import type { Cleanup } from './processes.ts';
+import { readPlace } from './report.ts';
+import { requireWrk } from './wrk.ts';
+
+type Options = Output &
+  Size &
+  Pick<Plan, 'rounds' | 'seconds' | 'connections'> & {
+    readonly only?: readonly PeerId[];
+    readonly cases?: readonly CaseId[];
+    readonly short?: boolean;
+  };
+
+const HELP = `
+It starts a Postgres 18 and a PostgREST from npm, loads the data, starts each peer as a process,
+checks that all of them give the same answers, and measures them in turns. The load comes from wrk,
+which must be installed (Debian: apt-get install wrk).
+
+--short measures only what the goals need, with little data, in two minutes.
+--output writes latest.json, latest.md and latest.svg.
+
+Peers: ${PEERS.join(', ')}
+Cases: ${CASES.map(({ id }) => id).join(', ')}
+
+Examples:
+  npm run bench -- --short
+  npm run bench -- --output scripts/bench/results
+  npm run bench -- --only node-http gateway-postgres --cases rows10 --rounds 3`;
+
+async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<void> {
+  const { tenants, students, rounds, seconds, short: isShort } = options;
+  const wrk = requireWrk();
+  console.error(`Loading ${tenants} tenants with ${students} students each`);
+  const { peers, postgres } = await openWorld(cleanup, options);
+  signal.throwIfAborted();
+  const isWanted = (peer: PeerId, id: CaseId) =>
+    (options.cases?.includes(id) ?? true) && (!isShort || isForGoal(peer, id));
+  const cases = CASES.filter(({ id }) => peers.some((peer) => isWanted(peer.id, id)));
+  await checkAgreement(peers, cases, tenants);
+  const plan = { ...options, cases, isWanted };
+  console.error(`Measuring takes ${Math.ceil(toDuration(peers, plan) / 60)} minutes`);
+  const measurements = await measureAll(peers, plan, signal, console.error);
+  const results = toResults(
+    { ...readPlace(postgres.version, { tenants, students }, wrk), rounds, seconds },
+    measurements,
+  );
+  saveResults('latest', results, isShort ? toGoalTable(results.goals) : toReport(results), options);
+  if (options.output) writeFileSync(join(options.output, 'latest.svg'), toPlot(results));
+}
+
+await runCommand(
+  createCommand('bench', 'Compares the gateway with what it is built on and with what could replace it.', HELP, measure)
+    .option('--rounds <N>', 'number of rounds', readInteger(1, 100), 5)
+    .option('--seconds <N>', 'length of a measurement, after a second to warm up', readInteger(1, 600), 2)
+    .option('--connections <N...>', 'concurrent requests', readIntegers(1, 10_000), [32, 1])
+    .option('--tenants <N>', 'number of tenants', readInteger(1, 5_000), 100)
+    .option('--students <N>', 'students of each tenant', readInteger(1, 1_000_000), 5_000)
+    .addOption(new Option('--only <PEER...>', 'only these peers').choices(PEERS))
+    .addOption(new Option('--cases <CASE...>', 'only these cases').choices(CASES.map(({ id }) => id)))
+    .addOption(
+      new Option('--short', 'only what the goals need, with little data').implies({
+        ...{ rounds: 2, seconds: 1, connections: [32], tenants: 10, students: 1_000 },
+      }),
+    ),
+);
