@@ -1,52 +1,52 @@
-// Sends requests to the deployment, some at once and no more.
+// Sends requests to the deployment, a limited number at once.
 
 import { errors, Pool } from 'undici';
 import type { Json } from '../../src/store/store.ts';
-import { isRead } from './operations.ts';
-import { OWN_KEY, type Request } from './request.ts';
+import { isRead, OWN_KEY, type Request } from './request.ts';
 
-/** The deployment does not answer; the message says why. */
+/** The deployment does not answer. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
-  /** What the run had created until then. */
+  /** What the run had created. */
   created: Created = [];
 }
 
-/** The ids of what was created, with what created it. */
+/** The ids of created records, with the operation that created them. */
 export type Created = readonly { readonly by: string; readonly id: string }[];
 
 export type Answer = {
   readonly status: number;
   readonly contentType: string;
-  /** By their names in lower case; one that came several times is joined. */
+  /** By lower-case name; repeated headers are joined. */
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
-  /** Undefined where the text is no JSON. */
+  /** Undefined if the text is not JSON. */
   readonly body: Json | undefined;
 };
 
-/** An answer, or why there was none. */
+/** An answer, or why there is none. */
 export type Reply = Answer | { readonly missing: string };
 
 export type ClientOptions = {
-  /** The URL that the operations' paths come behind, without a slash at its end. */
+  /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
   readonly keyHeader: string;
   readonly key: string;
-  /** Whether to refuse all that could change something. */
+  /** Throw for a request that could change something. */
   readonly readOnly: boolean;
   readonly timeoutMs: number;
 };
 
-/** How many requests are under way at once. */
-export const AT_ONCE = 8;
+/** Concurrent requests. */
+export const CONCURRENCY = 8;
 
 export class Client {
   readonly #options: ClientOptions;
   readonly #pool: Pool;
   readonly #root: string;
   readonly #created = new Map<string, string>();
-  #sent = 0;
+  /** Number of requests. */
+  sent = 0;
   #unreachable: Unreachable | undefined;
 
   constructor(options: ClientOptions) {
@@ -55,24 +55,18 @@ export class Client {
     this.#options = options;
     this.#root = pathname.replace(/\/$/, '');
     this.#pool = new Pool(origin, {
-      connections: AT_ONCE,
+      connections: CONCURRENCY,
       connectTimeout: timeoutMs,
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
     });
   }
 
-  /** How many requests were sent. */
-  get sent(): number {
-    return this.#sent;
-  }
-
-  /** The ids of what was created, with what created it. */
   get created(): Created {
     return [...this.#created].map(([id, by]) => ({ by, id }));
   }
 
-  /** Throws Unreachable, at once from then on, where the deployment cannot be reached any more. */
+  /** Throws Unreachable if the deployment cannot be reached any more, from then on at once. */
   async send(request: Request): Promise<Reply> {
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
@@ -86,7 +80,7 @@ export class Client {
     }
   }
 
-  /** Throws Unreachable where not even the simplest request is answered. */
+  /** Throws Unreachable if not even the simplest request is answered. */
   async probe(): Promise<void> {
     try {
       await this.#exchange({ method: 'GET', target: '/', headers: {}, key: null });
@@ -101,7 +95,7 @@ export class Client {
     await this.#pool.destroy();
   }
 
-  /** A server may close a connection that was idle just as it is used again; what only reads is sent once more then. */
+  /** A server may close an idle connection just as it is reused; requests that only read are then repeated once. */
   async #exchangeSafely(request: Request): Promise<Answer> {
     try {
       return await this.#exchange(request);
@@ -120,7 +114,7 @@ export class Client {
 
   async #exchange({ method, target, headers, key, body }: Request): Promise<Answer> {
     const { key: ownKey, keyHeader } = this.#options;
-    this.#sent++;
+    this.sent++;
     const response = await this.#pool.request({
       method: method as 'GET',
       path: this.#root + target,
@@ -151,7 +145,7 @@ function parse(text: string): Json | undefined {
 function describeFailure(error: unknown, timeoutMs: number): string {
   const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
   if (isLate) return `no answer within ${timeoutMs / 1_000} s`;
-  // Where a name has several addresses, the error of each is in a list and the error itself says nothing.
+  // A name with several addresses gives an error without a message, and a list with the error of each.
   const cause = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
   return cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : String(cause);
 }

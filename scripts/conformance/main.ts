@@ -1,82 +1,147 @@
-// Contract tests of a deployment: npm run contract -- --help
+// Tests whether a deployment answers as openapi.yaml says: npm run contract -- --help
 
+import { randomInt } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { CommanderError } from 'commander';
-import type { OpenAPIV3 } from 'openapi-types';
+import { resolve } from 'node:path';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
 import { Unreachable } from './client.ts';
-import { toJUnit } from './junit.ts';
 import { readContract } from './operations.ts';
-import { createProgram, type Options, UsageError } from './program.ts';
-import { hasFailed } from './report.ts';
+import { hasFailed, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
 import { runContract } from './run.ts';
-import { toCreated, toHeading, toSection, toSummary } from './text-report.ts';
+
+type Options = {
+  readonly url: string;
+  readonly key: string;
+  readonly document: string;
+  readonly readOnly?: boolean;
+  readonly demo?: boolean;
+  readonly seed: number;
+  readonly runs: number;
+  readonly operation?: readonly string[];
+  readonly junit?: string;
+  readonly json?: boolean;
+};
+
+const HELP = `
+It sends the document's examples and values generated from the schemas, at every bound and on
+either side of it, and checks pages and filters. Created records stay; their ids are printed at
+the end. With --read-only it sends only GET and HEAD.
+
+Examples:
+  npm run contract -- --url http://127.0.0.1:3000/v1 --key wms_demo_aurora --demo
+  API_KEY=… npm run contract -- --url https://api.example/v1 --read-only --junit report.xml
+
+Exit codes: 0 all passed; 1 something failed; 2 wrong usage; 3 the deployment cannot be reached.`;
 
 const FAILED = 1;
 const USAGE = 2;
 const UNREACHABLE = 3;
 
-/** The longest that the deployment may take for an answer. */
+const MAX_SEED = 2 ** 31 - 1;
+/** Maximum time for an answer. */
 const TIMEOUT_MS = 10_000;
 
-async function main(args: readonly string[]): Promise<void> {
-  try {
-    await createProgram(process.env, run).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    process.exitCode = fail(error, args.includes('--json'));
-  }
-}
+/** npm runs in the package's folder and names the caller's in INIT_CWD. */
+const toPath = (file: string) => resolve(process.env.INIT_CWD ?? '.', file);
 
-async function run({ operation, json: isJson = false, junit, ...options }: Options): Promise<void> {
-  const document = readDocument(options.document);
-  checkOperations(document, operation ?? []);
-  // A file that cannot be written is better known before the run than after it.
+const command = new Command('npm run contract --')
+  .description('Tests whether a deployment answers as openapi.yaml says.')
+  .exitOverride()
+  // Printed below, with --json as JSON.
+  .configureOutput({ outputError: () => {} })
+  .requiredOption('--url <URL>', 'the URL before the paths of the document', readUrl)
+  .addOption(
+    new Option('--key <KEY>', 'the API key; reports do not show it')
+      .env('API_KEY')
+      .argParser(readKey)
+      .makeOptionMandatory(),
+  )
+  .option('--read-only', 'send only GET and HEAD')
+  .option('--demo', 'the deployment has the demo data: compare it with the examples')
+  .addOption(
+    new Option('--seed <N>', 'repeat the run with this seed')
+      .argParser(readInteger(-MAX_SEED, MAX_SEED))
+      .default(randomInt(MAX_SEED), 'random'),
+  )
+  .option('--runs <N>', 'values to generate for each check', readInteger(1, 10_000), 20)
+  .option('--operation <ID...>', 'only these operations, by operationId')
+  .addOption(
+    new Option('--document <FILE>', 'another document')
+      .argParser(toPath)
+      .default(resolve('openapi.yaml'), 'openapi.yaml'),
+  )
+  .option('--junit <FILE>', 'also write the report as JUnit XML', toPath)
+  .option('--json', 'print one JSON value, for scripts')
+  .addHelpText('after', HELP)
+  .action(run);
+
+async function run({ operation: only, json: isJson = false, junit, ...options }: Options): Promise<void> {
+  const contract = await readContract(readDocument(options.document));
+  const known = contract.operations.map(({ id }) => id);
+  const unknown = only?.find((id) => !known.includes(id));
+  if (unknown) command.error(`${unknown} is not an operation of the document, which has ${known.join(', ')}`);
+  // A file that cannot be written should fail before the run.
   if (junit) write(junit, '');
-  const tell = isJson ? () => {} : console.log;
-  tell(toHeading(options));
+  const print = isJson ? () => {} : console.log;
+  print(toHeading(options));
   const { readOnly = false, demo = false } = options;
-  const only = operation ? { only: operation } : {};
   const report = await runContract(
-    { ...options, ...only, document, readOnly, demo, timeoutMs: TIMEOUT_MS },
-    (section) => tell(toSection(section)),
+    { ...options, contract, readOnly, demo, timeoutMs: TIMEOUT_MS, ...(only ? { only } : {}) },
+    (section) => print(toSection(section)),
   );
   console.log(isJson ? JSON.stringify(report) : toSummary(report));
   if (junit) write(junit, toJUnit(report));
   if (hasFailed(report)) process.exitCode = FAILED;
 }
 
-function checkOperations(document: OpenAPIV3.Document, ids: readonly string[]): void {
-  const known = readContract(document).operations.map(({ id }) => id);
-  const unknown = ids.find((id) => !known.includes(id));
-  if (unknown) throw new UsageError(`${unknown} is no operation of the document, which has ${known.join(', ')}`);
-}
-
 function write(file: string, text: string): void {
   try {
     writeFileSync(file, text);
   } catch (error) {
-    throw new UsageError(`${file} cannot be written: ${messageOf(error as Error)}`, { cause: error });
+    command.error(`${file} cannot be written: ${messageOf(error as Error)}`);
   }
 }
 
-/** Says what went wrong, on standard error, and gives the code to end with. */
-function fail(error: unknown, isJson: boolean): number {
-  if (error instanceof CommanderError && error.exitCode === 0) return 0;
-  const [code, message] = toEnd(error);
-  const created = error instanceof Unreachable ? error.created : [];
-  if (created.length > 0 && !isJson) console.log(toCreated(created).join('\n'));
+function readUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
+    throw new InvalidArgumentError('Expected a URL such as https://api.example/v1, without a query.');
+  }
+  return text.replace(/\/+$/, '');
+}
+
+function readKey(text: string): string {
+  if (!/^[!-~]+$/.test(text)) throw new InvalidArgumentError('Expected visible ASCII characters.');
+  return text;
+}
+
+function readInteger(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= min && number <= max) return number;
+    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
+  };
+}
+
+/** Prints an error and sets the exit code. */
+function fail(error: unknown, isJson: boolean): void {
+  if (error instanceof CommanderError && error.exitCode === 0) return;
+  const [code, message] = describe(error);
+  process.exitCode = code;
+  if (error instanceof Unreachable && error.created.length > 0 && !isJson) {
+    console.log(toCreated(error.created).join('\n'));
+  }
   console.error(isJson ? JSON.stringify({ error: message }) : message);
-  return code;
 }
 
-function toEnd(error: unknown): [code: number, message: string] {
+function describe(error: unknown): [code: number, message: string] {
   if (error instanceof Unreachable) return [UNREACHABLE, error.message];
-  if (error instanceof CommanderError) {
-    return [USAGE, `${error.message.replace(/^error: /, '')}\nAdd --help to see what is expected.`];
-  }
-  if (error instanceof DocumentError || error instanceof UsageError) return [USAGE, error.message];
+  if (error instanceof CommanderError) return [USAGE, `${error.message.replace(/^error: /, '')}\nSee --help.`];
+  if (error instanceof DocumentError) return [USAGE, error.message];
   return [FAILED, error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }
 
-await main(process.argv.slice(2));
+const args = process.argv.slice(2);
+await command.parseAsync(args, { from: 'user' }).catch((error) => fail(error, args.includes('--json')));

@@ -1,8 +1,10 @@
-// What a run has found.
+// The report of a run: data, text for people, and JUnit XML for CI.
 
+import { styleText } from 'node:util';
+import junit, { type Builder } from 'junit-report-builder';
 import type { Created } from './client.ts';
 
-/** How a check ended. */
+/** The result of a check. */
 export type Outcome = { readonly name: string } & (
   | { readonly result: 'passed'; readonly seconds: number }
   | {
@@ -19,7 +21,6 @@ export type Outcome = { readonly name: string } & (
 /** The checks of an operation. */
 export type Section = { readonly title: string; readonly seconds: number; readonly outcomes: readonly Outcome[] };
 
-/** All of a run. */
 export type Report = {
   readonly url: string;
   readonly seed: number;
@@ -27,11 +28,111 @@ export type Report = {
   readonly requests: number;
   readonly seconds: number;
   readonly sections: readonly Section[];
-  /** What the run has left behind. */
   readonly created: Created;
 };
 
-/** Whether anything failed. */
+type Failed = Extract<Outcome, { result: 'failed' }>;
+
+/** More names are counted; the other formats list all. */
+const MAX_NAMES = 12;
+const IDS_PER_LINE = 3;
+
 export function hasFailed({ sections }: Report): boolean {
   return sections.some(({ outcomes }) => outcomes.some(({ result }) => result === 'failed'));
+}
+
+export function toHeading({ url, seed, runs }: Pick<Report, 'url' | 'seed' | 'runs'>): string {
+  return `Contract tests of ${url}\nSeed ${seed}, ${runs} runs; --seed ${seed} repeats them.\n`;
+}
+
+export function toSection({ title, seconds, outcomes }: Section): string {
+  const { passed, failed, skipped } = group(outcomes);
+  const counts = [
+    paint('green', `${passed.length} passed`),
+    ...(failed.length > 0 ? [paint('red', `${failed.length} failed`)] : []),
+    ...(skipped.length > 0 ? [paint('yellow', `${skipped.length} skipped`)] : []),
+  ];
+  const line = `${paint('bold', title.padEnd(22))} ${counts.join(', ')} ${paint('dim', `${seconds.toFixed(1)} s`)}`;
+  // Checks that fail with the same request for the same reason are one failure.
+  const causes = Map.groupBy(failed, ({ curl, expected, got }) => JSON.stringify([curl, expected, got]));
+  const reasons = Map.groupBy(skipped, ({ reason }) => reason);
+  return [
+    line,
+    ...[...causes.values()].map(toFailure),
+    ...[...reasons].map(([reason, all]) => paint('dim', `  skipped  ${reason}: ${toNames(all)}`)),
+  ].join('\n');
+}
+
+function toFailure(failures: readonly Failed[]): string {
+  const [{ curl, expected, got }] = failures as [Failed];
+  const indent = (text: string) => text.replaceAll('\n', '\n              ');
+  return [
+    ...failures.map(({ name }) => `  ${paint('red', `FAILED  ${name}`)}`),
+    `    ${curl}`,
+    `    expected  ${indent(expected)}`,
+    `    got       ${indent(got)}`,
+    '',
+  ].join('\n');
+}
+
+function toNames(outcomes: readonly Outcome[]): string {
+  const names = outcomes.map(({ name }) => name.replace(/^answers the example (\w+).*/, '$1'));
+  const more = names.length - MAX_NAMES;
+  return names.slice(0, MAX_NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
+
+export function toSummary({ sections, created, requests, seconds }: Report): string {
+  const { passed, failed, skipped } = group(sections.flatMap(({ outcomes }) => outcomes));
+  const counts = `${passed.length} passed, ${failed.length} failed, ${skipped.length} skipped`;
+  const line = `${counts}; ${requests} requests in ${seconds.toFixed(1)} s`;
+  return ['', ...toCreated(created), paint(failed.length > 0 ? 'red' : 'green', line)].join('\n');
+}
+
+/** The ids of created records, which stay. */
+export function toCreated(created: Created): string[] {
+  return [...Map.groupBy(created, ({ by }) => by)].flatMap(([by, records]) => {
+    const lines = Map.groupBy(records.entries(), ([index]) => Math.floor(index / IDS_PER_LINE));
+    return [
+      `Created by ${by} and not removed: ${records.length}`,
+      ...[...lines.values()].map((line) => `  ${line.map(([, { id }]) => id).join(' ')}`),
+      '',
+    ];
+  });
+}
+
+function group(outcomes: readonly Outcome[]) {
+  const filter = <R extends Outcome['result']>(result: R) =>
+    outcomes.filter((outcome): outcome is Extract<Outcome, { result: R }> => outcome.result === result);
+  return { passed: filter('passed'), failed: filter('failed'), skipped: filter('skipped') };
+}
+
+/** Colours only on a terminal. */
+function paint(colour: 'red' | 'green' | 'yellow' | 'dim' | 'bold', text: string): string {
+  return styleText(colour, text, { stream: process.stdout });
+}
+
+/** JUnit XML: a testsuite for each operation, a testcase for each check. */
+export function toJUnit({ sections, url, seed }: Report): string {
+  // The package's types declare the builder as its `default`; it is the module itself.
+  const xml = (junit as unknown as Builder).newBuilder();
+  for (const { title, seconds, outcomes } of sections) {
+    const suite = xml.testSuite().name(title).time(seconds).property('url', url).property('seed', String(seed));
+    for (const outcome of outcomes) {
+      const testCase = suite.testCase().className(title).name(toXmlText(outcome.name));
+      if (outcome.result === 'skipped') testCase.skipped().standardOutput(outcome.reason);
+      else testCase.time(outcome.seconds);
+      if (outcome.result !== 'failed') continue;
+      const details = `${outcome.curl}\nexpected ${outcome.expected}\ngot ${outcome.got}`;
+      testCase.failure(toXmlText(`expected ${outcome.expected}`)).stacktrace(toXmlText(details));
+    }
+  }
+  return xml.build();
+}
+
+/** Text without the characters that XML 1.0 (section 2.2) cannot represent, and without the end of a CDATA section. */
+function toXmlText(text: string): string {
+  return text
+    .toWellFormed()
+    .replace(/[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu, '\ufffd')
+    .replaceAll(']]>', ']] >');
 }

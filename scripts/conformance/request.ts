@@ -1,26 +1,31 @@
-// A request before it is sent, and as a line for a shell.
+// A request: built from values, and written as a line for a shell.
 
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
 
-/** The key that the run was given, which is known to the client alone. */
+/** The run's own key; only the client knows its value. */
 export const OWN_KEY = Symbol('own key');
 
 export type Request = {
   readonly method: string;
-  /** Path and query, behind the deployment's URL. */
+  /** Path and query, after the deployment's URL. */
   readonly target: string;
-  /** The key's header is not among them. */
+  /** Without the key's header. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Null leaves the header out. */
+  /** Null omits the header. */
   readonly key: string | typeof OWN_KEY | null;
   readonly body?: string;
 };
 
-/** A value for an input, or for a name that the document does not describe. */
+/** A value for an input, or for a name that is not in the document. */
 export type Assignment = { readonly input: Pick<Input, 'name' | 'in'>; readonly value: Json };
 
-/** The request that carries these values and no others. */
+/** Whether a request or an operation changes nothing. */
+export function isRead({ method }: { readonly method: string }): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
+/** The request with these values and no others. */
 export function toRequest(operation: Operation, assignments: readonly Assignment[]): Request {
   const of = (place: Input['in']) =>
     assignments.flatMap(({ input, value }) => (input.in === place ? [[input.name, value] as const] : []));
@@ -38,10 +43,10 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
   };
 }
 
-/** A longer body or header is made by a command: nobody wants to paste it, and a shell may not take it. */
-const LONGEST_TEXT = 4_000;
+/** A longer filler is written as a command that prints it: a shell may not accept such a long line. */
+const MAX_TEXT = 4_000;
 
-/** The request as a line that can be pasted into a shell, with $API_KEY in the place of the key. */
+/** The request as a curl command, with $API_KEY for the key. */
 export function toCurl(url: string, keyHeader: string, request: Request): string {
   const { method, target, key, body, headers } = request;
   const parts = ['curl -i'];
@@ -51,16 +56,16 @@ export function toCurl(url: string, keyHeader: string, request: Request): string
   else if (key !== null) parts.push(`-H ${toHeader(keyHeader, key)}`);
   for (const [name, value] of Object.entries(headers)) parts.push(`-H ${toHeader(name, value)}`);
   if (body !== undefined) parts.push("-H 'Content-Type: application/json'");
-  const isMade = body !== undefined && body.length > LONGEST_TEXT && /^ +$/.test(body);
-  // Not --data-binary, which takes a body that begins with @ for the name of a file.
-  if (body !== undefined) parts.push(isMade ? '--data-binary @-' : `--data-raw ${quote(body)}`);
+  const isFiller = body !== undefined && body.length > MAX_TEXT && /^ +$/.test(body);
+  // --data-binary would read a body that begins with @ as a file name.
+  if (body !== undefined) parts.push(isFiller ? '--data-binary @-' : `--data-raw ${quote(body)}`);
   const curl = [...parts, quote(url + target)].join(' ');
-  return isMade ? `printf '%${body.length}s' '' | ${curl}` : curl;
+  return isFiller ? `printf '%${body.length}s' '' | ${curl}` : curl;
 }
 
-/** curl leaves out a header that has nothing behind the colon, and sends one that ends in a semicolon. */
+/** curl omits a header with nothing after the colon, and sends it empty with a semicolon. */
 function toHeader(name: string, value: string): string {
-  if (value.length > LONGEST_TEXT && /^0+$/.test(value)) return `"${name}: $(printf '%0${value.length}d' 0)"`;
+  if (value.length > MAX_TEXT && /^0+$/.test(value)) return `"${name}: $(printf '%0${value.length}d' 0)"`;
   return quote(value === '' ? `${name};` : `${name}: ${value}`);
 }
 

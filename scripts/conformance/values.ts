@@ -2,19 +2,19 @@
 
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
-import type { Input, Schema } from './operations.ts';
+import type { Input, Operation, Schema } from './operations.ts';
 
-/** Values to choose from, and those at the bounds, which are always tried. */
+/** Generated values, and values at the bounds, which are always tested. */
 export type Values = { readonly some: fc.Arbitrary<Json>; readonly edges: readonly Json[] };
 
-/** Letters of several lengths in UTF-8, and what URLs, JSON, SQL and shells have a meaning for. */
+/** Characters of every length in UTF-8, and those with a meaning in URLs, JSON, SQL and shells. */
 const LETTERS = [...'abzABZ059 -._\'"\\%&=+</?#,;:@(){}[]!$*~áçãéíõúüÁÇÉñø漢😀'];
 const VISIBLE = [...'abzABZ059-._\'"\\%&=+</?#,;:@(){}[]!$*~'];
-/** What a repetition of these shows of a length: one, two and four bytes in UTF-8. */
+/** One, two and four bytes in UTF-8, repeated to test lengths. */
 export const REPEATED = ['a', '0', 'é', '😀'];
-/** Longer texts than this are not tried where there is no bound. */
+/** Maximum length of a text where the schema has none. */
 const LONG = 200;
-/** Reserved for examples (RFC 2606), so that no mail reaches anybody. */
+/** Reserved for examples (RFC 2606): mail reaches nobody. */
 export const DOMAIN = 'contract.example';
 
 /** Values that an input accepts. */
@@ -24,7 +24,12 @@ export function createValid(input: Input): Values {
   return { some: some.filter(accepts), edges: unique(edges).filter(accepts) };
 }
 
-/** A value that an input accepts, plain where it can be. */
+/** Valid values for all required inputs. */
+export function assignRequired({ inputs }: Operation): { input: Input; value: Json }[] {
+  return inputs.filter(({ required }) => required).map((input) => ({ input, value: pickValid(input) }));
+}
+
+/** A value that an input accepts, a simple one if possible. */
 export function pickValid(input: Input): Json {
   const plain: readonly Json[] = ['Contract test', `contract-test@${DOMAIN}`, 1, true];
   const found = plain.find((value) => input.validate(value) && canBeSent(input, value));
@@ -43,7 +48,7 @@ function validOf(input: Input, schema: Schema): Values {
 function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647 }: Schema): Values {
   const inside = [minimum, minimum + 1, maximum - 1, maximum];
   if (type === 'integer') return { some: fc.integer({ min: minimum, max: maximum }), edges: inside };
-  // Whole numbers are written the same by all, without an exponent.
+  // Whole numbers: everybody writes them the same, without an exponent.
   return { some: fc.double({ min: minimum, max: maximum, noNaN: true }).map(Math.round), edges: inside };
 }
 
@@ -52,17 +57,17 @@ function textsOf(input: Input, schema: Schema): Values {
   const unit = lettersOf(input);
   const texts = fc.string({ unit, minLength, maxLength: Math.max(minLength, maxLength) });
   const edges = REPEATED.flatMap((letter) => boundsOf(input, letter).valid.map((length) => letter.repeat(length)));
-  // A pattern of only what must occur somewhere is met by most texts; of others hardly any text is.
+  // Most texts match a pattern such as \S; hardly any match a strict one, which then generates them.
   const isStrict = pattern !== undefined && fc.sample(texts, { numRuns: 20, seed: 1 }).some((t) => !input.validate(t));
   return { some: isStrict ? fc.stringMatching(new RegExp(pattern, 'u')) : texts, edges };
 }
 
-/** A letter of those that an input can be sent. */
+/** The characters that an input can be sent. */
 export function lettersOf(input: Input): fc.Arbitrary<string> {
   return fc.constantFrom(...(input.in === 'header' ? VISIBLE : LETTERS));
 }
 
-/** The lengths at which the repetition of a letter becomes valid or stops to be, on either side. */
+/** The lengths on either side of every bound at which a repeated letter becomes valid or invalid. */
 export function boundsOf(input: Input, letter: string): { valid: number[]; invalid: number[] } {
   const longest = (input.schema.maxLength ?? LONG) + 2;
   const lengths = Array.from({ length: longest + 1 }, (_, length) => length);
@@ -94,19 +99,17 @@ const FORMATS: Record<string, (schema: Schema) => Values> = {
   }),
 };
 
-/** An e-mail address of this length. */
 export function emailOf(length: number): string {
   return `@${DOMAIN}`.padStart(length, 'a');
 }
 
-/** HTTP takes white space away from the ends of a header, and what else a client can write there is not certain. */
+/** HTTP trims a header's value, and clients differ in what else they can send there. */
 export function canBeSent(input: Input, value: Json): boolean {
   if (input.in === 'header') return /^([!-~]([ -~]*[!-~])?)?$/.test(String(value));
-  // An empty segment, or dots, are another path.
+  // An empty segment or dots make another path.
   return input.in !== 'path' || !/^\.{0,2}$/.test(String(value));
 }
 
-/** Each value once. */
 export function unique<T extends Json>(values: readonly T[]): T[] {
   return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
 }

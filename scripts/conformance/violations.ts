@@ -8,7 +8,7 @@ import { boundsOf, canBeSent, DOMAIN, emailOf, lettersOf, REPEATED, unique, type
 /** Values that violate a constraint. */
 export type Violation = Values & { readonly constraint: string };
 
-/** For each constraint of an input's schema, values that break it and no other one. */
+/** For each constraint of an input's schema, values that violate only this one. */
 export function createViolations(input: Input): Violation[] {
   const constraints = ['type', 'enum', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'format'] as const;
   return constraints.flatMap((constraint) => {
@@ -17,10 +17,10 @@ export function createViolations(input: Input): Violation[] {
   });
 }
 
-/** Only what breaks just this constraint; where no value can, as an empty text that a pattern refuses too, all that do. */
+/** Values that violate only this constraint; if there are none (a pattern refuses an empty text too), all that violate it. */
 function narrow(input: Input, constraint: string, { some, edges }: Values): Violation[] {
-  const just = (value: Json) => canBeSent(input, value) && isBrokenBy(input, value, [constraint]);
   const also = (value: Json) => canBeSent(input, value) && brokenBy(input, value).includes(constraint);
+  const just = (value: Json) => also(value) && brokenBy(input, value).every((keyword) => keyword === constraint);
   const accepts = edges.some(just) ? just : also;
   const kept = unique(edges).filter(accepts);
   if (kept.length === 0) return [];
@@ -58,15 +58,15 @@ function ofOtherTypes(): Values {
   return { some: fc.constantFrom<Json>(...edges), edges };
 }
 
-/** What some languages read as a number or a truth, and the document does not. */
-const NO_NUMBERS = ['1e1', '0x10', '5.0', '+5', '05', ' 5', '5 ', '', 'null', 'NaN', '1,2', '1_0', '٥', 'Infinity'];
-const NO_TRUTHS = ['', '1', '0', 'TRUE', 'yes', 'null'];
+/** Some languages read these as numbers or booleans. */
+const NOT_NUMBERS = ['1e1', '0x10', '5.0', '+5', '05', ' 5', '5 ', '', 'null', 'NaN', '1,2', '1_0', '٥', 'Infinity'];
+const NOT_BOOLEANS = ['', '1', '0', 'TRUE', 'yes', 'null'];
 
-/** A text always has another type than a number, but for those texts that are one. */
+/** Parameters are texts: only some texts are of another type. */
 function asTexts({ type }: Schema, text: fc.Arbitrary<string>): Values | undefined {
-  if (type === 'boolean') return { some: text.filter((t) => t !== 'true' && t !== 'false'), edges: NO_TRUTHS };
+  if (type === 'boolean') return { some: text.filter((t) => t !== 'true' && t !== 'false'), edges: NOT_BOOLEANS };
   if (type !== 'integer' && type !== 'number') return undefined;
-  const edges = type === 'integer' ? NO_NUMBERS : NO_NUMBERS.filter((t) => t !== '5.0' && t !== '1e1');
+  const edges = type === 'integer' ? NOT_NUMBERS : NOT_NUMBERS.filter((t) => t !== '5.0' && t !== '1e1');
   return { some: text.filter((t) => Number.isNaN(Number(t))), edges };
 }
 
@@ -102,9 +102,4 @@ const BROKEN_FORMATS: Record<string, readonly string[]> = {
 
 function brokenBy(input: Input, value: Json): string[] {
   return input.validate(value) ? [] : (input.validate.errors ?? []).map(({ keyword }) => keyword);
-}
-
-function isBrokenBy(input: Input, value: Json, constraints: readonly string[]): boolean {
-  const broken = brokenBy(input, value);
-  return broken.length > 0 && broken.every((keyword) => constraints.includes(keyword));
 }

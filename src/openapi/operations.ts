@@ -32,6 +32,7 @@ export type Operation = {
   /** The fields of the body in the document's order; their names are the arguments' names. */
   readonly fields: readonly Field[];
   readonly key: Key;
+  /** The operation in the document. */
   readonly source: DocumentOperation;
 };
 
