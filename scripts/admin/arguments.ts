@@ -1,46 +1,43 @@
-// Reads arguments of the command line. All throw commander's error where a text is not what is expected.
+// Argument parsers for commander; all throw InvalidArgumentError.
 
 import { InvalidArgumentError } from 'commander';
 import ms from 'ms';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** In small letters: of 1M nobody knows whether it is a minute or a month. */
+/** Lower case only: 1M could be a minute or a month. */
 const DURATION = /^\d{1,9}(\.\d+)? ?[a-z]+$/;
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 const A_DURATION = 'a duration such as 90d, 12h or 30m';
-/** A thousand years, in milliseconds: what is longer is a slip, and soon no date. */
-const LONGEST = 1_000 * 365 * 24 * 3_600_000;
+/** A thousand years in ms; more is a typing error and would overflow a date. */
+const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 
-/** The time that never comes, as Postgres has it. */
+/** Postgres's time that never comes. */
 export const NEVER = 'infinity';
 
-/** The id of a tenant. */
 export function readTenantId(text: string): string {
-  return expect(UUID.test(text) ? text : undefined, "a tenant's id, as `npm run admin -- tenant list` shows it");
+  return expect(UUID.test(text) ? text : undefined, "a tenant's id, as in `npm run admin -- tenant list`");
 }
 
-/** A name that is not blank. */
 export function readName(text: string): string {
   return expect(/\S/.test(text) ? text : undefined, 'a name that is not blank');
 }
 
-/** Adds the name of a function to those before it. */
+/** Adds a function to those before it. */
 export function readPermission(text: string, earlier: readonly string[] = []): readonly string[] {
   const name = expect(/\S/.test(text) ? text : undefined, 'the name of a function');
   return [...new Set([...earlier, name])];
 }
 
-/** The environment that a key names: up to ten letters. */
 export function readEnvironment(text: string): string {
   return expect(/^[a-z]{1,10}$/.test(text) ? text : undefined, '1 to 10 letters of a-z');
 }
 
-/** A duration in milliseconds. */
+/** A duration in ms. */
 export function readDuration(text: string): number {
   return expect(toMilliseconds(text), A_DURATION);
 }
 
-/** A time to come, as Postgres reads it: of a duration from now, a date or a time, or NEVER. */
+/** A future time for Postgres: a duration from now, a date, a time, or NEVER. */
 export function readWhen(text: string): string {
   if (text === 'never') return NEVER;
   const duration = toMilliseconds(text);
@@ -49,13 +46,12 @@ export function readWhen(text: string): string {
   return expect(when.getTime() > Date.now() ? when.toISOString() : undefined, 'a time that has not passed');
 }
 
-/** The character between the values of a line; tab may be called by its name. */
+/** One character, or `tab`. */
 export function readDelimiter(text: string): string {
   const character = text === 'tab' || text === '\\t' ? '\t' : text;
   return expect(/^[^"\r\n]$/u.test(character) ? character : undefined, 'one character, or tab');
 }
 
-/** An encoding that this Node can decode. */
 export function readEncoding(text: string): string {
   try {
     return new TextDecoder(text).encoding;
@@ -69,13 +65,13 @@ function expect<T>(value: T | undefined, expected: string): T {
   return value;
 }
 
-/** A number without a unit would be milliseconds, which nobody means. */
+/** Undefined also for a number without a unit, which `ms` reads as milliseconds. */
 function toMilliseconds(text: string): number | undefined {
   const duration = DURATION.test(text) ? (ms(text as ms.StringValue) as number | undefined) : undefined;
-  return duration !== undefined && duration <= LONGEST ? duration : undefined;
+  return duration !== undefined && duration <= MAX_DURATION ? duration : undefined;
 }
 
-/** Undefined also for a day that does not exist, which Date takes for one of the next month. */
+/** Undefined also for a day such as February 30, which Date reads as one of the next month. */
 function toDate(text: string): Date | undefined {
   const [, day, time] = TIME.exec(text) ?? [];
   if (!day) return undefined;

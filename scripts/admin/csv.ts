@@ -1,100 +1,128 @@
-// CSV (RFC 4180) in a stream, from text to records.
+// A CSV file (RFC 4180) as a stream: from bytes to text to records.
 
+import { TextDecoder } from 'node:util';
 import { parse } from 'csv-parse';
-import { countBreaks } from './text.ts';
+import { CommandError } from './errors.ts';
 
-/** One record: the line that it begins on, the first being 1, and its values or why reading ends there. */
+/** One record: the line where it begins, counted from 1, and its values, or why reading stops there. */
 export type CsvRecord = { readonly line: number } & ({ readonly cells: string[] } | { readonly problem: string });
 
-/** A longer record is taken for a quote that is not closed, in bytes: reading on would hold all of the file. */
+/** Maximum bytes of a record. In a longer one a quote is probably not closed, and it would hold the whole file. */
 const MAX_RECORD = 1_000_000;
-/** Where no line ends by here it is no header, in characters. */
+/** Maximum characters of the header. */
 const MAX_HEADER = 100_000;
 
+const LINE_BREAK = /\r\n|\r|\n/g;
 const DELIMITERS = [',', ';', '\t'];
 
 const PROBLEMS: Readonly<Record<string, string>> = {
-  CSV_INVALID_CLOSING_QUOTE: 'a value goes on after its closing quote; a quote within a value is written twice',
-  INVALID_OPENING_QUOTE:
-    'a quote is in a value that does not begin with one; quote the value, and write the quote twice',
+  CSV_INVALID_CLOSING_QUOTE: 'a value continues after its closing quote; write a quote within a value twice',
+  INVALID_OPENING_QUOTE: 'a quote is in a value that is not quoted; quote the value and write the quote twice',
   CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
   CSV_MAX_RECORD_SIZE: `is longer than ${MAX_RECORD} bytes; a quote may not be closed`,
 };
 
+/** Decodes a file, without a byte order mark. Throws CommandError, with the line, for bytes of another encoding. */
+export async function* decode(
+  name: string,
+  bytes: AsyncIterable<Uint8Array>,
+  encoding: string,
+): AsyncGenerator<string> {
+  const strict = new TextDecoder(encoding, { fatal: true });
+  // Shows where the strict one fails.
+  const lenient = new TextDecoder(encoding);
+  let line = 1;
+  // The last character: a chunk may end within CRLF.
+  let end = '';
+  const countNewBreaks = (text: string) => countBreaks(end + text) - countBreaks(end);
+  const check = (text: string, chunk?: Uint8Array) => {
+    try {
+      strict.decode(chunk, { stream: chunk !== undefined });
+    } catch {
+      const at = line + countNewBreaks(text.slice(0, text.indexOf('\ufffd')));
+      const error = `${name}, line ${at}: not ${encoding}; nothing was imported`;
+      const hint = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
+      throw new CommandError({ error, hint });
+    }
+  };
+  for await (const chunk of bytes) {
+    const text = lenient.decode(chunk, { stream: true });
+    check(text, chunk);
+    yield text;
+    line += countNewBreaks(text);
+    end = text.slice(-1);
+  }
+  check('');
+}
+
+function countBreaks(text: string): number {
+  return text.match(LINE_BREAK)?.length ?? 0;
+}
+
 /**
- * The records of a CSV text, blank lines left out. The delimiter is the one of comma, semicolon and tab that the first
- * line has most of, unless it is given. Malformed quotes end the reading: the last record says so.
+ * The records of a CSV text without blank lines. The default delimiter is the most frequent of comma, semicolon and
+ * tab in the first line. Malformed quotes end the reading, and the last record says so.
  */
-export async function* readRecords(
-  text: AsyncIterable<string>,
-  delimiter: string | undefined,
-): AsyncGenerator<CsvRecord, void> {
-  let splitter: Splitter | undefined;
+export async function* readRecords(text: AsyncIterable<string>, delimiter?: string): AsyncGenerator<CsvRecord, void> {
+  let parser: RecordParser | undefined;
   let pending = '';
   for await (const piece of text) {
     pending += piece;
-    // The piece alone: to search all of the text again for each would be quadratic in small pieces.
-    if (!splitter && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
-    splitter ??= new Splitter(delimiter ?? findDelimiter(pending));
-    yield* await splitter.split(pending);
-    if (splitter.hasEnded) return;
+    // Only the new piece: searching the whole text each time would be quadratic.
+    if (!parser && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
+    parser ??= createParser(delimiter ?? findDelimiter(pending));
+    for (const record of await parser(pending)) {
+      yield record;
+      if ('problem' in record) return;
+    }
     pending = '';
   }
-  splitter ??= new Splitter(delimiter ?? findDelimiter(pending));
-  yield* await splitter.split(pending);
-  if (!splitter.hasEnded) yield* await splitter.end();
+  parser ??= createParser(delimiter ?? findDelimiter(pending));
+  const records = await parser(pending);
+  yield* records;
+  if (!records.some((record) => 'problem' in record)) yield* await parser();
 }
 
+/** csv-parse's own `delimiter_auto` fails on characters beyond ASCII. */
 function findDelimiter(text: string): string {
   const [header = ''] = text.split(/[\r\n]/, 1);
   const count = (delimiter: string) => header.split(delimiter).length;
   return DELIMITERS.reduce((best, delimiter) => (count(delimiter) > count(best) ? delimiter : best));
 }
 
-/** Drives the parser by hand: read as a stream it drops, at an error, the records before it that wait to be read. */
-class Splitter {
-  hasEnded = false;
-  readonly #parser;
-  readonly #records: string[][] = [];
-  #line = 1;
+/** Takes a part of the text, and nothing at its end. */
+type RecordParser = (text?: string) => Promise<CsvRecord[]>;
 
-  constructor(delimiter: string) {
-    this.#parser = parse({
-      delimiter,
-      record_delimiter: ['\r\n', '\n', '\r'],
-      relax_column_count: true,
-      max_record_size: MAX_RECORD,
-      on_record: (cells: string[]) => {
-        this.#records.push(cells);
-        return null;
-      },
-    });
-    // The callbacks are told of an error.
-    this.#parser.on('error', () => {}).resume();
-  }
-
-  async split(text: string): Promise<CsvRecord[]> {
-    return this.#take(await new Promise((resolve) => this.#parser.write(text, resolve)));
-  }
-
-  async end(): Promise<CsvRecord[]> {
-    return this.#take(await new Promise((resolve) => this.#parser.end(resolve)));
-  }
-
-  #take(error: Error | null | undefined): CsvRecord[] {
+/** Read as a stream, the parser would drop the records before an error. */
+function createParser(delimiter: string): RecordParser {
+  const found: string[][] = [];
+  let line = 1;
+  const parser = parse({
+    delimiter,
+    record_delimiter: ['\r\n', '\n', '\r'],
+    relax_column_count: true,
+    max_record_size: MAX_RECORD,
+    on_record: (cells: string[]) => {
+      found.push(cells);
+      return null;
+    },
+  });
+  // The callbacks below get the error.
+  parser.on('error', () => {}).resume();
+  return async (text) => {
+    const { promise, resolve } = Promise.withResolvers<(Error & { code?: string }) | null | undefined>();
+    if (text === undefined) parser.end(resolve);
+    else parser.write(text, resolve);
+    const error = await promise;
     const records: CsvRecord[] = [];
-    for (const cells of this.#records.splice(0)) {
-      // A blank line has one value, which is empty.
-      if (cells.length > 1 || cells[0] !== '') records.push({ line: this.#line, cells });
-      // The parser's own count takes CRLF within quotes for two lines.
-      this.#line += 1 + cells.reduce((sum, cell) => sum + countBreaks(cell), 0);
+    for (const cells of found.splice(0)) {
+      // A blank line has one empty value.
+      if (cells.length > 1 || cells[0] !== '') records.push({ line, cells });
+      // The parser counts CRLF within quotes as two lines.
+      line += 1 + cells.reduce((sum, cell) => sum + countBreaks(cell), 0);
     }
     if (!error) return records;
-    this.hasEnded = true;
-    return [...records, { line: this.#line, problem: toProblem(error) }];
-  }
-}
-
-function toProblem(error: Error & { code?: string }): string {
-  return `${PROBLEMS[error.code ?? ''] ?? error.message}; what comes after it was not read`;
+    const problem = `${PROBLEMS[error.code ?? ''] ?? error.message}; the rest was not read`;
+    return [...records, { line, problem }];
+  };
 }

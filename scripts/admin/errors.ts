@@ -1,12 +1,12 @@
-/** One thing that is wrong with a line of a file, under the name that the file has for the field. */
+/** One problem in a line of a file, with the file's name for the field. */
 export type BadLine = { readonly line: number; readonly field: string | null; readonly message: string };
 
-/** What a command says when it fails, on standard error: in lines for people, or as JSON. */
+/** A failure as it is printed on standard error: as text, or as JSON. */
 export type Report = { readonly error: string; readonly hint?: string; readonly lines?: readonly BadLine[] };
 
-/** The command cannot do what it was asked. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal';
+/** The command cannot do what it was asked to do. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
   readonly report: Report;
 
   constructor(report: Report) {
@@ -15,28 +15,23 @@ export class Refusal extends Error {
   }
 }
 
-/** The command was called in a way that it does not understand, which its own parser could not see. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
-
-/** What Postgres says of an error, as both drivers have it. */
+/** An error of Postgres, from either driver. */
 type PostgresError = { code?: string; message: string; hint?: string; routine?: string };
 
-/** Which command shows what a function of SQL does, in the hints of errors that other functions raise. */
+/** The commands for SQL functions that hints name. */
 const COMMANDS: Readonly<Record<string, string>> = {
   'private.list_tenants()': 'npm run admin -- tenant list',
   'private.list_keys()': 'npm run admin -- key list',
 };
 
-/** Errors that are told by their message alone, beside those of the system. */
+/** Operator errors, printed without a stack trace, like system errors. */
 const EXPECTED = ['ConfigError', 'DocumentError', 'FolderError', 'MigrationError', 'AccessError'];
 
-const IN_USE = 'An embedded store has one process at a time: stop that one, run this, and start it again.';
+const IN_USE = 'One process at a time can open an embedded store: stop that one, run this, and start it again.';
 
-/** What to say of an error, or undefined where it is a mistake of the program. */
+/** The report of an error; undefined for a bug. */
 export function toReport(error: unknown): Report | undefined {
-  if (error instanceof Refusal) return error.report;
+  if (error instanceof CommandError) return error.report;
   if (!(error instanceof Error)) return undefined;
   if (isPostgresError(error)) return toPostgresReport(error);
   if (!EXPECTED.includes(error.name) && !('syscall' in error)) return undefined;
@@ -49,7 +44,7 @@ function isPostgresError(error: Error): error is Error & PostgresError {
 }
 
 function toPostgresReport({ code = '', message, hint, routine }: PostgresError): Report {
-  // Raised by a function of ours: the same codes mean other things there.
+  // Raised by our functions, where the same codes have other meanings.
   if (routine === 'exec_stmt_raise') return { error: message, ...(hint ? { hint: toCommands(hint) } : {}) };
   const advice = adviceFor(code) ?? hint;
   return { error: `${message} (${code})`, ...(advice ? { hint: advice } : {}) };
@@ -60,9 +55,9 @@ function adviceFor(code: string): string | undefined {
     case '3F000':
     case '42P01':
     case '42883':
-      return 'The database lacks a migration: run `npm run migrate` with the same DATABASE_URL.';
+      return 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL.';
     case '42501':
-      return 'Administration needs the role that ran `npm run migrate`; that of the gateway may not do it.';
+      return "Use the role that ran `npm run migrate`; the gateway's role may not administer.";
     default:
       return undefined;
   }

@@ -1,15 +1,28 @@
+// The commands for tenants and keys: each calls an SQL function and formats the result.
+
+import Table from 'cli-table3';
+import { InvalidArgumentError } from 'commander';
 import type { Connection } from '../../src/store/migrations.ts';
 import { NEVER } from './arguments.ts';
-import { Refusal, UsageError } from './errors.ts';
-import { type Output, toMinute, toTable, toTime } from './output.ts';
+import { CommandError } from './errors.ts';
 import { queryRows } from './store.ts';
 
-/** A key as list_keys has it: all but the key itself. */
+/** The output of a command: a value for scripts, a text for people. */
+export type Output = { readonly json: unknown; readonly text: string };
+
+type Tenant = {
+  readonly id: string;
+  readonly name: string;
+  readonly active_keys: number;
+  readonly created_at: string;
+};
+
+/** A row of list_keys: everything except the key itself. */
 type Key = {
   readonly tenant_id: string;
   readonly tenant: string;
   readonly id: string;
-  /** Null for a key that was not issued here. */
+  /** Null for a key that issue_key did not create. */
   readonly prefix: string | null;
   readonly name: string;
   /** Null for all functions. */
@@ -27,29 +40,50 @@ type IssuedKey = {
   readonly expires_at: string | null;
 };
 
-/** What a new key is to be. */
 export type KeyRequest = {
   readonly tenant: string;
   readonly name: string;
-  /** Names of functions; without them the key may call all. */
+  /** Functions that it may call; all by default. */
   readonly permission?: readonly string[];
   readonly expires: string;
   readonly environment: string;
 };
 
-/** How a key is replaced. */
 export type Rotation = {
-  /** How long the old key works on, in milliseconds. */
+  /** How long the old key still works, in ms. */
   readonly overlap: number;
-  /** When the new one ends; without it, when the old one would have ended. */
+  /** The end of the new key; by default that of the old one. */
   readonly expires?: string;
 };
 
 /** wms_, the environment, 32 random characters and 6 of their checksum. */
 const WHOLE_KEY = /^(wms_[a-z]{1,10}_[0-9A-Za-z]{8})[0-9A-Za-z]{30}$/;
-const KEEP = 'Keep the key now: only its hash is stored, and it is not shown again.';
+const KEEP = 'Save the key now: only its hash is stored, and it is not shown again.';
 
-/** Issues a key, which this shows once. */
+/** Creates a tenant. */
+export async function createTenant(db: Connection, name: string): Promise<Output> {
+  const [{ id }] = (await queryRows(db, 'select private.create_tenant($1) as id', [name])) as [{ id: string }];
+  const next = `Its first key: npm run admin -- key issue --tenant ${id} --name NAME`;
+  return { json: { id, name }, text: `Tenant ${id} was created.\n${next}` };
+}
+
+/** Lists all tenants, oldest first. */
+export async function listTenants(db: Connection): Promise<Output> {
+  const rows = await queryRows<Tenant>(db, 'select * from private.list_tenants()');
+  const tenants = rows.map((tenant) => ({ ...tenant, created_at: toTime(tenant.created_at) }));
+  if (tenants.length === 0) {
+    return { json: tenants, text: 'There are no tenants yet: npm run admin -- tenant create NAME' };
+  }
+  const cells = tenants.map(({ id, name, active_keys, created_at }) => [
+    id,
+    name,
+    `${active_keys}`,
+    toMinute(created_at),
+  ]);
+  return { json: tenants, text: toTable(['ID', 'NAME', 'ACTIVE KEYS', 'CREATED'], cells) };
+}
+
+/** Issues a key, which the output shows once. */
 export async function issueKey(db: Connection, request: KeyRequest): Promise<Output> {
   const issued = await queryIssued(db, 'select * from private.issue_key($1, $2, $3::text[], $4::timestamptz, $5)', [
     request.tenant,
@@ -61,21 +95,24 @@ export async function issueKey(db: Connection, request: KeyRequest): Promise<Out
   return { json: issued, text: `${describeIssued(issued)}\n\n${KEEP}` };
 }
 
-/** Lists the keys of a tenant, or of all. */
+/** Lists the keys of one tenant, or of all. */
 export async function listKeys(db: Connection, tenant: string | undefined): Promise<Output> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const keys = await queryKeys(db, 'select * from private.list_keys($1)', [tenant ?? null]);
   const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
-  return { json: keys, text: keys.length > 0 ? toKeyTable(keys, !tenant) : `There are no keys yet: ${next}` };
+  return {
+    json: keys,
+    text: keys.length > 0 ? toKeyTable(keys, tenant === undefined) : `There are no keys yet: ${next}`,
+  };
 }
 
-/** Issues a key in the place of another, which works on for the overlap. */
+/** Issues a key that replaces another; the old one works until the end of the overlap. */
 export async function rotateKey(db: Connection, name: string, { overlap, expires }: Rotation): Promise<Output> {
   const { id } = await findKey(db, name);
   const sql = 'select * from private.rotate_key($1, $2::interval, $3::timestamptz)';
   const issued = await queryIssued(db, sql, [id, `${overlap} milliseconds`, expires ?? null]);
   const old = await findKey(db, id);
-  const end = old.state === 'active' ? `works until ${toMinute(old.expires_at)}` : 'works no longer';
+  const end = old.state === 'active' ? `works until ${toMinute(old.expires_at)}` : 'no longer works';
   return {
     json: { ...issued, replaced: { id, prefix: old.prefix, expires_at: old.expires_at } },
     text: `${describeIssued(issued)}\n\n${KEEP}\nThe old key, ${labelOf(old)}, ${end}.`,
@@ -88,11 +125,11 @@ export async function revokeKey(db: Connection, name: string): Promise<Output> {
   await db.query('select private.revoke_key($1)', [key.id]);
   return {
     json: { id: key.id, prefix: key.prefix, state: 'revoked' },
-    text: `Key ${labelOf(key)} is revoked, and no request with it is served any more.`,
+    text: `Key ${labelOf(key)} is revoked: requests with it are refused.`,
   };
 }
 
-/** Sets the functions that a key may call; null is all. */
+/** Sets the functions that a key may call; null means all. */
 export async function permitKey(db: Connection, name: string, permissions: readonly string[] | null): Promise<Output> {
   const key = await findKey(db, name);
   await db.query('select private.set_key_permissions($1, $2::text[])', [key.id, permissions]);
@@ -102,16 +139,16 @@ export async function permitKey(db: Connection, name: string, permissions: reado
   };
 }
 
-/** A key by its id or its prefix. What was given may be a secret all the same, so it is not said again. */
+/** Finds a key by its id or prefix. The name may be a secret by mistake, so no message repeats it. */
 async function findKey(db: Connection, name: string): Promise<Key> {
   const [, prefix] = WHOLE_KEY.exec(name) ?? [];
-  if (prefix) throw new UsageError(`KEY is a key's id or its prefix, and not the key itself: expected ${prefix}`);
+  if (prefix) throw new InvalidArgumentError(`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
   const sql = 'select * from private.list_keys() k where k.id::text = lower($1) or k.prefix = $1';
   const [key] = await queryKeys(db, sql, [name]);
   if (key) return key;
-  throw new Refusal({
+  throw new CommandError({
     error: 'there is no key with this id or prefix',
-    hint: '`npm run admin -- key list` has them all.',
+    hint: 'List them: npm run admin -- key list',
   });
 }
 
@@ -135,20 +172,14 @@ function labelOf({ prefix, id }: Key): string {
 }
 
 function describeIssued({ key, prefix, id, expires_at }: IssuedKey): string {
-  return toTable(
-    [],
-    [
-      ['Key', key],
-      ['Prefix', prefix],
-      ['Id', id],
-      ['Expires', toMinute(expires_at)],
-    ],
-  );
+  const rows = { Key: key, Prefix: prefix, Id: id, Expires: toMinute(expires_at) };
+  return toTable([], Object.entries(rows));
 }
 
 function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
   const head = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'ID'];
   const rows = keys.map((key) => [
+    ...(hasTenant ? [key.tenant] : []),
     key.prefix ?? '-',
     key.name,
     key.permissions?.join('\n') ?? 'all',
@@ -158,9 +189,26 @@ function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
     toMinute(key.last_used_at),
     key.id,
   ]);
-  if (!hasTenant) return toTable(head, rows);
-  return toTable(
-    ['TENANT', ...head],
-    rows.map((row, index) => [keys[index]?.tenant ?? '', ...row]),
-  );
+  return toTable(hasTenant ? ['TENANT', ...head] : head, rows);
+}
+
+/** A table without lines and colours. */
+function toTable(head: string[], rows: readonly string[][]): string {
+  const table = new Table({ head, chars: NO_LINES, style: { 'padding-left': 0, 'padding-right': 2, head: [] } });
+  table.push(...rows);
+  return table.toString().replace(/ +$/gm, '');
+}
+
+const SIDES = ['top', 'bottom', 'left', 'right', 'mid', 'middle', 'left-mid', 'mid-mid', 'right-mid'] as const;
+const CORNERS = ['top-mid', 'top-left', 'top-right', 'bottom-mid', 'bottom-left', 'bottom-right'] as const;
+const NO_LINES = Object.fromEntries([...SIDES, ...CORNERS].map((name) => [name, '']));
+
+/** A time of Postgres as ISO 8601 in UTC; null if it is null or never comes. */
+function toTime(text: string | null): string | null {
+  return text === null || text === NEVER ? null : new Date(text).toISOString();
+}
+
+/** A time for people, to the minute. */
+function toMinute(time: string | null): string {
+  return time === null ? 'never' : `${time.slice(0, 16)}Z`;
 }

@@ -1,35 +1,186 @@
 // Administers tenants, their keys and their data: npm run admin -- --help
 
-import { CommanderError } from 'commander';
-import { type Report, toReport, UsageError } from './errors.ts';
-import { createProgram } from './program.ts';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { readConfig } from '../../src/config.ts';
+import type { Connection } from '../../src/store/migrations.ts';
+import {
+  NEVER,
+  readDelimiter,
+  readDuration,
+  readEncoding,
+  readEnvironment,
+  readName,
+  readPermission,
+  readTenantId,
+  readWhen,
+} from './arguments.ts';
+import { type Report, toReport } from './errors.ts';
+import {
+  createTenant,
+  issueKey,
+  type KeyRequest,
+  listKeys,
+  listTenants,
+  type Output,
+  permitKey,
+  type Rotation,
+  revokeKey,
+  rotateKey,
+} from './keys.ts';
+import { openStore } from './store.ts';
+
+type WithJson = { readonly json?: boolean };
 
 const FAILED = 1;
 const USAGE = 2;
 
-async function main(args: readonly string[]): Promise<void> {
-  const isJson = args.includes('--json');
+const CALL = 'npm run admin --';
+
+const STORES = `
+It works on the store in the gateway's configuration: the folder DATA_DIR, .data by default, which
+no gateway may have open; or DATABASE_URL, with the role that migrated the database.`;
+
+const CODES = `
+For scripts: npm run --silent admin -- … --json prints one JSON value on standard output, and
+{"error": …, "hint": …} on standard error after a failure.
+
+Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
+
+const KEY_HELP = "the key's id or its prefix, as in key list";
+const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
+
+function createProgram(): Command {
+  const program = new Command(CALL)
+    .description('Administers tenants, their API keys and their data.')
+    .exitOverride()
+    // Printed below, with --json as JSON.
+    .configureOutput({ outputError: () => {} })
+    .addHelpText('after', STORES)
+    .addHelpText('afterAll', CODES);
+  addTenantCommands(program.command('tenant').description('create and list tenants'));
+  addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'));
+  addImportCommand(program.command('import').description("import a tenant's data"));
+  return program;
+}
+
+function addTenantCommands(tenant: Command): void {
+  add(tenant, 'create', 'create a tenant', "tenant create 'Academia Aurora'")
+    .argument('<NAME>', 'its name', readName)
+    .action((name: string, options: WithJson) => run(options, (db) => createTenant(db, name)));
+  add(tenant, 'list', 'list the tenants with their ids', 'tenant list').action((options: WithJson) =>
+    run(options, listTenants),
+  );
+}
+
+function addKeyCommands(key: Command): void {
+  add(
+    key,
+    'issue',
+    'issue a key and show it once',
+    'key issue --tenant ID --name Site',
+    'key issue --tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d',
+  )
+    .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId)
+    .requiredOption('--name <NAME>', 'what the key is for', readName)
+    .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
+    .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
+    .option('--environment <WORD>', 'a word at the beginning of the key', readEnvironment, 'live')
+    .action((options: KeyRequest & WithJson) => run(options, (db) => issueKey(db, options)));
+  add(key, 'list', 'list keys: everything except the key itself', 'key list', 'key list --tenant ID')
+    .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
+    .action((options: WithJson & { tenant?: string }) => run(options, (db) => listKeys(db, options.tenant)));
+  add(
+    key,
+    'rotate',
+    'issue a key that replaces another; both work for a while',
+    'key rotate wms_live_4fG7kQz1',
+    'key rotate wms_live_4fG7kQz1 --overlap 0s --expires 1y',
+  )
+    .argument('<KEY>', KEY_HELP)
+    .addOption(
+      new Option('--overlap <DURATION>', 'how long the old key still works: 24h, 30m, 0s')
+        .argParser(readDuration)
+        .default(readDuration('24h'), '24h'),
+    )
+    .option('--expires <WHEN>', `${WHEN}; by default like the old key`, readWhen)
+    .action((name: string, options: Rotation & WithJson) => run(options, (db) => rotateKey(db, name, options)));
+  add(key, 'revoke', 'end a key, now and for good', 'key revoke wms_live_4fG7kQz1')
+    .argument('<KEY>', KEY_HELP)
+    .action((name: string, options: WithJson) => run(options, (db) => revokeKey(db, name)));
+  add(
+    key,
+    'permit',
+    'set the functions that a key may call',
+    'key permit wms_live_4fG7kQz1 --permission listar_alunos criar_aluno',
+    'key permit wms_live_4fG7kQz1 --all',
+  )
+    .argument('<KEY>', `${KEY_HELP}; before the options`)
+    .addOption(
+      new Option('--permission <FUNCTION...>', 'a function that it may call, and no others')
+        .argParser(readPermission)
+        .conflicts('all'),
+    )
+    .option('--all', 'it may call all functions')
+    .action((name: string, options: WithJson & { permission?: readonly string[]; all?: boolean }) => {
+      const { permission = null, all } = options;
+      if (!permission && !all) throw new InvalidArgumentError('Expected --permission FUNCTION or --all.');
+      return run(options, (db) => permitKey(db, name, permission));
+    });
+}
+
+function addImportCommand(parent: Command): void {
+  add(
+    parent,
+    'alunos',
+    'create a student from each line of a CSV file, or none if a line is bad',
+    'import alunos alunos.csv --tenant ID',
+    'import alunos alunos.csv --tenant ID --encoding windows-1252',
+  )
+    .argument('<FILE>', 'CSV whose first line names the fields: nome, email, …; - is standard input')
+    .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId)
+    .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
+    .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
+    .action(async (file: string, options: WithJson & { tenant: string; delimiter?: string; encoding: string }) => {
+      // The other commands should not wait for the CSV parser and the document.
+      const { importFile } = await import('./import.ts');
+      await importFile(file, options, (work) => run(options, work));
+    });
+}
+
+function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
+  const lines = examples.map((example) => `  ${CALL} ${example}`);
+  return parent
+    .command(name)
+    .description(description)
+    .option('--json', 'print one JSON value, for scripts')
+    .addHelpText('after', `\n${lines.length > 1 ? 'Examples' : 'Example'}:\n${lines.join('\n')}`);
+}
+
+/** Opens the store, works in it, and prints the output. */
+async function run({ json: isJson = false }: WithJson, work: (db: Connection) => Promise<Output>): Promise<void> {
+  const db = await openStore(readConfig(process.env).store);
   try {
-    await createProgram(process.env).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    process.exitCode = fail(error, isJson);
+    const { json, text } = await work(db);
+    console.log(isJson ? JSON.stringify(json) : text);
+  } finally {
+    await db.close();
   }
 }
 
-/** Says what went wrong, on standard error, and gives the code to end with. */
-function fail(error: unknown, isJson: boolean): number {
-  if (error instanceof CommanderError && error.exitCode === 0) return 0;
-  // The help has been printed in the place of a command that lacks.
-  if (error instanceof CommanderError && error.code === 'commander.help') return USAGE;
-  const isUsage = error instanceof CommanderError || error instanceof UsageError;
+/** Prints an error and sets the exit code. */
+function fail(error: unknown, isJson: boolean): void {
+  if (error instanceof CommanderError && error.exitCode === 0) return;
+  const isUsage = error instanceof CommanderError;
+  process.exitCode = isUsage ? USAGE : FAILED;
+  // The command's help was printed because its subcommand is missing.
+  if (isUsage && error.code === 'commander.help') return;
   const report = isUsage ? toUsageReport(error) : toReport(error);
   if (isJson) console.error(JSON.stringify(report ?? { error: String(error) }));
   else console.error(report ? toText(report) : error);
-  return isUsage ? USAGE : FAILED;
 }
 
-function toUsageReport({ message }: Error): Report {
-  return { error: message.replace(/^error: /, ''), hint: 'Add --help to see what is expected.' };
+function toUsageReport({ message }: CommanderError): Report {
+  return { error: message.replace(/^error: /, ''), hint: 'See --help.' };
 }
 
 function toText({ error, hint, lines = [] }: Report): string {
@@ -37,4 +188,7 @@ function toText({ error, hint, lines = [] }: Report): string {
   return [...bad, error, ...(hint ? [hint] : [])].join('\n');
 }
 
-await main(process.argv.slice(2));
+const args = process.argv.slice(2);
+await createProgram()
+  .parseAsync(args, { from: 'user' })
+  .catch((error) => fail(error, args.includes('--json')));

@@ -4,19 +4,19 @@ import type { StoreConfig } from '../../src/config.ts';
 import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
 import { AccessError, connect, openFolder } from '../database.ts';
 
-/** A store that is open for its administrator. */
+/** An open store. */
 export type AdminStore = Connection & { close(): Promise<void> };
 
-/** Opens the configured store. Throws AccessError and FolderError where it cannot be had. */
+/** Opens the configured store for its administrator. Throws AccessError and FolderError. */
 export function openStore(config: StoreConfig): Promise<AdminStore> {
   if (config.kind === 'embedded') return openEmbedded(config.dataDir);
   if (config.kind === 'postgres') return openPostgres(config.url);
   throw new AccessError(
-    "The Data API of a Supabase project cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
+    "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
   );
 }
 
-/** Brings the store up to date first, as the start of the gateway does. */
+/** Applies new migrations first, like the gateway. */
 async function openEmbedded(dataDir: string | undefined): Promise<AdminStore> {
   const { db, close } = await openFolder(dataDir);
   try {
@@ -36,18 +36,15 @@ async function openPostgres(url: string): Promise<AdminStore> {
   };
 }
 
-/** What is no answer of the server, or its last one, is the end of the connection to it. */
+/** Anything but an answer of the server, or its last one, means that the connection is lost. */
 function failWith(error: Error): never {
   if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
   throw new AccessError(
-    `The connection to the database was lost: ${error.message}; look whether the command took effect before you run it again`,
+    `The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
   );
 }
 
-/**
- * The rows of a query as JSON has them: the same from both drivers, whatever types they know. Times have the zone of
- * the session.
- */
+/** The rows of a query as JSON: the same from both drivers, whatever types they parse. */
 export async function queryRows<T>(db: Connection, sql: string, values: unknown[] = []): Promise<T[]> {
   const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: T[] }];

@@ -7,12 +7,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { importAlunos } from '../../scripts/admin/alunos.ts';
-import { readRecords } from '../../scripts/admin/csv.ts';
-import { Refusal } from '../../scripts/admin/errors.ts';
-import { readHeader } from '../../scripts/admin/header.ts';
-import { readRules } from '../../scripts/admin/rules.ts';
-import { decode } from '../../scripts/admin/text.ts';
+import { decode, readRecords } from '../../scripts/admin/csv.ts';
+import { CommandError } from '../../scripts/admin/errors.ts';
+import { importAlunos, readHeader, readRules } from '../../scripts/admin/import.ts';
 import { document, KEYS } from '../helpers/api.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { findPort } from '../helpers/servers.ts';
@@ -210,7 +207,7 @@ async function askCpuTime(): Promise<number> {
   return (await answer)[0];
 }
 
-const rules = readRules(document);
+const rules = await readRules(document);
 
 /** An input of an import by name, and the file that has so many bytes of it, as text or in pieces. */
 const imports: readonly (readonly [name: string, toFile: (size: number) => Iterable<string>])[] = [
@@ -243,11 +240,11 @@ async function importFile(file: Iterable<string>): Promise<void> {
     for (const piece of file) yield Buffer.from(piece);
   }
   const [name, db] = ['file', { query: async () => ({ rows: [] }) }];
-  const records = readRecords(decode({ name, size: undefined, bytes: toBytes() }, 'utf-8'), undefined);
+  const records = readRecords(decode(name, toBytes(), 'utf-8'));
   try {
     await importAlunos(db, 'tenant', { name, columns: await readHeader(name, records, rules), records }, rules);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof CommandError)) throw error;
   }
 }
 

@@ -16,10 +16,10 @@ const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
 const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
 const BAD_EMAIL = 'must match format "email"';
 const BAD_GYM = 'must be the id of a gym of the tenant';
-const NOT_READ = 'what comes after it was not read';
-const AGAIN = 'Correct them and import the file again: an import is of all lines or of none.';
+const NOT_READ = 'the rest was not read';
+const AGAIN = 'Correct them and import the file again: all lines are imported, or none.';
 const COLUMNS =
-  'The first line names the columns: nome, email, telefone, sexo, data_nascimento, academia_id, modalidade; nome and email must be there.';
+  'The first line names the columns: nome, email, telefone, sexo, data_nascimento, academia_id, modalidade; nome and email are required.';
 
 const root = mkdtempSync(join(tmpdir(), 'import-'));
 const file = join(root, 'alunos.csv');
@@ -181,8 +181,8 @@ describe('bad lines', () => {
         'line 5: Nome is required',
         'line 5: email is required',
         'line 5: academia_id must match format "uuid"',
-        'line 6: has 2 values, and the header has 4 columns',
-        'line 7: has 6 values, and the header has 4 columns',
+        'line 6: has 2 values, but the header has 4 columns',
+        'line 7: has 6 values, but the header has 4 columns',
         `line 8: p_data_nascimento ${BAD_DATE}`,
         `line 8: academia_id ${BAD_GYM}`,
         'line 9: Nome must not contain U+0000 or an unpaired surrogate',
@@ -199,7 +199,7 @@ describe('bad lines', () => {
       hint: AGAIN,
       lines: [
         { line: 2, field: 'email', message: BAD_EMAIL },
-        { line: 3, field: null, message: 'has 1 value, and the header has 2 columns' },
+        { line: 3, field: null, message: 'has 1 value, but the header has 2 columns' },
       ],
     });
   });
@@ -232,12 +232,12 @@ describe('bad lines', () => {
     [
       'a value after its closing quote',
       '"Bi"a,bia@x.example',
-      'a value goes on after its closing quote; a quote within a value is written twice',
+      'a value continues after its closing quote; write a quote within a value twice',
     ],
     [
       'a quote within a value',
       'Bi"a,bia@x.example',
-      'a quote is in a value that does not begin with one; quote the value, and write the quote twice',
+      'a quote is in a value that is not quoted; quote the value and write the quote twice',
     ],
     ['a quote that is not closed', '"Bia,bia@x.example', 'a quote is not closed'],
     [
@@ -254,7 +254,7 @@ describe('bad lines', () => {
 });
 
 describe('a file that cannot be read', () => {
-  const HINT = 'Save the file as UTF-8, or name its encoding, such as --encoding windows-1252, which Excel writes.';
+  const HINT = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
 
   test.each([
     ['at its beginning', Buffer.from('nome,email\nJos\xe9,j@x.example\n', 'latin1'), 2],
@@ -265,7 +265,7 @@ describe('a file that cannot be read', () => {
     ],
     ['at its end', Buffer.from('nome,email\nJos\xc3', 'latin1'), 2],
   ])('for bytes of another encoding %s is told with the line and the way out', async (_where, content, line) => {
-    expect(await importing(content)).toEqual(failed(`${file}, line ${line}: is not utf-8; nothing was imported`, HINT));
+    expect(await importing(content)).toEqual(failed(`${file}, line ${line}: not utf-8; nothing was imported`, HINT));
     expect(await students()).toEqual([]);
   });
 
@@ -282,7 +282,7 @@ describe('a file that cannot be read', () => {
     [
       'quotes that are malformed',
       '"nome"x,email\n',
-      `a value goes on after its closing quote; a quote within a value is written twice; ${NOT_READ}`,
+      `a value continues after its closing quote; write a quote within a value twice; ${NOT_READ}`,
     ],
   ])('for %s in its header is told which there are', async (_what, header, problem) => {
     expect(await importing(`${header}Ana,ana@x.example,1\n`)).toEqual(failed(`${file}, line 1: ${problem}`, COLUMNS));
@@ -298,7 +298,7 @@ describe('a file that cannot be read', () => {
 
   test('with a header alone is told so', async () => {
     expect(await importing('nome,email\n')).toEqual(
-      failed(`${file} has a header and no line below it: nothing was imported`),
+      failed(`${file} has a header and no other line: nothing was imported`),
     );
   });
 

@@ -118,7 +118,7 @@ describe('key issue', () => {
     const { code, output, errors } = await admin(['key', 'issue', '--tenant', AURORA, '--name', 'Site']);
     expect({ code, errors }).toEqual({ code: 0, errors: '' });
     const [, key = '', prefix = '', id = ''] =
-      /^Key {6}(\S+)\nPrefix {3}(\S+)\nId {7}(\S+)\nExpires {2}never\n\nKeep the key now: [^\n]* not shown again\.\n$/.exec(
+      /^Key {6}(\S+)\nPrefix {3}(\S+)\nId {7}(\S+)\nExpires {2}never\n\nSave the key now: [^\n]* not shown again\.\n$/.exec(
         output,
       ) ?? [];
     expect(key).toMatch(WHOLE_KEY);
@@ -265,7 +265,7 @@ describe('key revoke', () => {
     expect(await answerTo(key)).toEqual([200]);
     expect(await admin(['key', 'revoke', prefix])).toEqual({
       code: 0,
-      output: `Key ${prefix} is revoked, and no request with it is served any more.\n`,
+      output: `Key ${prefix} is revoked: requests with it are refused.\n`,
       errors: '',
     });
     expect(await answerTo(key)).toEqual(REVOKED);
@@ -306,7 +306,7 @@ describe('KEY', () => {
       expect(await admin(['key', command, 'a-secret-of-mine'])).toEqual({
         code: 1,
         output: '',
-        errors: 'there is no key with this id or prefix\n`npm run admin -- key list` has them all.\n',
+        errors: 'there is no key with this id or prefix\nList them: npm run admin -- key list\n',
       });
     },
   );
@@ -315,9 +315,7 @@ describe('KEY', () => {
     const { key, prefix } = await issue();
     const run = await admin(['key', 'revoke', key]);
     expect(run).toMatchObject({ code: 2, output: '' });
-    expect(run.errors.split('\n')[0]).toBe(
-      `KEY is a key's id or its prefix, and not the key itself: expected ${prefix}`,
-    );
+    expect(run.errors.split('\n')[0]).toBe(`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
     expect(await answerTo(key)).toEqual([200]);
   });
 });
@@ -338,13 +336,13 @@ describe('wrong usage ends with 2 and says what was expected:', () => {
     ['a time that has passed', issueWith('--expires', '2020-01-01'), 'Expected a time that has not passed'],
     ['an environment', issueWith('--environment', 'Live'), 'Expected 1 to 10 letters of a-z'],
     ['a negative overlap', ['key', 'rotate', 'x', '--overlap=-1h'], 'Expected a duration'],
-    ['no permission', ['key', 'permit', 'x'], 'expected --permission FUNCTION, or --all'],
+    ['no permission', ['key', 'permit', 'x'], 'Expected --permission FUNCTION or --all'],
     ['some and all', ['key', 'permit', 'x', '--all', '--permission', 'y'], 'cannot be used with option'],
     ['an encoding', ['import', 'alunos', 'x', '--tenant', AURORA, '--encoding', 'ebcdic'], 'Expected an encoding'],
     ['a delimiter', ['import', 'alunos', 'x', '--tenant', AURORA, '--delimiter', ';;'], 'Expected one character'],
   ])('%s', async (_what, args, message) => {
     const { code, error, hint } = await failure(args, {});
-    expect({ code, hint }).toEqual({ code: 2, hint: 'Add --help to see what is expected.' });
+    expect({ code, hint }).toEqual({ code: 2, hint: 'See --help.' });
     expect(error).toContain(message);
   });
 
@@ -374,11 +372,11 @@ describe('a store that cannot be had', () => {
     expect(await admin(['tenant', 'list'], { DATA_DIR: folder })).toEqual({
       code: 1,
       output: '',
-      errors: `There is no store in ${folder}: npm start makes one, without demo data if DEMO_DATA=off\n`,
+      errors: `There is no store in ${folder}: npm start creates one, without demo data if DEMO_DATA=off\n`,
     });
     expect(await failure(['tenant', 'list'], { DATA_DIR: ':memory:' })).toEqual({
       code: 1,
-      error: 'DATA_DIR=:memory: keeps no store: set it to the folder of one',
+      error: 'DATA_DIR=:memory: keeps no store: set it to the folder of a store',
     });
   });
 
@@ -407,7 +405,7 @@ describe('a store that cannot be had', () => {
     expect(await failure(['tenant', 'list'], env)).toEqual({
       code: 1,
       error: 'schema "private" does not exist (3F000)',
-      hint: 'The database lacks a migration: run `npm run migrate` with the same DATABASE_URL.',
+      hint: 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL.',
     });
   });
 
@@ -428,7 +426,7 @@ describe('a store that cannot be had', () => {
     expect(await failure(['key', 'list'], env)).toEqual({
       code: 1,
       error: 'permission denied for schema private (42501)',
-      hint: 'Administration needs the role that ran `npm run migrate`; that of the gateway may not do it.',
+      hint: "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
     });
   });
 
