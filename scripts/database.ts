@@ -1,4 +1,4 @@
-// How the scripts reach a database: the folder of an embedded store, or what DATABASE_URL names.
+// Connects scripts to a database: the folder of an embedded store, or DATABASE_URL.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,17 +6,17 @@ import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import { lockFolder } from '../src/store/embedded/lock.ts';
 
-/** There is no database to work on, or none that lets us in; the message says what to do. */
+/** The database cannot be reached; the message says what to do. */
 export class AccessError extends Error {
   override readonly name = 'AccessError';
 }
 
-/** How long the server may take to accept the connection, in milliseconds. */
+/** Timeout of connecting, in ms. */
 const CONNECT_MS = 10_000;
 
-/** What to do about an error of a connection, by the code of Postgres or of the system. */
+/** What to do about a connection error, by the code of Postgres or of the system. */
 const ADVICE: Readonly<Record<string, string>> = {
-  '28000': 'check the user in DATABASE_URL, and what the server lets in',
+  '28000': "check the user in DATABASE_URL, and the server's pg_hba.conf",
   '28P01': 'check the user and the password in DATABASE_URL',
   '3D000': 'create the database, or check its name in DATABASE_URL',
   ECONNREFUSED: 'check that the server runs, and the host and port in DATABASE_URL',
@@ -24,14 +24,14 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Opens the store in a folder for its administrator; undefined is a store in memory, which nobody else reaches.
- * Throws AccessError where there is no store, and FolderError where another process has it.
+ * Opens the store in a folder as its administrator; undefined means a store in memory, which only its own process can
+ * reach. Throws AccessError without a store, and FolderError if another process has it open.
  */
 export async function openFolder(dataDir: string | undefined): Promise<{ db: PGlite; close(): Promise<void> }> {
-  if (!dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of one');
+  if (!dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   const folder = join(dataDir, 'postgres');
   if (!existsSync(folder)) {
-    throw new AccessError(`There is no store in ${dataDir}: npm start makes one, without demo data if DEMO_DATA=off`);
+    throw new AccessError(`There is no store in ${dataDir}: npm start creates one, without demo data if DEMO_DATA=off`);
   }
   const unlock = lockFolder(dataDir);
   try {
@@ -43,13 +43,13 @@ export async function openFolder(dataDir: string | undefined): Promise<{ db: PGl
   }
 }
 
-/** Loaded only here: it takes longer to load than a command on another Postgres takes. */
+/** Loaded only here: loading takes longer than a command on another Postgres. */
 async function openPGlite(folder: string): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite');
   return PGlite.create({ dataDir: folder });
 }
 
-/** Connects to a Postgres under the name of a program. Throws AccessError, without the URL, where that fails. */
+/** Connects to a Postgres; `program` is its application_name. Throws AccessError, without the URL, if it fails. */
 export async function connect(url: string, program: string): Promise<pg.Client> {
   let client: pg.Client;
   try {
@@ -60,10 +60,10 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
     });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const advice = code === 'ENOENT' ? 'check the files that it names' : 'percent-encode the password in it';
+    const advice = code === 'ENOENT' ? 'check the files in it' : 'percent-encode its password';
     throw new AccessError(`DATABASE_URL cannot be read: ${message}; ${advice}`);
   }
-  // Without a listener the end of the connection would end the process; the query that runs is told of it too.
+  // Without a listener a lost connection would end the process; the running query fails anyway.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -74,7 +74,7 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
   return client;
 }
 
-/** Without the database: a password with an unencoded slash would be taken for a part of its name. */
+/** The message omits the database: an unencoded slash in the password makes the rest of it part of that name. */
 function toAccessError({ host, port }: pg.Client, error: unknown): AccessError {
   // A host with several addresses gives an error without a message.
   const { code = '', message } = error as { code?: string; message: string };

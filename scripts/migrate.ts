@@ -1,7 +1,7 @@
-// Applies supabase/migrations to the database that DATABASE_URL names: npm run migrate [-- --dry-run]
+// Applies supabase/migrations to the database in DATABASE_URL: npm run migrate [-- --dry-run]
 
 import { basename } from 'node:path';
-import { parseArgs } from 'node:util';
+import { Command } from 'commander';
 import pg from 'pg';
 import { readConfig } from '../src/config.ts';
 import {
@@ -13,11 +13,9 @@ import {
 } from '../src/store/migrations.ts';
 import { connect } from './database.ts';
 
-const USAGE = 'Usage: npm run migrate [-- --dry-run]';
 const FOLDER = 'supabase/migrations';
 
-async function main(args: string[]): Promise<void> {
-  const isDryRun = readArguments(args);
+async function run({ dryRun: isDryRun = false }: { dryRun?: boolean }): Promise<void> {
   const { store } = readConfig(process.env);
   if (store.kind !== 'postgres') {
     throw new Error(
@@ -38,14 +36,6 @@ async function main(args: string[]): Promise<void> {
   }
 }
 
-function readArguments(args: string[]): boolean {
-  try {
-    return parseArgs({ args, options: { 'dry-run': { type: 'boolean', default: false } } }).values['dry-run'];
-  } catch (error) {
-    throw new Error(`${(error as Error).message}\n${USAGE}`);
-  }
-}
-
 async function listPending(client: pg.Client, migrations: readonly Migration[]): Promise<Migration[]> {
   const pending = await findPendingMigrations(client, migrations);
   for (const { file } of pending) console.log(`pending ${basename(file)}`);
@@ -59,13 +49,18 @@ async function apply(client: pg.Client, migrations: readonly Migration[]): Promi
     await reloadSchema();
     return applied;
   } catch (error) {
-    // The migrations before the one that failed stay.
+    // The migrations before the failed one are applied.
     await reloadSchema().catch(() => {});
     throw error;
   }
 }
 
-main(process.argv.slice(2)).catch((error) => {
-  console.error(error instanceof pg.DatabaseError ? `${error.message} (${error.code})` : error.message);
-  process.exit(1);
-});
+new Command('npm run migrate --')
+  .description('Applies the migrations to the database in DATABASE_URL.')
+  .option('--dry-run', 'only list the migrations that it would apply')
+  .action(run)
+  .parseAsync()
+  .catch((error) => {
+    console.error(error instanceof pg.DatabaseError ? `${error.message} (${error.code})` : error.message);
+    process.exitCode = 1;
+  });

@@ -1,32 +1,57 @@
 // Runs a file of SQL on the embedded store, as its administrator: npm run sql -- FILE
 
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command } from 'commander';
 import { readConfig } from '../src/config.ts';
+import { messageOf } from '../src/errors.ts';
 import { type Connection, runScript } from '../src/store/migrations.ts';
 import { openFolder } from './database.ts';
 
-async function main(file: string | undefined): Promise<void> {
-  if (!file) throw new Error('Usage: npm run sql -- FILE\nFILE is SQL for the embedded store; - is standard input.');
+const HELP = `
+The embedded store is in the folder DATA_DIR, .data by default; no gateway may have it open. For
+other stores use psql.
+
+Example:
+  echo 'select nome, email from private.alunos limit 3' | npm run sql -- -`;
+
+/** The result of one statement. */
+type Result = { readonly rows: object[]; readonly affectedRows?: number };
+
+async function run(file: string): Promise<void> {
   const { store } = readConfig(process.env);
   if (store.kind !== 'embedded') {
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
-  const sql = readFileSync(file === '-' ? 0 : file, 'utf8');
+  // npm runs in the package's folder and names the caller's in INIT_CWD.
+  const sql = readFileSync(file === '-' ? 0 : resolve(process.env.INIT_CWD ?? '.', file), 'utf8');
   const { db, close } = await openFolder(store.dataDir);
   try {
-    const results: { rows: object[] }[] = [];
+    const results: Result[] = [];
     const connection: Connection = {
       query: (text, values) => db.query(text, values),
       exec: async (text) => results.push(...(await db.exec(text))),
     };
     await runScript(connection, { file, sql });
-    for (const { rows } of results) if (rows.length > 0) console.table(rows);
+    for (const result of results) print(result);
   } finally {
     await close();
   }
 }
 
-main(process.argv[2]).catch((error) => {
-  console.error(error.message);
-  process.exit(1);
-});
+function print({ rows, affectedRows = 0 }: Result): void {
+  if (rows.length > 0) console.table(rows);
+  const count = affectedRows || rows.length;
+  console.log(`${count} row${count === 1 ? '' : 's'}`);
+}
+
+new Command('npm run sql --')
+  .description('Runs SQL on the embedded store in one transaction, and prints rows and row counts.')
+  .argument('<FILE>', 'a file of SQL; - is standard input')
+  .addHelpText('after', HELP)
+  .action(run)
+  .parseAsync()
+  .catch((error) => {
+    console.error(messageOf(error));
+    process.exitCode = 1;
+  });

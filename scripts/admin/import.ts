@@ -3,10 +3,10 @@
 import { createReadStream, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
-import { compile } from '../../src/api/handler.ts';
-import { findProblem, type Problems } from '../../src/api/problems.ts';
-import { createAjv, toFieldErrors } from '../../src/api/validate.ts';
+import { findProblem, type Problems } from '../../src/api/request.ts';
+import { toFieldErrors } from '../../src/api/validate.ts';
 import type { FieldErrors } from '../../src/errors.ts';
+import { compile, createAjv } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';

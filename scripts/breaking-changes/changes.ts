@@ -5,9 +5,9 @@ import { createRules } from './rules.ts';
 /** One difference between two documents, as a line. */
 export type Change = { readonly isBreaking: boolean; readonly line: string };
 
-const LONGEST_VALUE = 80;
+const MAX_VALUE = 80;
 
-/** What has changed from one document to another; what breaks clients comes first. */
+/** The changes from one document to another, breaking ones first. */
 export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Document): Change[] {
   const { diffs, merged } = apiCompare(before, after, { rules: createRules() });
   const changes = diffs.map((diff) => ({ isBreaking: diff.type === 'breaking', line: describe(diff, merged) }));
@@ -19,7 +19,7 @@ function describe({ type, path, before, after }: Diff, merged: OpenAPIV3.Documen
   return [type, place, ...(rest.length > 0 ? [rest.join('.')] : []), `${format(before)} → ${format(after)}`].join(': ');
 }
 
-/** The operation and its part, such as `GET /alunos 200` or `GET /alunos query limit`, and the path below it. */
+/** The operation and its part, such as `GET /alunos 200` or `GET /alunos query limit`, and the path within it. */
 function splitPath([url = '', method = '', ...path]: Diff['path'], merged: OpenAPIV3.Document): Diff['path'] {
   const operation = [...(method ? [String(method).toUpperCase()] : []), url].join(' ');
   const [part, name, ...rest] = path;
@@ -32,7 +32,7 @@ function splitPath([url = '', method = '', ...path]: Diff['path'], merged: OpenA
   return [`${operation} ${parameter.in} ${parameter.name}`, ...rest];
 }
 
-/** Within a JSON body the schema goes without saying. */
+/** The path in a JSON body, without its media type and `schema`. */
 function below(path: Diff['path']): Diff['path'] {
   return path.slice(0, 3).join() === 'content,application/json,schema' && path.length > 3 ? path.slice(3) : path;
 }
@@ -40,5 +40,5 @@ function below(path: Diff['path']): Diff['path'] {
 function format(value: unknown): string {
   if (value === undefined) return 'none';
   const text = JSON.stringify(value);
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
+  return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

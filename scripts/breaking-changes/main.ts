@@ -1,14 +1,12 @@
-// Which changes of openapi.yaml since a git revision break clients: npm run contract:diff [-- REVISION]
-// It fails for a breaking change whose line does not stand in the changelog, below "Unreleased".
+// Finds changes of openapi.yaml that break clients: npm run contract:diff [-- REVISION]
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { Command, CommanderError } from 'commander';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
 import { type Change, findChanges } from './changes.ts';
 
-const USAGE = 'Usage: npm run contract:diff [-- REVISION]';
 const DOCUMENT = 'openapi.yaml';
 const CHANGELOG = 'CHANGELOG.md';
 const RELEASES = 'v*';
@@ -16,8 +14,7 @@ const RELEASES = 'v*';
 const BREAKS = 1;
 const FAILED = 2;
 
-function main(args: string[]): void {
-  const revision = readArguments(args) ?? findRelease();
+function run(revision = findRelease()): void {
   if (revision === undefined) {
     console.log(`No release to compare with: no tag ${RELEASES} is an ancestor of HEAD`);
     return;
@@ -30,17 +27,7 @@ function main(args: string[]): void {
   if (breaking.length > announced.length) process.exitCode = BREAKS;
 }
 
-function readArguments(args: string[]): string | undefined {
-  try {
-    const [revision, ...others] = parseArgs({ args, allowPositionals: true }).positionals;
-    if (others.length === 0 && revision !== '') return revision;
-  } catch (error) {
-    throw new Error(`${(error as Error).message}\n${USAGE}`);
-  }
-  throw new Error(`Expected one revision\n${USAGE}`);
-}
-
-/** The last release; undefined where there is none. Throws where there is no repository. */
+/** The last release; undefined before the first. Throws outside of a repository. */
 function findRelease(): string | undefined {
   git('rev-parse', '--git-dir');
   try {
@@ -59,7 +46,7 @@ function findCommit(revision: string): string {
   try {
     return git('rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`).trim();
   } catch (error) {
-    throw new Error(`${revision} is no revision of this repository: ${(error as Error).message}`);
+    throw new Error(`${revision} is not a revision of this repository: ${(error as Error).message}`);
   }
 }
 
@@ -80,7 +67,7 @@ function readDocument(text: string, name: string): OpenAPIV3.Document {
   }
 }
 
-/** What the changelog says of the next release. A breaking change is intended where its line stands there. */
+/** The changelog's section of the next release, which lists intended breaking changes. */
 function readUnreleased(): string {
   if (!existsSync(CHANGELOG)) return '';
   return /^## Unreleased$(.*?)^## /ms.exec(`${readFileSync(CHANGELOG, 'utf8')}\n## `)?.[1] ?? '';
@@ -93,9 +80,23 @@ function report(changes: readonly Change[], announced: readonly Change[], revisi
   console.log(`${DOCUMENT} since ${revision}: ${breaking} breaking${intended}, ${changes.length - breaking} other`);
 }
 
+const command = new Command('npm run contract:diff --')
+  .description('Finds changes of openapi.yaml that break clients.')
+  .argument('[REVISION]', 'compare with this git revision; by default with the last release')
+  .addHelpText(
+    'after',
+    `
+A breaking change is accepted if the changelog has its line, as code, below "Unreleased".
+
+Exit codes: 0 nothing breaks unannounced; 1 something does; 2 wrong usage, or nothing to compare.`,
+  )
+  .exitOverride()
+  .action(run);
+
 try {
-  main(process.argv.slice(2));
+  command.parse();
 } catch (error) {
-  console.error((error as Error).message);
-  process.exitCode = FAILED;
+  const isPrinted = error instanceof CommanderError;
+  if (!isPrinted) console.error((error as Error).message);
+  process.exitCode = isPrinted && error.exitCode === 0 ? 0 : FAILED;
 }

@@ -1,4 +1,4 @@
-// The rules of api-smart-diff, corrected where they are wrong about what breaks a client.
+// The rules of api-smart-diff, with corrections.
 
 import {
   allAnnotation,
@@ -21,9 +21,9 @@ import {
 } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 
-/** What breaks a client of an OpenAPI document: inputs that are narrowed, and outputs that are widened. */
+/** What breaks a client: narrower inputs and wider outputs. */
 export function createRules(): CompareRules {
-  // Each direction has rules of its own: they remember what the comparison of two shared schemas gave.
+  // Separate rules for each direction: they cache the comparison of shared schemas.
   const request = createRequestRules();
   const response = transformComapreRules(createRequestRules(), reverseClassifyRuleTransformer);
   return change(openapi3Rules(), {
@@ -32,7 +32,7 @@ export function createRules(): CompareRules {
     '/paths/*/*/requestBody': { $: [when((_, after) => isRequired(after)), breaking, breaking] },
     '/paths/*/*/parameters/*/schema': { ...request, $: allBreaking },
     '/paths/*/*/requestBody/content/*/schema': { ...request, $: allBreaking },
-    // The library takes the schema of a shared response for a request's.
+    // The library treats the schema of a shared response as a request's.
     '/paths/*/*/responses/*/content/*/schema': { ...response, $: allBreaking },
     '/security/*': { $: operationSecurityItemClassifyRule },
     '/servers/*': { $: [nonBreaking, breaking, breaking], '/url': { $: allBreaking } },
@@ -40,7 +40,7 @@ export function createRules(): CompareRules {
   });
 }
 
-/** Compared where it is used: only there it is known to be input or output. */
+/** Compared where they are used, because only there they are input or output. */
 const SHARED = ['schemas', 'responses', 'parameters', 'requestBodies', 'headers', 'examples'];
 
 function createRequestRules(): CompareRules {
@@ -51,7 +51,7 @@ function createRequestRules(): CompareRules {
 
 type Changes = Readonly<Record<string, CompareRules>>;
 
-/** The rules with those at some paths changed. */
+/** Rules with changes at some paths. */
 function change(rules: CompareRules, changes: Changes): CompareRules {
   return Object.entries(changes).reduce((all, [path, rule]) => changeAt(all, path.slice(1).split('/'), rule), rules);
 }
@@ -64,7 +64,6 @@ function changeAt(rules: CompareRules, [name, ...rest]: string[], rule: CompareR
   return { ...rules, [key]: typeof child === 'function' ? (context) => changed(child(context)) : changed(child) };
 }
 
-/** Breaking where this holds of what was and what is. */
 function when(isBreaking: (before: NodeContext, after: NodeContext) => boolean): DiffTypeClassifier {
   return ({ before, after }) => breakingIf(isBreaking(before, after));
 }
@@ -74,23 +73,23 @@ const isRequired = ({ value, root }: Pick<NodeContext, 'value' | 'root'>) =>
 const hasRequiredItem = ({ value, root }: NodeContext) =>
   (value as unknown[]).some((item) => isRequired({ value: item, root }));
 
-// Where one side has no enum, the library gives it an empty one.
+// The library gives an empty enum to a side without one.
 const hasValues = ({ parent }: NodeContext) => (parent as unknown[]).length > 0;
 const isClosed = (property: NodeContext) => getParentContext(property, '', 'additionalProperties')?.value === false;
-/** Whether the bounds of an integer allow nothing that its format does not. */
+/** Whether an integer's bounds are within its format. */
 const isWithinFormat = ({ value, parent }: NodeContext) => {
   const { type, minimum = -Infinity, maximum = Infinity } = parent as OpenAPIV3.SchemaObject;
   return type === 'integer' && value === 'int32' && minimum >= -(2 ** 31) && maximum < 2 ** 31;
 };
 const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
-/** Whether a length allows every text of the schema's format. */
+/** Whether a length allows every text of the format. */
 const isLengthOfFormat = ({ value, parent }: NodeContext) =>
   (value as number) >= (LENGTHS[(parent as OpenAPIV3.SchemaObject).format ?? ''] ?? Infinity);
 const isWidening = (before: unknown, after: unknown) => before === 'integer' && after === 'number';
 
 const [addInput, , , addOutput, removeOutput] = propertyClassifyRule as Extract<ClassifyRule, { length: 6 }>;
 
-/** Of each keyword: what adding, removing and replacing it does to a request, and then to a response. */
+/** For each keyword: adding, removing and replacing it in a request, then in a response. */
 const KEYWORDS: Changes = {
   '/type': {
     $: [
@@ -137,7 +136,7 @@ const KEYWORDS: Changes = {
     ],
   },
   '/default': { $: [nonBreaking, breaking, breaking, nonBreaking, nonBreaking, nonBreaking] },
-  // Clients have to pass over fields that they do not know, so for a response nothing breaks.
+  // Clients must ignore unknown fields, so nothing breaks in a response.
   '/additionalProperties': {
     $: [
       when((_, { value }) => value !== true),

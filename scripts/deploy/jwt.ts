@@ -1,13 +1,13 @@
-// Prints the key of a PostgREST of your own, for SUPABASE_KEY: POSTGREST_JWT_SECRET=… node scripts/deploy/jwt.ts
+// Prints a SUPABASE_KEY for your own PostgREST: POSTGREST_JWT_SECRET=… node scripts/deploy/jwt.ts
 
 import { createHmac } from 'node:crypto';
 
-/** As PostgREST asks of a secret. */
+/** PostgREST's minimum. */
 const MIN_SECRET_LENGTH = 32;
 
 const secret = process.env.POSTGREST_JWT_SECRET ?? '';
 if (secret.length < MIN_SECRET_LENGTH) {
-  console.error(`POSTGREST_JWT_SECRET: expected the secret of PostgREST, of at least ${MIN_SECRET_LENGTH} characters`);
+  console.error(`POSTGREST_JWT_SECRET: expected PostgREST's secret, at least ${MIN_SECRET_LENGTH} characters`);
   process.exit(1);
 }
 const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');

@@ -140,6 +140,6 @@ test('scripts/deploy/jwt.ts prints a key for PostgREST, and takes no secret that
   expect([code, output]).toEqual([0, `${POSTGREST_KEY}\n`]);
   expect(await run('short')).toEqual({
     ...{ code: 1, output: '' },
-    errors: 'POSTGREST_JWT_SECRET: expected the secret of PostgREST, of at least 32 characters\n',
+    errors: "POSTGREST_JWT_SECRET: expected PostgREST's secret, at least 32 characters\n",
   });
 });

@@ -339,11 +339,11 @@ describe('the command', () => {
   });
 
   test.each<[string, string[], RegExp]>([
-    ['an unknown revision', ['v9'], /^v9 is no revision of this repository: fatal: /],
+    ['an unknown revision', ['v9'], /^v9 is not a revision of this repository: fatal: /],
     ['a revision without the document', ['HEAD~1'], /openapi\.yaml' exists on disk, but not in /],
-    ['two revisions', ['HEAD', 'HEAD'], /^Expected one revision\nUsage: /],
-    ['an option', ['--all'], /^Unknown option '--all'.*\nUsage: /],
-    ['a revision like an option', ['--', '--all'], /^--all is no revision of this repository: /],
+    ['two revisions', ['HEAD', 'HEAD'], /^error: too many arguments/],
+    ['an option', ['--all'], /^error: unknown option '--all'/],
+    ['a revision like an option', ['--', '--all'], /^--all is not a revision of this repository: /],
   ])('ends with 2 for %s', (_, args, message) => {
     const { code, lines, errors } = run(args);
     expect([code, lines]).toEqual([2, ['']]);

@@ -515,9 +515,9 @@ describe('a mistake is told in one line without the password', () => {
     expect(errors).toMatch(/^permission denied for database \S+ \(42501\)\n$/);
   });
 
-  test('an argument that it does not know, with its usage', async () => {
+  test('an unknown option', async () => {
     const { code, errors } = await run({}, ['--dry']);
     expect(code).toBe(1);
-    expect(errors).toMatch(/^Unknown option '--dry'[^\n]*\nUsage: npm run migrate \[-- --dry-run\]\n$/);
+    expect(errors).toMatch(/^error: unknown option '--dry'\n$/);
   });
 });

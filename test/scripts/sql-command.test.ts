@@ -1,0 +1,63 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
+import { runCommand } from '../helpers/run.ts';
+
+describe('npm run sql', () => {
+  const root = mkdtempSync(join(tmpdir(), 'sql-'));
+  const dataDir = join(root, 'data');
+  const sql = (args: string[], input?: string, env: Record<string, string> = { DATA_DIR: dataDir, INIT_CWD: root }) =>
+    runCommand('scripts/sql.ts', args, { env, ...(input === undefined ? {} : { input }) });
+
+  beforeAll(async () => {
+    await (await openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 5_000 })).close();
+  });
+
+  afterAll(() => rmSync(root, { recursive: true }));
+
+  test('prints the number of rows of each statement, and rows', async () => {
+    const script = `-- Two tenants.
+      insert into private.tenants (name) values ('Aurora'), ('Bosque');
+      create temporary table nothing (id integer);
+      update private.tenants set name = 'Cerrado' where name = 'Bosque';
+      delete from nothing;
+      select name from private.tenants order by 1;`;
+    writeFileSync(join(root, 'tenants.sql'), script);
+    const { code, output, errors } = await sql(['tenants.sql']);
+    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    const lines = output.split('\n');
+    expect(lines.filter((line) => line.endsWith('rows') || line.endsWith('row'))).toEqual([
+      '2 rows',
+      '0 rows',
+      '1 row',
+      '0 rows',
+      '2 rows',
+    ]);
+    expect(output).toContain("'Cerrado'");
+  });
+
+  test('undoes everything after an error, and shows its line', async () => {
+    const insert = `insert into private.tenants (name) values ('Deserto');\nselect nada;`;
+    expect(await sql(['-'], insert)).toMatchObject({ code: 1, output: '', errors: expect.stringMatching(/^-:2:8: /) });
+    const { output } = await sql(['-'], `select 1 from private.tenants where name = 'Deserto'`);
+    expect(output).toBe('0 rows\n');
+  });
+
+  test('prints help and refuses wrong usage', async () => {
+    const help = await sql(['--help']);
+    expect(help).toMatchObject({ code: 0, output: expect.stringMatching(/^Usage: npm run sql -- .*<FILE>/) });
+    expect(await sql([])).toMatchObject({ code: 1, errors: "error: missing required argument 'FILE'\n" });
+    expect(await sql(['none.sql'])).toMatchObject({ code: 1, errors: expect.stringMatching(/^ENOENT: .*none\.sql/) });
+  });
+
+  test('refuses another store', async () => {
+    const { code, errors } = await sql(['-'], '', { DATABASE_URL: 'postgres://u@h/d' });
+    expect({ code, errors }).toEqual({
+      code: 1,
+      errors: 'This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql\n',
+    });
+  });
+});
