@@ -1,8 +1,7 @@
 // What becomes slower as a tenant grows: npm run bench:growth -- --help
 
-import { Agent, request } from 'node:http';
-import { text } from 'node:stream/consumers';
 import { InvalidArgumentError, Option } from 'commander';
+import { request } from 'undici';
 import { createCommand, type Output, readInteger, readIntegers, runCommand, saveResults } from './command.ts';
 import { CASES, type Case } from './growth/cases.ts';
 import { growTo, MAX_SIZES, type Stage } from './growth/data.ts';
@@ -64,9 +63,8 @@ function toName(step: number): string {
 
 /** Measures every case at each size. Throws if an answer has another status than 200 and 201. */
 async function measureAll(worlds: readonly World[], cases: readonly Case[], requests: number, signal: AbortSignal) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const series = cases.flatMap((case_) =>
-    worlds.map((world) => ({ case_, world, rounds: [] as number[][], rows: 0, send: () => ask(agent, case_, world) })),
+    worlds.map((world) => ({ case_, world, rounds: [] as number[][], rows: 0, send: () => ask(case_, world) })),
   );
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const one of series) {
@@ -76,7 +74,6 @@ async function measureAll(worlds: readonly World[], cases: readonly Case[], requ
       one.rounds.push(await repeat(one.send, Math.ceil(requests / ROUNDS)));
     }
   }
-  agent.destroy();
   return series.map(({ case_, world, rounds, rows }): Measurement => {
     const sorted = rounds.flat().sort((a, b) => a - b);
     const medians = rounds.map((times) => toSpread(times)?.median ?? Number.NaN);
@@ -96,17 +93,12 @@ async function repeat(send: () => Promise<unknown>, count: number): Promise<numb
   return times;
 }
 
-/** Sends a request and returns the number of rows; `fetch` would add more time than some answers take. */
-function ask(agent: Agent, case_: Case, { origin, stage }: World): Promise<number> {
-  const { method, path, headers, body } = case_.toRequest(stage);
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const sent = request(origin + path, { agent, method, headers }, async (res) => {
-    const answer = await text(res);
-    if (res.statusCode === 200 || res.statusCode === 201) resolve([JSON.parse(answer)].flat().length);
-    else reject(new Error(`${case_.title}: expected status 200 or 201, got ${res.statusCode}: ${answer}`));
-  });
-  sent.on('error', reject).end(body);
-  return promise;
+/** Sends a request and returns the number of rows; `fetch` would take longer than some answers. */
+async function ask(case_: Case, { origin, stage }: World): Promise<number> {
+  const { path, body = null, ...options } = case_.toRequest(stage);
+  const { statusCode, body: answer } = await request(origin + path, { ...options, body });
+  if (statusCode === 200 || statusCode === 201) return [await answer.json()].flat().length;
+  throw new Error(`${case_.title}: expected status 200 or 201, got ${statusCode}: ${await answer.text()}`);
 }
 
 function toReport(results: Results): string {

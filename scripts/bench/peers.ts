@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { makeFolders, type Size } from './data.ts';
-import { createApiPeer, createRpcPeer, type HttpPeer, openLoopPeer, PEERS, type Peer, type PeerId } from './peer.ts';
+import { createApiPeer, createRpcPeer, openLoopPeer, PEERS, type Peer, type PeerId } from './peer.ts';
 import { type Cleanup, type Environment, findPort, startGateway, startScript, waitForAnswer } from './processes.ts';
 import { CONNECTIONS, findPostgrest, type Postgres, type Postgrest, startPostgres, startPostgrest } from './servers.ts';
 
@@ -10,12 +10,7 @@ const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase', 'gat
 const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
 
 /** Running peers, and the Postgres behind most of them. */
-export type World = {
-  readonly peers: readonly Peer[];
-  readonly postgres: Postgres;
-  /** Starts one more process of a gateway that shares a Postgres. */
-  openAgain(id: PeerId, env: Environment): Promise<HttpPeer>;
-};
+type World = { readonly peers: readonly Peer[]; readonly postgres: Postgres };
 
 type Backends = {
   readonly postgres: Postgres;
@@ -48,11 +43,7 @@ export async function openWorld(
   const postgrest = program && isWanted ? await startPostgrest(cleanup, program, postgres) : undefined;
   const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])), env };
   const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, backends)));
-  return {
-    peers,
-    postgres,
-    openAgain: async (id, env) => (await openPeer(id, cleanup, { ...backends, env })) as HttpPeer,
-  };
+  return { peers, postgres };
 }
 
 async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promise<Peer> {

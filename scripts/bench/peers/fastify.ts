@@ -1,16 +1,19 @@
-// The API's operations on students as a careful team writes them by hand: Fastify with a schema of everything that
-// comes in and goes out, `pg` with prepared statements, limits, and one form of errors. It lacks what the gateway has
-// beside that: Link and ETag, the headers of helmet, metrics, request ids in the database.
+// The API's operations on students as a careful team would write them: Fastify with a schema for every input and output,
+// `pg` with prepared statements, limits, and one form of errors. It has no Link and ETag, security headers, metrics, and
+// request ids in the database.
 
+import { join } from 'node:path';
 import fastify, {
   type FastifyError,
   type FastifyReply,
   type FastifySchemaValidationError,
   LogController,
 } from 'fastify';
+import type { OpenAPIV3 } from 'openapi-types';
 import pg from 'pg';
+import { compile } from '../../../src/api/handler.ts';
+import { readDocument } from '../../../src/openapi/document.ts';
 import { openPool, query } from './pool.ts';
-import { BODY, ERROR, QUERY, STUDENT } from './schemas.ts';
 
 type Query = { limit: number; offset: number } & Partial<
   Record<'ativo' | 'academia_id' | 'id_personal' | 'nome', string>
@@ -24,18 +27,31 @@ const CREATE = `select id, nome, email, ativo, academia_id, criado_em
                           p_data_nascimento => $6, p_academia_id => $7, p_modalidade => $8, p_idempotency_key => $9)`;
 const FIELDS = ['p_nome', 'p_email', 'p_telefone', 'p_sexo', 'p_data_nascimento', 'p_academia_id', 'p_modalidade'];
 
-// A time goes out as Postgres has it, to the microsecond, which a Date would cut off and take longer for.
+const { operations } = await compile(readDocument(join(import.meta.dirname, '../../../openapi.yaml')));
+const [list, create] = ['listarAlunos', 'criarAluno'].map((id) => operations.get(id)?.source);
+
+function toQuerySchema(parameters: OpenAPIV3.OperationObject['parameters'] = []) {
+  const own = (parameters as OpenAPIV3.ParameterObject[]).filter((parameter) => parameter.in === 'query');
+  const properties = Object.fromEntries(own.map(({ name, schema }) => [name, schema]));
+  return { type: 'object', additionalProperties: false, properties };
+}
+
+function toSchema(source: unknown) {
+  return (source as OpenAPIV3.ResponseObject).content?.['application/json']?.schema;
+}
+
+// Times are passed on as text: a Date would be slower and cut off microseconds.
 const readTime = (text: string) => `${text.replace(' ', 'T')}:00`;
 const pool = openPool((type) => (type === pg.types.builtins.TIMESTAMPTZ ? readTime : pg.types.getTypeParser(type)));
 
 const app = fastify({
-  // A line for each request, as the gateway has it; Fastify's own are two.
+  // One line for each request, like the gateway; Fastify by itself logs two.
   logger: { level: 'info' },
   logController: new LogController({ disableRequestLogging: true }),
   bodyLimit: 100_000,
   requestTimeout: 10_000,
   keepAliveTimeout: 75_000,
-  ajv: { customOptions: { allErrors: true, coerceTypes: true, removeAdditional: false } },
+  ajv: { customOptions: { allErrors: true, coerceTypes: true, removeAdditional: false, strict: false } },
 });
 
 app.addHook('onResponse', async (req, reply) => {
@@ -60,7 +76,7 @@ app.setNotFoundHandler((_req, reply) => reply.code(404).send({ error: 'Not found
 
 app.get<{ Querystring: Query }>(
   '/v1/alunos',
-  { schema: { querystring: QUERY, response: { 200: { type: 'array', items: STUDENT }, '4xx': ERROR, '5xx': ERROR } } },
+  { schema: { querystring: toQuerySchema(list?.parameters), response: { 200: toSchema(list?.responses[200]) } } },
   async ({ headers, query: filters }) => {
     const { ativo, limit, offset, academia_id, id_personal, nome } = filters;
     const values = [headers['x-api-key'], ativo, limit, offset, academia_id, id_personal, nome];
@@ -70,7 +86,7 @@ app.get<{ Querystring: Query }>(
 
 app.post<{ Body: Record<string, string> }>(
   '/v1/alunos',
-  { schema: { body: BODY, response: { 201: STUDENT, '4xx': ERROR, '5xx': ERROR } } },
+  { schema: { body: toSchema(create?.requestBody), response: { 201: toSchema(create?.responses[201]) } } },
   async ({ headers, body }, reply) => {
     const values = [headers['x-api-key'], ...FIELDS.map((name) => body[name]), headers['idempotency-key']];
     const [student] = await query(pool, { name: 'create', text: CREATE, values });

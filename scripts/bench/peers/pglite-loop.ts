@@ -1,4 +1,4 @@
-// PGlite alone: the functions in the process, on the folder of an embedded store that DATA_DIR names.
+// PGlite alone, on the embedded store in DATA_DIR.
 
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';

@@ -1,15 +1,15 @@
-// What the peers that talk to Postgres by `pg` have in common: as many connections as the gateway, with its rights.
+// The peers' access to Postgres by `pg`: as many connections as the gateway, and its role.
 
 import pg from 'pg';
 import type { NamedStatement } from '../../../src/store/statement.ts';
 
-/** The longest that connecting, or a statement, may take, in milliseconds: the gateway's DEADLINE_MS by default. */
+/** Timeout of connecting and of statements, in ms: the gateway's default. */
 const DEADLINE_MS = 5_000;
 
-/** How a type of Postgres is read, by its number. */
+/** The parser of a type, by its number. */
 export type ReadType = (type: number) => (text: string) => unknown;
 
-/** Opens a pool on the database of DATABASE_URL. */
+/** Opens a pool on DATABASE_URL. */
 export function openPool(getTypeParser: ReadType): pg.Pool {
   const pool = new pg.Pool({
     connectionString: process.env.DATABASE_URL,
@@ -21,11 +21,11 @@ export function openPool(getTypeParser: ReadType): pg.Pool {
       await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${DEADLINE_MS}`);
     },
   } as pg.PoolConfig);
-  // The end of a connection is told to its query, and where it has none to nobody.
+  // A lost connection fails its query; without one nobody needs to know.
   return pool.on('error', () => {});
 }
 
-/** Runs a query, after which the connection serves on: `pool.query` would close it where Postgres refuses a call. */
+/** Runs a query and keeps the connection: `pool.query` closes it after an error of Postgres. */
 export async function query<T extends pg.QueryResultRow>(pool: pg.Pool, config: pg.QueryConfig): Promise<T[]> {
   const client = await pool.connect();
   let lost: Error | undefined;
@@ -39,7 +39,7 @@ export async function query<T extends pg.QueryResultRow>(pool: pg.Pool, config: 
   }
 }
 
-/** Runs a statement that gives JSON in one row with one column. */
+/** Runs a statement that returns JSON in one row with one column. */
 export async function queryJson(pool: pg.Pool, { name, text, values }: NamedStatement): Promise<string> {
   const config = { name, text, values: [...values], rowMode: 'array' };
   const [row] = await query<string[]>(pool, config);

@@ -1,4 +1,4 @@
-// Postgres alone: the functions by prepared statements through the driver.
+// Postgres alone: prepared statements through `pg`.
 
 import { serveLoop } from './loop.ts';
 import { openPool, queryJson } from './pool.ts';

@@ -1,12 +1,11 @@
-// The store of a Supabase project as supabase-js has it by itself: on Node's `fetch`, which gives rows that were parsed,
-// and not the text that the store of the gateway passes on.
+// The supabase store with supabase-js's defaults: Node's `fetch`, and parsed rows instead of text that is passed on.
 
 import { createClient } from '@supabase/supabase-js';
 import { type PgError, toFailure } from '../../../src/store/sqlstate.ts';
 import type { Result, Store } from '../../../src/store/store.ts';
 import { openSupabase as openOnPool, type SupabaseOptions } from '../../../src/store/supabase/store.ts';
 
-/** Opens the store; what is not measured is that of the gateway. */
+/** Only `call` differs from the gateway's store. */
 export function openSupabase(options: SupabaseOptions): Store {
   const { url, key, restPath } = options;
   const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
