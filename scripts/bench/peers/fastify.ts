@@ -11,7 +11,7 @@ import fastify, {
 } from 'fastify';
 import type { OpenAPIV3 } from 'openapi-types';
 import pg from 'pg';
-import { compile } from '../../../src/api/handler.ts';
+import { compile } from '../../../src/openapi/compile.ts';
 import { readDocument } from '../../../src/openapi/document.ts';
 import { openPool, query } from './pool.ts';
 
