@@ -1,34 +1,41 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
-import { canTestSupabase } from './test/helpers/shared-gateway.ts';
+import { canTestSupabase } from './test/helpers/global-setup.ts';
 
-/** The tests of the interface, which every store has to pass. */
-const INTERFACE = [
-  'test/http/conditional.test.ts',
-  'test/openapi/document.test.ts',
-  'test/http/protocol.test.ts',
-  'test/api/key.test.ts',
-  'test/api/links.test.ts',
-  'test/api/parameters.test.ts',
-  'test/operations/*.test.ts',
-  'test/store/every-store.test.ts',
+/** Tests of behaviour that depends on the store: they run on every store. */
+const EVERY_STORE = ['test/store/every-store.test.ts', 'test/operations/*.test.ts'];
+
+/** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. */
+const CAMPAIGNS = [
+  'test/api/linear.test.ts',
+  'test/http/docs.test.ts',
+  'test/isolation/mutations.test.ts',
+  'test/isolation/walls.test.ts',
+  'test/restart.test.ts',
+  'test/scripts/bench.test.ts',
+  'test/sql/plans.test.ts',
 ];
 
-const stores = ['embedded', 'postgres', ...(canTestSupabase() ? ['supabase'] : [])];
+const projects = [
+  { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'] },
+  { name: 'postgres', kind: 'postgres', include: EVERY_STORE },
+  ...(canTestSupabase() ? [{ name: 'supabase', kind: 'supabase', include: EVERY_STORE } as const] : []),
+  { name: 'long', kind: 'embedded', include: CAMPAIGNS },
+] as const;
 
 export default defineConfig({
   test: {
-    // A new embedded Postgres takes seconds to make, more on a busy machine.
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-    // Of two processors one would be left idle: most of the time a test waits for a server.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
-    projects: stores.map((name) => ({
-      extends: true as const,
+    globalSetup: ['test/helpers/global-setup.ts'],
+    // Most of the time a test waits for a process.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
+    projects: projects.map(({ name, kind, include }) => ({
       test: {
         name,
-        include: name === 'embedded' ? ['test/**/*.test.ts'] : INTERFACE,
-        globalSetup: ['test/helpers/shared-gateway.ts'],
+        include: [...include],
+        provide: { kind, isLong: name === 'long' },
+        // Starting a process takes seconds on a busy machine.
+        testTimeout: 120_000,
+        hookTimeout: 120_000,
       },
     })),
   },

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import { openEmbedded } from '../src/store/embedded/store.ts';
 import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
-import { MIGRATIONS, SEED, startGateway, type TestGateway } from './helpers/gateway.ts';
+import { copyDataDir, MIGRATIONS, startGateway, type TestGateway } from './helpers/gateway.ts';
 import { EXAMPLE, isExampleMigration, withExample } from './helpers/readme.ts';
 
 // An operation with every kind of input, added by YAML and SQL alone.
@@ -75,7 +75,11 @@ let gateway: TestGateway;
 beforeAll(async () => {
   cpSync(MIGRATIONS, folder, { recursive: true });
   writeFileSync(join(folder, '20991231000000_vagas.sql'), SQL);
-  store = await openEmbedded({ migrationsDir: folder, seed: SEED, statementLimitMs: 5_000 });
+  store = await openEmbedded({
+    dataDir: copyDataDir(inject('dataDir')),
+    migrationsDir: folder,
+    statementLimitMs: 5_000,
+  });
   const paths = { ...document.paths, ...(parse(PATHS) as OpenAPIV3.PathsObject) };
   gateway = await startGateway({ store, document: { ...document, paths } });
 });

@@ -1,9 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { type GatewayProcess, startProcess } from './helpers/process.ts';
 import { EXAMPLE, isExampleMigration, withExample, withoutExample } from './helpers/readme.ts';
 
 // npm run dev in a copy of the repository, which the tests edit. They build on one another, as an hour of editing does.
@@ -12,8 +11,7 @@ const root = mkdtempSync(join(tmpdir(), 'dev-'));
 const at = (...path: string[]) => join(root, ...path);
 const openapi = at('openapi.yaml');
 const migration = (name: string) => at('supabase/migrations', name);
-let child: ChildProcess;
-let output = '';
+let gateway: GatewayProcess;
 let url: string;
 
 beforeAll(async () => {
@@ -22,36 +20,23 @@ beforeAll(async () => {
   }
   editDocument(withoutExample);
   symlinkSync(resolve('node_modules'), at('node_modules'));
-  child = spawn(process.execPath, ['src/start.js', '--watch'], {
-    cwd: root,
-    env: { PATH: process.env.PATH, PORT: '0', DATA_DIR: at('.data'), LOG_FORMAT: 'pretty' },
-  });
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk) => {
-      output += chunk;
-    });
-  }
-  await said('Watching openapi.yaml');
-  url = /Listening on (\S+)\n/.exec(output)?.[1] ?? '';
+  const env = { DATA_DIR: at('.data'), LOG_FORMAT: 'pretty' };
+  cpSync(inject('dataDir'), at('.data'), { recursive: true });
+  gateway = await startProcess(env, { args: ['--watch'], cwd: root });
+  await gateway.printed('Watching openapi.yaml');
+  url = `${gateway.origin}/v1`;
 });
 
 afterAll(async () => {
-  child.kill('SIGTERM');
-  const [code] = await once(child, 'exit');
-  expect(code).toBe(0);
+  expect(await gateway.stop()).toBe(0);
   rmSync(root, { recursive: true });
 });
 
-async function said(text: string | RegExp): Promise<void> {
-  await vi.waitFor(() => expect(output).toMatch(text), { timeout: 20_000, interval: 20 });
-}
-
-/** Does something to the files, and gives what the terminal says of it until it has said the text. */
-async function saidAfter(edit: () => void, text: string | RegExp): Promise<string> {
-  output = '';
+/** Edits files and waits until the gateway prints a text; returns what it printed since the edit. */
+function saidAfter(edit: () => void, text: string | RegExp): Promise<string> {
+  const from = gateway.output().length;
   edit();
-  await said(text);
-  return output;
+  return gateway.printed(text, from);
 }
 
 const editDocument = (change: (text: string) => string) =>

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
 import {
   ClientError,
   type components,
@@ -19,6 +19,7 @@ import { KEYS, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStudents } from '../helpers/stub-store.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 
@@ -231,7 +232,7 @@ describe('a failure', () => {
     const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
     const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
     expect(error.message).toBe('502: Data store timeout');
-    await vi.waitFor(() => expect(told).toEqual([error.failure.requestId]));
+    await waitFor(() => expect(told).toEqual([error.failure.requestId]));
     await gateway.close();
   });
 

@@ -1,13 +1,11 @@
+import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
-import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
-import { MIGRATIONS, SEED } from './gateway.ts';
+import { inject } from 'vitest';
+import { copyDataDir } from './gateway.ts';
 
-/** A Postgres in memory with the migrations and the demo data, for its administrator. */
-export async function openDatabase(): Promise<PGlite> {
-  const db = await PGlite.create();
-  await applyMigrations(db, readMigrations(MIGRATIONS));
-  await runScript(db, SEED);
-  return db;
+/** Opens an embedded Postgres with its own copy of the demo data, as its administrator. */
+export function openDatabase(): Promise<PGlite> {
+  return PGlite.create({ dataDir: join(copyDataDir(inject('dataDir')), 'postgres') });
 }
 
 /** The rows of a query. */

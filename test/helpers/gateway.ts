@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
@@ -21,7 +21,7 @@ import { createDatabase, loginUrl, POSTGREST_KEY, startPostgrest } from './serve
 export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
 
-/** The kinds of store that the interface's tests run through. */
+/** The kinds of store. */
 export type StoreKind = 'embedded' | 'postgres' | 'supabase';
 
 export type TestGatewayOptions = {
@@ -49,18 +49,23 @@ export type TestGateway = {
   close(): Promise<void>;
 };
 
-/** The demo data in a store of the kind that this run of the tests is for, and nobody else's. */
+/** What openDemoStore copies: the database of createDatabase, and the data directory of copyDataDir. */
+export type Templates = { readonly adminUrl: string; readonly dataDir: string };
+
+/** Opens a store of a kind with its own copy of the demo data. */
 export async function openDemoStore(
   kind: StoreKind,
-  adminUrl: string | undefined,
+  { adminUrl, dataDir }: Templates,
   limits: { readonly answerLimit?: number } = {},
 ): Promise<Store> {
   const deadlineMs = 5_000;
   if (kind === 'embedded') {
-    return openEmbedded({ migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: deadlineMs, ...limits });
+    const copy = copyDataDir(dataDir);
+    const options = { dataDir: copy, migrationsDir: MIGRATIONS, statementLimitMs: deadlineMs, ...limits };
+    return closing(await openEmbedded(options), async () => rmSync(copy, { recursive: true }));
   }
 
-  const database = await createDatabase(adminUrl ?? '');
+  const database = await createDatabase(adminUrl);
   if (kind === 'postgres') {
     const url = loginUrl(database.adminUrl, 'gateway_test');
     return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
@@ -73,13 +78,20 @@ export async function openDemoStore(
   });
 }
 
-/** As openDemoStore, of the kind that the running test's project is for. */
+/** Opens a store of the running project's kind with its own copy of the demo data. */
 export async function openTestStore(limits?: { readonly answerLimit?: number }): Promise<Store> {
   const { inject } = await import('vitest');
-  return openDemoStore(inject('kind'), inject('adminUrl'), limits);
+  return openDemoStore(inject('kind'), { adminUrl: inject('adminUrl'), dataDir: inject('dataDir') }, limits);
 }
 
-/** A store whose end is the end of its servers too. */
+/** Copies a data directory with the demo data beside itself. Making one anew takes seconds. */
+export function copyDataDir(dataDir: string): string {
+  const copy = mkdtempSync(`${dataDir}-`);
+  cpSync(dataDir, copy, { recursive: true });
+  return copy;
+}
+
+/** A store that stops its servers when it is closed. */
 function closing(store: Store, stop: () => Promise<void>): Store {
   return {
     description: store.description,

@@ -1,86 +1,129 @@
-// The gateway as `npm start` runs it, in a process of its own, with a log of JSON.
+// The gateway in a process of its own.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
 
 /** A line of the log. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** A gateway that runs. */
-export type GatewayProcess = {
-  readonly child: ChildProcess;
-  /** Where it listens, without a path. */
-  readonly origin: string;
-  /** The origin of the port of the metrics, where it has one. */
-  readonly managementOrigin: string;
-  /** All that it has printed, of whatever form. */
-  output(): string;
-  errors(): string;
-  /** The whole lines of its log. */
-  lines(): LogLine[];
-  /** Waits for a line of the log. */
-  line(isWanted: (line: LogLine) => boolean): Promise<LogLine>;
-  /** Ends it and gives its exit code; its output is complete then. */
-  stop(signal?: NodeJS.Signals): Promise<number | null>;
+export type ProcessOptions = {
+  readonly nodeArgs?: readonly string[];
+  readonly args?: readonly string[];
+  readonly cwd?: string;
+  readonly stdio?: StdioOptions;
+  /** Makes the process lead a group, so that one signal reaches its workers too, as in a terminal. */
+  readonly isGroup?: boolean;
 };
 
-/** The last that is printed at a start with a store that answers and has the demo data. */
-const STARTED = 'Demo data: try';
-
-/** What a test that fails has left behind ends with the tests. */
+/** What a failed test leaves behind ends with the tests. */
 const running = new Set<ChildProcess>();
-process.on('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
-});
+process.on('exit', () => killAll());
 
-/**
- * Starts a gateway and waits until it has printed a text; node gets `nodeArgs`. As a group it can be sent a signal with
- * all processes that it starts, as a terminal does.
- */
-export async function startProcess(
-  env: Record<string, string>,
-  { until = STARTED, nodeArgs = [] as string[], isGroup = false } = {},
-): Promise<GatewayProcess> {
-  const child = spawn(process.execPath, [...nodeArgs, 'src/start.js'], {
-    env: { PATH: process.env.PATH, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
-    detached: isGroup,
-  });
-  let [output, errors] = ['', ''];
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    errors += chunk;
-  });
-  running.add(child);
-  const closed = once(child, 'close').then(() => running.delete(child));
-  const waitFor = async <T>(read: () => T | undefined): Promise<T> => {
-    for (;;) {
-      const value = read();
-      if (value !== undefined) return value;
-      if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}: ${output}${errors}`);
-      await delay(10);
-    }
-  };
-  await waitFor(() => (output.includes(until) ? true : undefined));
-  const lines = () =>
-    output
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as LogLine);
-  return {
-    child,
-    origin: /Listening on (http:\/\/[^/]+)/.exec(output)?.[1] ?? '',
-    managementOrigin: /Metrics: (http:\/\/[^/]+)/.exec(output)?.[1] ?? '',
-    output: () => output,
-    errors: () => errors,
-    lines,
-    line: (isWanted) => waitFor(() => lines().find(isWanted)),
-    stop: async (signal = 'SIGTERM') => {
-      if (child.exitCode === null && child.signalCode === null) child.kill(signal);
-      await closed;
-      return child.exitCode;
-    },
-  };
+/** Kills every process that still runs. */
+export function killAll(): void {
+  for (const child of running) child.kill('SIGKILL');
+}
+
+/** Starts a gateway and waits until it listens. */
+export async function startProcess(env: Record<string, string>, options?: ProcessOptions): Promise<GatewayProcess> {
+  const gateway = new GatewayProcess(env, options);
+  await gateway.printed(/Listening on .*\n/);
+  return gateway;
+}
+
+/** A gateway that was started and may not listen yet. */
+export class GatewayProcess {
+  readonly child: ChildProcess;
+  /** Fulfilled with the exit code when the process has ended and its output is complete. */
+  readonly ended: Promise<number | null>;
+  #output = '';
+  #errors = '';
+  #hasEnded = false;
+  /** Checks of those who wait for output. */
+  readonly #waiting = new Set<() => void>();
+
+  constructor(env: Record<string, string>, options: ProcessOptions = {}) {
+    const { nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false } = options;
+    this.child = spawn(process.execPath, [...nodeArgs, 'src/start.js', ...args], {
+      env: { PATH: process.env.PATH, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
+      cwd,
+      stdio,
+      detached: isGroup,
+    });
+    this.child.stdout?.on('data', (chunk) => {
+      this.#output += chunk;
+      this.#check();
+    });
+    this.child.stderr?.on('data', (chunk) => {
+      this.#errors += chunk;
+    });
+    running.add(this.child);
+    this.ended = once(this.child, 'close').then(([code]) => {
+      running.delete(this.child);
+      this.#hasEnded = true;
+      this.#check();
+      return code;
+    });
+  }
+
+  /** The origin of the API. */
+  get origin(): string {
+    return /Listening on (http:\/\/[^/]+)/.exec(this.#output)?.[1] ?? '';
+  }
+
+  /** The origin of the metrics, where they have a port of their own. */
+  get managementOrigin(): string {
+    return /Metrics: (http:\/\/[^/]+)/.exec(this.#output)?.[1] ?? '';
+  }
+
+  output(): string {
+    return this.#output;
+  }
+
+  errors(): string {
+    return this.#errors;
+  }
+
+  /** The complete lines of a log of JSON. */
+  lines(): LogLine[] {
+    const lines = this.#output.split('\n').slice(0, -1);
+    return lines.map((line) => JSON.parse(line));
+  }
+
+  /** Waits for a line of the log. */
+  line(isWanted: (line: LogLine) => boolean): Promise<LogLine> {
+    return this.#waitFor(() => this.lines().find(isWanted));
+  }
+
+  /** Waits until the output contains a text, at or after an index. */
+  printed(text: string | RegExp, from = 0): Promise<string> {
+    return this.#waitFor(() => {
+      const output = this.#output.slice(from);
+      return (typeof text === 'string' ? output.includes(text) : text.test(output)) ? output : undefined;
+    });
+  }
+
+  /** Sends a signal and gives the exit code. */
+  stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    this.child.kill(signal);
+    return this.ended;
+  }
+
+  #check(): void {
+    for (const check of this.#waiting) check();
+  }
+
+  #waitFor<T>(read: () => T | undefined): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const check = () => {
+        const value = read();
+        if (value !== undefined) resolve(value);
+        else if (this.#hasEnded) reject(new Error(`The process has ended: ${this.#output}${this.#errors}`));
+        else return;
+        this.#waiting.delete(check);
+      };
+      this.#waiting.add(check);
+      check();
+    });
+  }
 }

@@ -1,5 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { resolve } from 'node:path';
+
+/** A compile cache saves half of the start of a script. */
+const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
 
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
@@ -9,7 +13,7 @@ export type RunOptions = { readonly env?: Record<string, string>; readonly cwd?:
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
 export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const { env, cwd = '.', input } = options;
-  const child = spawn(process.execPath, [file, ...args], { cwd, env: { PATH: process.env.PATH, ...env } });
+  const child = spawn(process.execPath, [file, ...args], { cwd, env: { ...COMMON_ENV, ...env } });
   let [output, errors] = ['', ''];
   child.stdout.on('data', (chunk) => {
     output += chunk;

@@ -19,7 +19,8 @@ import { MIGRATIONS, SEED } from './gateway.ts';
 
 export { findPort };
 
-const LOGINS = { gateway_test: 'gateway', authenticator: 'gateway' };
+/** Login roles and their attributes; each may become `gateway`, and one is it without SET ROLE, as behind a pooler. */
+const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
 const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 
@@ -60,10 +61,10 @@ async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   await asAdmin(adminUrl, async (db) => {
     await applyMigrations(db, readMigrations(MIGRATIONS));
     await runScript(db, SEED);
-    for (const [login, role] of Object.entries(LOGINS)) {
+    for (const [login, inherits] of Object.entries(LOGINS)) {
       await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
-      await db.query(`alter role ${login} login noinherit password '${PASSWORD}'`);
-      await db.query(`grant ${role} to ${login}; grant connect on database ${template} to ${login}`);
+      await db.query(`alter role ${login} login ${inherits} password '${PASSWORD}'`);
+      await db.query(`grant gateway to ${login}; grant connect on database ${template} to ${login}`);
     }
   });
   const stop = async () => {
@@ -98,6 +99,7 @@ export async function startEmbeddedPostgres(
       'listen_addresses=127.0.0.1',
       'max_connections=200',
       'unix_socket_directories=',
+      'fsync=off',
       ...settings,
     ].flatMap((setting) => ['-c', setting]),
     onLog,
@@ -144,15 +146,17 @@ function childrenOf(pid: number): number[] {
 /** A database of a test's own. */
 export type Database = { readonly name: string; readonly adminUrl: string; drop(): Promise<void> };
 
-/** Copies the database with the demo data, which nobody may be using then. */
-export async function createDatabase(adminUrl: string): Promise<Database> {
+/** Copies a database, by default the shared one with the demo data; nobody may be connected to it. */
+export async function createDatabase(templateUrl?: string): Promise<Database> {
+  const url = templateUrl ?? (await import('vitest')).inject('adminUrl');
   const name = newName();
-  const template = new URL(adminUrl).pathname.slice(1);
-  const maintenanceUrl = databaseUrl(adminUrl, 'postgres');
-  await asAdmin(maintenanceUrl, (admin) => admin.query(`create database ${name} template ${template}`));
+  const maintenanceUrl = databaseUrl(url, 'postgres');
+  await asAdmin(maintenanceUrl, (admin) =>
+    admin.query(`create database ${name} template ${new URL(url).pathname.slice(1)}`),
+  );
   return {
     name,
-    adminUrl: databaseUrl(adminUrl, name),
+    adminUrl: databaseUrl(url, name),
     drop: () =>
       asAdmin(maintenanceUrl, async (admin) => void (await admin.query(`drop database ${name} with (force)`))),
   };

@@ -19,7 +19,7 @@ const store = createStubStore(({ args, ...call }) => {
   if (args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
   if (args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
   if (call.returns === 'row') return { json: '{}' };
-  return students.call({ args, ...call }, AbortSignal.timeout(1_000));
+  return students.call({ args, ...call }, new AbortController().signal);
 });
 
 const ends: (() => Promise<void>)[] = [];

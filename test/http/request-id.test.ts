@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { startGateway } from '../helpers/gateway.ts';
@@ -15,13 +15,12 @@ import {
   startLoggingPostgres,
   startPostgrest,
 } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** What this Postgres puts in front of each line of its log: the name of the application in brackets. */
 const LOG_PREFIX = '[%a] ';
-/** May do what the gateway does without a setting of its session. */
-const POOLED = 'pooled';
 
 let postgresLog = '';
 let server: PostgresServer;
@@ -40,18 +39,16 @@ beforeAll(async () => {
   await admin('select pg_reload_conf()');
   // A statement that is logged as it begins is not told again with its duration.
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
-  await admin(`create role ${POOLED} login inherit password 'only-for-tests'`);
-  await admin(`grant gateway to ${POOLED}`);
-  await admin(`grant connect on database ${new URL(server.adminUrl).pathname.slice(1)} to ${POOLED}`);
   postgrest = hasPostgrest
     ? await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} })
     : undefined;
-  const pooled = new URL(server.adminUrl);
-  pooled.username = POOLED;
   const common = { DEADLINE_MS: '1000', BODY_LIMIT_BYTES: '1000', STORE_CONNECTIONS: '4' };
   const environments = {
     postgres: { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') },
-    'postgres without prepared statements': { DATABASE_URL: pooled.href, PREPARE: 'off' },
+    'postgres without prepared statements': {
+      DATABASE_URL: loginUrl(server.adminUrl, 'gateway_pooled'),
+      PREPARE: 'off',
+    },
     ...(postgrest
       ? { supabase: { SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' } }
       : {}),
@@ -212,14 +209,14 @@ test('the line of the request in the log has it', async () => {
 
 describe.each([
   ['postgres', 'gateway_test'],
-  ['postgres without prepared statements', POOLED],
+  ['postgres without prepared statements', 'gateway_pooled'],
 ])('on %s', (name, login) => {
   const idle = async () => expect(await namesOf(login)).toEqual(['wellness-gateway']);
 
   /** Waits until the database names a connection after the request, and then for the request. */
   async function watch(id: string): Promise<Sent> {
     const answer = send(name, '/v1/academias', id);
-    await vi.waitFor(async () => expect(await namesOf(login)).toContain(`wellness-gateway ${id}`), { interval: 10 });
+    await waitFor(async () => expect(await namesOf(login)).toContain(`wellness-gateway ${id}`));
     return answer;
   }
 
@@ -229,7 +226,7 @@ describe.each([
       expect(await watch(id)).toEqual({ status: 200, id, text: '[]' });
     });
     await idle();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       const lines = postgresLog.split('\n').filter((line) => line.startsWith(`[wellness-gateway ${id}] `));
       expect(lines.some((line) => /LOG: .*duration: [\d.]+ ms .*listar_academias/.test(line))).toBe(true);
     });
@@ -241,7 +238,7 @@ describe.each([
       expect((await send(name, '/v1/academias', id)).status).toBe(502);
     });
     await idle();
-    await vi.waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
+    await waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
   });
 
   test('and after a cancellation by the deadline', async () => {
@@ -249,8 +246,8 @@ describe.each([
     await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       expect(await watch(id)).toMatchObject({ status: 502, text: '{"error":"Data store timeout"}' });
     });
-    await vi.waitFor(idle);
-    await vi.waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
+    await waitFor(idle);
+    await waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
   });
 
   test('a function that makes one row sees it too', async () => {

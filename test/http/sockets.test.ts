@@ -7,6 +7,7 @@ import type { Result } from '../../src/store/store.ts';
 import { startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { openRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const gateways: TestGateway[] = [];
 const sockets: Socket[] = [];
@@ -45,29 +46,61 @@ test('the requests of a socket are worked on one at a time, and those of others 
   const { socket, read } = await openRaw(gateway.url);
   sockets.push(socket);
   socket.write(get('/academias?limit=1') + get('/academias?limit=2') + get('/nada') + get('/academias?limit=3'));
-  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  await waitFor(() => expect(store.calls).toHaveLength(1));
   const other = ask(gateway);
-  await vi.waitFor(() => expect(store.calls).toHaveLength(2));
+  await waitFor(() => expect(store.calls).toHaveLength(2));
   ends[1]?.({ json: '[]', count: 0 });
   expect(await other).toMatchObject({ status: 200 });
   expect(store.calls.map(({ args }) => args.p_limit)).toEqual([1, 100]);
   ends[0]?.({ json: '[]', count: 0 });
-  await vi.waitFor(() => expect(store.calls).toHaveLength(3));
+  await waitFor(() => expect(store.calls).toHaveLength(3));
   ends[2]?.({ json: '[]', count: 0 });
-  await vi.waitFor(() => expect(store.calls).toHaveLength(4));
+  await waitFor(() => expect(store.calls).toHaveLength(4));
   ends[3]?.({ json: '[]', count: 0 });
-  await vi.waitFor(() =>
+  await waitFor(() =>
     expect(read().match(/HTTP\/1\.1 \d+/g)).toEqual([200, 200, 404, 200].map((s) => `HTTP/1.1 ${s}`)),
   );
 });
 
-test('a socket that reads nothing keeps one answer, however many it has asked for', async () => {
-  const store = createStubStore(() => ({ json: JSON.stringify('x'.repeat(8_000_000)), count: 1 }));
+/** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
+async function startUnread(requests: string, length = 8_000_000) {
+  const store = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
   const gateway = await start({ store });
-  await askSilently(gateway, get('/academias').repeat(32));
-  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
+  const socket = await askSilently(gateway, requests);
+  await waitFor(() => expect(store.calls).toHaveLength(1));
+  return { store, gateway, socket };
+}
+
+/** Stops a gateway while a client begins to read, and gives all that the client has read. */
+async function readDuringStop({ server }: TestGateway, socket: Socket): Promise<string> {
+  const drained = server.drain(60_000);
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk) => chunks.push(chunk)).resume();
+  await once(socket, 'close');
+  await drained;
+  return Buffer.concat(chunks).toString();
+}
+
+test('a socket that reads nothing keeps one answer, however many it has asked for', async () => {
+  const { store, gateway } = await startUnread(get('/academias').repeat(32));
   expect(await ask(gateway)).toMatchObject({ status: 200 });
   expect(store.calls).toHaveLength(2);
+});
+
+test('an unreadable body behind an unread answer is answered once, during a stop too', async () => {
+  const { gateway, socket } = await startUnread(get('/academias'));
+  const failed = once(gateway.server, 'clientError');
+  const head = 'POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n';
+  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+  await failed;
+  const text = await readDuringStop(gateway, socket);
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+  expect(gateway.faults).toEqual([]);
+});
+
+test('a stop gives a client the whole answer that it is reading', async () => {
+  const { gateway, socket } = await startUnread(get('/academias'), 20_000_000);
+  expect((await readDuringStop(gateway, socket)).length).toBeGreaterThan(20_000_000);
 });
 
 test('lists are refused as by any overload while too many bytes wait for their clients, and creations are not', async () => {
@@ -75,7 +108,7 @@ test('lists are refused as by any overload while too many bytes wait for their c
   const store = createStubStore(({ returns }) => ({ json: returns === 'row' ? '{}' : json, count: 1 }));
   const gateway = await start({ store, unreadLimit: 12_000_000 });
   const silent = await askSilently(gateway, get('/academias'));
-  await vi.waitFor(async () =>
+  await waitFor(async () =>
     expect(await ask(gateway)).toEqual({ status: 502, retryAfter: '1', body: '{"error":"Data store unavailable"}' }),
   );
   expect(gateway.faults.at(-1)).toMatchObject({
@@ -86,7 +119,7 @@ test('lists are refused as by any overload while too many bytes wait for their c
   const created = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers: { 'X-Api-Key': 'k' }, body });
   expect(created.status).toBe(201);
   silent.destroy();
-  await vi.waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
+  await waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
 });
 
 test('an answer that would be too large is a 422 on the limit of its page, in the language of the client', async () => {
@@ -114,50 +147,11 @@ test('sockets beyond the limit are closed, and counted, and those within it are 
   sockets.push(first.socket, second.socket, third.socket);
   await third.ended;
   first.socket.write(get('/academias'));
-  await vi.waitFor(() => expect(first.read()).toMatch(/^HTTP\/1\.1 200 /));
+  await waitFor(() => expect(first.read()).toMatch(/^HTTP\/1\.1 200 /));
   expect(gateway.server.sockets()).toEqual({ open: 2, refused: 1 });
   second.socket.destroy();
-  await vi.waitFor(() => expect(gateway.server.sockets().open).toBe(1));
+  await waitFor(() => expect(gateway.server.sockets().open).toBe(1));
   expect(await ask(gateway)).toMatchObject({ status: 200 });
-});
-
-test('a body that cannot be read, behind an answer that is not read, is answered once, at a stop too', async () => {
-  const json = JSON.stringify('x'.repeat(8_000_000));
-  const store = createStubStore(() => ({ json, count: 1 }));
-  const gateway = await start({ store });
-  const socket = await askSilently(gateway, get('/academias'));
-  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
-  const head = 'POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n';
-  const failed = once(gateway.server, 'clientError');
-  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
-  await failed;
-  const drained = gateway.server.drain(10_000);
-  let text = '';
-  socket.on('data', (chunk) => {
-    text += chunk;
-  });
-  socket.resume();
-  await once(socket, 'close');
-  await drained;
-  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
-  expect(gateway.faults).toEqual([]);
-});
-
-test('a stop gives a client all of an answer that it is reading', async () => {
-  const json = JSON.stringify('x'.repeat(20_000_000));
-  const store = createStubStore(() => ({ json, count: 1 }));
-  const gateway = await start({ store });
-  const socket = await askSilently(gateway, get('/academias'));
-  await vi.waitFor(() => expect(store.calls).toHaveLength(1));
-  const drained = gateway.server.drain(10_000);
-  let length = 0;
-  socket.on('data', (chunk) => {
-    length += chunk.length;
-  });
-  socket.resume();
-  await once(socket, 'close');
-  await drained;
-  expect(length).toBeGreaterThan(20_000_000);
 });
 
 test('long answers are compressed four at a time, and others go out as they are', async () => {

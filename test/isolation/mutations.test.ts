@@ -1,5 +1,5 @@
 import type { PGlite } from '@electric-sql/pglite';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openDatabase } from '../helpers/database.ts';
 import { behaviourChecks } from './behaviour.ts';
 import { catalogChecks } from './catalog.ts';
@@ -22,7 +22,9 @@ const EQUIVALENT: Record<string, string> = {
   'search_alunos: "m.tenant_id = " inverted': BY_INDEX,
 };
 
-const TIMEOUT_MS = 120_000;
+const isLong = inject('isLong');
+/** How many changes of each kind the short form makes. */
+const SAMPLE_SIZE = 4;
 
 let db: PGlite;
 /** How many changes each check has caught. */
@@ -38,22 +40,20 @@ afterAll(async () => {
   await db.close();
 });
 
-describe('a change is caught of', () => {
-  test.each(kinds)(
-    '$kind',
-    async ({ kind, derive }) => {
-      const mutations = await derive(db);
-      const survivors: string[] = [];
-      for (const mutation of mutations) {
-        names.push(mutation.name);
-        if (!(await isCaught(mutation))) survivors.push(mutation.name);
-      }
-      console.info(`${mutations.length - survivors.length} of ${mutations.length} caught: ${kind}`);
-      expect(survivors).toEqual(mutations.map(({ name }) => name).filter((name) => name in EQUIVALENT));
-      expect(mutations.length).toBeGreaterThan(survivors.length);
-    },
-    TIMEOUT_MS,
-  );
+describe('a check catches a change of', () => {
+  test.each(kinds)('$kind', async ({ kind, derive }) => {
+    const mutations = await derive(db);
+    const survivors: string[] = [];
+    names.push(...mutations.map(({ name }) => name));
+    const step = isLong ? 1 : Math.ceil(mutations.length / SAMPLE_SIZE);
+    const made = mutations.filter((_, n) => n % step === 0);
+    for (const mutation of made) {
+      if (!(await isCaught(mutation))) survivors.push(mutation.name);
+    }
+    console.info(`${made.length - survivors.length} of ${made.length} caught: ${kind}`);
+    expect(survivors).toEqual(made.map(({ name }) => name).filter((name) => name in EQUIVALENT));
+    expect(mutations.length).toBeGreaterThan(survivors.length);
+  });
 });
 
 test('no change is made twice, and those that change nothing are among them', () => {
@@ -67,7 +67,7 @@ test('every refusal of a key is among the changes', async () => {
   expect(refusals).toHaveLength(verification?.definition.match(/raise exception/g)?.length ?? 0);
 });
 
-test('every check catches something', () => {
+test.skipIf(!isLong)('every check catches something', () => {
   const checks = [...catalogChecks, ...behaviourChecks].map(({ name }) => name);
   expect(checks.filter((name) => !caughtBy.has(name))).toEqual([]);
 });

@@ -3,12 +3,11 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { openFolder } from '../../scripts/database.ts';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
-import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { copyDataDir } from '../helpers/gateway.ts';
 import { type Run, type RunOptions, runCommand } from '../helpers/run.ts';
-import { asAdmin, createDatabase, type Database, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const AURORA_GYM = 'a1000000-0000-4000-8000-000000000001';
@@ -23,14 +22,12 @@ const COLUMNS =
 
 const root = mkdtempSync(join(tmpdir(), 'import-'));
 const file = join(root, 'alunos.csv');
-let server: PostgresServer;
 let database: Database;
 /** One that is new for each test, without gyms. */
 let tenant: string;
 
 beforeAll(async () => {
-  server = await startPostgres();
-  database = await createDatabase(server.adminUrl);
+  database = await createDatabase();
 });
 
 beforeEach(async () => {
@@ -40,7 +37,6 @@ beforeEach(async () => {
 
 afterAll(async () => {
   await database.drop();
-  await server.stop();
   rmSync(root, { recursive: true });
 });
 
@@ -329,8 +325,7 @@ test('a relative path begins where npm was called', async () => {
 });
 
 test('the embedded store takes a file as a whole or not at all', async () => {
-  const dataDir = join(root, 'data');
-  await (await openEmbedded({ dataDir, migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: 5_000 })).close();
+  const dataDir = copyDataDir(inject('dataDir'));
   const run = (lines: string[]) => {
     writeFileSync(file, ['nome;email;academia_id', ...lines].join('\r\n'));
     return admin([file, '--tenant', AURORA], { env: { DATA_DIR: dataDir } });

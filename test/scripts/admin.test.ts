@@ -9,16 +9,7 @@ import type { Store } from '../../src/store/store.ts';
 import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand } from '../helpers/run.ts';
-import {
-  asAdmin,
-  createDatabase,
-  type Database,
-  databaseUrl,
-  findPort,
-  loginUrl,
-  type PostgresServer,
-  startPostgres,
-} from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, databaseUrl, findPort, loginUrl } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const NOBODY = '00000000-0000-4000-8000-000000000000';
@@ -30,14 +21,12 @@ const FUNCTIONS = operations
   .join(', ');
 
 const root = mkdtempSync(join(tmpdir(), 'admin-'));
-let server: PostgresServer;
 let database: Database;
 let store: Store;
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  server = await startPostgres();
-  database = await createDatabase(server.adminUrl);
+  database = await createDatabase();
   const url = loginUrl(database.adminUrl, 'gateway_test');
   store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 5_000 });
   gateway = await startGateway({ store });
@@ -47,7 +36,6 @@ afterAll(async () => {
   await gateway.close();
   await store.close();
   await database.drop();
-  await server.stop();
   rmSync(root, { recursive: true });
 });
 
@@ -410,7 +398,7 @@ describe('a store that cannot be had', () => {
   });
 
   test('is one of an older version: the command that applies the migrations is told', async () => {
-    const older = await createDatabase(server.adminUrl);
+    const older = await createDatabase();
     await asAdmin(older.adminUrl, (db) => db.query('drop function private.revoke_key(uuid)'));
     const { id } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'x'], { DATABASE_URL: older.adminUrl });
     expect(await failure(['key', 'revoke', id], { DATABASE_URL: older.adminUrl })).toMatchObject({
@@ -485,5 +473,5 @@ describe('an embedded store', () => {
       { id: first.id, state: 'expired', tenant: 'Aurora', permissions: null },
       { id: second.id, state: 'revoked', permissions: ['listar_treinos'], expires_at: null },
     ]);
-  }, 60_000);
+  });
 });

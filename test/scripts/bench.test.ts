@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { askAll } from '../../scripts/bench/agreement.ts';
 import { CASES, findCase, toApiRequest } from '../../scripts/bench/cases.ts';
 import { toKey } from '../../scripts/bench/data.ts';
@@ -156,7 +156,7 @@ describe('the memory of a gateway', () => {
   });
 });
 
-describe.skipIf(!hasPostgrest)('the peers', () => {
+describe.skipIf(!hasPostgrest || !inject('isLong'))('the peers', () => {
   const cleanup = new AsyncDisposableStack();
   const size = { tenants: 3, students: 1_200 };
   let peers: readonly Peer[] = [];

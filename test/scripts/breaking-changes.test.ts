@@ -3,11 +3,11 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseDocument } from 'yaml';
+import { type Document, parseDocument } from 'yaml';
 import { findChanges } from '../../scripts/breaking-changes/changes.ts';
 
 const SCRIPT = resolve('scripts/breaking-changes/main.ts');
-const SOURCE = readFileSync('openapi.yaml', 'utf8');
+const SOURCE = parseDocument(readFileSync('openapi.yaml', 'utf8'));
 
 /** A place in the document, and what stands there then; undefined removes it. */
 type Edit = readonly [place: string, value: unknown];
@@ -25,20 +25,19 @@ const STRING = { type: 'string' };
 const DAY = { name: 'dia', in: 'query', schema: STRING };
 const SHARED_DAY = { $ref: '#/components/parameters/Dia' };
 
-function edited(source: string, edits: readonly Edit[]): string {
-  const document = parseDocument(source);
+function edited(source: Document, edits: readonly Edit[]): Document {
+  const document = source.clone();
   for (const [place, value] of edits) {
     if (value === undefined) document.deleteIn(place.split(' '));
     else document.setIn(place.split(' '), document.createNode(value));
   }
-  return document.toString();
+  return document;
 }
 
 /** The lines of what breaks, and how many changes break nothing, from a document of ours that has been prepared. */
 function diff(edits: readonly Edit[], preparation: readonly Edit[] = []) {
   const before = edited(SOURCE, preparation);
-  const [old, current] = [before, edited(before, edits)].map((text) => parseDocument(text).toJS());
-  const changes = findChanges(old, current);
+  const changes = findChanges(before.toJS(), edited(before, edits).toJS());
   return {
     breaking: changes.filter(({ isBreaking }) => isBreaking).map(({ line }) => line.replace('breaking: ', '')),
     others: changes.filter(({ isBreaking }) => !isBreaking).map(({ line }) => line),
@@ -235,7 +234,7 @@ describe('it breaks nothing that', () => {
   });
 
   test('parameters change places', () => {
-    const [first, second] = parseDocument(SOURCE).toJS().paths['/academias'].get.parameters;
+    const [first, second] = SOURCE.toJS().paths['/academias'].get.parameters;
     expect(
       diff([
         [`${GYMS} parameters 0`, second],
@@ -246,7 +245,7 @@ describe('it breaks nothing that', () => {
 
   test('a shared schema has another name', () => {
     const edits: Edit[] = [
-      ['components schemas Secao', parseDocument(SOURCE).toJS().components.schemas.SecaoDeAnamnese],
+      ['components schemas Secao', SOURCE.toJS().components.schemas.SecaoDeAnamnese],
       [SECTION, undefined],
       [
         'paths /anamnese/secoes get responses 200 content application/json schema items $ref',
@@ -272,7 +271,7 @@ describe('the command', () => {
     git('config', 'user.email', 'test@example');
     git('config', 'user.name', 'Test');
     git('commit', '--quiet', '--allow-empty', '--message', 'Nothing yet');
-    write(SOURCE);
+    write(SOURCE.toString());
     git('add', '.');
     git('commit', '--quiet', '--message', 'The document');
     copyFileSync('openapi.yaml', join(bare, 'openapi.yaml'));
@@ -295,7 +294,7 @@ describe('the command', () => {
       edited(SOURCE, [
         ['info title', 'Wellness'],
         [`${SECTION} properties ordem type`, 'string'],
-      ]),
+      ]).toString(),
     );
     expect(run(['HEAD'])).toEqual({
       code: 1,
@@ -327,7 +326,7 @@ describe('the command', () => {
   test('ends with 0 where nothing breaks, compared with the last release', () => {
     git('tag', 'v1.0.0');
     git('tag', 'other');
-    write(edited(SOURCE, [[`${GYMS} parameters 3`, DAY]]));
+    write(edited(SOURCE, [[`${GYMS} parameters 3`, DAY]]).toString());
     expect(run()).toEqual({
       code: 0,
       lines: [

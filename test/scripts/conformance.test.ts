@@ -8,7 +8,7 @@ import { readContract } from '../../scripts/conformance/operations.ts';
 import type { Outcome, Report } from '../../scripts/conformance/report.ts';
 import { type RunOptions, runContract } from '../../scripts/conformance/run.ts';
 import { document, KEYS, operations } from '../helpers/api.ts';
-import { openDemoStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand } from '../helpers/run.ts';
 import { findPort } from '../helpers/servers.ts';
 import { type Fault, mapQuery, NO_ANSWER, startProxy } from './conformance/proxy.ts';
@@ -17,7 +17,7 @@ const folder = mkdtempSync(join(tmpdir(), 'contract-'));
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  gateway = await startGateway({ store: await openDemoStore('embedded', undefined) });
+  gateway = await startGateway({ store: await openTestStore() });
 });
 
 afterAll(async () => {

@@ -2,25 +2,22 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { PGlite } from '@electric-sql/pglite';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded/store.ts';
+import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
-import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { openDatabase } from '../helpers/database.ts';
+import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
-/** A folder with the demo data, which tests copy: making it anew takes seconds. */
-const template = join(root, 'template');
+const template = inject('dataDir');
 let folders = 0;
 
 const SLOW = `create function public.slow(p_seconds float8) returns table (ok boolean)
   language sql stable security definer set search_path = pg_catalog, pg_temp
   as $$ select true from pg_sleep(p_seconds) $$;
 select private.publish('public.slow');`;
-
-beforeAll(async () => {
-  const store = await open({ dataDir: template, seed: SEED });
-  await store.close();
-});
 
 afterAll(() => rmSync(root, { recursive: true }));
 
@@ -33,11 +30,7 @@ function newFolder(): string {
   return join(root, `data-${folders}`);
 }
 
-function copyOfTemplate(): string {
-  const folder = newFolder();
-  cpSync(template, folder, { recursive: true });
-  return folder;
-}
+const copyOfTemplate = () => copyDataDir(template);
 
 /** The product's migrations and more, in a folder of their own. */
 function migrationsWith(files: Record<string, string>): string {
@@ -220,7 +213,10 @@ describe('a close', () => {
   });
 
   test('is not held up by a statement that does not end', async () => {
-    const store = await open({ migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }) });
+    const store = await open({
+      dataDir: copyOfTemplate(),
+      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
+    });
     const running = store.call(slow(3_600), never);
     await store.close();
     expect(await running).toMatchObject({ failure: { kind: 'storeUnavailable' } });
@@ -256,40 +252,50 @@ describe('a folder', () => {
   test('is free after a start that failed', async () => {
     const dataDir = copyOfTemplate();
     const migrationsDir = migrationsWith({ '20991231000000_broken.sql': 'nonsense' });
-    await expect(open({ dataDir, migrationsDir })).rejects.toThrow();
+    await expect(open({ dataDir, migrationsDir })).rejects.toThrow(
+      /_broken\.sql:1:1: syntax error at or near "nonsense"/,
+    );
     const store = await open({ dataDir });
     await store.close();
   });
 });
 
 describe('migrations', () => {
-  const start = async (files: Record<string, string>, dataDir = copyOfTemplate()) => {
-    const store = await open({ dataDir, migrationsDir: migrationsWith(files) });
-    await store.close();
-    return dataDir;
-  };
+  let db: PGlite;
+  const apply = async (files: Record<string, string>) => applyMigrations(db, readMigrations(migrationsWith(files)));
+
+  beforeAll(async () => {
+    db = await openDatabase();
+  });
+
+  afterEach(() =>
+    db.exec(`drop table if exists private.a, private.half;
+      delete from supabase_migrations.schema_migrations where version like '2099%'`),
+  );
+
+  afterAll(() => db.close());
 
   test('are applied once, in order', async () => {
     const files = {
       '20991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
       '20991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
     };
-    const dataDir = await start(files);
-    await start(files, dataDir);
+    await apply(files);
+    await apply(files);
     const more = {
       ...files,
       '20991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
     };
-    await start(more, dataDir);
+    await apply(more);
   });
 
-  test('may make a function anew, with other types, while the store serves', async () => {
+  test('can redefine a function with other types while the store serves', async () => {
     const define = (type: string) => `drop function if exists public.echo;
       create function public.echo(p_value ${type}) returns table (value ${type}) language sql stable security definer
         set search_path = pg_catalog, pg_temp as 'select p_value';
       select private.publish('public.echo');`;
     const migrationsDir = migrationsWith({ '20991231000000_a.sql': define('integer') });
-    const store = await openEmbedded({ migrationsDir, statementLimitMs: 5_000 });
+    const store = await openEmbedded({ dataDir: copyOfTemplate(), migrationsDir, statementLimitMs: 5_000 });
     const echo = async (value: string): Promise<unknown> =>
       rowsOf(await store.call({ function: 'echo', args: { p_value: value }, returns: 'rows', readOnly: true }, never));
     try {
@@ -303,7 +309,7 @@ describe('migrations', () => {
     }
   });
 
-  test('hand on what Postgres warns of', async () => {
+  test('pass on the warnings of Postgres', async () => {
     const warnings: string[] = [];
     const migrationsDir = migrationsWith({
       '20991231000000_a.sql': `do $$ begin raise notice 'heard by nobody'; raise warning 'look' using hint = 'here'; end $$;`,
@@ -326,26 +332,24 @@ describe('migrations', () => {
       "do $$\nbegin\n  raise exception 'no' using detail = 'because', hint = 'do not';\nend $$;",
       /_broken\.sql: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
     ],
-  ])('stop the start for %s, and leave nothing', async (_what, sql, message) => {
-    const dataDir = copyOfTemplate();
+  ])('that fail name the place of %s and leave nothing behind', async (_what, sql, message) => {
     const broken = { '20991231000000_broken.sql': `create table private.half (n integer);${sql}` };
-    await expect(start(broken, dataDir)).rejects.toThrow(message);
-    await start({ '20991231000000_broken.sql': 'create table private.half (n integer);' }, dataDir);
+    await expect(apply(broken)).rejects.toThrow(message);
+    await apply({ '20991231000000_broken.sql': 'create table private.half (n integer);' });
   });
 
   test('are refused when an applied one has changed, except in white space and semicolons', async () => {
-    const dataDir = await start({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
-    await start({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' }, dataDir);
-    await expect(start({ '20991231000000_a.sql': 'create table private.a (n bigint);' }, dataDir)).rejects.toThrow(
+    await apply({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
+    await apply({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' });
+    await expect(apply({ '20991231000000_a.sql': 'create table private.a (n bigint);' })).rejects.toThrow(
       /_a\.sql: has changed since it was applied/,
     );
   });
 
-  test('stop the start if one ends its transaction, and are not recorded', async () => {
-    const dataDir = copyOfTemplate();
+  test('are not recorded if they end their transaction', async () => {
     const broken = { '20991231000000_broken.sql': 'select 1;\ncommit;' };
-    await expect(start(broken, dataDir)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
-    await start({}, dataDir);
+    await expect(apply(broken)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
+    await apply({});
   });
 
   test('are refused when an applied one is older than the first one', async () => {
@@ -355,42 +359,42 @@ describe('migrations', () => {
     writeFileSync(join(migrationsDir, '20261121080000_roles.sql'), 'create role gateway;');
     const store = await open({ dataDir, migrationsDir });
     await store.close();
-    await expect(start({}, dataDir)).rejects.toThrow(
+    await expect(open({ dataDir, migrationsDir: MIGRATIONS })).rejects.toThrow(
       /^The database has migration 20261121080000, which is older than the first one, .*set DATA_DIR to a new folder/,
     );
   });
 
   test('are refused when an applied one is gone', async () => {
-    const dataDir = await start({ '20991231000000_a.sql': 'select 1;' });
-    await expect(start({}, dataDir)).rejects.toThrow('has migration 20991231000000, and there is no file for it');
+    await apply({ '20991231000000_a.sql': 'select 1;' });
+    await expect(apply({})).rejects.toThrow('has migration 20991231000000, and there is no file for it');
   });
 
   test('are refused when one comes before an applied one', async () => {
-    await expect(start({ '20000101000000_late.sql': 'select 1;' })).rejects.toThrow(
+    await expect(apply({ '20000101000000_late.sql': 'select 1;' })).rejects.toThrow(
       /20000101000000_late\.sql: comes before \d+, which is applied/,
     );
   });
 
   test('are refused when two have one version', async () => {
     const twins = { '20991231000000_a.sql': 'select 1;', '20991231000000_b.sql': 'select 1;' };
-    await expect(start(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
+    await expect(apply(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
   });
 
   test('are refused when a name has no version', async () => {
-    await expect(start({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
+    await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
   });
 
   test.each(['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''])(
     'are the same at the next start: %j',
     async (sql) => {
-      const dataDir = await start({ '20991231000000_a.sql': sql });
-      await start({ '20991231000000_a.sql': sql }, dataDir);
+      await apply({ '20991231000000_a.sql': sql });
+      await apply({ '20991231000000_a.sql': sql });
     },
   );
 });
 
 test('the seed makes the same rows at every start', async () => {
-  const [one, other] = await Promise.all([open({ seed: SEED }), open({ seed: SEED })]);
+  const [one, other] = await Promise.all([open({ seed: SEED }), open({ dataDir: copyOfTemplate() })]);
   for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
     const call: Call = { ...list({ p_limit: 1000 }), function: name };
     expect(await one.call(call, never)).toEqual(await other.call(call, never));

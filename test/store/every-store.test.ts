@@ -147,7 +147,8 @@ describe('a failure', () => {
     const workouts = { ...list({ p_limit: 1_000 }), function: 'listar_treinos' };
     expect(await store.call(workouts, never)).toMatchObject({ failure: { kind: 'answerTooLarge' } });
     const calls = [workouts, list({ p_limit: 1 }), workouts, list({ p_limit: 2 })];
-    const results = await Promise.all(calls.map((call) => store.call(call, never)));
+    // Each with its own signal, as each request has.
+    const results = await Promise.all(calls.map((call) => store.call(call, new AbortController().signal)));
     expect(results).toMatchObject([{ failure: {} }, { count: 1 }, { failure: {} }, { count: 2 }]);
     const few = { ...workouts, args: { ...workouts.args, p_limit: 100 } };
     expect(jsonOf(await store.call(few, never))).toHaveLength(100);

@@ -2,11 +2,12 @@ import { constants } from 'node:buffer';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { queryRow } from '../../src/store/postgres/query.ts';
 import { RowClient } from '../../src/store/postgres/row-client.ts';
 import { queryRows, RowsError } from '../../src/store/postgres/rows.ts';
-import { asAdmin, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 // What the gateway writes of rows is what Postgres writes of them, letter for letter.
 
@@ -22,7 +23,7 @@ class Pieces extends Socket {
   }
 }
 
-let server: PostgresServer;
+let database: Database;
 let client: RowClient;
 const socket = new Pieces();
 let count = 0;
@@ -30,8 +31,8 @@ const never = new AbortController().signal;
 const options = { signal: never, limit: constants.MAX_STRING_LENGTH, cancel: () => {} };
 
 beforeAll(async () => {
-  server = await startPostgres();
-  client = new RowClient({ connectionString: server.adminUrl, stream: () => socket });
+  database = await createDatabase();
+  client = new RowClient({ connectionString: database.adminUrl, stream: () => socket });
   await client.connect();
   // As every session of the gateway does.
   await client.query(`set timezone = 'UTC'`);
@@ -39,7 +40,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await client.end();
-  await server.stop();
+  await database.drop();
 });
 
 /** The rows of a query as the gateway writes them, and as Postgres does. */
@@ -158,10 +159,8 @@ test('has nothing of the rows in front of a cancellation', async () => {
   const text = `select n, $1 as t, case when n = 50000 then pg_sleep(60) is null end as b from generate_series(1, 60000) n`;
   const rows = queryRows(client, { name: 'cancelled', text, values: ['of another tenant'] }, options);
   const cancelled = expect(rows).rejects.toMatchObject({ code: '57014' });
-  const sql = `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'`;
-  await asAdmin(server.adminUrl, (admin) =>
-    vi.waitFor(async () => expect((await admin.query(sql)).rowCount).toBe(1), { interval: 10 }),
-  );
+  const sql = `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+  await asAdmin(database.adminUrl, (admin) => waitFor(async () => expect((await admin.query(sql)).rowCount).toBe(1)));
   await cancelled;
   expect(await write('select 1 as n')).toEqual(['[{"n":1}]', '[{"n":1}]']);
 });
@@ -255,7 +254,7 @@ describe('a server that does not keep to the protocol', () => {
   test('loses the connection where a row follows the end of its query', async () => {
     await using server = await ask(answered(ERROR, row(3, 'Ana')));
     await expect(server.rows()).rejects.toMatchObject({ code: '22012' });
-    await vi.waitFor(() => expect(server.lost[0]?.message).toMatch('unexpected dataRow'));
+    await waitFor(() => expect(server.lost[0]?.message).toMatch('unexpected dataRow'));
   });
 
   test('fails the query that has lost its reader', async () => {
@@ -263,7 +262,7 @@ describe('a server that does not keep to the protocol', () => {
     await server.rows();
     const { client } = server;
     const rows = server.rows();
-    await vi.waitFor(() => expect(client.reader).toBeDefined());
+    await waitFor(() => expect(client.reader).toBeDefined());
     client.reader = undefined;
     await expect(rows).rejects.toBeInstanceOf(RowsError);
   });
@@ -279,7 +278,7 @@ describe('a server that does not keep to the protocol', () => {
     await using server = await ask(Buffer.concat([message('2'), row(3, 'Ana')]));
     const rows = server.rows();
     const failed = expect(rows).rejects.toThrow('Connection terminated');
-    await vi.waitFor(() => expect(server.sent).toEqual(['P', 'B']));
+    await waitFor(() => expect(server.sent).toEqual(['P', 'B']));
     server.client.connection.stream.destroy();
     await failed;
   });

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -14,11 +14,10 @@ import {
   type Database,
   loginUrl,
   POSTGREST_KEY,
-  type PostgresServer,
   type PostgrestServer,
-  startPostgres,
   startPostgrest,
 } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 // Deadlines, cancellation and overload, as the database sees them.
 
@@ -42,15 +41,13 @@ const PATHS = parse(`
 `) as OpenAPIV3.PathsObject;
 
 const headers = { 'X-Api-Key': 'wms_demo_aurora' };
-let server: PostgresServer;
 let database: Database;
 let postgrest: PostgrestServer;
 let gateway: TestGateway | undefined;
 let store: Store | undefined;
 
 beforeAll(async () => {
-  server = await startPostgres();
-  database = await createDatabase(server.adminUrl);
+  database = await createDatabase();
   await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
   postgrest = await startPostgrest(database);
 });
@@ -65,12 +62,13 @@ afterEach(async () => {
 afterAll(async () => {
   await postgrest.stop();
   await database.drop();
-  await server.stop();
 });
 
 const openers = {
-  postgres: (connections: number, { prepare = true, deadlineMs = DEADLINE_MS } = {}) =>
-    openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), connections, prepare, deadlineMs }),
+  postgres: (
+    connections: number,
+    { prepare = true, deadlineMs = DEADLINE_MS, login = 'gateway_test' as 'gateway_test' | 'gateway_pooled' } = {},
+  ) => openPostgres({ url: loginUrl(database.adminUrl, login), connections, prepare, deadlineMs }),
   supabase: (connections: number, { deadlineMs = DEADLINE_MS } = {}) =>
     openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections, deadlineMs }),
 };
@@ -108,16 +106,16 @@ describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
   test('a call beyond the deadline is a 502, and its query stops in the database', async () => {
     await start(openers[kind](2));
     const answer = get('/dormir?segundos=60');
-    await vi.waitFor(async () => expect(await sleeping()).toBe(1), { timeout: 900, interval: 20 });
+    await waitFor(async () => expect(await sleeping()).toBe(1));
     expect(await answer).toMatchObject({ status: 502, body: { error: 'Data store timeout' } });
-    await vi.waitFor(async () => expect(await sleeping()).toBe(0), { timeout: 2_000 });
+    await waitFor(async () => expect(await sleeping()).toBe(0));
   });
 
   test('the connections serve on after more timeouts than there are of them', async () => {
     await start(openers[kind](2), { running: 2, waiting: 100 });
     const answers = await Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=60')));
     expect(answers.map(({ body }) => body)).toEqual(Array(6).fill({ error: 'Data store timeout' }));
-    await vi.waitFor(async () => expect((await get('/academias')).status).toBe(200), { timeout: 2_500 });
+    await waitFor(async () => expect((await get('/academias')).status).toBe(200));
     const later = await Promise.all(Array.from({ length: 10 }, () => get('/academias?limit=1')));
     expect(later.map(({ status }) => status)).toEqual(Array(10).fill(200));
   });
@@ -154,9 +152,9 @@ describe('postgres', () => {
     await start(openers.postgres(2, UNHURRIED), { running: 2, waiting: 100 }, UNHURRIED.deadlineMs);
     const controller = new AbortController();
     const answer = get('/dormir?segundos=60', { signal: controller.signal }).catch((error) => error);
-    await vi.waitFor(async () => expect(await sleeping()).toBe(1), { timeout: 8_000, interval: 20 });
+    await waitFor(async () => expect(await sleeping()).toBe(1));
     controller.abort();
-    await vi.waitFor(async () => expect(await sleeping()).toBe(0), { timeout: 4_000, interval: 20 });
+    await waitFor(async () => expect(await sleeping()).toBe(0));
     await answer;
     expect(gateway?.faults).toEqual([]);
     expect((await get('/academias')).status).toBe(200);
@@ -175,14 +173,11 @@ describe('postgres', () => {
   });
 
   test('without prepared statements, as behind a pooler, the answers are the same', async () => {
-    await asAdmin(database.adminUrl, (admin) =>
-      admin.query('alter role gateway_test inherit; revoke gateway from gateway_test; grant gateway to gateway_test'),
-    );
     await start(openers.postgres(2));
     const prepared = await get('/alunos?limit=3&ativo=true');
     await gateway?.close();
     await store?.close();
-    await start(openers.postgres(2, { prepare: false }));
+    await start(openers.postgres(2, { prepare: false, login: 'gateway_pooled' }));
     expect((await get('/alunos?limit=3&ativo=true')).body).toEqual(prepared.body);
     expect((await get('/alunos?limit=3&ativo=true')).status).toBe(200);
   });
@@ -197,7 +192,7 @@ describe('postgres', () => {
     await define('true');
     expect((await get('/dormir?segundos=0')).body).toEqual([{ acordado: true }]);
     await define('false');
-    await vi.waitFor(async () => expect((await get('/dormir?segundos=0')).body).toEqual([{ acordado: false }]));
+    await waitFor(async () => expect((await get('/dormir?segundos=0')).body).toEqual([{ acordado: false }]));
     await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${SQL}`));
   });
 

@@ -1,42 +1,41 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withBody } from '../helpers/function-body.ts';
-import { type GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
+import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
 import { runCommand } from '../helpers/run.ts';
-import { asAdmin, findPort, loginUrl, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const DEMO_KEY = 'wms_demo_aurora';
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const STUDENT = { p_nome: 'Nome Secreto', p_email: 'secreto@aurora.example' };
 
 const folder = mkdtempSync(join(tmpdir(), 'log-'));
-let server: PostgresServer;
+let database: Database;
 let env: Record<string, string>;
 let gateway: GatewayProcess;
 /** Of the length of those that are issued. */
 let key: string;
 
 const issue = () =>
-  asAdmin(server.adminUrl, async (admin) => {
+  asAdmin(database.adminUrl, async (admin) => {
     const { rows } = await admin.query(`select key from private.issue_key($1, 'Painel')`, [AURORA]);
     return String(rows[0].key);
   });
 
 beforeAll(async () => {
-  server = await startPostgres();
-  env = { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test'), DEADLINE_MS: '1000', STORE_CONNECTIONS: '4' };
+  database = await createDatabase();
+  env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), DEADLINE_MS: '1000', STORE_CONNECTIONS: '4' };
   gateway = await startProcess(env);
   key = await issue();
 });
 
 afterAll(async () => {
   await gateway.stop();
-  await server.stop();
+  await database.drop();
   rmSync(folder, { recursive: true });
 });
 
@@ -89,14 +88,13 @@ describe('the line of a request', () => {
   });
 
   test('has the part of its time that the store took', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.2)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.2)', async () => {
       const id = newId();
       await (
         await fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id } })
       ).text();
       const [{ storeMs, durationMs }] = (await readLines(id)) as [{ storeMs: number; durationMs: number }];
       expect(storeMs).toBeGreaterThanOrEqual(200);
-      expect(storeMs).toBeLessThan(1_000);
       expect(durationMs).toBeGreaterThanOrEqual(storeMs);
     }));
 
@@ -179,7 +177,7 @@ describe('the line of a request', () => {
   });
 
   test('of a fault of the store has the cause, at level error', () =>
-    withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       expect(await lineOf('/v1/academias', { headers: { 'X-Api-Key': key } })).toEqual({
         level: 'error',
         method: 'GET',
@@ -198,21 +196,21 @@ describe('the line of a request', () => {
     }));
 
   test('of a store that takes too long has that as its cause', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const line = await lineOf('/v1/academias');
       expect(line).toMatchObject({ level: 'error', status: 502, fault: { kind: 'storeTimeout' } });
       expect(line.storeMs).toBeGreaterThanOrEqual(999);
     }));
 
   test('of a client that goes away while the store works says so, and that the store had been asked', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const id = newId();
       const controller = new AbortController();
       const headers = { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id };
       const answer = fetch(`${gateway.origin}/v1/academias`, { headers, signal: controller.signal });
-      await vi.waitFor(async () => {
+      await waitFor(async () => {
         const sql = `select 1 from pg_stat_activity where application_name = 'wellness-gateway ${id}'`;
-        expect(await asAdmin(server.adminUrl, async (admin) => (await admin.query(sql)).rows)).toHaveLength(1);
+        expect(await asAdmin(database.adminUrl, async (admin) => (await admin.query(sql)).rows)).toHaveLength(1);
       });
       controller.abort();
       await expect(answer).rejects.toThrow();
@@ -300,7 +298,7 @@ describe('the bytes of an answer', () => {
     const targets = ['/v1/alunos?limit=50', '/v1/nada', '/v1/alunos?limit=10', '/v1/academias?limit=1'];
     const connection = await openRaw(gateway.origin);
     connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
-    await vi.waitFor(() => expect(sent.flatMap((id) => linesOf(id))).toHaveLength(4));
+    await waitFor(() => expect(sent.flatMap((id) => linesOf(id))).toHaveLength(4));
     const total = Buffer.byteLength(connection.read());
     connection.socket.destroy();
     const bytes = sent.map((id) => Number(linesOf(id)[0]?.responseBytes));
@@ -311,21 +309,21 @@ describe('the bytes of an answer', () => {
   });
 
   test('a client that goes away has a line of the request that was worked on, and those behind it were not begun', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const sent = [newId(), newId(), newId()];
       const connection = await openRaw(gateway.origin);
       const targets = ['/v1/academias', '/v1/nada', '/v1/academias'];
       connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
-      await vi.waitFor(async () => {
-        const sql = `select application_name from pg_stat_activity where application_name like 'wellness-gateway %'`;
-        const { rows } = await asAdmin(server.adminUrl, (admin) => admin.query(sql));
+      await waitFor(async () => {
+        const sql = `select application_name from pg_stat_activity where application_name like 'wellness-gateway %' and datname = current_database()`;
+        const { rows } = await asAdmin(database.adminUrl, (admin) => admin.query(sql));
         expect(rows).toEqual([{ application_name: `wellness-gateway ${sent[0]}` }]);
       });
       connection.socket.resetAndDestroy();
       const id = newId();
-      await vi.waitFor(() => expect(linesOf(sent[0] ?? '')).toMatchObject([{ status: 499 }]));
+      await waitFor(() => expect(linesOf(sent[0] ?? '')).toMatchObject([{ status: 499 }]));
       await fetch(`${gateway.origin}/v1/nada`, { headers: { 'X-Request-Id': id } });
-      await vi.waitFor(() => expect(linesOf(id)).toHaveLength(1));
+      await waitFor(() => expect(linesOf(id)).toHaveLength(1));
       expect(sent.slice(1).flatMap((other) => linesOf(other))).toEqual([]);
     }));
 });
@@ -333,7 +331,7 @@ describe('the bytes of an answer', () => {
 test('a fault of recording a key’s use, which comes after the answer, has a line of its own that names the request', async () => {
   const unused = await issue();
   const id = newId();
-  await withBody(server.adminUrl, 'record_key_use', 'perform pg_sleep(0.2); raise division_by_zero', async () => {
+  await withBody(database.adminUrl, 'record_key_use', 'perform pg_sleep(0.2); raise division_by_zero', async () => {
     const headers = { 'X-Api-Key': unused, 'X-Request-Id': id };
     expect((await fetch(`${gateway.origin}/v1/academias`, { headers })).status).toBe(200);
     await gateway.line((line) => line.requestId === id && line.fault !== undefined);
@@ -350,7 +348,7 @@ test('a fault of recording a key’s use, which comes after the answer, has a li
   ]);
 });
 
-test('nothing that was written by now has a key, a query or a body', () => {
+test('the log contains no key, query or body', () => {
   const output = gateway.output();
   expect(gateway.lines().length).toBeGreaterThan(50);
   for (const secret of [key.slice(17), STUDENT.p_nome, STUDENT.p_email, 'limit=', 'nome=ana', 'only-for-tests']) {
@@ -366,12 +364,12 @@ describe('the level', () => {
   };
   const PROBES = ['/healthz', '/readyz', '/metrics'];
 
-  test('info leaves out the probes', async () => {
+  test('info omits the probes', async () => {
     for (const target of PROBES) await ask(gateway.origin, target);
     for (const target of PROBES) expect(await readLines(target)).toEqual([]);
   });
 
-  test('debug has them', async () => {
+  test('debug logs the probes', async () => {
     const debug = await startProcess({ ...env, LOG_LEVEL: 'debug' });
     for (const target of PROBES) await ask(debug.origin, target);
     await debug.stop();
@@ -380,10 +378,9 @@ describe('the level', () => {
     }
   });
 
-  test('error has but what went wrong', async () => {
-    const port = await findPort();
-    const quiet = await startSilent({ LOG_LEVEL: 'error', PORT: String(port) });
-    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+  test('error logs faults only', async () => {
+    const quiet = await startSilent({ LOG_LEVEL: 'error' });
+    await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       await ask(quiet.origin, '/v1/academias');
       await ask(quiet.origin, '/v1/nada');
     });
@@ -395,46 +392,38 @@ describe('the level', () => {
     ).toEqual([expect.objectContaining({ level: 'error', status: 502 })]);
   });
 
-  test('silent has nothing', async () => {
-    const port = await findPort();
-    const quiet = await startSilent({ LOG_LEVEL: 'silent', PORT: String(port) });
-    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+  test('silent logs nothing', async () => {
+    const quiet = await startSilent({ LOG_LEVEL: 'silent' });
+    await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       await ask(quiet.origin, '/v1/academias');
     });
     expect(await quiet.stop()).toBe('');
   });
 });
 
-/** Starts a gateway that does not say that it listens. */
+/** Starts a gateway that logs nothing at its start, and gives its output at its end. */
 async function startSilent(more: Record<string, string>): Promise<{ origin: string; stop(): Promise<string> }> {
-  const child = spawn(process.execPath, ['src/start.js'], { env: { PATH: process.env.PATH, ...env, ...more } });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk) => {
-      output += chunk;
-    });
-  }
-  const origin = `http://127.0.0.1:${more.PORT}`;
-  await vi.waitFor(async () => expect((await fetch(`${origin}/healthz`)).status).toBe(200), { timeout: 20_000 });
+  const port = await findPort();
+  const quiet = new GatewayProcess({ ...env, PORT: `${port}`, ...more });
+  const origin = `http://127.0.0.1:${port}`;
+  await waitFor(async () => expect((await fetch(`${origin}/healthz`)).status).toBe(200));
   return {
     origin,
     stop: async () => {
-      child.kill('SIGTERM');
-      const [code] = await once(child, 'close');
-      expect(code).toBe(0);
-      return output;
+      expect(await quiet.stop()).toBe(0);
+      return quiet.output() + quiet.errors();
     },
   };
 }
 
-test('the form for people has a sentence for each request, and its fault', async () => {
+test('the pretty format has a sentence for each request and its fault', async () => {
   const pretty = await startProcess({ ...env, LOG_FORMAT: 'pretty' });
   const ask = async (id: string) => {
     const headers = { 'X-Api-Key': key, 'X-Request-Id': id };
     await (await fetch(`${pretty.origin}/v1/academias?nome=x&ativo=true`.replace('nome=x&', ''), { headers })).text();
   };
   await ask('good');
-  await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', () => ask('bad'));
+  await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', () => ask('bad'));
   expect(await pretty.stop()).toBe(0);
   const sentence = (level: string, status: number, id: string) =>
     new RegExp(
@@ -447,8 +436,8 @@ test('the form for people has a sentence for each request, and its fault', async
   expect(pretty.output()).not.toContain('ativo=true');
 });
 
-describe('no line is lost', () => {
-  test.each(['json', 'pretty'])('of 2,000 requests that were answered before SIGTERM, as %s', async (format) => {
+describe('the end of a process', () => {
+  test.each(['json', 'pretty'])('%s: every request answered before SIGTERM is logged', async (format) => {
     const own = await startProcess({ ...env, LOG_FORMAT: format });
     const acknowledged: string[] = [];
     const pending = Array.from({ length: 2_000 }, (_, n) => `kept-${n}-end`);
@@ -465,7 +454,7 @@ describe('no line is lost', () => {
     expect(written).toHaveLength(2_000);
   });
 
-  test.each(['json', 'pretty'])('of those before a mistake that ends the start, as %s', async (format) => {
+  test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
     const file = join(folder, `file-${format}`);
     writeFileSync(file, '');
     const env = { DATA_DIR: file, LOG_FORMAT: format, PORT: '0' };
@@ -476,7 +465,7 @@ describe('no line is lost', () => {
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 
-  test('and a reader of the log that goes away takes no request with it', async () => {
+  test('a log pipe that is closed fails no request', async () => {
     const own = await startProcess(env);
     own.child.stdout?.destroy();
     for (let n = 0; n < 20; n += 1) {

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
-import { asAdmin, loginUrl, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
 const STUDENT = { p_nome: 'Ana Prado', p_email: 'ana@aurora.example' };
@@ -12,15 +13,15 @@ const STUDENT = { p_nome: 'Ana Prado', p_email: 'ana@aurora.example' };
 /** The value of each series, by its name with its labels as they are written. */
 type Series = ReadonlyMap<string, number>;
 
-let server: PostgresServer;
+let database: Database;
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
-  server = await startPostgres();
+  database = await createDatabase();
   gateway = await startProcess({
-    DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test'),
+    DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'),
     METRICS_PORT: '0',
-    DEADLINE_MS: '2000',
+    DEADLINE_MS: '4000',
     STORE_CONNECTIONS: '2',
     STORE_WAITING: '1',
   });
@@ -29,7 +30,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.stop();
-  await server.stop();
+  await database.drop();
 });
 
 async function read(): Promise<Series> {
@@ -42,10 +43,14 @@ async function read(): Promise<Series> {
 
 /** What was added, by some work, to the series whose name begins so; waits until it is what is expected. */
 async function expectAdded(prefix: string, expected: Record<string, number>, work: () => Promise<unknown>) {
+  // The use of a key is recorded once a minute, at whichever call comes then.
+  const ignoresKeyUse = !Object.keys(expected).some((name) => name.includes('record_key_use'));
   const before = await read();
   await work();
-  await vi.waitFor(async () => {
-    const after = [...(await read())].filter(([name]) => name.startsWith(prefix));
+  await waitFor(async () => {
+    const after = [...(await read())].filter(
+      ([name]) => name.startsWith(prefix) && !(name.includes('record_key_use') && ignoresKeyUse),
+    );
     const added = after.map(([name, value]) => [name.slice(prefix.length), value - (before.get(name) ?? 0)]);
     expect(Object.fromEntries(added.filter(([, value]) => value !== 0))).toEqual(expected);
   });
@@ -93,7 +98,7 @@ describe('requests', () => {
     ));
 
   test('stand in the buckets of at least what they took', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
       const bucketsOf = async () => {
         const series = await read();
         const value = (le: string) =>
@@ -104,33 +109,33 @@ describe('requests', () => {
       };
       const before = await bucketsOf();
       await get('/v1/academias');
-      await vi.waitFor(async () => {
+      await waitFor(async () => {
         const added = (await bucketsOf()).map((count, n) => count - (before[n] ?? 0));
         expect(added).toEqual([0, 0, 0, 1, 1, 1]);
       });
     }));
 
   test('add up to the seconds that they took', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
       const name = 'http_server_request_duration_seconds_sum{operation="listarAcademias",status="200"}';
       const before = (await read()).get(name) ?? 0;
       await get('/v1/academias');
-      await vi.waitFor(async () => {
+      await waitFor(async () => {
         const added = ((await read()).get(name) ?? 0) - before;
         expect(added).toBeGreaterThan(0.3);
-        expect(added).toBeLessThan(2);
+        expect(added).toBeLessThan(4);
       });
     }));
 
   test('whose client goes away count as 499', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
       expectAdded(
         'http_server_request_duration_seconds_count',
         { '{operation="listarAcademias",status="499"}': 1 },
         async () => {
           const controller = new AbortController();
           const answer = get('/v1/academias', { signal: controller.signal });
-          await vi.waitFor(async () => expect((await read()).get('gateway_store_calls{state="running"}')).toBe(1));
+          await waitFor(async () => expect((await read()).get('gateway_store_calls{state="running"}')).toBe(1));
           controller.abort();
           await expect(answer).rejects.toThrow();
         },
@@ -148,7 +153,7 @@ describe('requests', () => {
     let answer = '';
     const before = (await read()).get('http_server_response_size_bytes_sum{operation="none",status="404"}') ?? 0;
     answer = await sendRaw(gateway.origin, 'GET /v1/nada HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       const after = (await read()).get('http_server_response_size_bytes_sum{operation="none",status="404"}') ?? 0;
       expect(after - before).toBe(Buffer.byteLength(answer));
     });
@@ -186,7 +191,7 @@ describe('requests', () => {
     };
     for (const method of methods) await sendAs(method, '/v1/alunos');
     for (let n = 0; n < 45; n += 1) await garbage(n);
-    await vi.waitFor(async () => expect((await names()).join()).toContain('{operation="none",status="405"}'));
+    await waitFor(async () => expect((await names()).join()).toContain('{operation="none",status="405"}'));
     const before = await names();
     const statuses = new Set<number>();
     await expectAdded('http_server_request_duration_seconds_count', expect.anything(), async () => {
@@ -240,27 +245,27 @@ describe('calls of the store', () => {
     ['storeError', 'raise division_by_zero'],
     ['storeTimeout', 'perform pg_sleep(30)'],
   ])('that fail are counted as %s', (result, body) =>
-    withBody(server.adminUrl, 'listar_academias', body, () =>
+    withBody(database.adminUrl, 'listar_academias', body, () =>
       expectAdded(PREFIX, { [academias(result)]: 1 }, async () => expect(await get('/v1/academias')).toBe(502)),
     ),
   );
 
   test('that lose their connection are counted as storeUnavailable, once although they are made again', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
       expectAdded(PREFIX, { [academias('storeUnavailable')]: 1 }, async () => {
         let status = 0;
         const answer = get('/v1/academias').then((answered) => {
           status = answered;
         });
-        const sql = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'`;
-        while (status === 0) await asAdmin(server.adminUrl, (admin) => admin.query(sql));
+        const sql = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+        while (status === 0) await asAdmin(database.adminUrl, (admin) => admin.query(sql));
         await answer;
         expect(status).toBe(502);
       }),
     ));
 
   test('that are too many are counted as such, and the gauges show who works and who waits', () =>
-    withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(1.2)', async () => {
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const gauges = async () => {
         const series = await read();
         const value = (name: string, state: string) => series.get(`gateway_store_${name}{state="${state}"}`);
@@ -270,22 +275,18 @@ describe('calls of the store', () => {
       const other = { headers: { 'X-Api-Key': 'wms_demo_bosque' } };
       await get('/v1/personais?limit=1');
       await get('/v1/personais?limit=1', other);
-      await expectAdded(
-        PREFIX,
-        { [academias('ok')]: 2, [academias('storeTimeout')]: 1, [academias('storeOverloaded')]: 1 },
-        async () => {
-          const answers = [get('/v1/academias'), get('/v1/academias', other), get('/v1/academias')];
-          await vi.waitFor(async () => expect(await gauges()).toEqual([2, 1, 2]), { interval: 10 });
-          expect(await get('/v1/academias')).toBe(502);
-          expect((await Promise.all(answers)).toSorted()).toEqual([200, 200, 502]);
-        },
-      );
-      await vi.waitFor(async () => expect(await gauges()).toEqual([0, 0, 0]));
+      await expectAdded(PREFIX, { [academias('storeTimeout')]: 3, [academias('storeOverloaded')]: 1 }, async () => {
+        const answers = [get('/v1/academias'), get('/v1/academias', other), get('/v1/academias')];
+        await waitFor(async () => expect(await gauges()).toEqual([2, 1, 2]));
+        expect(await get('/v1/academias')).toBe(502);
+        expect(await Promise.all(answers)).toEqual([502, 502, 502]);
+      });
+      await waitFor(async () => expect(await gauges()).toEqual([0, 0, 0]));
       expect((await read()).get('gateway_store_connections{state="idle"}')).toBeGreaterThan(0);
     }));
 
   test('of which a key’s use is one', async () => {
-    const [{ key }] = await asAdmin(server.adminUrl, async (admin) => {
+    const [{ key }] = await asAdmin(database.adminUrl, async (admin) => {
       const tenant = 'a0000000-0000-4000-8000-000000000000';
       return (await admin.query(`select key from private.issue_key($1, 'Novo')`, [tenant])).rows;
     });
@@ -346,7 +347,7 @@ describe('the port of the metrics', () => {
   });
 
   test('is none unless it is configured: then they are beside the operations', async () => {
-    const other = await startProcess({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') });
+    const other = await startProcess({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
     expect(other.managementOrigin).toBe('');
     expect((await ask(other.origin, '/readyz'))[0]).toBe(200);
     const [status, type, text] = await ask(other.origin, '/metrics');

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createRecord } from '../../src/telemetry/record.ts';
 import { withBody as withFunctionBody } from '../helpers/function-body.ts';
@@ -12,6 +12,7 @@ import {
   startLoggingPostgres,
   startPostgrest,
 } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 // A key is searched for, after every kind of failure, in what the gateway and Postgres have written.
 
@@ -95,7 +96,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     await admin('alter function public.listar_academias rename to outra');
     expect((await send('/academias'))[0]).toBe(502);
     await admin('alter function public.outra rename to listar_academias');
-    await vi.waitFor(async () => expect((await send('/academias'))[0]).toBe(200), { timeout: 5_000 });
+    await waitFor(async () => expect((await send('/academias'))[0]).toBe(200));
   });
 
   test('neither log has it, though both have what happened', () => {
@@ -112,7 +113,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     await withBody(`raise exception using errcode = 'XX000', message = 'with ' || p_api_key`, async () => {
       expect(await send('/academias')).toEqual([502, '{"error":"Data store error"}']);
     });
-    await vi.waitFor(() => expect(log()).toContain('with [API key]'));
+    await waitFor(() => expect(log()).toContain('with [API key]'));
     expect(log()).not.toContain(secret());
     expect(postgresLog).toContain(secret());
   });
@@ -126,7 +127,7 @@ test('without the setting of the database the log of Postgres would have it', as
   expect(postgresLog).not.toContain(key);
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} reset log_parameter_max_length`);
   await read(key);
-  await vi.waitFor(() => expect(postgresLog).toContain(key));
+  await waitFor(() => expect(postgresLog).toContain(key));
 });
 
 test('a fault is logged without the key, wherever it stands, and with all the rest', () => {

@@ -4,13 +4,13 @@ import { type Collector, startCollector } from '../helpers/collector.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import {
+  createDatabase,
+  type Database,
   findPort,
   hasPostgrest,
   loginUrl,
   POSTGREST_KEY,
-  type PostgresServer,
   type PostgrestServer,
-  startPostgres,
   startPostgrest,
 } from '../helpers/servers.ts';
 
@@ -19,19 +19,19 @@ const SECRET_KEY = `wms_live_${'Geheim0'.repeat(6)}`.slice(0, 47);
 /** What PostgREST was told, in the text of a refusal. */
 const TELL = `raise exception '%', coalesce(current_setting('request.headers', true)::json->>'traceparent', 'none')`;
 
-let server: PostgresServer;
+let database: Database;
 let postgrest: PostgrestServer | undefined;
 
 beforeAll(async () => {
-  server = await startPostgres();
+  database = await createDatabase();
   if (hasPostgrest) {
-    postgrest = await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} });
+    postgrest = await startPostgrest(database);
   }
 });
 
 afterAll(async () => {
   await postgrest?.stop();
-  await server.stop();
+  await database.drop();
 });
 
 const onPostgrest = () => ({
@@ -39,7 +39,7 @@ const onPostgrest = () => ({
   SUPABASE_KEY: POSTGREST_KEY,
   SUPABASE_REST_PATH: '/',
 });
-const onPostgres = () => ({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') });
+const onPostgres = () => ({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
 
 const newParent = (flags: string) => {
   const [traceId, spanId] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
@@ -85,7 +85,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
   beforeAll(async () => {
     collector = await startCollector();
     gateway = await startProcess({ ...onPostgrest(), OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
-    await withBody(server.adminUrl, 'listar_academias', TELL, async () => {
+    await withBody(database.adminUrl, 'listar_academias', TELL, async () => {
       const parents: [string, string | undefined][] = [
         ['continued', continued.traceparent],
         ['unsampled', unsampled.traceparent],
@@ -99,7 +99,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
         ids.set(name, id);
       }
     });
-    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+    await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       expect((await ask(gateway, failing.traceparent)).status).toBe(502);
     });
     const { traceparent } = refused;
@@ -218,7 +218,7 @@ describe.runIf(hasPostgrest)('where they are not', () => {
   test('a traceparent goes on to the store as it came, one that is malformed does not, and none is made', async () => {
     const gateway = await startProcess(onPostgrest());
     const told: (string | undefined)[] = [];
-    await withBody(server.adminUrl, 'listar_academias', TELL, async () => {
+    await withBody(database.adminUrl, 'listar_academias', TELL, async () => {
       for (const traceparent of [parent.traceparent, ...MALFORMED.map(([, malformed]) => malformed), undefined]) {
         told.push((await ask(gateway, traceparent)).error);
       }
