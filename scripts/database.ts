@@ -4,12 +4,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
+import { OperatorError } from '../src/errors.ts';
 import { lockFolder } from '../src/store/embedded/lock.ts';
 
 /** The database cannot be reached; the message says what to do. */
-export class AccessError extends Error {
-  override readonly name = 'AccessError';
-}
+export class AccessError extends OperatorError {}
 
 /** Timeout of connecting, in ms. */
 const CONNECT_MS = 10_000;

@@ -33,15 +33,16 @@ async function run(file: string): Promise<void> {
       exec: async (text) => results.push(...(await db.exec(text))),
     };
     await runScript(connection, { file, sql });
-    for (const result of results) print(result);
+    // PGlite adds up the affected rows of a script.
+    for (const [index, result] of results.entries()) print(result, results[index - 1]?.affectedRows ?? 0);
   } finally {
     await close();
   }
 }
 
-function print({ rows, affectedRows = 0 }: Result): void {
+function print({ rows, affectedRows = 0 }: Result, affectedBefore: number): void {
   if (rows.length > 0) console.table(rows);
-  const count = affectedRows || rows.length;
+  const count = affectedRows - affectedBefore || rows.length;
   console.log(`${count} row${count === 1 ? '' : 's'}`);
 }
 

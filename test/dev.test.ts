@@ -58,9 +58,9 @@ describe('the example of the README', () => {
   test('writes the function, and is told that document and database agree', async () => {
     const text = await saidAfter(
       () => writeFileSync(migration('20991231000000_contar_personais.sql'), EXAMPLE.sql),
-      'document and database agree',
+      'Document and database agree',
     );
-    expect(text).toContain('applied 20991231000000_contar_personais.sql');
+    expect(text).toContain('Applied 20991231000000_contar_personais.sql');
     expect(await get('/personais/contagem?minimo=2')).toEqual([200, EXAMPLE.answer]);
   });
 
@@ -79,7 +79,7 @@ describe('a document that is saved', () => {
     for (const maximum of [900, 800, 700]) {
       const edit = () =>
         editDocument((text) => text.replace(/maximum: \d+\n(?= {6}default: 100)/, `maximum: ${maximum}\n`));
-      await saidAfter(edit, 'document and database agree');
+      await saidAfter(edit, 'Document and database agree');
       expect(await get(`/academias?limit=${maximum + 1}`)).toEqual([
         422,
         { error: { limit: [`must be <= ${maximum}`] } },
@@ -104,9 +104,9 @@ describe('a document that is saved', () => {
     ],
   ])('and is %s is refused with its line, and the last good one is served', async (_what, change, message) => {
     const good = readFileSync(openapi, 'utf8');
-    expect(await saidAfter(() => editDocument(change), 'The last good document is served')).toMatch(message);
+    expect(await saidAfter(() => editDocument(change), 'The last valid document is served')).toMatch(message);
     expect((await get('/treinos?limit=1'))[0]).toBe(200);
-    await saidAfter(() => writeFileSync(openapi, good), 'document and database agree');
+    await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
   });
 });
 
@@ -119,7 +119,7 @@ describe('a migration that is saved', () => {
     expect((await get('/treinos?limit=1'))[0]).toBe(200);
     await saidAfter(
       () => writeFileSync(file, sql.replace('treino (', 'treinos (')),
-      'applied 20991231000001_indice.sql',
+      'Applied 20991231000001_indice.sql',
     );
   });
 

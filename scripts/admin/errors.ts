@@ -1,3 +1,6 @@
+import { OperatorError } from '../../src/errors.ts';
+import { FolderError } from '../../src/store/embedded/lock.ts';
+
 /** One problem in a line of a file, with the file's name for the field. */
 export type BadLine = { readonly line: number; readonly field: string | null; readonly message: string };
 
@@ -24,9 +27,6 @@ const COMMANDS: Readonly<Record<string, string>> = {
   'private.list_keys()': 'npm run admin -- key list',
 };
 
-/** Operator errors, printed without a stack trace, like system errors. */
-const EXPECTED = ['ConfigError', 'DocumentError', 'FolderError', 'MigrationError', 'AccessError'];
-
 const IN_USE = 'One process at a time can open an embedded store: stop that one, run this, and start it again.';
 
 /** The report of an error; undefined for a bug. */
@@ -34,8 +34,8 @@ export function toReport(error: unknown): Report | undefined {
   if (error instanceof CommandError) return error.report;
   if (!(error instanceof Error)) return undefined;
   if (isPostgresError(error)) return toPostgresReport(error);
-  if (!EXPECTED.includes(error.name) && !('syscall' in error)) return undefined;
-  const isInUse = error.name === 'FolderError' && error.message.includes(' is in use by ');
+  if (!(error instanceof OperatorError) && !('syscall' in error)) return undefined;
+  const isInUse = error instanceof FolderError && error.message.includes(' is in use by ');
   return { error: error.message, ...(isInUse ? { hint: IN_USE } : {}) };
 }
 

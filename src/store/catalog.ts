@@ -1,4 +1,4 @@
-// What Postgres's own catalog says of the functions in schema public. Every role may read it.
+// The functions in schema public as Postgres's catalog describes them. Every role may read it.
 
 import { isFault } from '../errors.ts';
 import type { Statement } from './statement.ts';
@@ -30,8 +30,8 @@ with type as (
    where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
 ), result as (
   select a.function, a.name, a.type, a.n,
-         -- Postgres does not say it of a function's result. It is what the columns of that name say, in the tables
-         -- that the function names; null where there is none.
+         -- Postgres does not know it for a function's result. It is taken from the columns of that name in the tables that
+         -- the function names; null without such a column.
          (select bool_and(s.nullable) from stored s where s.name = a.name and p.prosrc ~ ('\\mprivate\\.' || s.table || '\\M'))
            as nullable
     from argument a
@@ -73,7 +73,7 @@ select coalesce(json_agg(json_build_object(
   join pg_roles o on o.oid = p.proowner`,
 };
 
-/** The functions that the statement has described. */
+/** Reads the result of the statement. */
 export function toDescription(result: Result): Description {
   if ('json' in result) return { functions: JSON.parse(result.json) };
   const { failure } = result;

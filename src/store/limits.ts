@@ -1,40 +1,39 @@
 import { isFault, storeFault } from '../errors.ts';
 import type { Call, Origin, Result, Store } from './store.ts';
 
-/** How much work a store has. */
+/** The work of a store. */
 export type Load = {
-  /** Calls that the store works on. */
+  /** Calls in the store. */
   readonly running: number;
-  /** Calls that wait for their turn. */
+  /** Calls in the queue. */
   readonly waiting: number;
 };
 
-/** How much work a store is given. When the queue is full, the share with the most waiting calls loses its newest. */
+/** The limits of a store. When the queue is full, the share with the most waiting calls loses its newest. */
 export type Limits = Load & {
-  /** Calls of one share that the store works on; unless told as many as of all. */
+  /** Calls of one share in the store; by default as many as of all. */
   readonly runningOfShare?: number;
 };
 
-/** A store that says how much work it has. */
+/** A store with its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load(): Load };
 
-/** A call that waits: it begins, or ends without having begun. */
+/** A waiting call: it begins, or is refused. */
 type Waiting = { readonly begin: () => void; readonly refuse: () => void };
 
-/** The calls of one share: how many run, and those that wait, in their order. */
+/** The calls of one share: how many run, and the queue. */
 type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number };
 
 /**
- * A store that is given no more work than it can take, and shares it out: those that wait have their turns round-robin by
- * share, and one share has places left for others, so that one key's many calls do not hold up another key's. It makes a
- * read once more where the connection was lost: a server that was restarted leaves dead connections behind. A call that
- * writes is never made twice.
+ * Limits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
+ * every place, so one key's many calls do not hold up another's. A read is retried once after a lost connection, because a
+ * restarted server leaves dead connections behind. A call that writes is never retried.
  */
 export function limited(store: Store, limits: Limits): LimitedStore {
   const { runningOfShare = limits.running } = limits;
   /**
-   * The shares that have calls; the first one has the next turn. An array, which is searched: a Map with many insertions
-   * and deletions keeps garbage alive (see embedded.ts).
+   * The shares with calls; the first has the next turn. An array, because a Map with many insertions and deletions keeps
+   * garbage alive (see embedded/store.ts).
    */
   const shares: Share[] = [];
   let running = 0;
@@ -52,7 +51,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     if (share.running === 0 && share.calls.length === 0) shares.splice(shares.indexOf(share), 1);
   }
 
-  /** Waits for a turn. Gives the failure of a call that has none: the signal came first, or there were too many. */
+  /** Waits for a turn. Gives the failure of a call without one: its signal aborted, or too many were waiting. */
   function turn(share: Share, signal: AbortSignal): Promise<Result | undefined> {
     return new Promise((resolve) => {
       const settle = (result?: Result) => {
@@ -74,7 +73,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     });
   }
 
-  /** Refuses the newest call of the share that has the most; of several the one that came last. */
+  /** Refuses the newest call of the largest share. */
   function dropNewest(): void {
     const largest = shares.reduce((most, share) => (share.calls.length >= most.calls.length ? share : most));
     const newest = largest.calls.at(-1);

@@ -1,6 +1,6 @@
 import type { Fault, FieldErrors, Refusal, StoreFaultKind } from '../errors.ts';
 
-/** What Postgres says of an error, under the names of its protocol; PostgREST gives the same four. */
+/** An error of Postgres, under the names of its protocol; PostgREST gives the same fields. */
 export type PgError = {
   /** SQLSTATE, or a code of PostgREST's own. */
   readonly code?: string | undefined;
@@ -8,7 +8,7 @@ export type PgError = {
   readonly detail?: string | undefined;
 };
 
-/** A statement was cancelled: by its timeout, or because nobody waits any more. */
+/** A statement was cancelled, by its timeout or by the gateway. */
 const QUERY_CANCELED = '57014';
 
 /**

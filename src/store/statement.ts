@@ -2,28 +2,28 @@ import { constants } from 'node:buffer';
 import { answerTooLarge, storeFault } from '../errors.ts';
 import type { Call, Result } from './store.ts';
 
-/** Columns, or parameters, in Postgres's text form. */
+/** Columns or parameters in Postgres's text format. */
 export type Row = readonly (string | null)[];
 
-/** One SQL statement with its parameters, and with a name where it is to be prepared. */
+/** A SQL statement with its parameters, and a name if it is to be prepared. */
 export type Statement = { readonly text: string; readonly values: Row; readonly name?: string };
 
-/** A statement with the name under which it can be prepared: calls that differ in their values alone have the same. */
+/** A statement with a name: calls that differ only in their values have the same. */
 export type NamedStatement = Statement & { readonly name: string };
 
-/** Asks for nothing but an answer. */
+/** Only asks for an answer. */
 export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
 
 /**
  * What a statement gives: the rows themselves, or one row with the columns `json`, the function's rows as a JSON array or
- * its single row as an object (null for none), and `count`, how many they are.
+ * its single row as an object (null for none), and `count`, their number.
  */
 export type Format = Call['returns'] | 'columns';
 
 /**
- * Builds what writes the statements of calls, each text once: there are as many as functions have sets of arguments.
- * JSON of more bytes than `answerLimit` is left out of the row. With `applicationName` the database shows it while the
- * statement runs, and in what it logs of it.
+ * Creates the writer of calls' statements. It writes each text once: there is one for each function and set of arguments.
+ * JSON larger than `answerLimit` bytes is left out of the row. The database shows `applicationName` while the statement runs,
+ * and in its log.
  */
 export function createStatementWriter(
   answerLimit: number = constants.MAX_STRING_LENGTH,
@@ -50,7 +50,7 @@ export function createStatementWriter(
   };
 }
 
-/** What the one row of a statement says, which has the columns `json` and, but for those of the stores' own, `count`. */
+/** The result in a statement's row, which has the columns `json` and, for calls, `count`. */
 export function toResult(row: Row | undefined): Result {
   const [json, count] = row ?? [];
   if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
@@ -58,7 +58,7 @@ export function toResult(row: Row | undefined): Result {
   return storeFault('storeError', new Error('the function returned no row'));
 }
 
-/** What the text of a statement depends on beside the function, and the statement's text and name. */
+/** A statement's text and name, and what the text depends on besides the function. */
 type Shape = {
   readonly names: readonly string[];
   readonly isNamed: boolean;
@@ -80,11 +80,11 @@ function writeText(
 ): string {
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
   const result = `public.${quote(call.function)}(${args})`;
-  // Through a subquery, or the row of a function with one column would be that column's value.
+  // With a subquery, because the row of a function with one column would be that column's value.
   const columns =
     format === 'columns' ? `* from ${result}` : `${toJson(format, answerLimit)} from (select * from ${result}) r`;
-  // A condition that does not depend on the rows is met before the function is called. What it sets ends with the
-  // transaction, and needs no statement of its own, nor one that is prepared for each request.
+  // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
+  // transaction, and needs no statement of its own.
   const named = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
   return `select ${columns}${isNamed ? ` where ${named}` : ''}`;
 }
@@ -99,12 +99,12 @@ function toJson(format: Call['returns'], answerLimit: number): string {
   if (format === 'row') return 'row_to_json(r)::text as json, 1 as count';
   // Not json_agg, which puts a line break between the rows.
   const rows = `coalesce(string_agg(row_to_json(r)::text, ','), '')`;
-  // An aggregate that stands twice is computed once.
+  // Postgres computes an aggregate once, even if it stands twice.
   const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
   return `case when ${isTooLarge} then null else '[' || ${rows} || ']' end as json, count(*)::integer as count`;
 }
 
-/** Sent as text, a value takes the type of the function's argument: no driver has to guess it. */
+/** A value as text takes the type of the function's argument: no driver has to guess it. */
 function toText(value: Call['args'][string] | undefined): string | null {
   if (value === null || value === undefined) return null;
   return typeof value === 'string' ? value : JSON.stringify(value);

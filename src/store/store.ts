@@ -1,68 +1,68 @@
 import type { Fault, Refusal } from '../errors.ts';
 
-/** Any value that JSON can write. */
+/** Any JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
-/** A call of one Postgres function: plain data, so that it can be logged, compared and sent anywhere. */
+/** A call of a Postgres function, as plain data. */
 export type Call = {
   /** The function's name in schema public. */
   readonly function: string;
-  /** Arguments by name; one that is missing takes the function's default. */
+  /** Arguments by name; a missing one takes the function's default. */
   readonly args: Readonly<Record<string, Json>>;
   /** Whether the answer is a JSON array of all rows, or the one row as an object. */
   readonly returns: 'rows' | 'row';
-  /** Whether it only reads, so that it may be made again where the connection was lost. */
+  /** Whether it only reads, so that it may be retried after a lost connection. */
   readonly readOnly: boolean;
 };
 
-/** The request that a call is made for, so that what it does in the database can be traced to it. */
+/** The request that a call is made for; the database shows it. */
 export type Origin = {
   readonly requestId: string;
-  /** Whose share of the store the call takes: a key's, or of a key that is not known to be right its address's. */
+  /** Whose share of the store the call takes: an accepted key's, or else its network's. */
   readonly share?: string;
   /** The request's place in a trace (W3C Trace Context, section 3.2). */
   readonly traceparent?: string | undefined;
 };
 
-/** JSON text as the database wrote it. */
+/** Rows as JSON text. */
 export type Rows = {
   readonly json: string;
-  /** How many rows it has, where the call returns rows. */
+  /** The number of rows. */
   readonly count?: number;
 };
 
-/** What a call gives: rows, a refusal, or a fault. A store never throws. */
+/** The result of a call. A store never throws. */
 export type Result = Rows | { readonly failure: Refusal | Fault };
 
-/** The connections that a store has open, and those of them that are not in use. */
+/** The open connections of a store, and the idle ones among them. */
 export type Connections = { readonly open: number; readonly idle: number };
 
-/** An argument that a function takes. */
+/** An argument of a function. */
 export type Argument = {
   readonly name: string;
-  /** As Postgres writes it, such as `timestamp with time zone`; of a domain the type that it is made of. */
+  /** As Postgres writes it, such as `timestamp with time zone`; for a domain its base type. */
   readonly type: string;
   readonly hasDefault: boolean;
   /** The values of an enumerated type. */
   readonly labels?: readonly string[] | null;
 };
 
-/** A column that a function returns. */
+/** A column of a function's result. */
 export type Column = {
   readonly name: string;
   readonly type: string;
-  /** Whether it may be null; null where the database does not tell. */
+  /** Whether it may be null; null if the database does not know. */
   readonly isNullable: boolean | null;
 };
 
-/** What a database says of a function in schema public. What a store cannot see of it is left out. */
+/** A function in schema public, as the database describes it. A store leaves out what it cannot see. */
 export type DatabaseFunction = {
   readonly name: string;
   readonly arguments: readonly Argument[];
   readonly isVolatile?: boolean;
   readonly result?: {
     readonly columns: readonly Column[];
-    /** Whether it returns a set, and whether that is of one row at most. */
+    /** Whether it returns a set, and whether it returns one row at most. */
     readonly isSet: boolean;
     readonly isSingle: boolean;
   };
@@ -72,34 +72,31 @@ export type DatabaseFunction = {
     readonly ownerIsAble: boolean;
     readonly definer: boolean;
     readonly path: string | null;
-    /** The roles beside the owner that may execute it; `public` for everybody. */
+    /** The roles other than the owner that may execute it; `public` is everybody. */
     readonly executors: readonly string[];
   };
 };
 
-/** The functions of a store, or why it cannot tell now. */
+/** The functions of a store, or the fault for which it cannot describe them. */
 export type Description = { readonly functions: readonly DatabaseFunction[] } | { readonly failure: Fault };
 
-/** Where the functions live. Any number of calls may be made at once. */
+/** Calls functions. Any number of calls may run at once. */
 export interface Store {
-  /** What a person reads at start: the kind of store and where its data is. */
+  /** The kind of store and where its data is, for the log. */
   readonly description: string;
 
-  /**
-   * Calls a function. When the signal aborts, nobody waits for the result any more and the store stops the work as
-   * soon as it can; a call that was not begun by then is never begun.
-   */
+  /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
-  /** Why the store cannot serve now, or undefined where it can. It never throws. */
+  /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
-  /** What its database says of the functions in schema public. It never throws. */
+  /** Describes the functions in schema public. Never throws. */
   describe(signal: AbortSignal): Promise<Description>;
 
-  /** Its connections; a store that has its database in the process has none. */
+  /** Its connections; a store with its database in the process has none. */
   connections?(): Connections;
 
-  /** Finishes what is under way and lets go of everything. */
+  /** Finishes the running calls and releases everything. */
   close(): Promise<void>;
 }

@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { queryRow } from '../../src/store/postgres/query.ts';
-import { RowClient } from '../../src/store/postgres/row-client.ts';
-import { queryRows, RowsError } from '../../src/store/postgres/rows.ts';
+import { queryRow, queryRows, RowClient, RowsError } from '../../src/store/postgres/connection.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 

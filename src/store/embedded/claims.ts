@@ -1,9 +1,9 @@
 /**
- * Who has a job that one thread has sent to another: the thread that begins it, or the one that takes it back. Both
- * know at once, with no message between them; a slot is for one job at a time.
+ * Decides who has a job that one thread sent to another: the thread that begins it, or the one that takes it back. Both know at
+ * once, without a message. A slot is for one job at a time.
  */
 export class Claims {
-  /** To be handed to the other thread, which builds its own Claims of it. */
+  /** The other thread makes its own Claims of it. */
   readonly memory: SharedArrayBuffer;
   readonly #words: Int32Array;
 
@@ -12,17 +12,17 @@ export class Claims {
     this.#words = new Int32Array(memory);
   }
 
-  /** For so many jobs at a time, all of them free. */
+  /** Creates free slots. */
   static ofSlots(count: number): Claims {
     return new Claims(new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT));
   }
 
-  /** Takes the job of a slot, if nobody has. */
+  /** Takes the job of a slot, unless the other thread has. */
   claim(slot: number): boolean {
     return Atomics.compareExchange(this.#words, slot, 0, 1) === 0;
   }
 
-  /** Makes a slot ready for another job. */
+  /** Frees a slot for another job. */
   free(slot: number): void {
     Atomics.store(this.#words, slot, 0);
   }

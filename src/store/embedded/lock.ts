@@ -4,16 +4,15 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { OperatorError } from '../../errors.ts';
 
-/** A folder cannot be used; where another process has it the message says which. */
+/** A folder cannot be used; the message names the process that has it. */
 export class FolderError extends OperatorError {}
 
 /**
- * Takes a folder, which it makes where there is none, for this process alone, and gives the function that lets go
- * of it. Throws FolderError where another process has it, or the system
- * does not allow it.
+ * Locks a folder for this process, creates it if needed, and gives the function that unlocks it. Throws FolderError if
+ * another process has it, or the system does not allow it.
  *
- * The lock is SQLite's lock of a file: the kernel ends it with the process, however that ends. A file that holds a
- * process id would outlive a killed process, and its id may be another's by then.
+ * The lock is SQLite's lock of a file: the kernel releases it with the process, however that ends. A file with a process id
+ * would outlive a killed process, and its id may belong to another by then.
  */
 export function lockFolder(folder: string): () => void {
   const holder = join(folder, 'lock.json');
@@ -39,9 +38,10 @@ const SQLITE_BUSY = 5;
 function readHolder(file: string): string {
   try {
     const { pid, host, since } = JSON.parse(readFileSync(file, 'utf8'));
-    return `process ${pid} on ${host}, since ${since}`;
+    const advice = host === hostname() ? `; stop it with: kill ${pid}` : '';
+    return `process ${pid} on ${host}, since ${since}${advice}`;
   } catch {
-    // It has the lock and has not come to write its name yet.
+    // It has the lock and has not written its name yet.
     return 'another process';
   }
 }

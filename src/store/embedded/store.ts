@@ -10,44 +10,44 @@ import { Claims } from './claims.ts';
 import { lockFolder } from './lock.ts';
 import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './thread.ts';
 
-/** Where an embedded store keeps its data and what it starts with. */
+/** Where an embedded store keeps its data, and how it starts. */
 export type EmbeddedOptions = {
-  /** The folder of the data; without one it is in memory and gone with the process. */
+  /** The data folder; without one the data is in memory and gone with the process. */
   readonly dataDir?: string | undefined;
   readonly migrationsDir: string;
-  /** A script for a store that is new. */
+  /** A script for a new store. */
   readonly seed?: WorkerInput['seed'];
-  /** A statement that runs longer than this, in milliseconds, is ended, by ending the thread that it runs on. */
+  /** Statement timeout in milliseconds; a statement is ended by ending its thread. */
   readonly statementLimitMs: number;
-  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
-  /** Told of what Postgres warns of while migrations are applied. */
+  /** Receives Postgres's warnings while migrations are applied. */
   readonly onWarning?: (warning: string) => void;
 };
 
-/** The embedded Postgres does not start; the message says why, with the place where a migration is the reason. */
+/** The embedded Postgres does not start; the message says why. */
 export class EmbeddedStoreError extends OperatorError {}
 
-/** How long a statement that is running may hold up the end of the store, in milliseconds. */
+/** How long a running statement may delay the end of the store, in milliseconds. */
 const CLOSE_MS = 2_000;
 
-/** A store whose database is the gateway's own, so that the gateway migrates it. */
+/** A store whose database belongs to the gateway, which migrates it. */
 export type EmbeddedStore = Store & {
-  /** Applies migrations that are new, and gives their files. Throws as openEmbedded does for one that fails. */
+  /** Applies new migrations and gives their files. Throws EmbeddedStoreError for one that fails. */
   migrate(): Promise<string[]>;
 };
 
 type Job = { readonly work: Work; readonly settle: (result: Result) => void };
 
-/** A job that the thread has been sent, until it replies. */
+/** A job that was sent to the thread, until it replies. */
 type SentJob = { readonly job: Job; readonly slot: number };
 
-/** How many jobs are sent to the thread at a time: with one more than it runs, it need not wait for the next. */
-const SENT_MOST = 2;
+/** How many jobs are sent to the thread at a time: the running one, and one so that the thread need not wait. */
+const MAX_IN_FLIGHT = 2;
 
 /**
- * Opens a Postgres inside this process: applies the migrations, and loads the seed where the store is new. Throws
- * FolderError where the folder cannot be had, MigrationError and EmbeddedStoreError where a migration stands against it.
+ * Opens a Postgres inside this process, applies the migrations, and loads the seed into a new store. Throws FolderError,
+ * MigrationError and EmbeddedStoreError.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
   const input: Input = {
@@ -66,10 +66,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSt
   return store;
 }
 
-/** What each thread is started with, but for its claims. */
+/** A thread's input without its claims. */
 type Input = Omit<WorkerInput, 'claims'>;
 
-/** Sends statements to the thread, and takes back those that nobody waits for any more before they begin. */
+/** Sends statements to the thread, and takes back abandoned ones before they begin. */
 class WorkerStore implements EmbeddedStore {
   readonly description: string;
   #input: Input;
@@ -77,22 +77,22 @@ class WorkerStore implements EmbeddedStore {
   readonly #limitMs: number;
   readonly #unlock: () => void;
   readonly #onWarning: (warning: string) => void;
-  /** Names them, so that each thread prepares a statement once. */
+  /** Writes statements with names, so that each thread prepares a statement once. */
   readonly #write: ReturnType<typeof createStatementWriter>;
   /**
-   * In their order. A Set would do, but each of its tables knows the next: once one is old, all that goes through the
-   * later ones is kept until the next full collection.
+   * In order. Not a Set: each of its tables refers to the next, so once one is old, everything in later ones is kept until a
+   * full garbage collection.
    */
   #waiting: Job[] = [];
-  /** In the order in which they run; the first is the one that runs. */
+  /** In order; the first one runs. */
   #sent: SentJob[] = [];
   #sentCount = 0;
-  readonly #claims = Claims.ofSlots(SENT_MOST);
-  /** Ends the thread when the first of what is sent runs too long. */
+  readonly #claims = Claims.ofSlots(MAX_IN_FLIGHT);
+  /** Ends the thread if the running job takes too long. */
   #limit: NodeJS.Timeout | undefined;
   /** The thread, while it serves. */
   #worker: Worker | undefined;
-  /** The end of the thread before this one: two on one folder would lose rows. */
+  /** The end of the previous thread: two on one folder would lose rows. */
   #ended: Promise<unknown> = Promise.resolve();
   #starting: Promise<void> | undefined;
   #closed = false;
@@ -127,7 +127,7 @@ class WorkerStore implements EmbeddedStore {
       const { cause } = result.failure as Fault;
       throw new EmbeddedStoreError((cause as Error).message, { cause });
     }
-    // A thread that is started anew applies them too.
+    // A new thread applies them too.
     this.#input = { ...this.#input, migrations };
     return JSON.parse(result.json);
   }
@@ -135,7 +135,7 @@ class WorkerStore implements EmbeddedStore {
   async close(): Promise<void> {
     this.#closed = true;
     this.#dropWaiting(new Error('the store is closed'));
-    // A thread that is still starting would go on with the folder.
+    // A starting thread would go on using the folder.
     await this.#starting?.catch(() => {});
     const worker = this.#worker;
     if (worker) {
@@ -149,7 +149,7 @@ class WorkerStore implements EmbeddedStore {
     this.#unlock();
   }
 
-  /** Starts the thread; the promise ends when it serves, and fails with the reason why it does not. */
+  /** Starts the thread; resolves when it serves, and fails with the reason if it does not. */
   async start(): Promise<void> {
     await this.#ended;
     const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory };
@@ -159,7 +159,7 @@ class WorkerStore implements EmbeddedStore {
         if ('ready' in reply) resolve();
         else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
         else if ('warning' in reply) this.#onWarning(reply.warning);
-        // A thread that was given up may have sent its last reply already.
+        // An abandoned thread may still reply.
         else if (worker === this.#worker) this.#finish(reply);
       });
       const onEnd = (error: Error) => {
@@ -172,7 +172,7 @@ class WorkerStore implements EmbeddedStore {
     try {
       await ready;
     } catch (error) {
-      // It may have the folder open still, which is another's from here on.
+      // It may still have the folder open.
       await worker.terminate();
       throw error;
     }
@@ -199,7 +199,7 @@ class WorkerStore implements EmbeddedStore {
   }
 
   #next(): void {
-    while (this.#sent.length < SENT_MOST) {
+    while (this.#sent.length < MAX_IN_FLIGHT) {
       const [job] = this.#waiting;
       if (!job) return;
       if (!this.#worker) {
@@ -212,8 +212,8 @@ class WorkerStore implements EmbeddedStore {
   }
 
   #send(worker: Worker, job: Job): void {
-    // The thread replies in the order of the slots, so that the next one is free.
-    const slot = this.#sentCount % SENT_MOST;
+    // The thread replies in the order of the slots, so the next one is free.
+    const slot = this.#sentCount % MAX_IN_FLIGHT;
     this.#sentCount += 1;
     this.#claims.free(slot);
     this.#sent.push({ job, slot });
@@ -221,7 +221,7 @@ class WorkerStore implements EmbeddedStore {
     worker.postMessage({ slot, work: job.work } satisfies WorkerRequest);
   }
 
-  /** Whether the job has not begun, and never will. */
+  /** Takes a job back; false if it has begun. */
   #takeBack(job: Job): boolean {
     const waiting = this.#waiting.indexOf(job);
     if (waiting !== -1) {
@@ -232,10 +232,7 @@ class WorkerStore implements EmbeddedStore {
     return sent !== undefined && this.#claims.claim(sent.slot);
   }
 
-  /**
-   * Gives the job that runs its time. Postgres cannot be interrupted here, but its thread can be ended: the data
-   * outlives it where it is in a folder.
-   */
+  /** Limits the running job. PGlite cannot be interrupted, but its thread can be ended if the data is in a folder. */
   #watch(worker: Worker): void {
     clearTimeout(this.#limit);
     const [first] = this.#sent;
@@ -246,11 +243,11 @@ class WorkerStore implements EmbeddedStore {
       const cause = new Error(`ended after ${this.#limitMs} ms: ${work.text}`);
       this.#lose(worker, storeFault('storeTimeout', cause));
     };
-    // A reply that has come while this thread was busy is read before its end.
+    // A reply that arrived while this thread was busy is read first.
     this.#limit = setTimeout(() => setImmediate(end), this.#limitMs);
   }
 
-  /** Ends the job that ran; one that had been taken back is settled. */
+  /** Settles the job that ran, unless it had been taken back. */
   #finish(end: WorkEnd): void {
     const ended = this.#sent.shift();
     if (this.#worker) this.#watch(this.#worker);
@@ -259,7 +256,7 @@ class WorkerStore implements EmbeddedStore {
     this.#next();
   }
 
-  /** Gives the thread up: what it was running fails, and what it had not begun goes to the next thread. */
+  /** Abandons the thread: the running job fails, and the others go to the next thread. */
   #lose(worker: Worker, result: Result): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
@@ -269,7 +266,7 @@ class WorkerStore implements EmbeddedStore {
     const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
     this.#waiting.unshift(...unbegun.map(({ job }) => job));
     this.#ended = worker.terminate();
-    // One that had been taken back is settled, and stays so.
+    // Those that had been taken back are settled.
     for (const one of sent) if (!unbegun.includes(one)) one.job.settle(result);
     this.#next();
   }
@@ -286,7 +283,7 @@ class WorkerStore implements EmbeddedStore {
       });
   }
 
-  /** Fails what has not begun. */
+  /** Fails the jobs that have not begun. */
   #dropWaiting(error: Error): void {
     for (const job of [...this.#sent.map(({ job }) => job), ...this.#waiting]) {
       if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));

@@ -1,10 +1,10 @@
-// A thread with Postgres in it: PGlite runs a query to its end without giving way, so on the gateway's own thread a
-// slow one would stop everything. It runs one statement at a time, in the order in which embedded.ts sends them.
+// A thread with Postgres in it: PGlite runs a query to its end, so on the gateway's own thread a slow one would stop
+// everything. It runs one statement at a time, in the order in which store.ts sends them.
 
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
-import { PGlite } from '@electric-sql/pglite';
+import { messages, PGlite, protocol } from '@electric-sql/pglite';
 import {
   applyMigrations,
   type Connection,
@@ -17,37 +17,72 @@ import {
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
-import { EmbeddedSession } from './session.ts';
 
-/** What the thread is started with. */
+/** The thread's input. */
 export type WorkerInput = {
-  /** The folder of the database; without one it is in memory, and new at every start. */
+  /** The database's folder; without one it is in memory, and new at every start. */
   readonly folder: string | undefined;
   readonly migrations: readonly Migration[];
-  /** Loaded into a database that is new. */
+  /** Loaded into a new database. */
   readonly seed: Script | undefined;
-  /** The memory of the claims, of which the thread takes those of the work that it begins. */
+  /** The memory of the claims. */
   readonly claims: SharedArrayBuffer;
 };
 
 /** A statement to run, or migrations to apply. */
 export type Work = Statement | { readonly migrations: readonly Migration[] };
 
-/** What the thread is sent: work, or word to end. */
+/** A message to the thread. */
 export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
 
-/**
- * What the thread sends: that it is ready or why it never will be, what a migration warns of, and how each work ended,
- * in their order.
- */
+/** A message from the thread: that it is ready or why not, a migration's warning, or the end of a work, in order. */
 export type WorkerReply =
   | { readonly ready: true }
   | { readonly failed: string }
   | { readonly warning: string }
   | WorkEnd;
 
-/** How work ended: with its first row, with an error, or before it began, since it had been taken back. */
+/** How work ended: with its first row, with an error, or skipped because it had been taken back. */
 export type WorkEnd = { readonly row: Row | undefined } | { readonly error: PgError } | { readonly skipped: true };
+
+const { serialize } = protocol;
+
+const SYNC = serialize.sync();
+const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute({}), SYNC]);
+
+/**
+ * Runs statements in PGlite one at a time, and prepares those with a name. PGlite's own `query` sends six messages one by one
+ * and plans the statement each time, which takes longer than a list of 10.
+ */
+class EmbeddedSession {
+  readonly db: PGlite;
+  readonly #prepared = new Set<string>();
+
+  constructor(db: PGlite) {
+    this.db = db;
+  }
+
+  /** Gives the first row of a statement, if any. Throws Postgres's error. */
+  async queryRow({ text, values, name = '' }: Statement): Promise<Row | undefined> {
+    if (!this.#prepared.has(name)) {
+      await this.#send(serialize.parse({ name, text }), SYNC);
+      if (name !== '') this.#prepared.add(name);
+    }
+    const bind = serialize.bind({ statement: name, values: [...values] });
+    const answers = await this.#send(bind, EXECUTE_AND_SYNC);
+    return answers.find((answer) => answer instanceof messages.DataRowMessage)?.fields;
+  }
+
+  /** Prepares every statement again: a function may have been redefined with other types. */
+  async forget(): Promise<void> {
+    this.#prepared.clear();
+    await this.db.exec('deallocate all');
+  }
+
+  #send(...parts: Uint8Array[]) {
+    return this.db.execProtocolStream(Buffer.concat(parts));
+  }
+}
 
 const port = parentPort;
 if (!port) throw new Error('embedded-worker.ts runs as a worker thread');
@@ -75,7 +110,7 @@ try {
   reply({ failed: toMessage(error) });
 }
 
-/** Opens the database, brings it up to date, and becomes the role that may execute the functions and nothing else. */
+/** Opens and migrates the database, and becomes the role that may only execute the functions. */
 async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlite> {
   if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, migrations, seed);
   const db = await open(folder);
@@ -85,7 +120,7 @@ async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlit
   return db;
 }
 
-/** Applies what is not applied yet, as the administrator, and gives the files of it. */
+/** Applies new migrations as the administrator, and gives their files. */
 async function migrate(session: EmbeddedSession, migrations: readonly Migration[]): Promise<WorkEnd> {
   const { db } = session;
   await db.exec('reset role');
@@ -100,7 +135,7 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
   }
 }
 
-/** Makes a database aside and puts it in its place when it is whole: a first start that is killed leaves none. */
+/** Creates a database in another folder and renames that when it is complete: a killed first start leaves none. */
 async function create(folder: string, migrations: readonly Migration[], seed: Script | undefined): Promise<void> {
   const aside = `${folder}.new`;
   rmSync(aside, { recursive: true, force: true });
@@ -128,13 +163,13 @@ function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Mi
 }
 
 function open(folder: string | undefined): Promise<PGlite> {
-  // PGlite has the whole cache in memory from the start on, and the system caches the files too. With 300,000 students
-  // half of the default answers about as fast; with a quarter of it long lists take a third longer.
+  // PGlite keeps the whole cache in memory from the start, and the system caches the files too. With 300,000 students half of
+  // the default is about as fast; a quarter makes long lists a third slower.
   const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=64MB'];
   return PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams });
 }
 
-/** PGlite throws objects too that are no errors, such as those of its file system. */
+/** PGlite also throws objects that are not errors, such as those of its file system. */
 function toMessage(error: unknown): string {
   const { message, code } = error as { message?: string; code?: string };
   return message ?? `${code ?? JSON.stringify(error)}`;

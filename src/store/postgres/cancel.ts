@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** What pg's clients and connections have, and their types leave out. */
+/** Private parts of pg's clients and connections that are used here. */
 type ClientInternals = {
   readonly processID: number;
   readonly secretKey: number;
@@ -19,9 +19,8 @@ type Connection = NodeJS.EventEmitter & {
 const { Connection: CancelConnection } = pg as unknown as { Connection: new (config: object) => Connection };
 
 /**
- * Asks Postgres to cancel what a connection is doing (the protocol's CancelRequest, which poolers understand too).
- * The promise ends when the request was taken or has failed. A query that has not ended `ms` milliseconds from now
- * loses its connection.
+ * Cancels the running query of a connection (the protocol's CancelRequest, which poolers understand too). Resolves when the
+ * request was received or has failed. A query that is still running after `ms` milliseconds loses its connection.
  */
 export async function cancelQuery(client: pg.PoolClient, running: Promise<unknown>, ms: number): Promise<void> {
   const { processID, secretKey, host, port, ssl, connection } = client as unknown as ClientInternals;
@@ -29,7 +28,7 @@ export async function cancelQuery(client: pg.PoolClient, running: Promise<unknow
   const send = () => request.cancel(processID, secretKey);
   const taken = Promise.withResolvers<void>();
   request.once('connect', ssl ? () => request.requestSsl() : send).once('sslconnect', send);
-  // Whether it was of use shows in the query itself.
+  // Success shows in the query itself.
   request.on('error', () => taken.resolve()).once('end', () => taken.resolve());
   if (host.startsWith('/')) request.connect(`${host}/.s.PGSQL.${port}`);
   else request.connect(port, host);

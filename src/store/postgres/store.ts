@@ -1,5 +1,5 @@
-// Why `pg` and not `postgres`: it sends parameters as the texts they are, whatever the types of a function's
-// arguments, and gives access to the connection, which cancelling a query needs.
+// The store of any Postgres. It uses `pg` and not `postgres`, because pg sends every parameter as text, and gives access to
+// the connection, which cancelling a query needs.
 
 import { constants } from 'node:buffer';
 import pg from 'pg';
@@ -9,9 +9,7 @@ import { toFailure } from '../sqlstate.ts';
 import { CHECK, createStatementWriter, type Statement, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
 import { cancelQuery } from './cancel.ts';
-import { queryRow } from './query.ts';
-import { RowClient } from './row-client.ts';
-import { AnswerTooLarge, queryRows, RowsError } from './rows.ts';
+import { AnswerTooLarge, queryRow, queryRows, RowClient, RowsError } from './connection.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
@@ -20,21 +18,21 @@ export type PostgresOptions = {
   readonly connections: number;
   /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
   readonly prepare: boolean;
-  /** The longest that connecting, or a statement, may take, in milliseconds. */
+  /** Timeout of connecting, and of a statement, in milliseconds. */
   readonly deadlineMs: number;
-  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
 };
 
 type Failed = Exclude<Result, { json: string }>;
 
-/** How long a query may take to end after its cancellation, in milliseconds; then its connection is cut. */
+/** How long a cancelled query may take to end, in milliseconds; then its connection is closed. */
 const CANCEL_MS = 1_000;
 
-/** What the database calls the gateway, in front of a request's id; of both it shows 63 characters. */
+/** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
 const APPLICATION = 'wellness-gateway';
 
-/** Opens the store of a Postgres. Nothing is connected yet: a store that cannot be reached is no error here. */
+/** Opens the store of a Postgres. It connects later: a server that cannot be reached is not an error here. */
 export function openPostgres(options: PostgresOptions): Store {
   return new PostgresStore(options);
 }
@@ -43,10 +41,10 @@ class PostgresStore implements Store {
   readonly description: string;
   readonly #pool: pg.Pool;
   readonly #prepare: boolean;
-  /** Names them, for Postgres plans a statement that has a name once per connection. */
+  /** Writes statements with names: Postgres plans a named statement once per connection. */
   readonly #write: ReturnType<typeof createStatementWriter>;
   readonly #answerLimit: number;
-  /** The functions whose rows only Postgres can write as JSON. One that was mended since is seen after a restart. */
+  /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   readonly #writtenThere = new Set<string>();
 
   constructor({ url, connections, prepare, deadlineMs, answerLimit = constants.MAX_STRING_LENGTH }: PostgresOptions) {
@@ -62,7 +60,7 @@ class PostgresStore implements Store {
       Client: RowClient,
       ...(prepare ? { onConnect: (client: pg.ClientBase) => prepareSession(client, deadlineMs) } : {}),
     } as pg.PoolConfig);
-    // Without listeners a connection that is lost, idle or in use, would end the process. Its query tells of it.
+    // Without listeners a lost connection would end the process. Its query reports the loss.
     this.#pool.on('error', () => {}).on('connect', (client) => client.on('error', () => {}));
     this.description = `Postgres at ${describeTarget(this.#pool)}`;
   }
@@ -80,7 +78,7 @@ class PostgresStore implements Store {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
       } else if (!hasNewColumns(result)) return result;
-      // The other statement does not depend on what the columns are, or were when a connection prepared it.
+      // The other statement does not depend on the columns.
     }
     const statement = this.#write(call, call.returns, application);
     return this.#queryJson(this.#prepare ? statement : withoutName(statement), signal);
@@ -139,7 +137,7 @@ class PostgresStore implements Store {
       return { failure: toPostgresFailure(error) };
     } finally {
       signal.removeEventListener('abort', cancel);
-      // A cancellation that came late would hit the next query of this connection.
+      // A late cancellation would hit the connection's next query.
       if (cancelled) await cancelled;
       client.release(broken);
     }
@@ -150,7 +148,7 @@ function withoutName({ text, values }: Statement): Statement {
   return { text, values };
 }
 
-/** What a session begins with: only the gateway's rights, dates in one form, and no statement beyond the deadline. */
+/** Sets up a session: only the gateway's privileges, dates in one form, and no statement beyond the deadline. */
 async function prepareSession(client: pg.ClientBase, deadlineMs: number): Promise<void> {
   await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`);
 }
@@ -167,14 +165,14 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
   return { kind: 'storeUnavailable', cause: error, connectionLost: true };
 }
 
-/** Whether a statement was prepared for columns that its function had then, so that it was not begun. */
+/** Whether the function's columns have changed since the statement was prepared; then it did not begin. */
 function hasNewColumns({ failure }: Failed): boolean {
   if (!('cause' in failure && failure.cause instanceof pg.DatabaseError)) return false;
-  // The code is that of all that is not supported, and the message is in the server's language.
+  // The code stands for everything unsupported, and the message is in the server's language.
   return failure.cause.code === '0A000' && failure.cause.routine === 'RevalidateCachedQuery';
 }
 
-/** Besides a lost connection: a statement that was prepared for a function that has changed since (classes 0A, 42). */
+/** Whether a connection must be closed: it was lost, or has statements of changed functions (classes 0A, 42). */
 function leavesUnusable(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) || /^(0A|42|57P)/.test(error.code ?? '');
 }

@@ -1,6 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
 
-/** A request with all of its body. */
+/** A request with its whole body. */
 export type TextRequest = {
   readonly method: Dispatcher.HttpMethod;
   readonly path: string;
@@ -8,20 +8,20 @@ export type TextRequest = {
   readonly body: string;
 };
 
-/** An answer with all of its body. */
+/** An answer with its whole body. */
 export type TextAnswer = {
   readonly status: number;
-  /** The header of that name: in PostgREST's answers it says how many rows there are. */
+  /** The header Content-Range, in which PostgREST gives the number of rows. */
   readonly contentRange: string | undefined;
   readonly text: string;
 };
 
-/** The body takes more bytes than the limit. */
+/** The body is larger than the limit. */
 export class BodyTooLarge extends Error {}
 
 /**
- * Sends a request and reads the answer as text; the signal ends it. Fails with BodyTooLarge where it has more bytes than
- * `limit`, and as `pool.request` does, which makes a stream of each body, and costs the process twice as much.
+ * Sends a request and reads the answer as text; the signal cancels it. Fails with BodyTooLarge for more than `limit` bytes, and
+ * as `pool.request` does, which makes a stream of each body and takes twice the processor time.
  */
 export function requestText(
   pool: Pool,

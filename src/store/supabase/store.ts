@@ -3,39 +3,38 @@ import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
 import { answerTooLarge, type Fault, messageOf, storeFault } from '../../errors.ts';
 import { type PgError, toFailure } from '../sqlstate.ts';
-import type { Call, Origin, Result, Rows, Store } from '../store.ts';
-import { readPublished } from './description.ts';
+import type { Call, DatabaseFunction, Origin, Result, Rows, Store } from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
-/** How to reach the Data API of a Supabase project, or a PostgREST of one's own. */
+/** How to reach the Data API of a Supabase project, or another PostgREST. */
 export type SupabaseOptions = {
   readonly url: string;
   /** A secret key, or a JWT whose role may execute the functions. */
   readonly key: string;
-  /** The path of PostgREST behind the URL; a bare one has `/`. */
+  /** The path of PostgREST after the URL; `/` for a PostgREST alone. */
   readonly restPath: string;
   readonly connections: number;
-  /** The longest that headers, or a part of the body, may take to come, in milliseconds. */
+  /** Timeout of connecting, of headers, and of each part of a body, in milliseconds. */
   readonly deadlineMs: number;
-  /** The largest answer, in bytes; unless told the longest text that there can be. */
+  /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
 };
 
-/** What a call says to supabase-js's fetch, and hears of its answer, past supabase-js. */
+/** What a call tells the fetch below and learns from it, past supabase-js. */
 type Exchange = {
   readonly origin: Origin | undefined;
   contentRange: string | undefined;
   isTooLarge: boolean;
 };
 
-/** What supabase-js gives: an error that has Postgres's four fields, or that is a text which was no JSON. */
+/** What supabase-js gives: data, or an error with Postgres's fields. */
 type Answer = {
   readonly error: (Partial<PgError> & { details?: string | null }) | null;
   readonly data: unknown;
   readonly status: number;
 };
 
-/** Opens the store of a Supabase project. Nothing is connected yet: a store that cannot be reached is no error here. */
+/** Opens the store of a Supabase project. It connects later: a project that cannot be reached is not an error here. */
 export function openSupabase(options: SupabaseOptions): Store {
   const { origin } = new URL(options.url);
   const pool = new Pool(origin, {
@@ -44,14 +43,14 @@ export function openSupabase(options: SupabaseOptions): Store {
     headersTimeout: options.deadlineMs,
     bodyTimeout: options.deadlineMs,
   });
-  // The signal of a call is what goes through supabase-js as it is; a header of its own has three copied each time.
+  // By signal, which supabase-js passes on unchanged. Each call has a signal of its own.
   const exchanges = new Map<AbortSignal, Exchange>();
   const client = createClient(options.url, options.key, {
     global: { fetch: createFetch(pool, options, exchanges) },
-    // Without it every call would ask the client's authentication for a session, which there is none.
+    // Without it every call would look for a session of supabase-js.
     accessToken: async () => options.key,
   });
-  /** PostgREST's root says what it has read of the database, as an OpenAPI document. */
+  /** PostgREST's root describes the database as an OpenAPI document. */
   const askRoot = async (
     method: 'GET' | 'HEAD',
     signal: AbortSignal,
@@ -74,7 +73,7 @@ export function openSupabase(options: SupabaseOptions): Store {
       const exchange: Exchange = { origin, contentRange: undefined, isTooLarge: false };
       exchanges.set(signal, exchange);
       try {
-        // With this form supabase-js gives the text as it came; see createFetch for what is really asked for.
+        // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON.
         const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
@@ -96,10 +95,7 @@ export function openSupabase(options: SupabaseOptions): Store {
   };
 }
 
-/**
- * The `fetch` that supabase-js is given: on a pool of its own, with headers that are made once, and with nothing
- * of a Response but what supabase-js reads.
- */
+/** The `fetch` for supabase-js: on its own pool, with constant headers, and a response with only what supabase-js reads. */
 function createFetch(
   pool: Pool,
   { url, key, restPath, answerLimit = constants.MAX_STRING_LENGTH }: SupabaseOptions,
@@ -133,12 +129,12 @@ function createFetch(
   };
 }
 
-/** What PostgREST shows to the functions, and to a proxy in front of it, of the request that a call is made for. */
+/** The request that a call is made for, as PostgREST passes it to functions and proxies see it. */
 function toTraceHeaders({ requestId, traceparent }: Origin): Record<string, string> {
   return { 'x-request-id': requestId, ...(traceparent ? { traceparent } : {}) };
 }
 
-/** supabase-js makes a text of an error, and passes nothing on but that. */
+/** supabase-js passes on only the text of an error. */
 function throwWithMessage(error: Error): never {
   throw error.message ? error : new Error(messageOf(error), { cause: error });
 }
@@ -161,7 +157,7 @@ function toResult(call: Call, { error, data, status }: Answer, contentRange: str
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
-/** A network failure has an empty code, a proxy's page has none; PostgREST's and Postgres's errors always have one. */
+/** A network failure has an empty code, a proxy's page has none; errors of PostgREST and Postgres always have one. */
 function toFailureOf(error: NonNullable<Answer['error']>, status: number): ReturnType<typeof toFailure> {
   const { code, message, details } = error;
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
@@ -169,8 +165,8 @@ function toFailureOf(error: NonNullable<Answer['error']>, status: number): Retur
 }
 
 /**
- * The text of the function's rows or its row, or undefined where it is none of that. The text itself goes to the
- * client, and not what was parsed of it: numbers that JavaScript cannot hold would change.
+ * The rows or the row in an answer; undefined for any other text. The client gets the text itself, because parsing would
+ * change numbers that JavaScript cannot hold.
  */
 function toRows(call: Call, text: string, contentRange: string | undefined): Rows | undefined {
   const count = readCount(text, contentRange) ?? countObjects(parse(text));
@@ -179,7 +175,7 @@ function toRows(call: Call, text: string, contentRange: string | undefined): Row
   return count === 1 ? { json: text.trim().slice(1, -1).trim(), count } : undefined;
 }
 
-/** How many rows PostgREST says that it gives: to parse a page of them takes as long as to ask for it. */
+/** The number of rows by PostgREST's Content-Range: parsing a page would take as long as asking for it. */
 function readCount(text: string, contentRange = ''): number | undefined {
   const [, first, last] = /^(\d+)-(\d+)\//.exec(contentRange) ?? [];
   const isWhole = text.startsWith('[{') && text.endsWith('}]');
@@ -200,4 +196,31 @@ function parse(text: string): unknown {
 
 function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+type Published = {
+  readonly paths?: Readonly<Record<string, { readonly get?: { readonly parameters?: readonly Parameter[] } }>>;
+};
+type Parameter = { readonly name?: string; readonly format?: string; readonly required?: boolean };
+
+const PREFIX = '/rpc/';
+
+/**
+ * The functions in the OpenAPI 2.0 document at the root of a PostgREST: names and arguments of those that the caller may
+ * execute, and nothing of results.
+ */
+function readPublished(text: string): DatabaseFunction[] {
+  const { paths = {} } = (parse(text) ?? {}) as Published;
+  return Object.entries(paths).flatMap(([path, { get }]) => {
+    if (!path.startsWith(PREFIX)) return [];
+    const parameters = get?.parameters ?? [];
+    return [
+      {
+        name: path.slice(PREFIX.length),
+        arguments: parameters.flatMap(({ name, format, required }) =>
+          name === undefined ? [] : [{ name, type: format ?? '', hasDefault: required !== true }],
+        ),
+      },
+    ];
+  });
 }

@@ -1,4 +1,4 @@
-// Days and times as Postgres' row_to_json writes them in the zone UTC: ISO 8601, with what it has no form for.
+// Dates and times as Postgres's row_to_json writes them in UTC: ISO 8601, and values for which that has no form.
 
 import { copy, type Form } from './values.ts';
 

@@ -1,20 +1,14 @@
-// How values that Postgres has sent become JSON: letter for letter what its row_to_json makes of them.
+// Writes values that Postgres sent as JSON, exactly as its row_to_json does.
 
-/** How a type is sent and written: `binary` as its bytes, all else as its text. */
+/** How a type is sent, as bytes or as text, and written. */
 export type Form = {
   readonly isBinary: boolean;
-  /**
-   * Writes the value that stands between two indexes into memory with room for it and AROUND more, and gives the index
-   * behind it; undefined for a text that has to be escaped.
-   */
+  /** Writes the value in a range into memory with room for it and HEADROOM, and gives the end; undefined for a text to escape. */
   readonly write: (bytes: Buffer, begin: number, end: number, out: Buffer, to: number) => number | undefined;
 };
 
-/**
- * Room for what the JSON of a value has beside what was sent of it, at most some 40 bytes of a time, and for what closes
- * the row and the array.
- */
-export const AROUND = 64;
+/** Room for the JSON of a value beyond its sent form, at most some 40 bytes for a time, and for closing row and array. */
+export const HEADROOM = 64;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
@@ -26,10 +20,10 @@ const HEX = Buffer.from('0123456789abcdef');
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
 
-/** From how many bytes on it is faster to have them copied. */
+/** From this many bytes on, set() is faster than a loop. */
 const LONG = 64;
 
-/** Letters of any kind. */
+/** Any text. */
 export const text: Form = {
   isBinary: false,
   write(bytes, begin, end, out, from) {
@@ -45,13 +39,13 @@ export const text: Form = {
   },
 };
 
-/** Letters of which none has to be escaped. */
+/** A text that never needs escaping. */
 export const word: Form = { isBinary: false, write: quote };
 
-/** JSON, which stays as it is. */
+/** JSON, unchanged. */
 export const json: Form = { isBinary: false, write: copy };
 
-/** A number, or a text for what is none in JSON. */
+/** A number; a text for a value that JSON has no number for. */
 export const number: Form = {
   isBinary: false,
   write(bytes, begin, end, out, to) {
@@ -61,7 +55,7 @@ export const number: Form = {
   },
 };
 
-/** true or false, which is sent as t or f. */
+/** A boolean, sent as t or f. */
 export const boolean: Form = {
   isBinary: false,
   write(bytes, begin, _end, out, to) {
@@ -70,7 +64,7 @@ export const boolean: Form = {
   },
 };
 
-/** A UUID in its usual form, which is sent as 16 bytes. */
+/** A UUID, sent as 16 bytes. */
 export const uuid: Form = {
   isBinary: true,
   write(bytes, begin, end, out, from) {
@@ -88,7 +82,7 @@ export const uuid: Form = {
   },
 };
 
-/** Copies what stands between two indexes, and gives the index behind the copy. */
+/** Copies a range, and gives the end of the copy. */
 export function copy(bytes: Uint8Array, begin: number, end: number, out: Buffer, from: number): number {
   if (end - begin >= LONG) {
     out.set(bytes.subarray(begin, end), from);
