@@ -13,17 +13,16 @@ export interface paths {
         };
         /**
          * List students
-         * @description The students of the tenant, oldest first.
+         * @description Returns the tenant's students, oldest first.
          */
         get: operations["listarAlunos"];
         put?: never;
         /**
          * Create a student
-         * @description Creates an active student in the tenant of the key. The same e-mail may be used twice. The body is read as
-         *     JSON whatever its `Content-Type` says.
+         * @description Creates an active student in the key's tenant. Two students may have the same e-mail. The body is read as
+         *     JSON, whatever its `Content-Type`.
          *
-         *     A client that may have to send a request again, because the answer to it was lost, gives it an
-         *     `Idempotency-Key` of its own: then it creates one student, however often it is sent.
+         *     Send an `Idempotency-Key` to retry safely: repeated requests with the same key create only one student.
          */
         post: operations["criarAluno"];
         delete?: never;
@@ -41,7 +40,7 @@ export interface paths {
         };
         /**
          * List workouts
-         * @description The workouts of the tenant, oldest first.
+         * @description Returns the tenant's workouts, oldest first.
          */
         get: operations["listarTreinos"];
         put?: never;
@@ -61,7 +60,7 @@ export interface paths {
         };
         /**
          * List gyms
-         * @description The gyms of the tenant, oldest first.
+         * @description Returns the tenant's gyms, oldest first.
          */
         get: operations["listarAcademias"];
         put?: never;
@@ -81,7 +80,8 @@ export interface paths {
         };
         /**
          * List personal trainers
-         * @description The personal trainers of the tenant, oldest first.
+         * @description Returns the tenant's personal trainers, oldest first. To find a trainer's students, pass the `id` without its
+         *     hyphens to `GET /alunos?id_personal=`.
          */
         get: operations["listarPersonais"];
         put?: never;
@@ -101,7 +101,7 @@ export interface paths {
         };
         /**
          * List students' anamneses
-         * @description The filled-in anamneses of the tenant's students, oldest first.
+         * @description Returns the filled-in anamneses of the tenant's students, oldest first.
          */
         get: operations["listarAnamneses"];
         put?: never;
@@ -121,7 +121,7 @@ export interface paths {
         };
         /**
          * List the sections of the anamnesis form
-         * @description The active sections of the tenant's anamnesis form, ordered by `ordem`.
+         * @description Returns the active sections of the tenant's anamnesis form, ordered by `ordem`.
          */
         get: operations["listarSecoes"];
         put?: never;
@@ -149,17 +149,17 @@ export interface components {
          */
         Offset: number;
         NovoAluno: {
-            /** @description Full name; not blank */
+            /** @description Full name. Must not be blank. */
             p_nome: string;
             /** Format: email */
             p_email: string;
             p_telefone?: string;
             p_sexo?: string;
-            /** @description Date of birth, as YYYY-MM-DD or DD/MM/YYYY */
+            /** @description Date of birth, YYYY-MM-DD or DD/MM/YYYY */
             p_data_nascimento?: string;
             /**
              * Format: uuid
-             * @description The id of a gym of the tenant
+             * @description The `id` of a gym of the tenant
              */
             p_academia_id?: string;
             p_modalidade?: string;
@@ -174,7 +174,7 @@ export interface components {
             ativo: boolean;
             /**
              * Format: uuid
-             * @description The student's gym; null for a student without one
+             * @description The student's gym; null if the student has none
              */
             academia_id: string | null;
             /** Format: date-time */
@@ -185,14 +185,14 @@ export interface components {
             /** Format: uuid */
             id: string;
             nome: string;
-            /** @description The student's id */
+            /** @description The student's `id` */
             id_aluno: string;
-            /** @description The personal trainer's id, without hyphens */
+            /** @description The personal trainer's `id` from `GET /personais`, without hyphens */
             id_personal: string;
             ativo: boolean;
             /**
              * Format: date
-             * @description The day it starts
+             * @description Start date
              */
             data_inicio: string;
             /** Format: date-time */
@@ -209,7 +209,10 @@ export interface components {
         };
         /** @description A personal trainer */
         Personal: {
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description Remove the hyphens to get the `id_personal` of workouts and of `GET /alunos?id_personal=`.
+             */
             id: string;
             nome: string;
             /** Format: email */
@@ -225,10 +228,10 @@ export interface components {
         AnamneseDeAluno: {
             /** Format: uuid */
             id: string;
-            /** @description The student's id */
+            /** @description The student's `id` */
             id_aluno: string;
             status: string;
-            /** @description The answers: a free-form map, never empty */
+            /** @description The answers, a free-form map that is never empty */
             resposta: {
                 [key: string]: unknown;
             };
@@ -248,14 +251,14 @@ export interface components {
             error: string;
         };
         ValidationError: {
-            /** @description The messages for each invalid parameter or field, by its name */
+            /** @description Maps the name of each invalid parameter or field to its messages */
             error: {
                 [key: string]: string[];
             };
         };
     };
     responses: {
-        /** @description The page is the one that the `ETag` in `If-None-Match` stands for. The answer has no body. */
+        /** @description The page has not changed since the answer with this `ETag`. The response has no body. */
         NotModified: {
             headers: {
                 ETag: components["headers"]["ETag"];
@@ -279,7 +282,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The key is unknown, inactive, expired or lacks the permission; the text is the data store's */
+        /** @description The key is unknown, inactive, expired or lacks the permission. The message comes from the data store and varies. */
         RefusedKey: {
             headers: {
                 RateLimit: components["headers"]["RateLimit"];
@@ -291,7 +294,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request did not arrive completely in time (5 seconds for its head, 10 in all) */
+        /** @description The request did not arrive in time (5 seconds for the headers, 10 seconds in total) */
         RequestTimeout: {
             headers: {
                 RateLimit: components["headers"]["RateLimit"];
@@ -303,7 +306,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body is larger than the gateway takes (100 kB unless configured) */
+        /** @description The body is over the limit (100 kB by default) */
         BodyTooLarge: {
             headers: {
                 RateLimit: components["headers"]["RateLimit"];
@@ -316,9 +319,9 @@ export interface components {
             };
         };
         /**
-         * @description The client address or the key has sent too many requests (`Too many requests`), or too many requests with a
-         *     refused key are waiting for their answer (`Too many refused requests`). Nothing was done. Send the request
-         *     again after `Retry-After`.
+         * @description This client address or key has sent too many requests (`Too many requests`), or too many requests with refused
+         *     keys are waiting for an answer (`Too many refused requests`). Nothing was changed. Retry after `Retry-After`
+         *     seconds.
          */
         TooManyRequests: {
             headers: {
@@ -332,7 +335,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The URL and the headers are together larger than the gateway takes (16 kB) */
+        /** @description The URL and the headers together are over the limit (16 kB) */
         HeadersTooLarge: {
             headers: {
                 RateLimit: components["headers"]["RateLimit"];
@@ -345,10 +348,10 @@ export interface components {
             };
         };
         /**
-         * @description The gateway cannot reach the data store (`Data store unavailable`), has no answer in time (`Data store
-         *     timeout`), or the data store fails inside (`Data store error`). Not caused by the client. A read may be
-         *     repeated; for a create it is not known whether it took place. `Retry-After` is sent when the gateway has more
-         *     calls waiting than it takes.
+         * @description The gateway cannot reach the data store (`Data store unavailable`), gets no answer in time (`Data store
+         *     timeout`), or the data store fails (`Data store error`). The client did not cause this. You can repeat a read.
+         *     A create may have succeeded: repeat it only with the same `Idempotency-Key`. `Retry-After` is sent if the
+         *     gateway is overloaded.
          */
         StoreFailure: {
             headers: {
@@ -367,34 +370,34 @@ export interface components {
     requestBodies: never;
     headers: {
         /**
-         * @description The page after this one (`rel="next"`) where this one is full, and the one before it (`rel="prev"`)
+         * @description The next page (`rel="next"`), if this one is full, and the previous page (`rel="prev"`)
          * @example <?limit=100&offset=100>; rel="next"
          */
         Link: string;
         /**
-         * @description For `If-None-Match` in a later request for the same page
+         * @description Send it in `If-None-Match` with a later request for the same page
          * @example W/"9WP8oN83GA3-Y93Fef8Q2xN61cQ"
          */
         ETag: string;
         /**
-         * @description Requests left (`r`) and seconds until the count starts again (`t`), per client address and per key. Sent where
-         *     the gateway limits requests, with every answer to a request that it could read
-         *     (draft-ietf-httpapi-ratelimit-headers-11).
+         * @description Requests left (`r`) and seconds until the count is reset (`t`), per client address and per key
+         *     (draft-ietf-httpapi-ratelimit-headers-11). Sent if the gateway limits requests, with every answer to a
+         *     request that it could parse.
          * @example "address";r=599;t=60, "key";r=99;t=60
          */
         RateLimit: string;
         /**
-         * @description The limits that `RateLimit` counts against. Each allows `q` requests in `w` seconds.
+         * @description The limits behind `RateLimit`. Each allows `q` requests in `w` seconds.
          * @example "address";q=600;w=60, "key";q=100;w=60
          */
         "RateLimit-Policy": string;
         /**
-         * @description Seconds to wait before the request is sent again
+         * @description Seconds to wait before you retry
          * @example 60
          */
         "Retry-After": number;
         /**
-         * @description The origin of the page that sent the request, or `*`. Sent where the gateway allows that origin.
+         * @description The origin of the page that sent the request, or `*`. Sent if the gateway allows that origin.
          * @example https://painel.example
          */
         "Access-Control-Allow-Origin": string;
@@ -408,20 +411,20 @@ export interface operations {
             query?: {
                 /** @description Only active (`true`) or only inactive (`false`) students */
                 ativo?: components["schemas"]["Ativo"];
-                /** @description At most this many records */
+                /** @description Maximum number of records */
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
                 /** @description Only students of this gym */
                 academia_id?: string;
                 /**
-                 * @description Only students of this personal trainer: the id as workouts give it, without hyphens. One that names no
-                 *     trainer gives an empty list.
+                 * @description Only students of this personal trainer: the trainer's `id` from `GET /personais` without hyphens, or
+                 *     `id_personal` of a workout. The list is empty if there is no such trainer.
                  */
                 id_personal?: string;
                 /**
-                 * @description Only students whose name contains this text, whatever the case of its letters (`É` and `é` alike). `%`,
-                 *     `_` and `\` are ordinary characters.
+                 * @description Only students whose name contains this text. Ignores case, also of accented letters (`É` matches `é`).
+                 *     `%`, `_` and `\` are ordinary characters.
                  */
                 nome?: string;
             };
@@ -471,8 +474,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Any text that the client uses for no other request, such as a UUID. For 24 hours the same key with the
-                 *     same body gives the first answer again; with another body it is a 422. It holds within the tenant.
+                 * @description A unique text for this request, such as a UUID. For 24 hours the same key with the same body returns the
+                 *     first answer again; with another body the answer is a 422. Keys of different tenants are independent.
                  */
                 "Idempotency-Key"?: string;
             };
@@ -485,7 +488,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The student that was created */
+            /** @description The created student */
             201: {
                 headers: {
                     RateLimit: components["headers"]["RateLimit"];
@@ -509,7 +512,7 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The key is unknown, inactive, expired or lacks the permission; the text is the data store's */
+            /** @description The key is unknown, inactive, expired or lacks the permission. The message comes from the data store and varies. */
             401: {
                 headers: {
                     RateLimit: components["headers"]["RateLimit"];
@@ -545,18 +548,18 @@ export interface operations {
             query?: {
                 /** @description Only active (`true`) or only inactive (`false`) workouts */
                 ativo?: components["schemas"]["Ativo"];
-                /** @description At most this many records */
+                /** @description Maximum number of records */
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
-                /** @description Only workouts of this student; one that names no student gives an empty list */
+                /** @description Only workouts of this student. The list is empty if there is no such student. */
                 id_aluno?: string;
                 /**
-                 * @description Only workouts of this personal trainer, written with or without hyphens; one that names no trainer gives
-                 *     an empty list
+                 * @description Only workouts of this personal trainer: the trainer's `id` from `GET /personais`, with or without hyphens.
+                 *     The list is empty if there is no such trainer.
                  */
                 id_personal?: string;
-                /** @description Only workouts that start on this date (YYYY-MM-DD) or after it */
+                /** @description Only workouts that start on or after this date (YYYY-MM-DD) */
                 data_inicio_gte?: string;
             };
             header?: never;
@@ -605,7 +608,7 @@ export interface operations {
             query?: {
                 /** @description Only active (`true`) or only inactive (`false`) gyms */
                 ativo?: components["schemas"]["Ativo"];
-                /** @description At most this many records */
+                /** @description Maximum number of records */
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
@@ -654,7 +657,7 @@ export interface operations {
     listarPersonais: {
         parameters: {
             query?: {
-                /** @description At most this many records */
+                /** @description Maximum number of records */
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
@@ -705,11 +708,11 @@ export interface operations {
     listarAnamneses: {
         parameters: {
             query?: {
-                /** @description At most this many records */
+                /** @description Maximum number of records */
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
-                /** @description Only anamneses of this student; one that names no student gives an empty list */
+                /** @description Only anamneses of this student. The list is empty if there is no such student. */
                 id_aluno?: string;
                 /** @description Only anamneses with exactly this status */
                 status?: string;
@@ -758,7 +761,7 @@ export interface operations {
     listarSecoes: {
         parameters: {
             query?: {
-                /** @description At most this many records */
+                /** @description Maximum number of records */
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
