@@ -169,7 +169,7 @@ describe('what is said of a body', () => {
   });
 });
 
-test('what is said of parameters is in either language', async () => {
+test('answers invalid parameters in either language', async () => {
   const query = '/alunos?limit=1&limit=2&nome=%00&ativo=sim&academia_id=x&id_personal=%2D&offset=-1&sort=1';
   expect(await ask(query, undefined)).toEqual([
     'en',
@@ -179,7 +179,7 @@ test('what is said of parameters is in either language', async () => {
       sort: [messages.isNoParameter.en],
       ativo: ['must be equal to one of the allowed values: true, false'],
       academia_id: ['must match format "uuid"'],
-      id_personal: ['must match pattern "^[a-zA-Z0-9_]{1,64}$"'],
+      id_personal: ["must be the trainer's id without hyphens (1 to 64 letters, digits or underscores)"],
       offset: ['must be >= 0'],
     },
   ]);
@@ -191,7 +191,7 @@ test('what is said of parameters is in either language', async () => {
       sort: [messages.isNoParameter['pt-BR']],
       ativo: ['deve ser igual a um dos valores permitidos: true, false'],
       academia_id: ['deve corresponder ao formato "uuid"'],
-      id_personal: ['deve corresponder ao padrão "^[a-zA-Z0-9_]{1,64}$"'],
+      id_personal: ['deve ser o id do personal sem hífens (de 1 a 64 letras, dígitos ou sublinhados)'],
       offset: ['deve ser >= 0'],
     },
   ]);

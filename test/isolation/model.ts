@@ -50,7 +50,7 @@ export class Model {
   #expect(request: Request): Expected {
     // The gateway validates before the store verifies the key.
     if (request.operation === 'listarAlunos' && HYPHENATED.test(request.query.id_personal ?? '')) {
-      return refuse('id_personal', 'must match pattern "^[a-zA-Z0-9_]{1,64}$"');
+      return refuse('id_personal', "must be the trainer's id without hyphens (1 to 64 letters, digits or underscores)");
     }
     const refusal = this.#refusalOf(request);
     if (refusal !== undefined) return { status: 401, body: { error: refusal } };

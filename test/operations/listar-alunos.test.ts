@@ -123,12 +123,17 @@ describe('nome', () => {
 test.each(['', 'a-b', 'á', 'a b', 'a\n'])('refuses id_personal=%j', async (id) => {
   const answer = await call(`/alunos?id_personal=${encodeURIComponent(id)}`);
   expect(answer.status).toBe(422);
-  expect(answer.body).toEqual({ error: { id_personal: ['must match pattern "^[a-zA-Z0-9_]{1,64}$"'] } });
+  expect(answer.body).toEqual({
+    error: { id_personal: ["must be the trainer's id without hyphens (1 to 64 letters, digits or underscores)"] },
+  });
 });
 
 test('refuses an id_personal of 65 characters', async () => {
   const { status, body } = await call(`/alunos?id_personal=${'a'.repeat(65)}`);
-  const messages = ['must NOT have more than 64 characters', 'must match pattern "^[a-zA-Z0-9_]{1,64}$"'];
+  const messages = [
+    'must NOT have more than 64 characters',
+    "must be the trainer's id without hyphens (1 to 64 letters, digits or underscores)",
+  ];
   expect([status, body]).toEqual([422, { error: { id_personal: messages } }]);
 });
 
