@@ -1,13 +1,13 @@
-# Debian, as the tests run on: Node calls its builds for Alpine's C library experimental. Not distroless: whoever
-# operates the gateway runs scripts in the image, and Kubernetes a sleep.
+# Debian, like the tests: Node's builds for Alpine's C library are experimental. Not distroless: operators run scripts
+# in the image, and Kubernetes runs `sleep`.
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
-# Of Scalar the gateway serves one file, which needs none of the 270 packages that come with it (see src/http/docs.ts); and
-# nothing reads source maps.
+# The gateway serves one file of Scalar, which needs none of its 270 dependencies (see src/http/docs.ts). Nothing reads
+# source maps.
 RUN scalar=node_modules/@scalar/api-reference \
   && script=$(node -p "require('./$scalar/package.json').browser") \
   && mkdir -p "/tmp/scalar/$(dirname "$script")" \
@@ -22,7 +22,7 @@ FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="Wellness gateway" \
   org.opencontainers.image.description="A tenant-scoped REST API, served from Postgres functions" \
   org.opencontainers.image.licenses="MIT"
-# The keys of the demo data are known to everybody, so here it has to be asked for.
+# The keys of the demo data are public, so the image loads it only on request.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data DEMO_DATA=off
 WORKDIR /app
 RUN install --directory --owner=node --group=node --mode=700 /data
@@ -34,12 +34,12 @@ COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.t
 COPY scripts/admin ./scripts/admin
 COPY scripts/deploy/jwt.ts ./scripts/deploy/jwt.ts
 COPY src ./src
-# The image's user node, by its number: Kubernetes cannot tell from a name that it is not root.
+# The user `node`, by number: Kubernetes cannot verify from a name that the user is not root.
 USER 1000:1000
-# The embedded store's; a gateway on Postgres writes nothing.
+# For the embedded store. A gateway on Postgres writes nothing.
 VOLUME /data
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# Not through npm, which does not pass SIGTERM on.
+# Not through npm, which does not forward SIGTERM.
 CMD ["node", "--max-semi-space-size=16", "src/start.js"]

@@ -1,5 +1,5 @@
--- The demo tenants: development only. The keys are public; never load this into a database that others reach.
--- The same rows at every start: ids, names and dates are computed from a row's number alone.
+-- Demo tenants, for development only. The keys are public: never load this into a database that others can reach.
+-- The rows are the same at every start: ids, names and dates depend only on the row's number.
 
 insert into private.tenants (id, name, created_at) values
   ('a0000000-0000-4000-8000-000000000000', 'Academia Aurora', '2024-01-01 09:00:00+00'),
@@ -94,7 +94,7 @@ select 'b0000000-0000-4000-8000-000000000000',
        timestamptz '2024-03-01 08:00:00+00' + n * interval '1 hour'
   from generate_series(1, 5) n;
 
--- Of Aurora's 60 every sixth is not filled in: half of these have no answers, half have empty ones.
+-- Aurora: 60 anamneses. Every sixth is not filled in: half of these have null answers, half have empty ones.
 insert into private.anamneses (tenant_id, id, aluno_id, status, resposta, criado_em)
 select 'a0000000-0000-4000-8000-000000000000',
        ('a5000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
@@ -122,7 +122,7 @@ select 'b0000000-0000-4000-8000-000000000000',
        timestamptz '2024-04-01 08:00:00+00' + n * interval '1 hour'
   from generate_series(1, 2) n;
 
--- Not in the order of their insertion.
+-- The insertion order differs from `ordem`.
 insert into private.anamnese_secoes (tenant_id, id, titulo, ordem, ativo) values
   ('a0000000-0000-4000-8000-000000000000', 'a6000000-0000-4000-8000-000000000001', 'Hábitos de sono', 5, true),
   ('a0000000-0000-4000-8000-000000000000', 'a6000000-0000-4000-8000-000000000002', 'Identificação', 1, true),

@@ -1,4 +1,4 @@
-// A client of the API for Node and browsers. It knows the operations by the types of the document alone.
+// A client of the API for Node and browsers. Only the document's types describe the operations; the code names none.
 
 import createFetchClient, { type FetchResponse, type RequestBodyOption } from 'openapi-fetch';
 import type { paths } from './openapi.ts';
@@ -7,42 +7,41 @@ export type { components, paths } from './openapi.ts';
 
 const DEFAULT_PAGE_SIZE = 100;
 
-/** Where the gateway is, and who calls it. */
 export type ClientOptions = {
-  /** The URL that the operations' paths come behind, such as `https://gateway.example/v1`. */
+  /** The base URL of the operations' paths, such as `https://gateway.example/v1`. */
   readonly baseUrl: string;
   readonly apiKey: string;
-  /** Sends the requests; the global `fetch` unless given. */
+  /** Sends the requests; by default the global `fetch`. */
   readonly fetch?: (request: Request) => Promise<Response>;
 };
 
-/** What a call gives: data, or a failure as a value. */
+/** The result of a call: data, or a failure as a value. */
 export type Result<Data> = { readonly ok: true; readonly data: Data } | Failure;
 
-/** Every way in which a call can fail, told apart by `kind`. */
+/** Every way a call can fail, by `kind`. */
 export type Failure = {
   readonly ok: false;
-  /** What the gateway's log calls the request, to be named in a report; missing where the answer, if any, has none. */
+  /** The request's id in the gateway's log, to quote in a report; missing if there is no answer or it has no id. */
   readonly requestId?: string;
 } & (
   | { readonly kind: 'badRequest'; readonly status: 400; readonly message: string }
   | { readonly kind: 'refusedKey'; readonly status: 401; readonly message: string }
-  /** With the messages for each invalid parameter or field. */
+  /** `fields` has the messages for each invalid parameter or field. */
   | { readonly kind: 'invalidInput'; readonly status: 422; readonly fields: FieldMessages }
-  /** Nothing was done: the call may be repeated, and not before `retryAfterSeconds`. */
+  /** Nothing was changed. Repeat the call after `retryAfterSeconds`. */
   | ({ readonly kind: 'tooManyRequests'; readonly status: 429 } & Retryable)
-  /** A read may be repeated; whether a create took place is not known. */
+  /** Repeat a read. A create may have succeeded. */
   | ({ readonly kind: 'storeFailure'; readonly status: 502 } & Retryable)
-  /** Any other status, or a body that is not the API's. */
+  /** Any other status, or a body that is not from the API. */
   | ({ readonly kind: 'unexpectedAnswer'; readonly status: number } & Retryable)
-  /** There is no answer or only a part of it, or the call was aborted. */
+  /** No answer or an incomplete one, or the call was aborted. */
   | { readonly kind: 'unreachable'; readonly cause: unknown }
 );
 
 type FieldMessages = Readonly<Record<string, readonly string[]>>;
 type Retryable = { readonly message: string; readonly retryAfterSeconds?: number };
 
-/** Ends an iteration over items, with the failure to read a page. */
+/** Thrown by an iteration over items when a page cannot be read. */
 export class ClientError extends Error {
   override readonly name = 'ClientError';
   readonly failure: Failure;
@@ -67,7 +66,7 @@ type Data<O extends Record<string, unknown>> = NonNullable<FetchResponse<O, unkn
 type Parameters<O> = O extends { parameters: infer P } ? Pick<P, keyof P & ('query' | 'header' | 'path')> : unknown;
 type Init<O> = Parameters<O> & RequestBodyOption<O> & { readonly signal?: AbortSignal };
 
-/** The argument may be left out where nothing in it is required. */
+/** The argument is optional if none of its properties is required. */
 type Argument<T> = Record<never, never> extends T ? [init?: T] : [init: T];
 
 type Call<Paths, M extends Method> = <P extends PathWith<Paths, M>>(
@@ -77,7 +76,7 @@ type Call<Paths, M extends Method> = <P extends PathWith<Paths, M>>(
 
 type Query<O> = O extends { parameters: { query?: infer Q } } ? NonNullable<Q> : never;
 
-/** The paths that give an array in pages. */
+/** The paths that return an array in pages. */
 export type ListPath<Paths = paths> = {
   [P in PathWith<Paths, 'get'>]: IsList<Operation<Paths, P, 'get'>> extends true ? P : never;
 }[PathWith<Paths, 'get'>];
@@ -90,32 +89,32 @@ type IsList<O extends Record<string, unknown>> = [Query<O>] extends [never]
       : false
     : false;
 
-/** What one element of a list is. */
+/** The type of one element of a list. */
 export type Item<P extends ListPath<Paths>, Paths = paths> =
   Data<Operation<Paths, P, 'get'>> extends readonly (infer T)[] ? T : never;
 
 type ListInit<O> = Omit<Init<O>, 'query' | 'body'> &
   Filters<Omit<Query<O>, 'limit' | 'offset'>> & {
-    /** How many items a page has; 100 unless given. */
+    /** Items per page; 100 by default. */
     readonly pageSize?: number;
   };
 type Filters<Q> = Record<never, never> extends Q ? { readonly query?: Q } : { readonly query: Q };
 
-/** The operations of a document, by method and path; none of them throws for what the gateway answers. */
+/** The operations of a document, by method and path. None of them throws for a failed call. */
 export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Call<Paths, M> } & {
-  /** The pages of a list, up to its end or the first failure, which is the last value. */
+  /** Yields the pages of a list. The first failure is yielded too and ends the iteration. */
   pages<P extends ListPath<Paths>>(
     path: P,
     ...init: Argument<ListInit<Operation<Paths, P, 'get'>>>
   ): AsyncGenerator<Result<Item<P, Paths>[]>, void>;
-  /** The items of all pages of a list. Throws ClientError where a page cannot be read. */
+  /** Yields the items of all pages of a list. Throws ClientError if a page cannot be read. */
   all<P extends ListPath<Paths>>(
     path: P,
     ...init: Argument<ListInit<Operation<Paths, P, 'get'>>>
   ): AsyncGenerator<Item<P, Paths>, void>;
 };
 
-/** Makes a client of the gateway. Throws TypeError where the key cannot stand in a header. */
+/** Creates a client of the gateway. Throws TypeError if the key has characters that a header cannot have. */
 export function createClient<Paths = paths>(options: ClientOptions): Client<Paths> {
   const send = createSender(options);
   const call = (method: string) => (path: string, init?: AnyInit) => send(method, path, init);
@@ -134,7 +133,7 @@ type Sender = (method: string, path: string, init?: AnyInit) => Promise<Result<u
 type Get = (path: string, init?: AnyInit) => Promise<Result<unknown>>;
 
 function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
-  // The key must not go to another place, and the gateway never redirects.
+  // A redirect would send the key to another server, and the gateway never redirects.
   const options = { baseUrl, headers: createHeaders(apiKey), redirect: 'error' as const };
   const http = createFetchClient<Record<string, Record<'get', object>>>({ ...options, ...(fetch && { fetch }) });
   return async (method, path, { query, header, path: names, body, signal } = {}) => {
@@ -148,7 +147,7 @@ function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
   };
 }
 
-/** The message of what Headers itself throws has the key in it. */
+/** Replaces the error of Headers, whose message contains the key. */
 function createHeaders(apiKey: string): Headers {
   try {
     return new Headers({ 'X-Api-Key': apiKey });
@@ -179,7 +178,7 @@ function toFailure({ status, headers }: Response, body: unknown): Failure {
   return { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
 }
 
-/** What every failure has that was answered. */
+/** The properties of every answered failure. */
 function readFailed(headers: Headers): { ok: false; requestId?: string } {
   const requestId = headers.get('X-Request-Id');
   return { ok: false, ...(requestId === null ? {} : { requestId }) };
@@ -189,7 +188,7 @@ function isFieldMessages(error: unknown): error is FieldMessages {
   return typeof error === 'object' && error !== null && Object.values(error).every(Array.isArray);
 }
 
-/** The gateway says it in seconds; a proxy may say a date, which is passed over. */
+/** The gateway sends seconds. A proxy may send a date, which is ignored. */
 function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
   const text = headers.get('Retry-After') ?? '';
   return /^\d+$/.test(text) ? { retryAfterSeconds: Number(text) } : {};

@@ -1,21 +1,21 @@
--- Makes the roles that log in and become `gateway`, or gives those that are there these passwords. For psql 15 and
--- later, as the role that applied the migrations:
+-- Creates the login roles that become `gateway`, or sets the passwords of existing ones. Run it with psql 15 or later
+-- as the role that applied the migrations:
 --
 --   GATEWAY_PASSWORD=… psql --no-psqlrc --set=ON_ERROR_STOP=1 --file=scripts/deploy/logins.sql "$ADMIN_URL"
 --
 -- gateway_login  GATEWAY_PASSWORD        the user in the gateway's DATABASE_URL
--- authenticator  AUTHENTICATOR_PASSWORD  what PostgREST logs in as; not on Supabase, which has its own
+-- authenticator  AUTHENTICATOR_PASSWORD  the user of PostgREST; not for Supabase, which has its own
 --
--- A role whose password is not given stays as it is. From the environment, because everybody on a machine can list
--- the arguments of its processes.
+-- A role without a password here is not changed. The passwords come from the environment, because every user of a
+-- machine can list the arguments of its processes.
 
 \set gateway_password ''
 \set authenticator_password ''
 \getenv gateway_password GATEWAY_PASSWORD
 \getenv authenticator_password AUTHENTICATOR_PASSWORD
 
--- The statements below hold the passwords: neither the server's log nor its statistics may keep them. Whoever is no
--- superuser may not say so, and should know that the server logs no such statements.
+-- The statements below contain the passwords: keep them out of the server's log and statistics. Only a superuser may
+-- set this. If you are none, make sure that the server does not log such statements.
 select set_config(name, value, false) as "not kept"
   from (values
     ('log_statement', 'none'),
@@ -34,7 +34,7 @@ select statement
        ) as l (login, password)
  cross join lateral (values
          (1, case when to_regrole(login) is null then format('create role %I', login) end),
-         -- Without the rights of `gateway` until it becomes that role.
+         -- Has the rights of `gateway` only after `set role`.
          (2, format('alter role %I login noinherit password %L', login, password)),
          (3, format('grant gateway to %I', login))
        ) as s (step, statement)
@@ -43,7 +43,7 @@ select statement
  order by login, step
 \gexec
 
--- The migrations let only the logins connect that were there. Whoever does not own the database cannot change that.
+-- The migrations let only the logins that existed then connect. Only the owner of the database can change that.
 select case
          when pg_has_role(d.datdba, 'usage') then format('grant connect on database %I to %I', d.datname, login)
          else format(
