@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 
-test('a run that has failed says so by its exit code, whatever servers it can start', () => {
+test('a failed test run has a failing exit code, whichever servers it can start', () => {
   const run = `
     const { importEmbeddedPostgres } = await import('./scripts/bench/servers.ts');
     await importEmbeddedPostgres();

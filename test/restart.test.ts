@@ -41,7 +41,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test('reports a store that is away at the start, answers 502 until it comes, and then serves', async () => {
+test('reports an unreachable store at the start, answers 502 until it is up, and then serves', async () => {
   const [port, storePort] = [await findPort(), await findPort()];
   const gateway = new GatewayProcess({ PORT: `${port}`, ...onSupabase(storePort) });
   const get = async () => {

@@ -56,7 +56,7 @@ test('a refusal beyond the rate comes late, unchanged, and a correct key from th
   });
 });
 
-test('nothing comes late where that is switched off', async () => {
+test('delays nothing if delays are off', async () => {
   const gateway = await startGateway({ store, refusalsPerMinute: 0 });
   for (let n = 0; n < 50; n += 1) expect(await isLate(gateway)).toBe(false);
   await gateway.close();

@@ -34,7 +34,7 @@ beforeEach(() => {
 
 afterAll(() => gateway.close());
 
-test('tells the store of a key that was accepted, once for many requests', async () => {
+test('records the use of an accepted key once for many requests', async () => {
   for (const path of ['/academias', '/academias', '/alunos']) await call(path, { url: gateway.url, key: 'uma' });
   await call('/academias', { url: gateway.url, key: 'outra' });
   expect(calls.filter((call) => call.function === 'record_key_use')).toEqual([
@@ -43,7 +43,7 @@ test('tells the store of a key that was accepted, once for many requests', async
   ]);
 });
 
-test('tells it of no key that was refused', async () => {
+test('does not record the use of a refused key', async () => {
   await call('/academias', { url: gateway.url, key: 'refused' });
   expect(functions()).toEqual(['listar_academias']);
 });

@@ -38,7 +38,7 @@ const idsOf = (pages: readonly Page[]) => pages.flatMap(({ rows }) => rows.map((
 const parametersOf = (target: string) => Object.fromEntries(new URL(target, shared).searchParams);
 const linkOf = async (target: string) => (await call(target)).headers.get('link');
 
-test('the parser of these tests refuses what is no Link', () => {
+test('the parser of these tests refuses an invalid Link', () => {
   for (const text of [
     '?a>; rel="next"',
     '<?a b>; rel="next"',

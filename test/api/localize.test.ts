@@ -81,7 +81,7 @@ describe('the language', () => {
     expect(await ask('/alunos?limit=1001', language)).toEqual(PORTUGUESE);
   });
 
-  test('is told of a HEAD too', async () => {
+  test('is in the headers of HEAD too', async () => {
     const { status, headers } = await call('/alunos?limit=1001', {
       url: gateway.url,
       method: 'HEAD',

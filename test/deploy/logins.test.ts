@@ -79,7 +79,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     return 'failure' in result ? result.failure.kind : JSON.parse(result.json).length;
   }
 
-  test('makes the roles, gives them new passwords, and leaves alone what has none', async () => {
+  test('creates the roles, changes passwords, and skips roles without a password', async () => {
     await makeLogins({ GATEWAY_PASSWORD: `it's "one"` });
     expect(await callAs('gateway_login', `it's "one"`)).toBe(1);
     expect(await callAs('authenticator', 'two')).toBe(REFUSED);
@@ -93,7 +93,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     expect(await callAs('authenticator', 'two')).toBe(1);
   });
 
-  test('gives them nothing but to become the gateway', async () => {
+  test('lets the roles only become the gateway', async () => {
     await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
     const { rows } = await asAdmin(database.adminUrl, (admin) =>
       admin.query(`select rolcanlogin, rolinherit, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls,
@@ -106,7 +106,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     expect(rows).toEqual([{ rolcanlogin: true, ...nothing, roles: ['gateway'] }]);
   });
 
-  test('fails with what to do where the administrator may not let them connect', async () => {
+  test('fails with instructions if the administrator may not grant CONNECT', async () => {
     const url = new URL(database.adminUrl);
     [url.username, url.password] = ['no_owner', 'no-secret'];
     await asAdmin(database.adminUrl, async (admin) => {

@@ -25,7 +25,7 @@ test('has the bounds that are not configured', () => {
   expect(readDefault('levels of nesting')).toBe(String(MAX_DEPTH));
 });
 
-test('names variables that there are', () => {
+test('names existing variables', () => {
   const example = readFileSync('.env.example', 'utf8');
   for (const [, name] of page.matchAll(/`([A-Z]+_[A-Z_]+)(?:=\w+)?`/g)) expect(example).toContain(`${name}=`);
 });

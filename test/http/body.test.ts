@@ -44,31 +44,31 @@ test.each([
   await limited.close();
 });
 
-test('of up to 100 fields each invalid one is told', async () => {
+test('reports every invalid field of up to 100', async () => {
   const [status, body] = await post(JSON.stringify(toFields(100)));
   expect(status).toBe(422);
   expect(Object.keys((body as { error: object }).error)).toHaveLength(102);
 });
 
-test.each([101, 11_000])('of %i fields it is told that they are too many, and nothing else', async (count) => {
+test.each([101, 11_000])('reports only that %i fields are too many', async (count) => {
   const english = { error: { body: ['must not have more than 100 fields'] } };
   expect(await post(JSON.stringify(toFields(count)))).toEqual([422, english]);
   const portuguese = { error: { body: ['não deve ter mais de 100 campos'] } };
   expect(await post(JSON.stringify(toFields(count)), { 'Accept-Language': 'pt-BR' })).toEqual([422, portuguese]);
 });
 
-test.each([101, 1_000])('of %i parameters it is told that they are too many, and nothing else', async (count) => {
+test.each([101, 1_000])('reports only that %i parameters are too many', async (count) => {
   const query = new URLSearchParams(Object.keys(toFields(count)).map((name): [string, string] => [name, '']));
   const answer = await fetch(`${gateway.url}/academias?${query}`, { headers: { 'X-Api-Key': 'k' } });
   expect(answer.status).toBe(422);
   expect(await answer.json()).toEqual({ error: { query: ['must not have more than 100 parameters'] } });
 });
 
-test('what is too much is not asked of the store', () => {
+test('makes no store call for too many fields', () => {
   expect(store.calls).toEqual([]);
 });
 
-test('of a list with thousands of invalid items 1,000 errors are told, and how many there are', async () => {
+test('reports 1,000 errors and the total for a list with thousands of invalid items', async () => {
   const item = { type: 'object', additionalProperties: false, required: ['a'], properties: { a: { type: 'integer' } } };
   const schema = {
     type: 'object',

@@ -45,13 +45,13 @@ describe.each(lists)('$path', ({ path }) => {
     expect(await tagOf(path, { key: KEYS.bosque })).not.toBe(tags[0]);
   });
 
-  test('is kept by the client alone, which asks each time', async () => {
+  test('may be cached only by the client, which revalidates each time', async () => {
     const { headers } = await ask(path);
     expect(headers['cache-control']).toBe('private, no-cache');
     expect(namesIn(headers.vary)).toEqual(['x-api-key', 'accept-encoding']);
   });
 
-  test('is not sent again to who has it, with the headers of the answer', async () => {
+  test("is a 304 with the answer's headers for a client that has it", async () => {
     const target = `${path}?limit=1&offset=1`;
     const whole = await ask(target, { 'Accept-Encoding': 'gzip' });
     const tag = whole.headers.etag ?? '';
@@ -63,7 +63,7 @@ describe.each(lists)('$path', ({ path }) => {
     expect(answer.headers.link).toContain('rel="next"');
   });
 
-  test('is told to hold for HEAD too', async () => {
+  test('is a 304 for HEAD too', async () => {
     const tag = await tagOf(path);
     expect(await tagOf(path, { method: 'HEAD' })).toBe(tag);
     expectNotModified(await ask(path, { 'If-None-Match': tag }, { method: 'HEAD' }), tag);
@@ -115,26 +115,26 @@ describe('If-None-Match', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 304 Not Modified\r\n(.+\r\n)+\r\n$/);
   });
 
-  test('comes before If-Modified-Since, which is of no use by itself', async () => {
+  test('takes precedence over If-Modified-Since, which is ignored', async () => {
     const tomorrow = new Date(Date.now() + 86_400_000).toUTCString();
     expect((await ask(target, { 'If-Modified-Since': tomorrow })).status).toBe(200);
     expect((await ask(target, { 'If-Modified-Since': tomorrow, 'If-None-Match': '"a"' })).status).toBe(200);
   });
 
-  test('holds whatever the client wants of the caches on the way', async () => {
+  test("ignores the request's Cache-Control", async () => {
     const tag = await tagOf(target);
     for (const wanted of ['no-cache', 'max-age=0, no-cache', 'max-age=0', 'no-store']) {
       expect((await ask(target, { 'If-None-Match': tag, 'Cache-Control': wanted })).status).toBe(304);
     }
   });
 
-  test('holds for fetch, which says no-cache with it', async () => {
+  test('works with fetch, which adds no-cache', async () => {
     const headers = { 'If-None-Match': await tagOf(target), 'X-Api-Key': KEYS.aurora };
     const answer = await fetch(shared + target, { headers });
     expect([answer.status, await answer.text()]).toEqual([304, '']);
   });
 
-  test('is nothing to a request that is refused', async () => {
+  test('is ignored if the request is refused', async () => {
     const tag = await tagOf(target);
     const refused = [
       await ask('/alunos?limit=0', { 'If-None-Match': tag }),
@@ -152,7 +152,7 @@ describe('If-None-Match', () => {
     }
   });
 
-  test('does not hold by the tag of another tenant', async () => {
+  test('does not match the tag of another tenant', async () => {
     const foreign = await tagOf(target, { key: KEYS.bosque });
     const whole = await ask(target);
     expect((await ask(target, { 'If-None-Match': foreign })).text).toBe(whole.text);
@@ -176,7 +176,7 @@ describe('what changes meanwhile', () => {
     await opened.close();
   });
 
-  test('is seen, since every request is a call with the key', async () => {
+  test('is visible, because every request calls the store', async () => {
     const { url } = gateway;
     const tag = await tagOf(target, { url });
     store.calls.length = 0;
@@ -196,7 +196,7 @@ describe('what changes meanwhile', () => {
     expect((await ask(target, { 'If-None-Match': changed.headers.etag ?? '' }, { url })).status).toBe(304);
   });
 
-  test('of a key is seen: one that is refused is refused with the right tag too', async () => {
+  test('of a key is visible: a refused key is a 401 even with a matching tag', async () => {
     const { url } = gateway;
     const tag = await tagOf(target, { url });
     let revoked = false;

@@ -91,7 +91,7 @@ describe('with origins', () => {
     url = (await start([PANEL, LOCAL])).url;
   });
 
-  test.each([PANEL, LOCAL])('a preflight of %s is told what it may send, for a while', async (origin) => {
+  test.each([PANEL, LOCAL])('a preflight of %s gets the allowed methods and headers, and a max-age', async (origin) => {
     const answer = await preflight(url, origin);
     expect([answer.status, answer.text]).toEqual([204, '']);
     const { 'access-control-allow-headers': headers, 'access-control-allow-methods': methods } = answer.headers;

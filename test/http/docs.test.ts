@@ -107,7 +107,7 @@ describe('the page', () => {
     expect({ statusCode, location: headers.location }).toEqual({ statusCode: 308, location: '../docs' });
   });
 
-  test.each(['POST', 'OPTIONS'])('can only be read, and not asked by %s', async (method) => {
+  test.each(['POST', 'OPTIONS'])('is a 405 for %s', async (method) => {
     const { statusCode, headers, body } = await request(`${origin}/docs`, { method });
     expect([statusCode, headers.allow, await body.json()]).toEqual([405, 'GET, HEAD', { error: 'Method not allowed' }]);
   });

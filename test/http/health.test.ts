@@ -100,13 +100,13 @@ describe('/healthz and /readyz', () => {
     expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, String(length), '']);
   });
 
-  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('can only be read, and not asked by %s', async (method) => {
+  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('are a 405 for %s', async (method) => {
     for (const target of ['/healthz', '/readyz']) {
       expect(await ask(target, { method })).toEqual([405, '{"error":"Method not allowed"}']);
     }
   });
 
-  test('are outside of the interface, as nothing within it is outside', async () => {
+  test('are not under /v1, and operations are only under /v1', async () => {
     for (const target of ['/v1/healthz', '/readyz/x', '/readyz/', '/healthz/', '/metrics/', '/METRICS', '/alunos']) {
       expect(await ask(target, { headers: { 'X-Api-Key': KEY } })).toEqual([404, '{"error":"Not found"}']);
     }
@@ -126,7 +126,7 @@ describe('a store', () => {
     await untilReadiness(READY);
   });
 
-  test('whose server has crashed does so too', async () => {
+  test('whose server has crashed makes it not ready too', async () => {
     if (!server.crash) return expect(process.env.TEST_DATABASE_URL).toBeDefined();
     let isUp = false;
     const crash = server.crash().then(() => {
@@ -139,7 +139,7 @@ describe('a store', () => {
     for (const one of seen) expect([READY.join(), UNREACHABLE.join()]).toContain(one);
   });
 
-  test.each(['response', 'request'] as const)('that hangs on the %s is told of within the deadline', async (on) => {
+  test.each(['response', 'request'] as const)('that hangs on the %s is reported within the deadline', async (on) => {
     proxy.fail({ on, does: 'stall' });
     await waitFor(async () => {
       const begun = performance.now();
@@ -176,7 +176,7 @@ describe('a store', () => {
   });
 });
 
-test('no answer of any state tells of the store’s address or of a secret', async () => {
+test('no answer contains the store’s address or a secret', async () => {
   const { hostname, password, pathname } = new URL(loginUrl(database.adminUrl, 'gateway_test'));
   const secrets = [
     hostname,
@@ -225,7 +225,7 @@ describe('a database that changes after the start', () => {
     await drifting.drop();
   });
 
-  test('is only told of, where that is configured', async () => {
+  test('is only a warning with CONTRACT_CHECK=warn', async () => {
     const drifting = await createDatabase(server.adminUrl);
     const other = await startOther({ ...environment(drifting.adminUrl), CONTRACT_CHECK: 'warn' });
     await rename(drifting.adminUrl, 'listar_secoes', 'listar_outras');
@@ -284,7 +284,7 @@ describe('readiness itself', () => {
     expect(warnings).toHaveLength(told);
   });
 
-  test('answers within the deadline where a store does not care about its signal', async () => {
+  test('answers within the deadline if the store ignores its signal', async () => {
     const never = new Promise<never>(() => {});
     const silent = await createTestReadiness({ check: () => never });
     expect(await silent.readiness.read()).toEqual({

@@ -50,12 +50,12 @@ describe('a path', () => {
     expect((await call('/academias?limit=1')).body).toEqual((await call('/%61cademias?%6Cimit=%31')).body);
   });
 
-  test('may come with the whole URL, as to a proxy', async () => {
+  test('may be an absolute URL, as sent to a proxy', async () => {
     const { status } = await raw(`GET http://${host}/v1/academias?limit=1 HTTP/1.1\r\n${HEAD}\r\n`);
     expect(status).toBe(200);
   });
 
-  test('is told missing before the key is', async () => {
+  test('is a 404 even without a key', async () => {
     expect(await call('/nada', { key: null })).toMatchObject({ status: 404 });
     expect(await call('/academias', { key: null, method: 'DELETE' })).toMatchObject({ status: 405 });
   });
@@ -151,7 +151,7 @@ describe('headers that a client may send twice', () => {
     expect(status).toBe(200);
   });
 
-  test('an upgrade that is not known is passed over, and nothing behind it is taken for a request', async () => {
+  test('ignores an unknown upgrade and reads no request behind it', async () => {
     const { socket, read, ended } = await openRaw(url);
     const get = `GET /v1/academias HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n`;
     socket.write(`${get}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n${get}\r\n`);
@@ -175,14 +175,14 @@ test('a GET may have a body, which nobody reads', async () => {
   expect(status).toBe(200);
 });
 
-test('no answer tells what it is made of', async () => {
+test('no answer reveals the server software', async () => {
   for (const path of ['/academias', '/nada', '/academias?x=1']) {
     const { headers } = await call(path);
     expect([headers.get('x-powered-by'), headers.get('server')]).toEqual([null, null]);
   }
 });
 
-test('a client that resets its connection, whatever it sent, harms nobody', async () => {
+test('a reset connection does not affect other clients', async () => {
   const texts = [
     `CONNECT ${host} HTTP/1.1\r\n${HEAD}\r\n`,
     'hello\r\n\r\n',
@@ -208,7 +208,7 @@ test.each([
   expect(socket.destroyed).toBe(true);
 });
 
-test('what is no HTTP behind a request does not take the place of its answer', async () => {
+test('invalid HTTP behind a request does not replace its answer', async () => {
   const { socket, read, ended } = await openRaw(url);
   socket.write(`GET /v1/alunos?limit=1000 HTTP/1.1\r\nHost: ${host}\r\nX-Api-Key: ${KEYS.aurora}\r\n\r\nhello\r\n\r\n`);
   await ended;
@@ -228,7 +228,7 @@ describe('requests that are sent before their answers are read', () => {
     expect(answers.match(/HTTP\/1\.1 200 OK\r\n/g)).toHaveLength(32);
   });
 
-  test('end their connection where they are too many', async () => {
+  test('close the connection if there are too many', async () => {
     const { socket, read, ended } = await openRaw(url);
     socket.write(toRequests(200));
     await ended;

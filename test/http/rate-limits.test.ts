@@ -110,7 +110,7 @@ async function statuses(count: number, send: () => Promise<Answer>): Promise<num
   return result;
 }
 
-test('nothing is opened where nothing is limited', async () => {
+test('opens no limiter if no limit is configured', async () => {
   const options = {
     keyHeaders: ['X-Api-Key'],
     addressOf: createAddressReader(0),
@@ -188,7 +188,7 @@ describe('a limit per address', () => {
 });
 
 describe('both limits', () => {
-  test('are told on every answer as structured fields', async () => {
+  test('are on every answer as structured fields', async () => {
     const { send } = await startLimited({ perAddress: 3, perKey: 2 });
     const first = await send(AURORA);
     expect(first.headers.get('RateLimit-Policy')).toBe('"address";q=3;w=60, "key";q=2;w=60');
@@ -201,7 +201,7 @@ describe('both limits', () => {
     expect(third.headers.get('RateLimit')).toMatch(/^"address";r=0;t=(60|5\d)$/);
   });
 
-  test('refuse with the whole answer, and the store hears nothing of it', async () => {
+  test('refuse with the complete answer and without a store call', async () => {
     const { send, calls } = await startLimited({ perAddress: 9, perKey: 1 });
     await send(AURORA);
     const refused = await send(AURORA);
@@ -341,7 +341,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     await waitFor(async () => expect((await other.send(AURORA)).status).toBe(200));
   });
 
-  test('tell Redis no key, and keep nothing for longer than a window', async () => {
+  test('store no key in Redis, and nothing for longer than a window', async () => {
     const { url: redisUrl } = await startTestRedis();
     const { send } = await startLimited({ perKey: 5, perAddress: 5, redisUrl });
     await send(AURORA);
@@ -423,7 +423,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     await expectShared(one, other);
   });
 
-  test('tell once of a Redis that refuses to count, however often they connect', async () => {
+  test('log once that Redis refuses to count, after any number of connections', async () => {
     const replica = await startTestRedis(['--replicaof', '127.0.0.1', `${await findPort()}`]);
     const proxy = await startTestProxy(replica);
     const { send, told } = await startLimited({ perKey: PER_KEY, redisUrl: proxy.url });
@@ -472,6 +472,6 @@ test('starts and serves in spite of a Redis that accepts connections and never a
   expect(told).toEqual([expect.stringContaining('no answer within 2000 ms')]);
 });
 
-test('a URL that is none of a Redis is a mistake at the start', async () => {
+test('refuses to start with a URL that is not for Redis', async () => {
   await expect(startLimited({ perKey: 1, redisUrl: 'redis://127.0.0.1/none' })).rejects.toThrow(TypeError);
 });

@@ -241,7 +241,7 @@ describe.each([
     await waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
   });
 
-  test('and after a cancellation by the deadline', async () => {
+  test('the name is as before after a cancellation by the deadline', async () => {
     const id = `late-${login}`;
     await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       expect(await watch(id)).toMatchObject({ status: 502, text: '{"error":"Data store timeout"}' });
@@ -259,7 +259,7 @@ describe.each([
     });
   });
 
-  test('of a long one the database shows the first characters', async () => {
+  test('the database shows the first characters of a long id', async () => {
     const body = `raise exception '%', current_setting('application_name')`;
     await withBody(server.adminUrl, 'listar_academias', body, async () => {
       const { text } = await send(name, '/v1/academias', 'x'.repeat(128));
@@ -268,7 +268,7 @@ describe.each([
     await idle();
   });
 
-  test('none sticks to the requests that follow on the same connections', async () => {
+  test('no id stays for later requests on the same connections', async () => {
     const body = `raise exception '%', current_setting('application_name')`;
     await withBody(server.adminUrl, 'listar_academias', body, async () => {
       const texts: string[] = [];

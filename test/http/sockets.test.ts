@@ -39,7 +39,7 @@ async function askSilently({ url }: TestGateway, text: string): Promise<Socket> 
   return socket;
 }
 
-test('the requests of a socket are worked on one at a time, and those of others meanwhile', async () => {
+test('handles the requests of one socket in sequence, and different sockets in parallel', async () => {
   const ends: ((result: Result) => void)[] = [];
   const store = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
   const gateway = await start({ store });
@@ -81,7 +81,7 @@ async function readDuringStop({ server }: TestGateway, socket: Socket): Promise<
   return Buffer.concat(chunks).toString();
 }
 
-test('a socket that reads nothing keeps one answer, however many it has asked for', async () => {
+test('a socket that reads nothing holds only one answer in memory', async () => {
   const { store, gateway } = await startUnread(get('/academias').repeat(32));
   expect(await ask(gateway)).toMatchObject({ status: 200 });
   expect(store.calls).toHaveLength(2);
@@ -103,7 +103,7 @@ test('a stop gives a client the whole answer that it is reading', async () => {
   expect((await readDuringStop(gateway, socket)).length).toBeGreaterThan(20_000_000);
 });
 
-test('lists are refused as by any overload while too many bytes wait for their clients, and creations are not', async () => {
+test('refuses lists, but not creations, while too many bytes are unread', async () => {
   const json = JSON.stringify('x'.repeat(8_000_000));
   const store = createStubStore(({ returns }) => ({ json: returns === 'row' ? '{}' : json, count: 1 }));
   const gateway = await start({ store, unreadLimit: 12_000_000 });

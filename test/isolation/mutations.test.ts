@@ -56,12 +56,12 @@ describe('a check catches a change of', () => {
   });
 });
 
-test('no change is made twice, and those that change nothing are among them', () => {
+test('has no change twice, and includes those without an effect', () => {
   expect(new Set(names).size).toBe(names.length);
   expect(Object.keys(EQUIVALENT).filter((name) => !names.includes(name))).toEqual([]);
 });
 
-test('every refusal of a key is among the changes', async () => {
+test('includes the removal of every refusal of a key', async () => {
   const verification = (await functionsOf(db)).find(({ name }) => name === 'verify_key');
   const refusals = names.filter((name) => /^verify_key: .*raise exception .* removed$/.test(name));
   expect(refusals).toHaveLength(verification?.definition.match(/raise exception/g)?.length ?? 0);

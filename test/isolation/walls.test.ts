@@ -113,7 +113,7 @@ describe.each(VARIANTS)('with $name', ({ name, remove, removed }) => {
     await db.close();
   });
 
-  test('this wall stands, and nothing of the other one', async () => {
+  test('only this wall is in place', async () => {
     expect(wasRemoved).toEqual(removed);
     const before = await functionsOf(whole);
     const changed = (await functionsOf(db)).filter(({ definition }, n) => definition !== before[n]?.definition);
@@ -129,7 +129,7 @@ describe.each(VARIANTS)('with $name', ({ name, remove, removed }) => {
     expect(tenants).toHaveLength(remove === removeRowSecurity ? 2 : 1);
   });
 
-  test('every answer is made of what the tenant of the key has', async () => {
+  test("every answer has only data of the key's tenant", async () => {
     const kinds = new Set<string>();
     const property = fc.asyncProperty(scenario, async ({ world, requests }) => {
       await load(world);
@@ -161,14 +161,14 @@ describe.each(VARIANTS)('with $name', ({ name, remove, removed }) => {
     expect(pairs).toBeGreaterThan(isLong ? WORLDS_OF_PAIRS * ID_INPUTS.length : 0);
   });
 
-  test('the tenant of a call is forgotten with its transaction', async () => {
+  test('the tenant of a call is cleared at the end of its transaction', async () => {
     await load(SAMPLE);
     expect(await ask(CALLS[0] as Request)).toMatchObject({ status: 200 });
     expect(await rows(db, `select current_setting('wellness.tenant_id', true) as tenant`)).toEqual([{ tenant: '' }]);
   });
 });
 
-test('the inputs that take an id are all known', () => {
+test('the test knows every input that takes an id', () => {
   const found = operations.flatMap(({ id, operation }) => {
     const parameters = (operation.parameters ?? []).map((parameter) => ('name' in parameter ? parameter.name : ''));
     return [...parameters, ...fieldsOf(operation)]

@@ -75,7 +75,7 @@ describe('the function', () => {
     ).toEqual(['x-rpc names the function; there are 2 of that name']);
   });
 
-  test('that is told of a key that was used has to be there', async () => {
+  test('that records the use of a key has to be there', async () => {
     expect(await check('drop function public.record_key_use(text)')).toMatchObject([
       { function: 'record_key_use', place: ['components', 'securitySchemes'] },
     ]);

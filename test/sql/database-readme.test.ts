@@ -27,7 +27,7 @@ test('a table is added with both walls, by every rule of the linter', async () =
   expect(report).toMatchObject({ failed: [], skipped: [] });
 });
 
-test('its function gives the rows of the tenant of the key alone', async () => {
+test("its function returns only the rows of the key's tenant", async () => {
   await runScript(db, { file, sql: TABLE });
   await db.exec(`insert into private.armarios (tenant_id, academia_id, numero)
                  select tenant_id, id, 7 from private.academias`);
@@ -38,7 +38,7 @@ test('its function gives the rows of the tenant of the key alone', async () => {
   await expect(as(db, 'gateway', () => rows(db, 'select from private.armarios'))).rejects.toThrow('permission denied');
 });
 
-test('the functions for keys do what is said of them', async () => {
+test('the functions for keys work as the page describes', async () => {
   const [{ id = '' } = {}] = await rows<{ id: string }>(db, `select id from private.issue_key($1, 'Leitor')`, [AURORA]);
   const sql = KEYS.replaceAll('<tenant>', AURORA).replaceAll('<key id>', id);
   expect(sql).not.toMatch(/<\w/);

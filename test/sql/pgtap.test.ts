@@ -69,7 +69,7 @@ describe('on PGlite without these roles, with demo data', () => {
 
   afterAll(() => db.close());
 
-  test.each(scripts)('%s passes, and skips what is about the roles', async (name) => {
+  test.each(scripts)('%s passes, and skips the tests of the roles', async (name) => {
     const { failed, skipped } = await runTap(db, readScript(name));
     expect(failed).toEqual([]);
     for (const reason of skipped) expect(reason).toMatch(/^this server has no role \w+, which a Supabase project has$/);
@@ -92,7 +92,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('on Postgres 15 as the owner of a Sup
     await server.stop();
   });
 
-  test.each(scripts)('%s passes, and skips what is about later Postgres', async (name) => {
+  test.each(scripts)('%s passes, and skips the tests of later Postgres versions', async (name) => {
     const { failed, skipped } = await runTap(db, readScript(name));
     expect(failed).toEqual([]);
     for (const reason of skipped) expect(reason).toBe('until Postgres 15 a role with CREATEROLE may become every role');

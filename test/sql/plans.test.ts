@@ -87,7 +87,7 @@ describe.each(SERVERS)('on $name', ({ start }) => {
     if (case_.isBounded) expect(countPages(plans)).toBeLessThan(MOST_PAGES);
   });
 
-  test('without an index a plan is seen to do that', async () => {
+  test('detects a full table read if an index is missing', async () => {
     const plans = await explainWithout(server.url, 'treinos_by_aluno', 'Workouts, id_aluno');
     expect(findSequentialScans(plans)).toContain('public.listar_treinos: Seq Scan on treinos t');
   });

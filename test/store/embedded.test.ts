@@ -140,7 +140,7 @@ describe('a call', () => {
     expect(rowsOf(next)).toEqual([before]);
   });
 
-  test('that nobody waits for any more is never begun, whether the thread has been sent it or not', async () => {
+  test('that is aborted before it starts never runs, even after it was sent to the thread', async () => {
     const controller = new AbortController();
     const busy = store.call(slow(0.2), never);
     const abandoned = ['Nunca 1', 'Nunca 2', 'Nunca 3'].map((nome) => store.call(create(nome), controller.signal));
@@ -165,7 +165,7 @@ describe('a call', () => {
     expect(rowsOf(await next)).toHaveLength(1);
   });
 
-  test('has its own time: those before it take none of it', async () => {
+  test('has its own timeout, which excludes the calls before it', async () => {
     const results = await Promise.all(Array.from({ length: 4 }, () => store.call(slow(0.8), never)));
     expect(results.map(rowsOf)).toEqual(Array.from({ length: 4 }, () => [{ ok: true }]));
   });

@@ -141,7 +141,7 @@ test.each([
   expect(here).toBe(there);
 });
 
-test('has nothing of the rows in front of an error, which is that of the query', async () => {
+test("gives the query's error and none of the rows before it", async () => {
   const text = 'select 100 / (50000 - n) as n from generate_series(1, $1::integer) n';
   const statement = { name: 'division', text };
   await expect(queryRows(client, { ...statement, values: ['60000'] }, options)).rejects.toMatchObject({
@@ -153,7 +153,7 @@ test('has nothing of the rows in front of an error, which is that of the query',
   });
 });
 
-test('has nothing of the rows in front of a cancellation', async () => {
+test('gives none of the rows before a cancellation', async () => {
   const text = `select n, $1 as t, case when n = 50000 then pg_sleep(60) is null end as b from generate_series(1, 60000) n`;
   const rows = queryRows(client, { name: 'cancelled', text, values: ['of another tenant'] }, options);
   const cancelled = expect(rows).rejects.toMatchObject({ code: '57014' });
@@ -265,7 +265,7 @@ describe('a server that does not keep to the protocol', () => {
     await expect(rows).rejects.toBeInstanceOf(RowsError);
   });
 
-  test('is not asked for rows by a call that was given up while it described them', async () => {
+  test('gets no request for rows after a call is aborted during describe', async () => {
     const controller = new AbortController();
     await using server = await ask(answered(), async () => controller.abort(new Error('given up')));
     await expect(server.rows(controller.signal)).rejects.toThrow('given up');

@@ -22,7 +22,7 @@ function createSlowStore(): { store: Store; begun: string[]; endNext: () => Prom
   return { store: { ...store, call }, begun, endNext };
 }
 
-test('those that wait have their turns round-robin by share, and within a share in their order', async () => {
+test('waiting calls run round-robin by share, in order within a share', async () => {
   const { store, begun, endNext } = createSlowStore();
   const { call, load } = limited(store, { running: 1, waiting: 10 });
   const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'].map((requestId) =>
@@ -35,7 +35,7 @@ test('those that wait have their turns round-robin by share, and within a share 
   expect(load()).toEqual({ running: 0, waiting: 0 });
 });
 
-test('one too many is refused: the newest of the share that has the most', async () => {
+test('over the limit, the newest call of the largest share is refused', async () => {
   const { store, begun, endNext } = createSlowStore();
   const { call, load } = limited(store, { running: 1, waiting: 3 });
   const ends: string[] = [];
@@ -52,7 +52,7 @@ test('one too many is refused: the newest of the share that has the most', async
   expect(begun).toEqual(['a1', 'a2', 'b1', 'c1']);
 });
 
-test('one share leaves places for others, though nobody else has a call yet', async () => {
+test('one share cannot take all places, even if no other has a call', async () => {
   const { store, begun, endNext } = createSlowStore();
   const { call, load } = limited(store, { running: 3, runningOfShare: 2, waiting: 10 });
   const send = (requestId: string) => call(CALL, never, { requestId, share: requestId.slice(0, 1) });
@@ -66,7 +66,7 @@ test('one share leaves places for others, though nobody else has a call yet', as
   expect(load()).toEqual({ running: 0, waiting: 0 });
 });
 
-test('one that nobody waits for any more gives its turn to others, and is never begun', async () => {
+test('an aborted waiting call is never started, and others take its turn', async () => {
   const { store, begun, endNext } = createSlowStore();
   const { call, load } = limited(store, { running: 1, waiting: 10 });
   const controller = new AbortController();
@@ -82,7 +82,7 @@ test('one that nobody waits for any more gives its turn to others, and is never 
   expect(begun).toEqual(['a1', 'b1']);
 });
 
-test('without room to wait all that cannot begin at once are refused', async () => {
+test('without a queue, calls that cannot start at once are refused', async () => {
   const { store, endNext } = createSlowStore();
   const { call } = limited(store, { running: 1, waiting: 0 });
   const first = call(CALL, never);

@@ -76,7 +76,7 @@ async function lineOf(target: string, init: RequestInit = {}): Promise<LogLine> 
 }
 
 describe('the line of a request', () => {
-  test('of a success', async () => {
+  test('describes a success', async () => {
     expect(await lineOf('/v1/alunos?nome=ana&limit=2')).toEqual({
       level: 'info',
       method: 'GET',
@@ -87,7 +87,7 @@ describe('the line of a request', () => {
     });
   });
 
-  test('has the part of its time that the store took', () =>
+  test('has the duration of the store call', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.2)', async () => {
       const id = newId();
       await (
@@ -98,7 +98,7 @@ describe('the line of a request', () => {
       expect(durationMs).toBeGreaterThanOrEqual(storeMs);
     }));
 
-  test('of a creation', async () => {
+  test('describes a creation', async () => {
     expect(await lineOf('/v1/alunos', { method: 'POST', body: JSON.stringify(STUDENT) })).toEqual({
       level: 'info',
       method: 'POST',
@@ -109,7 +109,7 @@ describe('the line of a request', () => {
     });
   });
 
-  test('of invalid input, which the store is not asked about', async () => {
+  test('describes invalid input, without a store call', async () => {
     expect(await lineOf('/v1/alunos?limit=0')).toEqual({
       level: 'info',
       method: 'GET',
@@ -136,14 +136,14 @@ describe('the line of a request', () => {
     });
   });
 
-  test('of a correct key has them too, and nothing of one that is short', async () => {
+  test('has the prefix of a well-formed key, and none of a short key', async () => {
     expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key } })).toMatchObject({
       keyPrefix: key.slice(0, 17),
     });
     expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key.slice(0, 39) } })).not.toHaveProperty('keyPrefix');
   });
 
-  test('has no character of a key that could control a terminal', async () => {
+  test('has no control characters of a key', async () => {
     const id = newId();
     const key = `\x9b2J\x9b31m${'a'.repeat(50)}`;
     const head = `Host: x\r\nConnection: close\r\nX-Request-Id: ${id}\r\nX-Api-Key: ${key}\r\n`;
@@ -154,7 +154,7 @@ describe('the line of a request', () => {
     expect(gateway.output()).not.toMatch(/[\x7f-\x9f]/);
   });
 
-  test('of a path that is none has no operation', async () => {
+  test('has no operation for an unknown path', async () => {
     expect(await lineOf('/v1/nada?x=1')).toEqual({ level: 'info', method: 'GET', path: '/v1/nada', status: 404 });
     expect(await lineOf('/v1/alunos', { method: 'DELETE' })).toEqual({
       level: 'info',
@@ -176,7 +176,7 @@ describe('the line of a request', () => {
     expect(gateway.output()).not.toContain(key.slice(-12));
   });
 
-  test('of a fault of the store has the cause, at level error', () =>
+  test('has the cause of a store fault, at level error', () =>
     withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       expect(await lineOf('/v1/academias', { headers: { 'X-Api-Key': key } })).toEqual({
         level: 'error',
@@ -195,14 +195,14 @@ describe('the line of a request', () => {
       });
     }));
 
-  test('of a store that takes too long has that as its cause', () =>
+  test('has the timeout as the cause if the store is too slow', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const line = await lineOf('/v1/academias');
       expect(line).toMatchObject({ level: 'error', status: 502, fault: { kind: 'storeTimeout' } });
       expect(line.storeMs).toBeGreaterThanOrEqual(999);
     }));
 
-  test('of a client that goes away while the store works says so, and that the store had been asked', () =>
+  test('records that the client disconnected during the store call', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const id = newId();
       const controller = new AbortController();
@@ -231,7 +231,7 @@ describe('the line of a request', () => {
       });
     }));
 
-  test('has the id of the trace that the client says', async () => {
+  test("has the client's trace id", async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     expect(await lineOf('/v1/nada', { headers: { traceparent } })).toMatchObject({
       traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
@@ -280,7 +280,7 @@ describe('the bytes of an answer', () => {
     return alone + 'Keep-Alive: timeout=75\r\n'.length;
   };
 
-  test('are its own, on a connection that is used again', async () => {
+  test('are counted per answer on a reused connection', async () => {
     const [first, second] = [newId(), newId()];
     const connection = await openRaw(gateway.origin);
     connection.socket.write(request('/v1/alunos?limit=50', first));
@@ -293,7 +293,7 @@ describe('the bytes of an answer', () => {
     expect(await bytesOf(second)).toBe(short);
   });
 
-  test('are its own, where a client sends requests without waiting for answers', async () => {
+  test('are counted per answer for pipelined requests', async () => {
     const sent = [newId(), newId(), newId(), newId()];
     const targets = ['/v1/alunos?limit=50', '/v1/nada', '/v1/alunos?limit=10', '/v1/academias?limit=1'];
     const connection = await openRaw(gateway.origin);
@@ -308,7 +308,7 @@ describe('the bytes of an answer', () => {
     }
   });
 
-  test('a client that goes away has a line of the request that was worked on, and those behind it were not begun', () =>
+  test('after a disconnect only the running request is logged; pipelined ones never start', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const sent = [newId(), newId(), newId()];
       const connection = await openRaw(gateway.origin);
@@ -328,7 +328,7 @@ describe('the bytes of an answer', () => {
     }));
 });
 
-test('a fault of recording a key’s use, which comes after the answer, has a line of its own that names the request', async () => {
+test('a fault of recording a key’s use after the answer is logged with the request id', async () => {
   const unused = await issue();
   const id = newId();
   await withBody(database.adminUrl, 'record_key_use', 'perform pg_sleep(0.2); raise division_by_zero', async () => {

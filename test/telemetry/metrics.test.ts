@@ -97,7 +97,7 @@ describe('requests', () => {
       },
     ));
 
-  test('stand in the buckets of at least what they took', () =>
+  test('are counted in the buckets at or above their duration', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
       const bucketsOf = async () => {
         const series = await read();
@@ -115,7 +115,7 @@ describe('requests', () => {
       });
     }));
 
-  test('add up to the seconds that they took', () =>
+  test('add their duration to the sum', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
       const name = 'http_server_request_duration_seconds_sum{operation="listarAcademias",status="200"}';
       const before = (await read()).get(name) ?? 0;
@@ -142,7 +142,7 @@ describe('requests', () => {
       ),
     ));
 
-  test('are told of with the size of their body and of their answer', async () => {
+  test('are measured by the size of body and answer', async () => {
     const body = JSON.stringify(STUDENT);
     await expectAdded(
       'http_server_request_body_size_bytes_sum',
@@ -159,7 +159,7 @@ describe('requests', () => {
     });
   });
 
-  test('what they ask for beside the operations is named by its path', () =>
+  test('are named by path if they are for no operation', () =>
     expectAdded(
       'http_server_request_duration_seconds_count',
       {
@@ -175,7 +175,7 @@ describe('requests', () => {
       },
     ));
 
-  test('that are made up add no series beyond those of `none`', async () => {
+  test('with made-up paths and methods add only series of `none`', async () => {
     const methods = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'PURGE', 'M-SEARCH', 'LINK'];
     const garbage = (n: number) => {
       const name = `${n.toString(36)}${(n * 7919).toString(36)}`;
@@ -250,7 +250,7 @@ describe('calls of the store', () => {
     ),
   );
 
-  test('that lose their connection are counted as storeUnavailable, once although they are made again', () =>
+  test('that lose their connection twice are counted once, as storeUnavailable', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
       expectAdded(PREFIX, { [academias('storeUnavailable')]: 1 }, async () => {
         let status = 0;
@@ -264,7 +264,7 @@ describe('calls of the store', () => {
       }),
     ));
 
-  test('that are too many are counted as such, and the gauges show who works and who waits', () =>
+  test('over the limit are counted as storeOverloaded, and gauges show running and waiting calls', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
       const gauges = async () => {
         const series = await read();
@@ -285,7 +285,7 @@ describe('calls of the store', () => {
       expect((await read()).get('gateway_store_connections{state="idle"}')).toBeGreaterThan(0);
     }));
 
-  test('of which a key’s use is one', async () => {
+  test('include the recording of a key’s use', async () => {
     const [{ key }] = await asAdmin(database.adminUrl, async (admin) => {
       const tenant = 'a0000000-0000-4000-8000-000000000000';
       return (await admin.query(`select key from private.issue_key($1, 'Novo')`, [tenant])).rows;
@@ -313,7 +313,7 @@ describe('the port of the metrics', () => {
   const JSON_TEXT = 'application/json; charset=utf-8';
   const NOT_FOUND = [404, JSON_TEXT, '{"error":"Not found"}'];
 
-  test('alone has them, as text that is kept nowhere', async () => {
+  test('is the only one with metrics, which are not cached', async () => {
     const answer = await fetch(`${gateway.managementOrigin}/metrics`);
     expect([answer.status, answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
       200,
@@ -324,7 +324,7 @@ describe('the port of the metrics', () => {
     expect(await ask(gateway.origin, '/metrics')).toEqual(NOT_FOUND);
   });
 
-  test('has them compressed for who takes that', async () => {
+  test('compresses the metrics if the client accepts it', async () => {
     const { headers } = await fetch(`${gateway.managementOrigin}/metrics`, { headers: { 'Accept-Encoding': 'gzip' } });
     expect([headers.get('content-encoding'), headers.get('vary')]).toEqual(['gzip', 'Accept-Encoding']);
   });
@@ -346,7 +346,7 @@ describe('the port of the metrics', () => {
     expect(await ask(gateway.managementOrigin, '/metrics', { method: 'POST' })).toEqual(NOT_ALLOWED);
   });
 
-  test('is none unless it is configured: then they are beside the operations', async () => {
+  test("is the gateway's own port by default", async () => {
     const other = await startProcess({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
     expect(other.managementOrigin).toBe('');
     expect((await ask(other.origin, '/readyz'))[0]).toBe(200);

@@ -80,7 +80,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     expect((await send(`/${key}`))[0]).toBe(404);
   });
 
-  test('no fault of the store does', async () => {
+  test('no fault of the store leaves the key anywhere', async () => {
     await withBody(`raise division_by_zero`, async () => {
       expect(await send('/academias')).toEqual([502, '{"error":"Data store error"}']);
     });
@@ -99,7 +99,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     await waitFor(async () => expect((await send('/academias'))[0]).toBe(200));
   });
 
-  test('neither log has it, though both have what happened', () => {
+  test('both logs record the event without the key', () => {
     expect(log()).toContain('division_by_zero');
     expect(log()).toContain('Listening');
     expect(postgresLog).toContain('listar_academias');
@@ -109,7 +109,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     expect(postgresLog).not.toContain(secret());
   });
 
-  test('the log of the gateway has it not even where SQL repeats it in an error', async () => {
+  test('the log of the gateway omits a key that SQL repeats in an error', async () => {
     await withBody(`raise exception using errcode = 'XX000', message = 'with ' || p_api_key`, async () => {
       expect(await send('/academias')).toEqual([502, '{"error":"Data store error"}']);
     });
@@ -119,7 +119,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
   });
 });
 
-test('without the setting of the database the log of Postgres would have it', async () => {
+test("the log of Postgres contains the key without the database's setting", async () => {
   const read = (key: string) => admin('select * from public.listar_academias($1)', [key]);
   const [{ key }] = (await admin(`select key from private.issue_key($1, 'Controle')`, [AURORA])) as [{ key: string }];
   await read(key);
@@ -130,7 +130,7 @@ test('without the setting of the database the log of Postgres would have it', as
   await waitFor(() => expect(postgresLog).toContain(key));
 });
 
-test('a fault is logged without the key, wherever it stands, and with all the rest', () => {
+test('a fault is logged in full, except for the key', () => {
   const lines: string[] = [];
   const write = (line: string) => lines.push(line);
   const options = { level: 'info', format: 'json', keyHeaders: ['x-api-key'], isTerminal: false } as const;

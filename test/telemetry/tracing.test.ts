@@ -113,7 +113,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
   const spansOf = (traceId: string) => collector.spans.filter((span) => span.traceId === traceId);
   const lineOf = (name: string) => gateway.lines().find(({ requestId }) => requestId === ids.get(name));
 
-  test('they come as OTLP over HTTP, in protobuf, the last ones at the stop', () => {
+  test('spans are sent as OTLP over HTTP in protobuf, and flushed at the stop', () => {
     expect(new Set(collector.requests.map((request) => JSON.stringify(request)))).toEqual(
       new Set([JSON.stringify({ path: '/v1/traces', type: 'application/x-protobuf' })]),
     );
@@ -167,17 +167,17 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
     expect(told.get('none')).toBe(`00-${traceId}-${spans[0]?.spanId}-01`);
   });
 
-  test('a version to come is read as far as it is known', () => {
+  test('the known fields of a later traceparent version are read', () => {
     expect(spansOf(later.traceId).map(({ parentId }) => parentId)).toContain(later.spanId);
   });
 
-  test('a trace that its client does not send is not sent, and goes on to the store', () => {
+  test('an unsampled trace is not exported, but is passed to the store', () => {
     expect(spansOf(unsampled.traceId)).toEqual([]);
     expect(told.get('unsampled')).toMatch(new RegExp(`^00-${unsampled.traceId}-[0-9a-f]{16}-00$`));
     expect(lineOf('unsampled')?.traceId).toBe(unsampled.traceId);
   });
 
-  test.each(MALFORMED)('a traceparent with %s is none', (name) => {
+  test.each(MALFORMED)('ignores a traceparent with %s', (name) => {
     const traceId = String(lineOf(name)?.traceId);
     expect(traceId).toMatch(/^(?!0+$)[0-9a-f]{32}$/);
     expect(traceId).not.toBe('4bf92f3577b34da6a3ce929d0e0e4736');
@@ -186,7 +186,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
     expect(told.get(name)).toMatch(new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`));
   });
 
-  test('a fault is an error of the request and of the call', () => {
+  test('a fault marks the spans of the request and the call as errors', () => {
     const spans = spansOf(failing.traceId);
     expect(spans.map(({ kind, status, attributes }) => [kind, status, attributes['error.type']])).toEqual([
       [3, 2, 'storeError'],
@@ -194,7 +194,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
     ]);
   });
 
-  test('a request that does not come to the store has no call', () => {
+  test('a request that is refused before the store has no call span', () => {
     const [request, ...others] = spansOf(refused.traceId);
     expect(others).toEqual([]);
     expect([request?.attributes['http.response.status_code'], request?.status]).toEqual([422, 0]);
@@ -215,7 +215,7 @@ describe.runIf(hasPostgrest)('where they are not', () => {
     registerHooks({ load: (url, context, next) => { if (/@opentelemetry\\/(?!api\\/)/.test(url)) console.error(url); return next(url, context); } });`;
   const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(spy)}`];
 
-  test('a traceparent goes on to the store as it came, one that is malformed does not, and none is made', async () => {
+  test('a valid traceparent is passed to the store, a malformed one is dropped, and none is created', async () => {
     const gateway = await startProcess(onPostgrest());
     const told: (string | undefined)[] = [];
     await withBody(database.adminUrl, 'listar_academias', TELL, async () => {
@@ -229,7 +229,7 @@ describe.runIf(hasPostgrest)('where they are not', () => {
     expect(lines.map(({ traceId }) => traceId)).toEqual([parent.traceId]);
   });
 
-  test('nothing of OpenTelemetry is loaded but the interface that other packages need, as it is where they are', async () => {
+  test('the OpenTelemetry SDK is loaded only if traces are exported', async () => {
     const without = await startProcess(onPostgres(), { nodeArgs });
     expect(await without.stop()).toBe(0);
     expect(without.errors()).toBe('');
@@ -242,7 +242,7 @@ describe.runIf(hasPostgrest)('where they are not', () => {
   });
 });
 
-test('of the traces that begin here as large a part is sent as configured, and of others what their client says', async () => {
+test('root traces are sampled at the configured ratio, and others as their client decides', async () => {
   const collector = await startCollector();
   const env = { ...onPostgres(), OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`, OTEL_TRACES_SAMPLER_ARG: '0' };
   const gateway = await startProcess(env);
@@ -276,18 +276,18 @@ describe('a collector', () => {
     expect(gateway.output()).not.toContain(password);
   }
 
-  test.concurrent('that is away fails no request, is told of as a warning, and holds up no stop', async () => {
+  test.concurrent('that is unreachable fails no request, is logged as a warning, and does not delay the stop', async () => {
     await check(new URL(`http://127.0.0.1:${await findPort()}`), /ECONNREFUSED|Export failed/);
   });
 
-  test.concurrent('that hangs neither', async () => {
+  test.concurrent('that hangs fails no request and does not delay the stop', async () => {
     const collector = await startCollector({ hangs: true });
     await check(new URL(collector.url), /timed out|Export failed/);
     expect(collector.requests.length).toBeGreaterThan(0);
     await collector.close();
   });
 
-  test.concurrent('that refuses them neither', async () => {
+  test.concurrent('that refuses spans fails no request and does not delay the stop', async () => {
     const collector = await startCollector({ status: 400 });
     await check(new URL(collector.url), /Bad Request/);
     await collector.close();
