@@ -18,8 +18,8 @@ export const behaviourChecks: readonly Check[] = [
   answersWith('the functions alone', removeRowSecurity),
   answersWith('row security alone', removePredicates),
   answersWith('both walls', async () => {}),
-  { name: 'row security shows and takes rows of the tenant that was verified, and without one none', find: findRows },
-  { name: 'the use of a key is recorded for that key alone, where it works, once a minute', find: findUses },
+  { name: 'row security allows only rows of the verified tenant, and none without a tenant', find: findRows },
+  { name: 'the use of a working key is recorded once a minute, for that key only', find: findUses },
 ];
 
 /** Every answer is the model's. The first that is not is told alone: others may only follow from it. */
@@ -36,7 +36,7 @@ function answersWith(walls: string, remove: (db: PGlite) => Promise<unknown>): C
       }
       return [];
     });
-  return { name: `with ${walls} every answer is made of what the tenant of the key has`, find };
+  return { name: `with ${walls} every answer has only data of the key's tenant`, find };
 }
 
 function toAnswer(request: Request, result: Result): ModelAnswer {

@@ -75,7 +75,7 @@ const OUR_SCHEMAS = `('public', 'private')`;
 /** Rules for the catalog. */
 export const catalogChecks: readonly Check[] = [
   {
-    name: 'every function acts with the rights that it needs, and no more',
+    name: 'every function runs with the rights it needs and no others',
     find: async (db) => {
       const functions = await rows<{ schema: string; name: string; definer: boolean; owner: string; admin: string }>(
         db,
@@ -93,7 +93,7 @@ export const catalogChecks: readonly Check[] = [
     },
   },
   {
-    name: 'every function finds names in pg_catalog alone',
+    name: 'every function resolves names in pg_catalog only',
     find: (db) =>
       column(
         db,
@@ -104,7 +104,7 @@ export const catalogChecks: readonly Check[] = [
       ),
   },
   {
-    name: 'the gateway executes the published functions, they execute their helpers, and nobody else anything',
+    name: 'only the gateway may execute published functions, and only these may execute their helpers',
     find: async (db) => {
       const published = await column(db, `select proname from pg_proc where pronamespace = 'public'::regnamespace`);
       const granted = await column(
@@ -124,7 +124,7 @@ export const catalogChecks: readonly Check[] = [
     },
   },
   {
-    name: 'every role has the rights on tables and columns that its functions need, and no more',
+    name: 'every role has the table and column rights that its functions need and no others',
     find: async (db) =>
       differences(
         await column(
@@ -143,7 +143,7 @@ export const catalogChecks: readonly Check[] = [
       ),
   },
   {
-    name: 'every role sees the schemas that it needs, and creates in none',
+    name: 'every role may use only the schemas it needs, and create in none',
     find: async (db) =>
       differences(
         await column(
@@ -156,7 +156,7 @@ export const catalogChecks: readonly Check[] = [
       ),
   },
   {
-    name: 'nothing that is created later is open to anybody',
+    name: 'objects created later are closed to everybody',
     find: async (db) =>
       differences(
         await column(
@@ -182,7 +182,7 @@ export const catalogChecks: readonly Check[] = [
       ),
   },
   {
-    name: 'row security shows the published functions the rows of their tenant, and nobody more than it needs',
+    name: 'row security shows published functions only rows of their tenant, and other roles only what they need',
     find: async (db) => {
       const tables = await rows<{ name: string; admin: string }>(
         db,
@@ -215,7 +215,7 @@ export const catalogChecks: readonly Check[] = [
       ),
   },
   {
-    name: 'no role of the gateway can do anything by itself, or be another role',
+    name: 'no gateway role can log in, has privileged attributes, or can become another role',
     find: (db) =>
       column(
         db,
@@ -228,7 +228,7 @@ export const catalogChecks: readonly Check[] = [
       ),
   },
   {
-    name: 'every row is told apart by its tenant, and refers to rows of its tenant alone',
+    name: 'every key includes the tenant, and every reference stays within the tenant',
     find: (db) =>
       column(
         db,
