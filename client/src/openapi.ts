@@ -155,7 +155,10 @@ export interface components {
             p_email: string;
             p_telefone?: string;
             p_sexo?: string;
-            /** @description Date of birth, YYYY-MM-DD or DD/MM/YYYY */
+            /**
+             * Format: birth-date
+             * @description Date of birth, as YYYY-MM-DD or DD/MM/YYYY
+             */
             p_data_nascimento?: string;
             /**
              * Format: uuid

@@ -88,6 +88,10 @@ const day = fc
 const FORMATS: Record<string, (schema: Schema) => Values> = {
   uuid: () => ({ some: fc.uuid(), edges: ['A1B2C3D4-0000-4000-8000-0000000000FF'] }),
   date: () => ({ some: day.map((text) => text.slice(0, 10)), edges: ['0001-01-01', '2024-02-29', '9999-12-31'] }),
+  'birth-date': () => ({
+    some: day.map((text) => text.slice(0, 10)),
+    edges: ['1990-05-17', '29/02/2024', '31/12/9999'],
+  }),
   'date-time': () => ({ some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] }),
   email: ({ maxLength }) => ({
     some: fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/).map((name) => `${name}@${DOMAIN}`),

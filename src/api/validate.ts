@@ -58,7 +58,7 @@ export function toFieldErrors(
 export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
   const texts = errors.slice(0, MAX_ERRORS).map((error) => {
     const [, , english] = toFieldError(error);
-    const [, , portuguese] = toFieldError(translatePattern(toPortuguese(error), translations));
+    const [, , portuguese] = toFieldError(translateOwn(toPortuguese(error), translations));
     return [english, portuguese] as const;
   });
   const many = describeManyErrors(errors.length);
@@ -66,9 +66,11 @@ export function translateErrors(errors: readonly ErrorObject[], translations: Tr
   return new Map(texts.filter(([english, portuguese]) => english !== portuguese));
 }
 
-function translatePattern(error: ErrorObject, translations: Translations): ErrorObject {
-  const text = error.parentSchema?.['x-pattern-message'];
-  return { ...error, parentSchema: { ...error.parentSchema, 'x-pattern-message': translations.get(text) ?? text } };
+/** Translates the document's own message for a pattern or a format. */
+function translateOwn(error: ErrorObject, translations: Translations): ErrorObject {
+  const name = `x-${error.keyword}-message`;
+  const text = error.parentSchema?.[name];
+  return { ...error, parentSchema: { ...error.parentSchema, [name]: translations.get(text) ?? text } };
 }
 
 /** `/query/limit` → query, limit; a missing or undeclared field is named by the error's params, not by its path. */
@@ -85,6 +87,5 @@ function toFieldError(error: ErrorObject): [source: string, name: string, messag
 function toMessage(error: ErrorObject): string {
   const message = error.message ?? 'is invalid';
   if (error.keyword === 'enum') return `${message}: ${error.params.allowedValues.join(', ')}`;
-  if (error.keyword === 'pattern') return error.parentSchema?.['x-pattern-message'] ?? message;
-  return message;
+  return error.parentSchema?.[`x-${error.keyword}-message`] ?? message;
 }

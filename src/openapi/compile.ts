@@ -109,6 +109,7 @@ class Router extends OpenAPIRouter<OpenAPIV3.Document> {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const YEAR_ZERO = /^0000/;
+const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 
 /**
  * Builds the validator of requests and responses: it reports all errors, converts nothing, and its formats accept
@@ -133,6 +134,11 @@ export function createAjv(options: Options = {}): Ajv {
   const date = ajvFormats.default.get('date') as { validate: (text: string) => boolean };
   // Postgres has no year zero.
   ajv.addFormat('date', { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) });
+  ajv.addFormat('birth-date', (text) => {
+    const [, day, month, year] = BRAZILIAN_DATE.exec(text) ?? [];
+    const iso = year === undefined ? text : `${year}-${month}-${day}`;
+    return !YEAR_ZERO.test(iso) && date.validate(iso);
+  });
   return ajv;
 }
 

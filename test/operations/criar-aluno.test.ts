@@ -149,19 +149,17 @@ describe('p_data_nascimento', () => {
   });
 });
 
-test.each([
-  ['en', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY', NOT_A_GYM],
-  [
-    'pt-BR',
-    'deve ser uma data existente, no formato AAAA-MM-DD ou DD/MM/AAAA',
-    'deve ser o id de uma academia do tenant',
-  ],
-])('reports every field that only the database can check, in %s', async (language, date, gym) => {
-  const { status, body } = await create(
-    { ...STUDENT, p_data_nascimento: '2024-02-30', p_academia_id: 'b1000000-0000-4000-8000-000000000001' },
-    { headers: { 'Accept-Language': language } },
-  );
-  expect([status, body]).toEqual([422, { error: { p_data_nascimento: [date], p_academia_id: [gym] } }]);
+test('reports every invalid field that needs no database at once, and then those that only the database can check', async () => {
+  const foreign = 'b1000000-0000-4000-8000-000000000001';
+  const date = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
+  const first = await create({ ...STUDENT, p_nome: '', p_data_nascimento: '2024-02-30', p_academia_id: foreign });
+  expect(first).toMatchObject({ status: 422, body: { error: { p_data_nascimento: [date] } } });
+  expect(Object.keys((first.body as { error: object }).error)).toEqual(['p_nome', 'p_data_nascimento']);
+  const second = await create({ ...STUDENT, p_academia_id: foreign });
+  expect([second.status, second.body]).toEqual([
+    422,
+    { error: { p_academia_id: ['must be the id of a gym of the tenant'] } },
+  ]);
 });
 
 describe('fields', () => {
@@ -186,8 +184,6 @@ describe('fields', () => {
     ['p_telefone', 40, '🏋'.repeat(41)],
     ['p_sexo', 50, '🏋'.repeat(51)],
     ['p_modalidade', 100, '🏋'.repeat(101)],
-    ['p_data_nascimento', 10, '1990-05-17\n'],
-    ['p_data_nascimento', 10, '1990-05-17T00:00:00Z'],
   ])('%s refuses more than %i characters: %j', async (field, length, value) => {
     const { status, body } = await create({ ...STUDENT, [field]: value });
     expect([status, body]).toEqual([422, { error: { [field]: [`must NOT have more than ${length} characters`] } }]);
