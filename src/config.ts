@@ -1,54 +1,54 @@
 import { availableParallelism } from 'node:os';
 import { OperatorError } from './errors.ts';
 
-/** How the process is configured. */
+/** The configuration of the gateway. */
 export type Config = {
-  /** How many processes serve; 1 is this one. They share what is said here of the store and of refusals. */
+  /** The number of processes that serve; 1 means this process alone. Workers share the limits below. */
   readonly workers: number;
   readonly port: number;
   readonly host: string;
   readonly store: StoreConfig;
-  /** The most calls that the store is given at once, and the most connections to it. */
+  /** The maximum number of concurrent store calls, and of connections to the store. */
   readonly connections: number;
-  /** The most calls that wait for their turn. */
+  /** The maximum number of calls in the store's queue. */
   readonly waiting: number;
-  /** The longest that a call of the store may take, in milliseconds. */
+  /** Store call timeout in milliseconds, including time in the queue. */
   readonly deadlineMs: number;
   /** The largest request body, in bytes. */
   readonly bodyLimit: number;
   /** The largest answer of the store, in bytes. */
   readonly answerLimit: number;
-  /** The most bytes of answers that wait in sockets, in all, until their clients read them. */
+  /** The maximum total size of answers that clients have not read yet, in bytes. */
   readonly unreadLimit: number;
-  /** The most sockets that clients may have open. */
+  /** The maximum number of open client sockets. */
   readonly maxSockets: number;
-  /** How many refusals of a key an address is given at once in a minute; the rest come late. 0 means all. */
+  /** How many refused keys per network and minute are answered without delay; 0 delays none. */
   readonly refusalsPerMinute: number;
-  /** Whether a document and a database that disagree stop the start, or are told in a warning. */
+  /** Whether drift prevents the start (`error`) or is only logged (`warn`). */
   readonly contractCheck: 'error' | 'warn';
-  /** How many proxies stand before the gateway and name the address that a request came from. */
+  /** The number of trusted proxies in front of the gateway that forward the client's address. */
   readonly proxyHops: number;
   readonly rateLimits: RateLimitConfig;
-  /** The origins whose pages may call the gateway from a browser; `*` among them means all. */
+  /** The allowed CORS origins; `*` allows all. */
   readonly corsOrigins: readonly string[];
   /** Whether the documentation page and the document are served. */
   readonly docs: boolean;
-  /** The port of the metrics, where they have one of their own. */
+  /** A separate port for the metrics. */
   readonly metricsPort: number | undefined;
   readonly log: LogConfig;
-  /** Where traces are sent by OTLP over HTTP, and the part of those that begin here which is; undefined sends none. */
+  /** The URL of the OTLP collector, and the sampling ratio for root traces; undefined sends no traces. */
   readonly traces: { readonly url: string; readonly ratio: number } | undefined;
 };
 
-/** How many requests are taken in a minute; 0 means all. */
+/** Rate limits in requests per minute; 0 is unlimited. */
 export type RateLimitConfig = {
   readonly perKey: number;
   readonly perAddress: number;
-  /** The URL of a Redis that several gateways count in; undefined counts in each gateway by itself. */
+  /** The URL of a Redis that shares the counts among gateways; without it each gateway counts by itself. */
   readonly redisUrl: string | undefined;
 };
 
-/** What is logged, and whether as lines of JSON or for people; `auto` is for people on a terminal. */
+/** Log level and format; `auto` is `pretty` on a terminal and `json` otherwise. */
 export type LogConfig = {
   readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
   readonly format: 'auto' | 'json' | 'pretty';
@@ -58,9 +58,9 @@ export type LogConfig = {
 export type StoreConfig =
   | {
       readonly kind: 'embedded';
-      /** The folder of the data; undefined keeps it in memory. */
+      /** The data folder; undefined keeps the data in memory. */
       readonly dataDir: string | undefined;
-      /** Whether a new store is given the demo data. */
+      /** Whether a new store gets the demo data. */
       readonly demoData: boolean;
     }
   | { readonly kind: 'postgres'; readonly url: string; readonly prepare: boolean }
@@ -68,15 +68,15 @@ export type StoreConfig =
 
 const MAX_WORKERS = 64;
 
-/** The environment holds mistakes; the message lists each with its value and what was expected. */
+/** The environment is invalid; the message lists each mistake with its value and what was expected. */
 export class ConfigError extends OperatorError {}
 
-/** The variables by name. */
+/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the configuration from the environment, on a machine with so many processors. A variable that is empty counts
- * as not set. Throws ConfigError with all mistakes at once.
+ * Reads the configuration from the environment. An empty variable counts as not set. Throws ConfigError with all
+ * mistakes.
  */
 export function readConfig(env: Environment, processors = availableParallelism()): Config {
   const reader = new Reader(env);
@@ -96,7 +96,11 @@ export function readConfig(env: Environment, processors = availableParallelism()
     contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
     proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
     rateLimits: readRateLimits(reader),
-    corsOrigins: reader.list('CORS_ORIGINS', isOrigin, 'origins like https://painel.example, parted by commas, or *'),
+    corsOrigins: reader.list(
+      'CORS_ORIGINS',
+      isOrigin,
+      'origins like https://painel.example, separated by commas, or *',
+    ),
     docs: reader.flag('DOCS', true),
     metricsPort: reader.integer('METRICS_PORT', undefined, 0, 65_535),
     log: {
@@ -107,13 +111,13 @@ export function readConfig(env: Environment, processors = availableParallelism()
   };
   const config = { ...single, workers: readWorkers(reader, workers, single, processors) };
   if (config.port !== 0 && config.port === config.metricsPort) {
-    reader.mistakes.push('PORT and METRICS_PORT are the same: expected two ports, or METRICS_PORT not set');
+    reader.mistakes.push('PORT and METRICS_PORT are the same: expected two different ports, or no METRICS_PORT');
   }
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;
 }
 
-/** As many workers as there are processors for, or as asked for; what they divide is enough for each. */
+/** `auto` starts one worker per processor. Each worker needs at least one connection and one refusal of its own. */
 function readWorkers(
   reader: Reader,
   workers: number | 'auto',
@@ -125,16 +129,16 @@ function readWorkers(
     return store.kind === 'embedded' ? 1 : Math.min(processors, connections, refusals, MAX_WORKERS);
   }
   if (workers > 1 && store.kind === 'embedded') {
-    reader.mistakes.push(`WORKERS=${workers}: expected 1 with the embedded store, whose data is in one process`);
+    reader.mistakes.push(`WORKERS=${workers}: expected 1, because the embedded store runs in one process`);
   }
   if (workers > connections) {
     reader.mistakes.push(
-      `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected a connection for each worker`,
+      `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected at least one connection per worker`,
     );
   }
   if (workers > refusals) {
     reader.mistakes.push(
-      `WORKERS=${workers} and REFUSALS_PER_MINUTE=${refusals}: expected a refusal for each worker, or 0 for all`,
+      `WORKERS=${workers} and REFUSALS_PER_MINUTE=${refusals}: expected at least one refusal per worker, or 0 for no limit`,
     );
   }
   return workers;
@@ -145,7 +149,7 @@ function readRateLimits(reader: Reader): RateLimitConfig {
   const perAddress = reader.integer('ADDRESS_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
   const redisUrl = reader.secretUrl('REDIS_URL', ['redis:', 'rediss:'], 'redis://host:6379/0', /^\/?\d*$/);
   if (redisUrl !== undefined && perKey + perAddress === 0) {
-    reader.mistakes.push('REDIS_URL: expected with KEY_REQUESTS_PER_MINUTE or ADDRESS_REQUESTS_PER_MINUTE');
+    reader.mistakes.push('REDIS_URL: expected only with KEY_REQUESTS_PER_MINUTE or ADDRESS_REQUESTS_PER_MINUTE');
   }
   return { perKey, perAddress, redisUrl };
 }
@@ -159,7 +163,7 @@ function readTraces(reader: Reader): Config['traces'] {
 function readStore(reader: Reader): StoreConfig {
   const database = reader.secretUrl('DATABASE_URL', ['postgres:', 'postgresql:'], 'postgres://user:password@host/name');
   const supabase = reader.secretUrl('SUPABASE_URL', ['http:', 'https:'], 'https://project.supabase.co');
-  const key = reader.secret('SUPABASE_KEY', /^[\x21-\x7e]+$/, 'a secret key, without blanks');
+  const key = reader.secret('SUPABASE_KEY', /^[\x21-\x7e]+$/, 'a secret key without spaces');
   const restPath = reader.matching('SUPABASE_REST_PATH', '/rest/v1', /^\/[\w./-]*$/, 'a path, such as /rest/v1 or /');
   const prepare = reader.flag('PREPARE', true);
   const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
@@ -177,7 +181,7 @@ function readStore(reader: Reader): StoreConfig {
   return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, demoData };
 }
 
-/** Whether a text is what a browser sends as Origin (RFC 6454, section 6.2), or stands for all of them. */
+/** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */
 function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 }
@@ -220,12 +224,12 @@ class Reader {
     return this.#read(name, fallback, expected, (text) => (pattern.test(text) ? text : undefined));
   }
 
-  /** One of several words, of which the first is the default. */
+  /** One of several words; the first is the default. */
   choice<T extends string>(name: string, words: readonly [T, ...T[]]): T {
     return this.#read(name, words[0], words.join(' or '), (text) => words.find((word) => word === text));
   }
 
-  /** Several values, parted by commas; none where it is not set. */
+  /** Values separated by commas; an empty list if not set. */
   list(name: string, isValid: (text: string) => boolean, expected: string): readonly string[] {
     return this.#read<readonly string[]>(name, [], expected, (text) => {
       const values = text.split(',').map((value) => value.trim());
@@ -251,7 +255,7 @@ class Reader {
     return this.#read(name, undefined, `a URL like ${example}`, (text) => (isUrl(text) ? text : undefined), true);
   }
 
-  /** What is secret, or may hold a password, is not shown. */
+  /** Error messages do not show secrets or URLs that may contain a password. */
   #read<T>(name: string, fallback: T, expected: string, parse: (text: string) => T | undefined, isSecret = false): T {
     const text = this.#env[name];
     if (text === undefined || text === '') return fallback;

@@ -1,4 +1,4 @@
-// npm run dev: a saved document or migration takes effect at once, and drift is logged.
+// npm run dev: applies a saved document or migration at once, and logs drift.
 
 import { execFile } from 'node:child_process';
 import { type FSWatcher, watch } from 'node:fs';
@@ -11,25 +11,25 @@ import { DocumentError } from './openapi/document.ts';
 import { describeDrift } from './openapi/drift.ts';
 import type { Store } from './store/store.ts';
 
-/** The files that are watched, and the parts that follow them. */
+/** The watched files, and the parts to update when they change. */
 export type Development = {
   readonly document: string;
   readonly migrations: string;
-  /** The file that the document's types are generated into. */
+  /** The output file of the generated types. */
   readonly types: string;
   readonly store: Store;
-  /** Applies new migrations and gives their files; undefined for a store that others share. */
+  /** Applies new migrations and returns their files; undefined for a store that others may share. */
   readonly migrate: (() => Promise<string[]>) | undefined;
-  /** Serves a document from the next request on. */
+  /** Replaces the served document, starting with the next request. */
   readonly serve: (document: CompiledDocument) => void;
   readonly deadlineMs: number;
   readonly log: { info(text: string): void; warn(text: string): void };
 };
 
-/** How long a file has to be left alone, in milliseconds: an editor writes it in several steps. */
+/** Debounce time in milliseconds: an editor saves a file in several steps. */
 const QUIET_MS = 100;
 
-/** Watches the document and the migrations; gives the function that stops it. */
+/** Watches the document and the migrations. Returns the function that stops it. */
 export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
   const session = new Session(development, compiled);
@@ -54,7 +54,7 @@ export function develop(development: Development, compiled: CompiledDocument): (
 class Session {
   readonly #development: Development;
   #compiled: CompiledDocument;
-  /** One thing at a time, in the order in which the files were saved. */
+  /** Changes are handled one at a time, in the order of the saves. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(development: Development, compiled: CompiledDocument) {
@@ -75,7 +75,7 @@ class Session {
   readMigrations(): void {
     this.#enqueue(async ({ migrate, log }) => {
       if (!migrate) {
-        log.info('A migration was saved: apply it with npm run migrate');
+        log.info('A migration has changed: apply it with npm run migrate');
         return;
       }
       for (const file of await migrate()) log.info(`Applied ${basename(file)}`);
@@ -90,18 +90,18 @@ class Session {
   async #reportDrift(): Promise<void> {
     const { document: file, store, deadlineMs, log } = this.#development;
     const drift = await describeDrift({ document: this.#compiled, file, store, deadlineMs });
-    if ('failure' in drift) log.warn(`The database cannot be compared with the document: ${drift.failure.kind}`);
+    if ('failure' in drift) log.warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
     else if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
     else log.info('Document and database agree');
   }
 
   #reportError(error: Error): void {
     const { log } = this.#development;
-    log.warn(messageOf(error) + (error instanceof DocumentError ? '\nThe last valid document is served' : ''));
+    log.warn(messageOf(error) + (error instanceof DocumentError ? '\nStill serving the last valid document' : ''));
   }
 }
 
-/** Calls back when wanted files of a folder have changed and are left alone. */
+/** Calls back once when matching files of a folder have changed, after a pause. */
 function onChange(folder: string, isWanted: (file: string) => boolean, callback: () => void): FSWatcher {
   let timer: NodeJS.Timeout | undefined;
   return watch(folder, (_event, file) => {

@@ -120,14 +120,14 @@ test.each([
 });
 
 test.each([
-  [{ WORKERS: '2' }, 'WORKERS=2: expected 1 with the embedded store, whose data is in one process'],
+  [{ WORKERS: '2' }, 'WORKERS=2: expected 1, because the embedded store runs in one process'],
   [
     { ...POSTGRES, WORKERS: '4', STORE_CONNECTIONS: '3' },
-    'WORKERS=4 and STORE_CONNECTIONS=3: expected a connection for each worker',
+    'WORKERS=4 and STORE_CONNECTIONS=3: expected at least one connection per worker',
   ],
   [
     { ...POSTGRES, WORKERS: '4', REFUSALS_PER_MINUTE: '3' },
-    'WORKERS=4 and REFUSALS_PER_MINUTE=3: expected a refusal for each worker, or 0 for all',
+    'WORKERS=4 and REFUSALS_PER_MINUTE=3: expected at least one refusal per worker, or 0 for no limit',
   ],
 ])('refuses more workers than there is something for: %j', (env, message) => {
   expect(() => readConfig(env)).toThrow(new ConfigError(message));
@@ -163,8 +163,8 @@ test.each([
   ['BODY_LIMIT_BYTES', '100kb', 'a whole number from 1 to 10000000'],
   ['ANSWER_LIMIT_BYTES', '999', 'a whole number from 1000 to 100000000'],
   ['MAX_SOCKETS', '0', 'a whole number from 1 to 1000000'],
-  ['CORS_ORIGINS', 'https://a.example/', 'origins like https://painel.example, parted by commas, or *'],
-  ['CORS_ORIGINS', 'https://a.example,,*', 'origins like https://painel.example, parted by commas, or *'],
+  ['CORS_ORIGINS', 'https://a.example/', 'origins like https://painel.example, separated by commas, or *'],
+  ['CORS_ORIGINS', 'https://a.example,,*', 'origins like https://painel.example, separated by commas, or *'],
   ['LOG_LEVEL', 'verbose', 'info or debug or warn or error or silent'],
   ['OTEL_TRACES_SAMPLER_ARG', '1.5', 'a number from 0 to 1'],
 ])('refuses %s=%s', (name, value, expected) => {

@@ -1,4 +1,4 @@
-// From a validated request to a call of its Postgres function, and the call itself.
+// Converts a validated request to a call of its Postgres function, and makes the call.
 
 import { DeadlineError, within } from '../deadline.ts';
 import { type Failure, isFault, storeFault } from '../errors.ts';
@@ -7,8 +7,8 @@ import type { Call, Json, Origin, Result, Store } from '../store/store.ts';
 import type { ApiRequest, HttpRequest } from './request.ts';
 
 /**
- * The call that a validated request stands for. An input that the client left out takes the document's default;
- * without one it is left out of the call, and the function's own default applies.
+ * Converts a validated request to a call. A missing input takes the document's default. Without one, the call omits the
+ * argument and the function's own default applies.
  */
 export function toCall(operation: Operation, request: ApiRequest): Call {
   const args: Record<string, Json> = { [operation.key.argument]: request.headers[operation.key.header] ?? '' };
@@ -16,8 +16,8 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     const value = readInput(request, input) ?? input.default;
     if (value !== undefined) args[input.argument] = value;
   }
-  // In the document's order and not the client's: Postgres prepares a statement for each order of the arguments, and
-  // a client without a valid key could fill its memory with them.
+  // In the document's order, not the client's: each order of the arguments is another prepared statement, and a client
+  // without a valid key could fill Postgres's memory with them.
   for (const { argument, default: fallback } of operation.fields) {
     const value = request.requestBody?.[argument];
     if (value !== undefined) args[argument] = value;
@@ -36,7 +36,7 @@ function readInput(request: ApiRequest, input: Operation['inputs'][number]): Jso
   return (input.in === 'path' ? request.params : request.query)[input.name];
 }
 
-/** What the calls of a gateway have in common. */
+/** Options for all calls of a gateway. */
 export type CallerOptions = {
   readonly store: Store;
   /** Store call timeout in milliseconds, including time in the queue. */
@@ -45,16 +45,16 @@ export type CallerOptions = {
   readonly onCall?: ((name: string, result: string, ms: number) => void) | undefined;
 };
 
-/** The request that a call is made for. */
+/** The request behind a call. */
 export type Caller = Pick<HttpRequest, 'record' | 'controller'> & { readonly share: string };
 
-/** What a call gives; `clientGone` when the client disconnected first. */
+/** The result of a call; `clientGone` if the client disconnected first. */
 export type CallResult = Result | { readonly failure: Failure };
 
-/** Calls the store within the deadline, and measures it. Never rejects unless the store does. */
+/** Calls the store within the deadline and measures the call. Rejects only if the store does. */
 export type CallStore = (call: Call, caller?: Caller) => Promise<CallResult>;
 
-/** Creates the function that makes every call of a store for requests. */
+/** Creates the function that makes all store calls for requests. */
 export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): CallStore {
   async function run(call: Call, origin?: Origin, controller?: AbortController): Promise<CallResult> {
     try {

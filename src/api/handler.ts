@@ -1,4 +1,4 @@
-// One request of the API, from its parts to its outcome. Knows no sockets.
+// Handles one API request, from its parts to its outcome, without sockets.
 
 import { type Failure, type Fault, isFault, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
@@ -16,24 +16,24 @@ import { validate } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
 export type HandlerOptions = CallerOptions & {
-  /** The largest answer of the store, in bytes. */
+  /** The maximum size of a store's answer, in bytes. */
   readonly answerLimit: number;
-  /** How many refused keys a network is told of at once in a minute; 0 is unlimited. */
+  /** How many refused keys per network and minute are answered without delay; 0 delays none. */
   readonly refusalsPerMinute: number;
   readonly acceptedKeys: AcceptedKeys;
-  /** Receives every fault; its cause is for the log alone. */
+  /** Receives every fault. Its cause is only for the log. */
   readonly onFault: (fault: Fault, record: RequestRecord) => void;
 };
 
-/** How a request ended: a success, or a failure. */
+/** How a request ended. */
 export type Outcome = Success | { readonly failure: Failure };
 
-/** JSON text with its status, and headers of its own. */
+/** A successful answer: its JSON text, status and additional headers. */
 export type Success = {
   readonly status: number;
   readonly json: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The request header that tells the clients of a list apart; without it nobody may keep a copy of the answer. */
+  /** The request header on which a cached copy of the answer depends; undefined if caches must not store the answer. */
   readonly keptBy?: string | undefined;
 };
 
@@ -53,7 +53,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     http.record.operation = operation.id;
     convertInputs(request, operation);
     const key = String(request.headers[operation.key.header] ?? '');
-    // Without a key the body is not read.
+    // Checks the key before reading the body.
     if (key === '') return { failure: { kind: 'missingKey' } };
     if (operation.hasBody) takeBody(request, await http.readBody());
     const invalid = validate(document, operation, request);
@@ -77,7 +77,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     return toSuccess(operation, request, result);
   }
 
-  /** What the client is told of a failure, and when. */
+  /** Decides what the client learns about a failure, and when. */
   async function settle(failure: Failure, http: HttpRequest): Promise<Outcome> {
     if (isFault(failure)) onFault(failure, http.record);
     if (failure.kind === 'invalidInput') {
@@ -98,7 +98,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   };
 }
 
-/** In a list with pages the client can ask for fewer records. */
+/** A list's answer is too large: the client can request a smaller page. */
 function toInvalidLimit(name: string, answerLimit: number): Failure {
   const message = describeLargeAnswer(answerLimit);
   const compose = () => new Map([[message.en, message['pt-BR']]]);

@@ -1,4 +1,4 @@
-// What the gateway remembers of API keys.
+// Remembers API keys: which ones were accepted, and when a use was last recorded.
 
 import { LRUCache } from 'lru-cache';
 import { type Fault, isFault } from '../errors.ts';
@@ -6,21 +6,21 @@ import type { Key } from '../openapi/operations.ts';
 import type { Call } from '../store/store.ts';
 import type { CallStore } from './call.ts';
 
-/** The keys that the store has accepted. A client cannot invent one, so each may have a share of its own. */
+/** The keys that the store has accepted. A client cannot invent one, so each can have its own share of the store. */
 export type AcceptedKeys = {
   has(key: string): boolean;
-  /** Remembers a key that was accepted, and forgets one that was refused. */
+  /** Adds an accepted key, or removes a refused one. */
   record(key: string, isAccepted: boolean): void;
 };
 
-/** How many keys are remembered; a forgotten one counts as unknown until it is accepted again. */
+/** The maximum number of remembered keys; a dropped key counts as unknown until the store accepts it again. */
 const MAX_KEYS = 10_000;
 
 /** Creates an empty set of accepted keys. */
 export function createAcceptedKeys(): AcceptedKeys {
   const keys = new LRUCache<string, true>({ max: MAX_KEYS });
   return {
-    // Not keys.has, which does not count as a use of the key.
+    // keys.has would not mark the key as recently used.
     has: (key) => keys.get(key) !== undefined,
     record: (key, isAccepted) => {
       if (isAccepted) keys.set(key, true);
@@ -33,8 +33,8 @@ export function createAcceptedKeys(): AcceptedKeys {
 const RECORD_EVERY_MS = 60_000;
 
 /**
- * Creates the function that records the use of keys in the store: once a minute for each key, after its call and
- * without delaying it. The functions that read cannot do this, because their transactions cannot write.
+ * Creates the function that records the use of keys in the store: at most once a minute for each key, after its call
+ * and without delaying the answer. Functions that read cannot do this, because their transactions are read-only.
  */
 export function createKeyUseRecorder(callStore: CallStore) {
   const recorded = new LRUCache<string, true>({ max: MAX_KEYS, ttl: RECORD_EVERY_MS });

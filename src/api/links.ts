@@ -3,8 +3,8 @@ import type { Json } from '../store/store.ts';
 import type { ApiRequest } from './request.ts';
 
 /**
- * The header Link of a page, with the next and the previous page (RFC 8288); undefined without either. A full page has a
- * next page, which may be empty: to know would take a second query.
+ * Creates the Link header (RFC 8288) with the next and the previous page; undefined if there is neither. A full page
+ * always has a next page, which may be empty: checking would take a second query.
  */
 export function toLink({ page }: Operation, { query }: ApiRequest, count: number | undefined): string | undefined {
   if (!page) return undefined;
@@ -14,7 +14,7 @@ export function toLink({ page }: Operation, { query }: ApiRequest, count: number
     const filters = Object.keys(query).filter((name) => name !== page.limit.name && name !== page.offset.name);
     const pairs = filters.map((name) => toPair(name, query[name]));
     pairs.push(toPair(page.limit.name, limit), toPair(page.offset.name, target));
-    // Relative, because behind a proxy the gateway does not know the request's URL.
+    // Relative, because the gateway does not know the public URL behind a proxy.
     return `<?${pairs.join('&')}>; rel="${relation}"`;
   };
   const next = count === limit ? linkTo('next', offset + limit) : undefined;

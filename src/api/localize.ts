@@ -1,4 +1,4 @@
-// The language of a 422: English, or Brazilian Portuguese for a client that prefers it.
+// Localizes the messages of a 422: English, or Brazilian Portuguese if the client prefers it.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import Negotiator from 'negotiator';
@@ -8,7 +8,7 @@ import { messages } from './messages.ts';
 
 const OWN: Translations = new Map(Object.values(messages).map((message) => [message.en, message['pt-BR']]));
 
-/** Translates the messages to the language that the client prefers; one without a translation stays English. */
+/** Translates the messages to the client's preferred language. A message without a translation stays English. */
 export function localizeErrors(
   failure: InvalidInput,
   headers: IncomingHttpHeaders,
@@ -28,7 +28,7 @@ export function localizeErrors(
   };
 }
 
-/** By Accept-Language (RFC 9110, 12.5.4). Portuguese of any country is preferred to English. */
+/** Whether Accept-Language (RFC 9110, 12.5.4) ranks any kind of Portuguese above English. */
 function prefersPortuguese(headers: IncomingHttpHeaders): boolean {
   const negotiator = new Negotiator({ headers });
   const first = negotiator.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));

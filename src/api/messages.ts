@@ -1,21 +1,21 @@
-// The messages of a 422 in English and Portuguese: the gateway's own and Ajv's. Those of the document and of SQL are in
-// the document's x-translations.
+// The messages of a 422 in English and Portuguese: the gateway's own and Ajv's. The document's x-translations has those
+// of the document and of SQL.
 
 import type { ErrorObject } from 'ajv';
 import ajvI18n from 'ajv-i18n/localize/pt-BR/index.js';
 
 type Message = { readonly en: string; readonly 'pt-BR': string };
 
-/** The deepest JSON that is accepted: PGlite gives no answer to JSON of 7,000 levels, and then hangs. */
+/** The maximum nesting of JSON: PGlite does not answer JSON with 7,000 levels, and then hangs. */
 export const MAX_DEPTH = 64;
 
-/** A function of Postgres takes at most 100 arguments, so no operation can have more inputs. */
+/** A Postgres function takes at most 100 arguments, so no operation can have more inputs. */
 export const MAX_INPUTS = 100;
 
-/** The most errors that an answer lists: a body may hold a list of thousands of invalid items. */
+/** The maximum number of errors in an answer: a body can contain thousands of invalid items. */
 export const MAX_ERRORS = 1_000;
 
-/** The gateway's own messages; each follows the name of a parameter or field. */
+/** The gateway's own messages. Each describes a parameter or field, whose name precedes it. */
 export const messages = {
   isRequired: { en: 'is required', 'pt-BR': 'é obrigatório' },
   isNoField: { en: 'is not a field of this operation', 'pt-BR': 'não é um campo desta operação' },
@@ -44,7 +44,7 @@ export const messages = {
   },
 } as const satisfies Record<string, Message>;
 
-/** The message for a body with more errors than an answer lists. */
+/** The message for a body with more than MAX_ERRORS errors. */
 export function describeManyErrors(count: number): Message {
   return {
     en: `has ${count} errors, of which ${MAX_ERRORS} are listed`,
@@ -52,7 +52,7 @@ export function describeManyErrors(count: number): Message {
   };
 }
 
-/** The message on a list's limit when its records take more bytes than the configuration allows. */
+/** The message for a list's limit when its records exceed the configured size. */
 export function describeLargeAnswer(answerLimit: number): Message {
   return {
     en: `must be smaller: these records take more than ${answerLimit} bytes`,
@@ -60,10 +60,10 @@ export function describeLargeAnswer(answerLimit: number): Message {
   };
 }
 
-// Its types declare a property `default`, which its CommonJS does not have.
+// The types declare a property `default`, which the CommonJS module does not have.
 const localize = ajvI18n as unknown as typeof ajvI18n.default;
 
-/** An Ajv error with its message in Brazilian Portuguese. */
+/** Translates the message of an Ajv error to Brazilian Portuguese. */
 export function toPortuguese(error: ErrorObject): ErrorObject {
   const copy = { ...error };
   localize([copy]);
@@ -74,22 +74,22 @@ export function toPortuguese(error: ErrorObject): ErrorObject {
 /** Replaces texts of ajv-i18n that are wrong, or that cannot follow a field's name. */
 function correct({ keyword, params }: ErrorObject): string | undefined {
   switch (keyword) {
-    // It leaves these types in English, without an article.
+    // ajv-i18n leaves these types in English, without an article.
     case 'type':
       return { object: messages.isNoObject['pt-BR'], array: 'deve ser uma lista' }[params.type as string];
-    // "caracter" is no word, and "curta" is feminine.
+    // "caracter" is misspelt, and "curta" has the wrong gender.
     case 'minLength':
       return `não deve ter menos de ${countCharacters(params.limit)}`;
     case 'maxLength':
       return `não deve ter mais de ${countCharacters(params.limit)}`;
     case 'additionalProperties':
       return 'não deve ter propriedades adicionais';
-    // "exatamente com um" can be read as "exactly", of any of them.
+    // "exatamente com um" is ambiguous: it can mean an exact match with any of them.
     case 'oneOf':
       return 'deve corresponder a um único schema de "oneOf"';
     case 'anyOf':
       return 'deve corresponder a um schema de "anyOf"';
-    // It lacks an accent.
+    // ajv-i18n's text lacks an accent.
     case 'not':
       return 'não deve ser válido segundo o schema em "not"';
     default:

@@ -1,4 +1,4 @@
-// Reads a request: its parts, the types that the document declares, and everything that no schema can say.
+// Reads a request: its parts, their declared types, and the problems that no schema can describe.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { parse } from 'node:querystring';
@@ -14,26 +14,26 @@ export type HttpRequest = {
   /** Path and query. */
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
-  /** The client's network: what one client has to itself. */
+  /** The client's network: the address range that a single client controls. */
   readonly network: string;
   /** Aborted with ClientGone when the client disconnects, and with DeadlineError after the deadline. */
   readonly controller: AbortController;
   readonly record: RequestRecord;
-  /** Reads the body; fails with RequestFailed. */
+  /** Reads the body; rejects with RequestFailed. */
   readBody(): Promise<Uint8Array>;
 };
 
-/** The parts of a request, under the names that openapi-backend uses for them. */
+/** The parts of a request, with openapi-backend's names. */
 export type ApiRequest = {
   readonly method: string;
-  /** Normalized, so that equal paths are equal texts. */
+  /** Normalized, so that equal paths are equal strings. */
   readonly path: string;
   readonly headers: Record<string, Json>;
   readonly query: Record<string, Json>;
   readonly params: Record<string, Json>;
   readonly cookies: Record<string, never>;
   requestBody?: Readonly<Record<string, Json>>;
-  /** What is wrong with inputs beyond what their schemas can say. */
+  /** Problems with inputs that their schemas cannot describe. */
   readonly problems: Problems;
 };
 
@@ -45,8 +45,8 @@ export function readRequest({ method, url, headers }: HttpRequest): ApiRequest {
   const end = url.includes('?') ? url.indexOf('?') : url.length;
   return {
     method: method.toLowerCase(),
-    path: decoded(() => normalizePath(url.slice(0, end))),
-    // Node joins repeated headers with a comma; set-cookie, which it keeps as a list, is not an input.
+    path: decodeUrl(() => normalizePath(url.slice(0, end))),
+    // Node joins repeated headers with a comma, except set-cookie, which is not an input.
     headers: headers as Record<string, Json>,
     query: parseQuery(url.slice(end + 1)),
     params: Object.create(null),
@@ -55,15 +55,15 @@ export function readRequest({ method, url, headers }: HttpRequest): ApiRequest {
   };
 }
 
-/** The query by name; a repeated name has an array of its values. */
+/** Parses the query by name; a repeated name has an array of values. */
 function parseQuery(query: string): Record<string, Json> {
-  // The parser keeps a malformed escape as it is. No escape spans a separator, so one look at the whole finds it.
-  if (query.includes('%')) decoded(() => decodeURIComponent(query));
+  // The parser ignores malformed escapes. No escape spans a separator, so decoding the whole query finds them.
+  if (query.includes('%')) decodeUrl(() => decodeURIComponent(query));
   return parse(query, '&', '=', { maxKeys: 0 }) as Record<string, Json>;
 }
 
-/** Anything but percent-encoded UTF-8 is a malformed URL. */
-function decoded(decode: () => string): string {
+/** Throws RequestFailed with `malformedUrl` for anything but percent-encoded UTF-8. */
+function decodeUrl(decode: () => string): string {
   try {
     return decode();
   } catch {
@@ -72,8 +72,8 @@ function decoded(decode: () => string): string {
 }
 
 /**
- * Gives the inputs of the matched operation the types that the document declares, in place. The coercion is strict:
- * a text that is not exactly how JSON writes a value of the type stays a text, and fails validation.
+ * Converts the operation's inputs to their declared types, in place. The coercion is strict: a text that is not exactly
+ * the JSON form of the type stays a string and fails validation.
  */
 export function convertInputs(request: ApiRequest, { inputs, key, path }: Operation): void {
   if (path.includes('{')) readPathParameters(request, path);
@@ -89,7 +89,7 @@ export function convertInputs(request: ApiRequest, { inputs, key, path }: Operat
   }
 }
 
-/** A segment has at most one parameter, and may have a literal before and after it. */
+/** Each segment has at most one parameter, with optional literals before and after it. */
 function readPathParameters({ path, params }: ApiRequest, template: string): void {
   const segments = path.split('/').reverse();
   for (const [index, part] of template.split('/').reverse().entries()) {
@@ -99,7 +99,7 @@ function readPathParameters({ path, params }: ApiRequest, template: string): voi
   }
 }
 
-/** Node reads the bytes of a header as Latin-1; clients that send other letters than ASCII's mean UTF-8. */
+/** Node decodes headers as Latin-1, but clients send letters outside ASCII as UTF-8. */
 function decodeHeader({ headers }: ApiRequest, name: string): void {
   const value = headers[name];
   if (typeof value !== 'string' || !/[\x80-\xff]/.test(value)) return;
@@ -120,7 +120,7 @@ function convert(text: string, type: Input['type']): Json {
 }
 
 /**
- * Reads a body that has to be a JSON object, whatever its Content-Type says. Throws RequestFailed with `invalidJson` or
+ * Parses the body, which must be a JSON object; ignores its Content-Type. Throws RequestFailed with `invalidJson` or
  * `invalidInput`.
  */
 export function takeBody(request: ApiRequest, bytes: Uint8Array): void {
@@ -158,13 +158,13 @@ function parseJson(text: string): Json {
 }
 
 /**
- * Finds the fields of a JSON object's text that contain a repeated name or are nested too deep. JSON.parse does not tell:
- * of two equal names it keeps the last. Hand-written, because libraries that report repeated names are recursive, and a
- * body of 100 kB can be nested 50,000 levels deep.
+ * Finds the fields of a JSON object that contain a repeated name or are nested too deep. JSON.parse does not report
+ * repeated names; it keeps the last value. Hand-written, because libraries that report them are recursive, and a body
+ * of 100 kB can have 50,000 levels.
  */
 function inspectText(text: string): Problems {
   const problems: Problems = new Map();
-  /** The names seen in each open object; an array has none. */
+  /** The names seen so far in each open object; undefined for an open array. */
   const open: (Set<string> | undefined)[] = [];
   let field = '';
   let string = '';
@@ -176,7 +176,7 @@ function inspectText(text: string): Problems {
       at = end;
     } else if (sign === '{' || sign === '[') {
       open.push(sign === '{' ? new Set() : undefined);
-      // The object itself is a level of its own.
+      // The body itself is one level; MAX_DEPTH applies to a field's value.
       if (open.length === MAX_DEPTH + 2) problems.set(field, [messages.isTooDeep.en]);
     } else if (sign === '}' || sign === ']') {
       open.pop();
@@ -191,19 +191,19 @@ function inspectText(text: string): Problems {
   return problems;
 }
 
-/** The index of the quote that ends the string at an index. The text is valid JSON. */
+/** Returns the index of a string's closing quote. The text must be valid JSON. */
 function findStringEnd(text: string, begin: number): number {
   let at = begin + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
   return at;
 }
 
-/** Why Postgres cannot store a value as it is; undefined if it can. */
+/** Describes why Postgres cannot store a value unchanged; undefined if it can. */
 export function findProblem(value: Json): string | undefined {
   if (typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())) {
     return messages.isNoText.en;
   }
-  // JSON.parse reads 1e400 as infinity, which JSON cannot write again.
+  // JSON.parse reads 1e400 as Infinity, which JSON cannot represent.
   if (typeof value === 'number' && !Number.isFinite(value)) return messages.isOutOfRange.en;
   if (typeof value !== 'object' || value === null) return undefined;
   for (const parts of Array.isArray(value) ? [value] : [Object.keys(value), Object.values(value)]) {

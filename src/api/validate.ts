@@ -1,4 +1,4 @@
-// Validates a request against its operation, and words what is wrong.
+// Validates a request against its operation, and creates the error messages.
 
 import type { ErrorObject } from 'ajv';
 import type { FieldErrors, InvalidInput } from '../errors.ts';
@@ -9,7 +9,7 @@ import type { Translations } from '../openapi/translations.ts';
 import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, messages, toPortuguese } from './messages.ts';
 import type { ApiRequest, Problems } from './request.ts';
 
-/** Everything that is wrong with a request's inputs and body; undefined if it is valid. */
+/** Returns all errors in a request's inputs and body; undefined if it is valid. */
 export function validate(
   { validators, translations }: CompiledDocument,
   { id, inputs }: Operation,
@@ -26,20 +26,20 @@ export function validate(
   return { kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) };
 }
 
-/** The messages by parameter or field, under the names of the document. Problems replace what Ajv says of a field. */
+/** Groups the messages by parameter or field, with the document's names. Problems of a field replace its Ajv errors. */
 export function toFieldErrors(
   errors: readonly ErrorObject[],
   problems: Problems,
   inputs: readonly Input[],
 ): FieldErrors {
   const result = new Map<string, string[]>(problems);
-  const told = errors.slice(0, MAX_ERRORS);
-  const misshapen = new Set(told.filter(({ keyword }) => keyword === 'format').map((error) => error.instancePath));
-  for (const error of told) {
-    // The format of a date or a uuid says its length.
-    if (error.keyword === 'maxLength' && misshapen.has(error.instancePath)) continue;
+  const listed = errors.slice(0, MAX_ERRORS);
+  const malformed = new Set(listed.filter(({ keyword }) => keyword === 'format').map((error) => error.instancePath));
+  for (const error of listed) {
+    // A date or a UUID has a fixed length, so the format's message is enough.
+    if (error.keyword === 'maxLength' && malformed.has(error.instancePath)) continue;
     const [source, name, message] = toFieldError(error);
-    // openapi-backend validates headers by their names in lower case.
+    // openapi-backend validates headers by lower-case names.
     const header =
       source === 'header' && inputs.find((input) => input.in === 'header' && input.name.toLowerCase() === name);
     const field = header ? header.name : name;
@@ -54,7 +54,7 @@ export function toFieldErrors(
   return Object.fromEntries(result);
 }
 
-/** The Portuguese messages of errors by their English text; without those that have no translation. */
+/** Maps the English messages of errors to Portuguese; omits messages without a translation. */
 export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
   const texts = errors.slice(0, MAX_ERRORS).map((error) => {
     const [, , english] = toFieldError(error);
@@ -73,7 +73,9 @@ function translateOwn(error: ErrorObject, translations: Translations): ErrorObje
   return { ...error, parentSchema: { ...error.parentSchema, [name]: translations.get(text) ?? text } };
 }
 
-/** `/query/limit` → query, limit; a missing or undeclared field is named by the error's params, not by its path. */
+/**
+ * `/query/limit` → query, limit. For a missing or undeclared field the name is in the error's params, not in its path.
+ */
 function toFieldError(error: ErrorObject): [source: string, name: string, message: string] {
   const [, source = '', field, ...rest] = error.instancePath.split('/').map(unescapePointer);
   const place = rest.length > 0 ? `/${rest.join('/')} ` : '';

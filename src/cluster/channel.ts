@@ -10,20 +10,20 @@ export type ChannelEnd = {
 /** A channel to another process. */
 export type Channel<Message> = {
   tell(message: Message): void;
-  /** Gives the other process's answer to a message. Fails if there is none within `ms` milliseconds, or it ends. */
+  /** Returns the other process's answer. Rejects if none arrives within `ms` milliseconds, or the process ends. */
   ask<Answer>(message: Message, ms: number): Promise<Answer>;
 };
 
 type Envelope = { readonly id?: number } & ({ readonly message: unknown } | { readonly answer: unknown });
 
-/** Opens a channel; `answer` handles incoming messages, and its result is sent back to a process that asked. */
+/** Opens a channel. `answer` handles incoming messages; its result goes back if the other process asked for one. */
 export function openChannel<Outgoing, Incoming>(
   end: ChannelEnd,
   answer: (message: Incoming) => unknown,
 ): Channel<Outgoing> {
   const asked = new Map<number, PromiseWithResolvers<unknown>>();
   let lastId = 0;
-  // Without a callback, an error of a closed channel would end this process.
+  // Without a callback, sending on a closed channel would crash this process.
   const send = (envelope: Envelope) => void end.send(envelope, () => {});
   const receive = async (envelope: Envelope) => {
     const { id } = envelope;
@@ -31,7 +31,7 @@ export function openChannel<Outgoing, Incoming>(
     const given = await answer(envelope.message as Incoming);
     if (id !== undefined) send({ id, answer: given });
   };
-  // A message without an answer counts as lost: the other process waits for a limited time.
+  // A failed answer is not sent: the other process times out.
   end.on('message', (envelope) => void receive(envelope as Envelope).catch(() => {}));
   end.once('disconnect', () => {
     for (const { reject } of asked.values()) reject(new Error('the other process has ended'));

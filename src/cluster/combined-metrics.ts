@@ -1,19 +1,19 @@
-// The metrics of several workers as those of one gateway. Loaded where they are asked for.
+// Combines the metrics of all workers. Loaded at the first request for metrics.
 
 import { AggregatorRegistry } from 'prom-client';
 import type { Figures } from '../telemetry/metrics.ts';
 
 /** The metrics of all workers. */
 export type GroupMetrics = {
-  /** Reads all of it, as Prometheus does, from the workers by their ids. */
+  /** Reads the metrics of the given workers, by worker id, and combines them in Prometheus's text format. */
   read(workers: ReadonlyMap<number, () => Promise<Figures>>): Promise<string>;
-  /** Keeps what a worker has counted that has ended. */
+  /** Keeps the counters of a worker that has ended. */
   end(worker: number): void;
 };
 
 /**
- * What is not the sum of the workers, and not what prom-client takes for it: the slowest event loop must not hide in an
- * average, the gateway is ready when all of them are, and a worker that starts anew is a start.
+ * Overrides prom-client's aggregation. An average would hide the slowest event loop. The gateway is ready when all
+ * workers are. A restarted worker counts as a start.
  */
 const AGGREGATORS: Readonly<Record<string, 'min' | 'max'>> = {
   gateway_ready: 'min',
@@ -26,32 +26,32 @@ const AGGREGATORS: Readonly<Record<string, 'min' | 'max'>> = {
   nodejs_eventloop_lag_p99_seconds: 'max',
 };
 
-/** What counts up must not fall where a worker is missing: Prometheus would take the rest of it for new. */
-const COUNTING: readonly unknown[] = ['counter', 'histogram'];
+/** These must not decrease when a worker is missing: Prometheus would treat that as a counter reset. */
+const CUMULATIVE: readonly unknown[] = ['counter', 'histogram'];
 
-/** Starts with no workers. */
+/** Creates the combined metrics, with no workers yet. */
 export function createGroupMetrics(): GroupMetrics {
   const last = new Map<number, Figures>();
   let ended: Figures = [];
   return {
     read: async (workers) => {
-      const silent = new Set<number>();
+      const unresponsive = new Set<number>();
       const read = async ([id, ask]: [number, () => Promise<Figures>]) => {
         try {
           last.set(id, await ask());
         } catch {
-          silent.add(id);
+          unresponsive.add(id);
         }
       };
       await Promise.all([...workers].map(read));
       const figures = [...last].map(([id, all]) =>
-        silent.has(id) ? [...toLasting(all), toGauge('gateway_ready', 0)] : all,
+        unresponsive.has(id) ? [...keepCumulative(all), toGauge('gateway_ready', 0)] : all,
       );
       return add([...figures, ended, readOwn()]).metrics();
     },
     end: (worker) => {
-      // A copy with a method that gives it: what a registry is made of is what it can be made of again.
-      ended = add([ended, toLasting(last.get(worker) ?? [])]).getMetricsAsArray() as unknown as Figures;
+      // The registry's metrics hold the same data as Figures, with an additional `get` method.
+      ended = add([ended, keepCumulative(last.get(worker) ?? [])]).getMetricsAsArray() as unknown as Figures;
       last.delete(worker);
     },
   };
@@ -65,17 +65,17 @@ function add(figures: readonly Figures[]) {
   );
 }
 
-function toLasting(figures: Figures): Figures {
-  return figures.filter(({ type }) => COUNTING.includes(type));
+function keepCumulative(figures: Figures): Figures {
+  return figures.filter(({ type }) => CUMULATIVE.includes(type));
 }
 
 function toGauge(name: string, value: number): Figures[number] {
   const gauge = { name, help: name, type: 'gauge', aggregator: 'sum', values: [{ value, labels: {} }] };
-  // prom-client's types ask for what JSON does not have.
+  // prom-client's types require fields that its JSON does not have.
   return gauge as unknown as Figures[number];
 }
 
-/** What this process takes beside the workers. */
+/** The memory and CPU use of the primary process itself. */
 function readOwn(): Figures {
   const { user, system } = process.cpuUsage();
   return [

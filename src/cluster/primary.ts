@@ -1,5 +1,5 @@
-// The process that starts the workers, puts new ones in the place of those that end, and stops them. It serves nothing
-// itself, and loads nothing that it can do without.
+// The primary process: starts the workers, replaces those that end, and stops them. It serves no requests, and loads
+// modules only when it needs them.
 
 import cluster, { type Worker } from 'node:cluster';
 import type { Config } from '../config.ts';
@@ -9,30 +9,30 @@ import { type Channel, openChannel } from './channel.ts';
 import type { GroupMetrics } from './combined-metrics.ts';
 import { type Place, type SharedCounter, type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
 
-/** A worker that ends sooner after its start than this, in milliseconds, is replaced with a delay. */
-const STEADY_MS = 10_000;
-/** The longest delay; it doubles from a second on. */
+/** A worker that ends within this time of its start, in milliseconds, is replaced with a delay. */
+const MIN_UPTIME_MS = 10_000;
+/** The longest delay, in seconds; it starts at 1 s and doubles. */
 const MAX_DELAY_S = 30;
-/** How long workers may take to stop: longer than the requests on the two ports that they may have are given. */
+/** How long workers may take to stop, in milliseconds: longer than they drain their two ports. */
 const STOP_MS = 22_000;
-/** How much longer than the deadline of the store, which it may be asked for, a worker's metrics are waited for. */
+/** Extra time for a worker's metrics beyond the store's deadline, in milliseconds: they may query the store. */
 const FIGURES_MS = 1_000;
 
-/** Sent to the whole group they end a worker that has not come to ignore them. */
-const TO_STOP: readonly unknown[] = ['SIGINT', 'SIGTERM'];
+/** Sent to the whole process group, these end a worker that does not ignore them yet. */
+const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 
-/** A place for a worker, and the one that has it now. */
+/** A place for a worker, and the worker that runs in it now. */
 type Slot = {
   readonly place: Place;
   running?: { readonly worker: Worker; readonly channel: Channel<ToWorker>; readonly begunAt: number } | undefined;
   isServing: boolean;
-  /** How many have ended here one after the other, each soon after its start. */
+  /** How many workers in a row ended here soon after their start. */
   quickEnds: number;
 };
 
-/** The workers, from the start of the first to the end of the last. */
+/** Runs the workers until the last one has ended. */
 export class Primary {
-  /** How it ended: the exit code that one process would have, when no worker is left. */
+  /** Resolves with the exit code when no worker is left. */
   readonly ended: Promise<number>;
   readonly #end = Promise.withResolvers<number>();
   readonly #config: Config;
@@ -52,11 +52,11 @@ export class Primary {
       isServing: false,
       quickEnds: 0,
     }));
-    // The others follow when it serves: what stands against a start is found, and told, once.
+    // The others start when the first one is serving, so that a startup error is reported only once.
     for (const first of this.#slots.slice(0, 1)) this.#start(first);
   }
 
-  /** Lets every worker finish what it has begun. */
+  /** Stops every worker after its current requests. */
   stop(): void {
     if (this.#state === 'stopping') return;
     this.#state = 'stopping';
@@ -65,7 +65,7 @@ export class Primary {
     this.#endWithLast();
   }
 
-  /** Ends every worker at once. */
+  /** Kills every worker. */
   kill(): void {
     this.#state = 'stopping';
     for (const { running } of this.#slots) running?.worker.process.kill('SIGKILL');
@@ -78,7 +78,7 @@ export class Primary {
     slot.running = { worker, channel, begunAt: performance.now() };
     worker.once('disconnect', async () => (await this.#metrics)?.end(worker.id));
     worker.once('exit', (code, signal) => this.#onEnd(slot, code, signal));
-    // One that could not be started has no other end; of what could not be sent to it its end tells.
+    // A worker that could not be spawned emits no exit event. Other errors, such as a failed send, are followed by one.
     worker.on('error', ({ message }) => {
       if (worker.process.pid === undefined) this.#onEnd(slot, 1, message);
     });
@@ -94,7 +94,7 @@ export class Primary {
   async #onServing(slot: Slot): Promise<void> {
     slot.isServing = true;
     if (this.#state === 'serving') {
-      (await this.#openLogOnce()).info(`Worker ${slot.running?.worker.process.pid} serves`);
+      (await this.#openLogOnce()).info(`Worker ${slot.running?.worker.process.pid} is serving`);
     } else if (this.#state === 'starting') {
       const [first, ...others] = this.#slots;
       if (slot === first) for (const other of others) this.#start(other);
@@ -115,13 +115,13 @@ export class Primary {
     slot.isServing = false;
     const text = `Worker ${worker?.process.pid} ended with ${reason ?? `exit code ${code}`}`;
     if (this.#state === 'serving') {
-      slot.quickEnds = performance.now() - (begunAt ?? 0) < STEADY_MS ? slot.quickEnds + 1 : 0;
+      slot.quickEnds = performance.now() - (begunAt ?? 0) < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;
       void this.#replace(slot, text);
       return;
     }
-    if (!TO_STOP.includes(reason) && (code !== 0 || reason)) {
+    if (!STOP_SIGNALS.includes(reason) && (code !== 0 || reason)) {
       this.#exitCode = 1;
-      // By an exit code it has said why.
+      // A worker that exits by itself has logged why.
       if (reason) console.error(text);
     }
     this.stop();
@@ -134,7 +134,7 @@ export class Primary {
       if (this.#state === 'serving') this.#start(slot);
     }, seconds * 1_000).unref();
     const log = await this.#openLogOnce();
-    log.error(`${text}: another one is started${seconds === 0 ? '' : ` in ${seconds} s`}`);
+    log.error(`${text}: starting a new one${seconds === 0 ? '' : ` in ${seconds} s`}`);
   }
 
   #endWithLast(): void {

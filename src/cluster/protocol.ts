@@ -1,48 +1,48 @@
-// What the processes of a gateway with several workers agree on.
+// The messages between the primary process and its workers, and how the workers share the configured limits.
 
 import type { Config } from '../config.ts';
 import type { CounterName, CounterOptions } from '../http/counters.ts';
 
-/** Which worker a process is, counted from 1, of how many. */
+/** A worker's number, from 1, and the number of workers. */
 export type Place = { readonly number: number; readonly of: number };
 
 /** A counter that all workers add to. */
 export type SharedCounter = Omit<CounterOptions, 'redis'>;
 
-/** What the primary process tells a worker, and asks it for. */
+/** Messages from the primary process to a worker. */
 export type ToWorker =
-  /** To stop as one process does at SIGTERM. */
+  /** Stop, as a single process does at SIGTERM. */
   | { readonly kind: 'stop' }
-  /** To say where the gateway listens, since every worker does. */
+  /** Log the start message: every worker is serving. */
   | { readonly kind: 'welcome' }
-  /** For its metrics, as Figures. */
+  /** Answer with the worker's metrics, as Figures. */
   | { readonly kind: 'readFigures' };
 
-/** What a worker tells the primary process, and asks it for. */
+/** Messages from a worker to the primary process. */
 export type ToPrimary =
   | { readonly kind: 'serving' }
-  /** That it cannot go on for a reason that holds for all. */
+  /** The worker has failed for a reason that affects all workers. */
   | { readonly kind: 'failed' }
-  /** For the metrics of all workers, as text. */
+  /** Answer with the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
-  /** For a Count, after a request was added to the counter of a name. */
+  /** Count a request under a name, and answer with the Count. */
   | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName };
 
 const OPTION = '--worker=';
 
-/** The argument that tells a process its place; it is seen in a list of processes too. */
+/** The command-line argument that tells a worker its place; `ps` shows it too. */
 export function toArgument({ number, of }: Place): string {
   return `${OPTION}${number}/${of}`;
 }
 
-/** The place that the arguments of a process tell. */
+/** Reads a worker's place from its command line. Throws if it is missing. */
 export function readPlace(args: readonly string[]): Place {
   const [number, of] = (args.find((arg) => arg.startsWith(OPTION)) ?? '').slice(OPTION.length).split('/').map(Number);
-  if (!number || !of) throw new Error(`a worker is started with ${OPTION}<number>/<count>`);
+  if (!number || !of) throw new Error(`a worker needs the argument ${OPTION}<number>/<count>`);
   return { number, of };
 }
 
-/** What one worker has of a configuration, so that all of them together have what is configured. */
+/** One worker's share of the configuration: the shares of all workers add up to the configured limits. */
 export function toShare(config: Config, place: Place): Config {
   return {
     ...config,
@@ -54,7 +54,7 @@ export function toShare(config: Config, place: Place): Config {
   };
 }
 
-/** A part of a whole; the first workers have one more each where it does not come out even. */
+/** One worker's share of a whole number; the first workers get one more each if there is a remainder. */
 export function divide(whole: number, { number, of }: Place): number {
   return Math.floor(whole / of) + (number <= whole % of ? 1 : 0);
 }

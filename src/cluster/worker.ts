@@ -1,4 +1,4 @@
-// One of several processes that serve, as the primary process tells it to.
+// One of several processes that serve; the primary process controls it.
 
 import cluster from 'node:cluster';
 import type { Config } from '../config.ts';
@@ -7,20 +7,20 @@ import { openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { divide, type Place, readPlace, type ToPrimary, type ToWorker, toShare } from './protocol.ts';
 
-/** How long a count may take that the primary process makes, in milliseconds. */
-const COUNT_MS = 120;
-/** How much longer than the primary process waits for the metrics of the workers, in milliseconds. */
+/** How long to wait for the primary process to count a request or note a failure, in milliseconds. */
+const PRIMARY_MS = 120;
+/** How long to wait for the combined metrics beyond the store's deadline: longer than the primary process waits. */
 const METRICS_MS = 2_000;
 
 /**
- * Serves as one of several workers until the primary process tells it to stop, or is gone. Fails where the service
- * does; the primary process has been told then.
+ * Serves as one of several workers until the primary process stops it or disappears. Rejects if the service fails. The
+ * primary process has been told about a failure after the start.
  */
 export async function work(config: Config, args: readonly string[]): Promise<void> {
   const place = readPlace(args);
   let service: Service | undefined;
   let stopping: Promise<void> | undefined;
-  // Until it serves there is nothing to finish.
+  // Before the service is open there is nothing to finish.
   const stop = () => {
     stopping ??= service ? service.close() : process.exit(0);
     return stopping;
@@ -42,15 +42,15 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   try {
     await service.follow();
   } catch (error) {
-    await channel.ask({ kind: 'failed' }, COUNT_MS).catch(() => {});
+    await channel.ask({ kind: 'failed' }, PRIMARY_MS).catch(() => {});
     await stop();
     throw error;
   }
 }
 
 /**
- * Leaves SIGINT and SIGTERM to the primary process: a terminal and a service manager send them to every process of the
- * group, and then each would be told to stop twice. Without the primary process there is nobody else to end this one.
+ * Ignores SIGINT and SIGTERM: a terminal or a service manager sends them to the whole process group, and the primary
+ * process tells its workers to stop. A worker that loses the primary process stops itself and no longer ignores them.
  */
 function stopWithPrimary(stop: () => Promise<void>): void {
   const ignore = () => {};
@@ -62,25 +62,25 @@ function stopWithPrimary(stop: () => Promise<void>): void {
   });
 }
 
-/** The channel is all that keeps a process alive that serves no more. */
+/** Closes the channel, which is all that keeps a stopped worker alive. */
 function leave(): void {
   expectDisconnect();
   if (process.connected) process.disconnect();
 }
 
-/** Node ends a worker at once that loses its channel, and with it the requests under way, unless this says no. */
+/** Without this flag Node exits a worker that loses its channel, and drops its current requests. */
 function expectDisconnect(): void {
   if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
 }
 
 /**
- * Counters in the primary process. Where that does not answer soon a worker counts by itself, up to its part of the
- * limit: all of them together let no more through than is configured.
+ * Creates counters that the primary process keeps. If it does not answer in time, a worker counts by itself up to its
+ * share of the limit, so the workers together never exceed the configured limit.
  */
 function createCounters(channel: Channel<ToPrimary>, place: Place) {
   return ({ redis, ...counter }: CounterOptions): Counter => {
     if (redis) return createCounter({ ...counter, redis });
     const own = createCounter({ ...counter, limit: Math.max(1, divide(counter.limit, place)), redis });
-    return (name) => channel.ask<Count>({ kind: 'count', counter, name }, COUNT_MS).catch(() => own(name));
+    return (name) => channel.ask<Count>({ kind: 'count', counter, name }, PRIMARY_MS).catch(() => own(name));
   };
 }

@@ -1,6 +1,6 @@
-// Encodes bodies for clients that take it (RFC 9110, 12.5.3). By hand, because middleware that does so has a thread of
-// libuv encode a stream of each body: for a short one that takes twice the processor, and what the streams leave behind,
-// tens of megabytes, waits for the whole heap to be collected.
+// Compresses bodies for clients that accept it (RFC 9110, 12.5.3). Hand-written, because compression middleware creates
+// a stream on a libuv thread for each body: that doubles the CPU time of a short body, and the streams leave tens of
+// megabytes of garbage that only a full collection frees.
 
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
@@ -17,74 +17,79 @@ import {
 } from 'node:zlib';
 import Negotiator from 'negotiator';
 
-/** In the order of preference, where a client has none. */
+/** In order of preference, for clients without one. */
 const ENCODINGS = ['br', 'gzip', 'deflate'] as const;
 /** A content coding, by its registered name. */
 export type Encoding = (typeof ENCODINGS)[number];
 
-/** What its types leave out. Browsers name gzip first, and mean nothing by it. */
-type Preferring = { encoding(available: readonly string[], options: { preferred: readonly string[] }): string };
+/**
+ * An option that Negotiator's types lack: our preference decides between encodings of equal weight. Browsers list gzip
+ * first without preferring it.
+ */
+type PreferenceNegotiator = {
+  encoding(available: readonly string[], options: { preferred: readonly string[] }): string;
+};
 
-/** From how many bytes on a text is made shorter by more than the header takes, and a packet is saved. */
-const LEAST = 1_024;
-/** Up to how many bytes a text is encoded at once, which takes a fraction of a millisecond. */
-const MOST_AT_ONCE = 32_768;
-/** As many threads as libuv has. */
-const MAX_ASIDE = 4;
-/** To compare what is longer with all encodings takes longer than to encode; no client sends that. */
-const LONGEST_HEADER = 200;
+/** From this size on, compression saves more than its header takes, and can save a packet. */
+const MIN_BYTES = 1_024;
+/** The largest text that is encoded synchronously, which takes a fraction of a millisecond. */
+const MAX_SYNC_BYTES = 32_768;
+/** The number of libuv's threads. */
+const MAX_ASYNC = 4;
+/** Parsing a longer Accept-Encoding takes longer than compressing; no real client sends one. */
+const MAX_HEADER_LENGTH = 200;
 
 /**
- * Brotli's for what is encoded anew each time: higher qualities take several times as long to save another tenth, and a
- * larger window takes megabytes for each text, to save nothing in those of that length.
+ * Brotli parameters for answers, which are compressed for each request: a higher quality takes several times as long to
+ * save another tenth. A larger window takes megabytes for each text and saves nothing at these sizes.
  */
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 18 };
-// In small parts, because the memory of the last one lives until the whole heap is collected.
-const AT_ONCE = { chunkSize: 2_048 };
+// Small chunks, because the memory of the last chunk lives until a full collection.
+const SYNC_OPTIONS = { chunkSize: 2_048 };
 
-const encodersAtOnce = {
-  br: (bytes: InputType) => brotliCompressSync(bytes, { ...AT_ONCE, params: BROTLI }),
-  gzip: (bytes: InputType) => gzipSync(bytes, AT_ONCE),
-  deflate: (bytes: InputType) => deflateSync(bytes, AT_ONCE),
+const syncEncoders = {
+  br: (bytes: InputType) => brotliCompressSync(bytes, { ...SYNC_OPTIONS, params: BROTLI }),
+  gzip: (bytes: InputType) => gzipSync(bytes, SYNC_OPTIONS),
+  deflate: (bytes: InputType) => deflateSync(bytes, SYNC_OPTIONS),
 } as const;
-const encodersAside = { br: promisify(brotliCompress), gzip: promisify(gzip), deflate: promisify(deflate) } as const;
+const asyncEncoders = { br: promisify(brotliCompress), gzip: promisify(gzip), deflate: promisify(deflate) } as const;
 
-/** Where a text is while it is encoded at once: a buffer of its own would live as long. */
-const input = Buffer.alloc(MOST_AT_ONCE);
+/** Holds the text during synchronous encoding: a new buffer for each text would also live until a full collection. */
+const input = Buffer.alloc(MAX_SYNC_BYTES);
 
-/** The encoding that the client of a request likes best; undefined where that is none. */
+/** Chooses the encoding that the client prefers; undefined if that is none. */
 export function chooseEncoding({ headers }: IncomingMessage): Encoding | undefined {
   const { 'accept-encoding': accepted } = headers;
-  if (accepted === undefined || accepted.length > LONGEST_HEADER) return undefined;
-  const negotiator = new Negotiator({ headers }) as unknown as Preferring;
+  if (accepted === undefined || accepted.length > MAX_HEADER_LENGTH) return undefined;
+  const negotiator = new Negotiator({ headers }) as unknown as PreferenceNegotiator;
   const chosen = negotiator.encoding([...ENCODINGS, 'identity'], { preferred: ENCODINGS });
   return ENCODINGS.find((encoding) => encoding === chosen);
 }
 
-/** The encoding for a text; undefined also where it is too short for any. */
+/** Chooses the encoding for a text; undefined also if the text is too short. */
 export function chooseEncodingOf(text: string, req: IncomingMessage): Encoding | undefined {
-  // Its length first: for a short answer, such as a refusal, nothing is compared.
-  if (req.headers['accept-encoding'] === undefined || Buffer.byteLength(text) < LEAST) return undefined;
+  // Check the length first: a short answer, such as a refusal, needs no negotiation.
+  if (req.headers['accept-encoding'] === undefined || Buffer.byteLength(text) < MIN_BYTES) return undefined;
   return chooseEncoding(req);
 }
 
-/** How many texts are encoded aside now: of the process, as libuv's threads are. */
-let encodedAside = 0;
+/** The number of texts that libuv's threads encode now. Module-level, because the process shares its threads. */
+let asyncEncodings = 0;
 
 /**
- * Encodes a text, a short one at once and a long one aside; undefined where as many as libuv has threads are encoded
- * already. More of them would take turns, so that each takes longer, and all are in memory until then.
+ * Encodes a short text synchronously and a long one on a libuv thread. Returns undefined if all threads are encoding:
+ * more texts would slow each other down and stay in memory longer.
  */
 export function encodeText(text: string, encoding: Encoding): Buffer | Promise<Buffer> | undefined {
-  if (Buffer.byteLength(text) <= MOST_AT_ONCE) return encodersAtOnce[encoding](input.subarray(0, input.write(text)));
-  if (encodedAside >= MAX_ASIDE) return undefined;
-  encodedAside += 1;
+  if (Buffer.byteLength(text) <= MAX_SYNC_BYTES) return syncEncoders[encoding](input.subarray(0, input.write(text)));
+  if (asyncEncodings >= MAX_ASYNC) return undefined;
+  asyncEncodings += 1;
   return encode(text, encoding, BROTLI).finally(() => {
-    encodedAside -= 1;
+    asyncEncodings -= 1;
   });
 }
 
-/** Encodes bytes on a thread of libuv; the parameters are Brotli's. */
+/** Encodes bytes on a libuv thread; `params` are Brotli's. */
 export function encode(bytes: InputType, encoding: Encoding, params: BrotliOptions['params'] = {}): Promise<Buffer> {
-  return encoding === 'br' ? encodersAside.br(bytes, { params }) : encodersAside[encoding](bytes);
+  return encoding === 'br' ? asyncEncoders.br(bytes, { params }) : asyncEncoders[encoding](bytes);
 }

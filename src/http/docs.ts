@@ -1,4 +1,4 @@
-// The documentation page: Scalar shows the document, from files that the gateway itself serves.
+// The documentation page: Scalar renders the document. The gateway serves all its files.
 
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -15,12 +15,12 @@ import { addEndpoint, type Endpoints, sendText, toEntityTag } from './respond.ts
 
 const SCRIPT = 'text/javascript; charset=utf-8';
 const JSON_TEXT = 'application/json; charset=utf-8';
-/** RFC 9512, which has no charset parameter: YAML is UTF-8. */
+/** RFC 9512 defines no charset parameter: YAML is UTF-8. */
 const YAML = 'application/yaml';
 
 /**
- * Serves the page at /docs, to which / redirects, and the current document at /openapi.json and /openapi.yaml. The URLs in
- * the page are relative, so a proxy may add a prefix.
+ * Serves the page at /docs, to which / redirects, and the current document at /openapi.json and /openapi.yaml. The URLs
+ * in the page are relative, so a proxy may add a prefix.
  */
 export function serveDocs(readDocument: () => OpenAPIV3.Document): Endpoints {
   const scalar = findScalar();
@@ -38,14 +38,14 @@ export function serveDocs(readDocument: () => OpenAPIV3.Document): Endpoints {
     addEndpoint(router, '/docs/', redirect(308, '../docs'));
     addEndpoint(router, '/docs', securePage, page);
     addEndpoint(router, '/docs/start.js', start);
-    addEndpoint(router, `/${scalar.path}`, serveForGood(SCRIPT, scalar.file));
+    addEndpoint(router, `/${scalar.path}`, serveImmutable(SCRIPT, scalar.file));
     addEndpoint(router, '/docs/openapi.json', shown);
     addEndpoint(router, '/openapi.json', json);
     addEndpoint(router, '/openapi.yaml', yaml);
   };
 }
 
-/** Scalar's script for browsers, and its path here, which contains the version. */
+/** Finds Scalar's browser script; its URL contains the version. */
 function findScalar(): { readonly file: string; readonly path: string } {
   const manifest = findPackageJSON('@scalar/api-reference', import.meta.url) ?? '';
   const { version, browser } = JSON.parse(readFileSync(manifest, 'utf8'));
@@ -54,7 +54,7 @@ function findScalar(): { readonly file: string; readonly path: string } {
 
 type Text = { readonly body: string; readonly tag: string };
 
-/** Serves a text that is written once for each document: npm run dev replaces the document. */
+/** Serves a text that is generated once per document: npm run dev replaces the document. */
 function serveText(
   type: string,
   readDocument: () => OpenAPIV3.Document,
@@ -75,11 +75,11 @@ function serveText(
   };
 }
 
-/** For files that are compressed once: higher qualities take seconds to save another tenth. */
+/** Brotli parameters for files that are compressed once: a higher quality takes seconds to save another tenth. */
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 6 };
 
-/** Serves a file whose URL changes with its content; it is read and compressed once, for the first request. */
-function serveForGood(type: string, file: string): RequestHandler {
+/** Serves a file whose URL changes with its content. Reads and compresses it once, at the first request. */
+function serveImmutable(type: string, file: string): RequestHandler {
   const bodies = new Map<Encoding | undefined, Promise<Buffer>>();
   const read = (encoding: Encoding | undefined): Promise<Buffer> => {
     const bytes = readFile(file);
@@ -111,8 +111,9 @@ const securePage: RequestHandler = helmet({
       defaultSrc: NONE,
       scriptSrc: SELF,
       connectSrc: SELF,
-      // Scalar uses a nonce for the first of its style elements only: with one the editor of a body is empty, an answer is
-      // unreadable, and customCss is ignored. A style cannot load anything from elsewhere.
+      // No nonce, because Scalar sets it only on its first style element. With a nonce the body editor is empty,
+      // answers are unreadable and customCss is ignored. The other directives keep a style from loading anything from
+      // elsewhere.
       styleSrc: ["'unsafe-inline'"],
       imgSrc: [...SELF, 'data:'],
       fontSrc: [...SELF, 'data:'],
@@ -122,7 +123,7 @@ const securePage: RequestHandler = helmet({
     },
   },
   xFrameOptions: { action: 'deny' },
-  // Not for other hosts of the domain, which are not the gateway's.
+  // Other hosts of the domain do not belong to the gateway.
   strictTransportSecurity: { includeSubDomains: false },
 });
 

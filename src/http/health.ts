@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { addEndpoint, type Endpoints, respond, sendText } from './respond.ts';
 
-/** Serves /healthz, whether the process runs, and /readyz, whether it can serve requests. */
+/** Serves /healthz (the process runs) and /readyz (it can serve requests). */
 export function serveHealth(readiness: Pick<Readiness, 'read'>): Endpoints {
   return (router) => {
     addEndpoint(router, '/healthz', (_req, res) => respond(res, { status: 200, json: '{"status":"ok"}' }));
@@ -32,12 +32,12 @@ export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): En
 /** What readiness depends on. */
 export type ReadinessOptions = {
   readonly store: Store;
-  /** The document that is served now. */
+  /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;
   /** The document's file. */
   readonly file: string;
   readonly deadlineMs: number;
-  /** Whether a gateway with drift must not serve. */
+  /** Whether drift makes the gateway not ready. */
   readonly isDriftFatal: boolean;
   readonly log: {
     info(text: string): void;
@@ -46,7 +46,7 @@ export type ReadinessOptions = {
   };
 };
 
-/** Whether the gateway can serve, and the state of its dependencies: any text but `ok` is a problem. */
+/** Whether the gateway can serve, and the state of its dependencies; any state but `ok` is a problem. */
 export type ReadinessReport = {
   readonly status: 'ready' | 'not ready' | 'stopping';
   readonly checks?: { readonly store: string; readonly contract: string };
@@ -63,7 +63,7 @@ export type Readiness = {
   end(): void;
 };
 
-/** How long an answer is kept, in milliseconds: anybody may ask, and each check is a query of the store. */
+/** How long a result is cached, in milliseconds: anyone may call these endpoints, and each check queries the store. */
 const STORE_EVERY_MS = 1_000;
 const DRIFT_EVERY_MS = 10_000;
 
@@ -71,13 +71,13 @@ const OK = 'ok';
 const DRIFTED = 'document and database disagree';
 const UNKNOWN = 'unknown: the store does not answer';
 
-/** Creates the readiness of a gateway, which checks its dependencies when it is read. */
+/** Creates the readiness of a gateway. Reading it checks the dependencies. */
 export function createReadiness(options: ReadinessOptions): Readiness {
   const { store, readDocument, file, deadlineMs, isDriftFatal, log } = options;
-  let told = '';
+  let lastWarning = '';
   let isStopping = false;
   let hasFault = false;
-  /** Gives a fault when the deadline passes, whatever a store does about its signal. */
+  /** Ends with a fault at the deadline, even if the store ignores its signal. */
   const inTime = <T>(work: (signal: AbortSignal) => Promise<T>, toLate: (fault: Fault) => T): Promise<T> =>
     within(deadlineMs, work).catch((cause) => {
       if (cause instanceof DeadlineError) return toLate({ kind: 'storeTimeout', cause });
@@ -88,12 +88,12 @@ export function createReadiness(options: ReadinessOptions): Readiness {
       () => describeDrift({ document: readDocument(), file, store, deadlineMs }),
       (failure) => ({ failure }),
     );
-  const tell = (lines: readonly string[]) => {
+  const warnOnce = (lines: readonly string[]) => {
     const text = lines.join('\n');
-    if (text !== told) for (const line of lines) log.warn(line);
-    told = text;
+    if (text !== lastWarning) for (const line of lines) log.warn(line);
+    lastWarning = text;
   };
-  const readStore = remember(STORE_EVERY_MS, async () => {
+  const readStore = cached(STORE_EVERY_MS, async () => {
     const fault = await inTime<Fault | undefined>(
       (signal) => store.check(signal),
       (late) => late,
@@ -103,10 +103,10 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     hasFault = fault !== undefined;
     return fault ? String(toHttpError(fault).error) : OK;
   });
-  const readContract = remember(DRIFT_EVERY_MS, async () => {
+  const readContract = cached(DRIFT_EVERY_MS, async () => {
     const drift = await readDrift();
     if ('failure' in drift) return undefined;
-    tell(drift.lines);
+    warnOnce(drift.lines);
     return drift.lines.length > 0 ? DRIFTED : OK;
   });
 
@@ -114,7 +114,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
     if (drift.lines.length > 0 && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
-    tell(drift.lines);
+    warnOnce(drift.lines);
     return undefined;
   };
   return {
@@ -123,7 +123,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
       let fault: Fault | undefined = first;
       for (let attempt = 1; fault && !isStopping; attempt += 1) {
         const seconds = Math.min(attempt, 30);
-        log.fault(`The store does not answer, and is tried again in ${seconds} s`, fault);
+        log.fault(`The store does not answer; next attempt in ${seconds} s`, fault);
         await delay(seconds * 1_000, undefined, { ref: false });
         fault = await checkAtStart();
       }
@@ -143,8 +143,8 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   };
 }
 
-/** Keeps a value for `ms` milliseconds, unless it is undefined or failed; concurrent readers share one read. */
-function remember<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
+/** Caches a value for `ms` milliseconds, except undefined and failures. Concurrent readers share one read. */
+function cached<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let last: Promise<T> | undefined;
   const forget = () => {
     last = undefined;

@@ -1,26 +1,29 @@
 import type { ServerResponse } from 'node:http';
 
-/** The bytes of answers that the system has not taken yet, because their clients do not read them. */
+/** Limits the memory that answers take while their clients do not read them. */
 export type Unread = {
   readonly bytes: number;
   /**
-   * Counts an answer of so many bytes to a key until it is out. False where it does not fit: the limit is reached, or
-   * the key has a quarter of it already. A single answer always fits.
+   * Counts an answer to a key until it is sent. Returns false if it does not fit: the limit is reached, or the key uses
+   * a quarter of it. A single answer always fits.
    */
   admit(res: ServerResponse, key: string, bytes: number): boolean;
 };
 
-/** A part of the limit that one key may use, so that its slow clients do not stop the answers to others. */
-const PART_OF_KEY = 1 / 4;
-/** Longer answers are compressed aside, or are not taken by the system at once: they are counted from the beginning. */
+/** The share of the limit that one key may use, so that its slow clients do not block the others. */
+const SHARE_OF_KEY = 1 / 4;
+/**
+ * Longer answers are counted from the start: they are compressed on another thread, or the system's buffer does not
+ * take them at once.
+ */
 const SHORT_ANSWER = 32_768;
 
-/** How long a client may take to read an answer, in milliseconds, besides the time that its length allows. */
+/** How long a client may take to read an answer, in milliseconds, in addition to the time for its length. */
 const GRACE_MS = 30_000;
-/** The slowest rate at which an answer may be read: 32 kB a second, a third of what a slow mobile network gives. */
+/** The minimum read rate: 32 kB a second, a third of a slow mobile network's. */
 const MIN_BYTES_PER_MS = 32;
 
-/** Creates the count; `limit` is the total number of unread bytes allowed. */
+/** Creates the count; `limit` is the maximum total of unread bytes. */
 export function createUnread(limit: number): Unread {
   const byKey = new Map<string, number>();
   let total = 0;
@@ -39,7 +42,7 @@ export function createUnread(limit: number): Unread {
   function fits(key: string, bytes: number): boolean {
     if (total === 0) return true;
     const ofKey = byKey.get(key) ?? 0;
-    return total + bytes <= limit && (ofKey === 0 || ofKey + bytes <= limit * PART_OF_KEY);
+    return total + bytes <= limit && (ofKey === 0 || ofKey + bytes <= limit * SHARE_OF_KEY);
   }
 
   return {
@@ -47,7 +50,7 @@ export function createUnread(limit: number): Unread {
       return total;
     },
     admit: (res, key, bytes) => {
-      // Nothing is written to a client that is gone, and its answer is not closed again.
+      // The client is gone: nothing will be written, and `close` will not fire again.
       if (res.closed) return true;
       if (!fits(key, bytes)) return false;
       if (bytes > SHORT_ANSWER) count(res, key, bytes);
@@ -61,7 +64,7 @@ export function createUnread(limit: number): Unread {
   };
 }
 
-/** Ends the socket of a client that reads an answer too slowly; to be called when all of it is written. */
+/** Destroys the socket of a client that reads an answer too slowly. Call it when the whole answer is written. */
 export function limitReading(res: ServerResponse): void {
   const { socket } = res;
   if (!socket || !hasUnsent(res)) return;

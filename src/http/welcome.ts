@@ -25,7 +25,7 @@ export type WelcomeOptions = {
 /** Timeout of the call that looks for the demo data, in milliseconds. */
 const FIRST_CALL_MS = 5_000;
 
-/** Logs where the gateway listens, and an example request that was tried and works. */
+/** Logs the listen address and an example request, after checking that its call succeeds. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
   const { server, operational, store, workers, docs, isDemoWanted, log } = options;
   const { source: document, operations } = options.document;
@@ -45,7 +45,7 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   const { function: name = '', key } = operations.get(example.operationId) ?? {};
   const value = Object.entries(headers).find(([header]) => header.toLowerCase() === key?.header)?.[1];
   if (!key || value === undefined) return;
-  // Directly from the store: a request in the log that nobody sent would confuse.
+  // Calls the store directly: a logged request that nobody sent would be confusing.
   const call = { function: name, args: { [key.argument]: value }, returns: 'rows', readOnly: true } as const;
   if ('failure' in (await store.call(call, AbortSignal.timeout(FIRST_CALL_MS)))) return;
   const header = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);

@@ -1,4 +1,4 @@
-// The document as the gateway uses it: openapi-backend routes and validates, the rest is computed once.
+// Compiles the document: openapi-backend routes and validates, and everything else is computed once.
 
 import { basename } from 'node:path';
 import { Ajv, type Options, type ValidateFunction } from 'ajv';
@@ -29,7 +29,7 @@ export type CompiledDocument = {
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-/** Reads and compiles the document of a file. Throws DocumentError, with the line of each mistake. */
+/** Reads and compiles a document file. Throws DocumentError with the line of each mistake. */
 export async function compileFile(file: string): Promise<CompiledDocument> {
   const document = readDocument(file);
   try {
@@ -39,7 +39,7 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
   }
 }
 
-/** Compiles a document. Throws DocumentError, with all mistakes, for an invalid one or one that the gateway cannot serve. */
+/** Compiles a document. Throws DocumentError with all mistakes if it is invalid or unsupported. */
 export async function compile(source: OpenAPIV3.Document): Promise<CompiledDocument> {
   const misplaced = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
   if (misplaced.length > 0) throw new DocumentError(misplaced);
@@ -55,7 +55,7 @@ export async function compile(source: OpenAPIV3.Document): Promise<CompiledDocum
     const { definition } = backend;
     const router = new Router({ definition, apiRoot, ignoreTrailingSlashes: false });
     const operations = readOperations(definition, backend.router.getOperations());
-    // Not the backend's own validator: that also compiles the schemas of answers, which takes longer than all else.
+    // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
     const validator = new OpenAPIValidator({
       definition,
       router: backend.router,
@@ -81,8 +81,8 @@ export async function compile(source: OpenAPIV3.Document): Promise<CompiledDocum
 }
 
 /**
- * openapi-backend's router with its list of operations kept. By itself it computes the list twice for each match, which
- * takes 7 µs instead of 0.3 µs.
+ * openapi-backend's router with a cached list of operations. Without the cache it computes the list twice for each
+ * match, which takes 7 µs instead of 0.3 µs.
  */
 class Router extends OpenAPIRouter<OpenAPIV3.Document> {
   #operations: ReturnType<OpenAPIRouter<OpenAPIV3.Document>['getOperations']> | undefined;
@@ -94,7 +94,7 @@ class Router extends OpenAPIRouter<OpenAPIV3.Document> {
     return this.#operations;
   }
 
-  /** The operationId of a request. Throws RequestFailed. */
+  /** Finds the operationId for a request. Throws RequestFailed. */
   findId(method: string, path: string): string {
     const find = (method: string) => this.matchOperation({ method, path, headers: {} });
     // A HEAD is a GET whose answer has no body (RFC 9110, 9.3.2); Node leaves the body out.
@@ -112,8 +112,8 @@ const YEAR_ZERO = /^0000/;
 const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 
 /**
- * Builds the validator of requests and responses: it reports all errors, converts nothing, and its formats accept
- * exactly what Postgres takes. Throws for an unknown format.
+ * Creates the validator for requests and responses. It reports all errors and converts nothing; its formats accept
+ * exactly what Postgres accepts. It throws for an unknown format.
  */
 export function createAjv(options: Options = {}): Ajv {
   const ajv = new Ajv({
@@ -121,15 +121,15 @@ export function createAjv(options: Options = {}): Ajv {
     allErrors: true,
     verbose: true,
     coerceTypes: false,
-    // OpenAPI has keywords of its own; unknown keywords are found when the document is validated.
+    // OpenAPI adds keywords to JSON Schema. Validating the document finds unknown ones.
     strict: false,
     strictNumbers: true,
     logger: { log: () => {}, warn: fail, error: fail },
   });
   ajvFormats.default(ajv);
-  // The package's own format also accepts the prefix urn:uuid:, which Postgres does not.
+  // ajv-formats also accepts the prefix urn:uuid:, but Postgres does not.
   ajv.addFormat('uuid', UUID);
-  // The document's linter requires bounds beside this format: a value out of bounds would get two messages.
+  // Not checked: the linter requires bounds with this format, and a value out of bounds would get two messages.
   ajv.addFormat('int32', true);
   const date = ajvFormats.default.get('date') as { validate: (text: string) => boolean };
   // Postgres has no year zero.

@@ -3,10 +3,10 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument } from 'yaml';
 import { OperatorError } from '../errors.ts';
 
-/** A path of names and indices to a place within a document. */
+/** A place in a document, as a path of names and indices. */
 export type Place = readonly (string | number)[];
 
-/** One mistake in a document, with its place if that is known. */
+/** A mistake in a document, with its place if known. */
 export type Mistake = { readonly text: string; readonly place?: Place };
 
 /** The gateway cannot serve the document; the message lists every mistake. */
@@ -18,7 +18,7 @@ export class DocumentError extends OperatorError {
     this.mistakes = mistakes;
   }
 
-  /** The same mistakes with their lines in a file. */
+  /** The same error with the file and line in each message. */
   locatedIn(file: string, locate: Locate): DocumentError {
     const located = this.mistakes.map(({ text, place }) => ({
       text: place ? `${file}:${locate(place)}: ${text}` : text,
@@ -27,7 +27,7 @@ export class DocumentError extends OperatorError {
   }
 }
 
-/** Reads an OpenAPI document from a YAML file. Throws DocumentError, with line and column for invalid YAML. */
+/** Reads an OpenAPI document from a YAML file. Throws DocumentError; for invalid YAML it has line and column. */
 export function readDocument(file: string): OpenAPIV3.Document {
   try {
     return parse(readFileSync(file, 'utf8'), { prettyErrors: true, uniqueKeys: true });
@@ -38,10 +38,10 @@ export function readDocument(file: string): OpenAPIV3.Document {
   }
 }
 
-/** Gives the line of a place in a document; follows references. */
+/** Returns the line of a place in a document; follows references. */
 export type Locate = (place: Place) => number;
 
-/** Creates a locator for a YAML file. A missing place has the line of the node that would contain it. */
+/** Creates a locator for a YAML file. For a missing place it returns the line of the node that would contain it. */
 export function createLocator(file: string): Locate {
   const lineCounter = new LineCounter();
   const root = parseDocument(readFileSync(file, 'utf8'), { lineCounter }).contents;

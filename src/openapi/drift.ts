@@ -23,7 +23,7 @@ export type Difference = {
 };
 
 type Schema = OpenAPIV3.SchemaObject;
-/** An argument that the gateway supplies, and its source in the document. */
+/** A function argument that the gateway supplies, and its source in the document. */
 type SuppliedArgument = {
   readonly argument: string;
   readonly what: string;
@@ -35,11 +35,11 @@ type SuppliedArgument = {
 /** The owner and the caller of published functions. */
 const OWNER = 'gateway_functions';
 const CALLER = 'gateway';
-/** `service_role` is the role of a Supabase project's secret key. */
+/** A Supabase project's secret key acts as `service_role`. */
 const CALLERS = [CALLER, 'service_role'];
 const PATH = 'pg_catalog, pg_temp';
 
-/** A document's file, the document and the store to compare it with. */
+/** The document, its file, and the store to compare it with. */
 export type DriftOptions = {
   readonly document: CompiledDocument;
   readonly file: string;
@@ -47,7 +47,7 @@ export type DriftOptions = {
   readonly deadlineMs: number;
 };
 
-/** Describes drift in one line for each difference, or gives the fault for which the store could not be asked. */
+/** Describes drift, one line per difference. Returns the fault if the store cannot be queried. */
 export async function describeDrift(options: DriftOptions): Promise<{ lines: string[] } | { failure: Fault }> {
   const { document, file, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
@@ -64,7 +64,7 @@ function toText({ operation, function: name, document, database }: Difference): 
   return `${operation} → ${name}: in the document ${document}; in the database ${database}`;
 }
 
-/** Finds the differences between the document's operations and the functions that they name. */
+/** Finds the differences between the document's operations and their functions. */
 export function findDrift(
   operations: ReadonlyMap<string, Operation>,
   functions: readonly DatabaseFunction[],
@@ -73,7 +73,7 @@ export function findDrift(
   return [...differences, ...compareKeyUse(operations, functions)];
 }
 
-/** The function that records a key's use belongs to no operation. */
+/** Checks the function that records a key's use, which belongs to no operation. */
 function compareKeyUse(
   operations: ReadonlyMap<string, Operation>,
   functions: readonly DatabaseFunction[],
@@ -86,7 +86,7 @@ function compareKeyUse(
       function: name,
       document: 'x-rpc-used names the function that records the use of a key',
       place: ['components', 'securitySchemes'],
-      database: 'it is not there, or more than once',
+      database: 'it is missing, or there is more than one',
     }));
 }
 
@@ -184,14 +184,14 @@ class Comparison {
     const { columns, isSet, isSingle } = found.result;
     if (returns === 'rows' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
     if (returns === 'row' && !isSingle) {
-      this.#add(place, 'the response is one object', 'it may return many rows: say "rows 1" if it does not');
+      this.#add(place, 'the response is one object', 'it may return many rows: declare "rows 1" if it returns one');
     }
     const item = (returns === 'rows' ? (schema as OpenAPIV3.ArraySchemaObject).items : schema) as Schema;
     this.#checkColumns(columns, item, returns === 'rows' ? [...place, 'items'] : place);
   }
 
   #checkColumns(columns: readonly Column[], item: Schema, place: Place): void {
-    // An object without declared properties may have any.
+    // An object without declared properties may have any properties.
     if (!item.properties) return;
     for (const [name, property] of Object.entries(item.properties)) {
       const column = columns.find((column) => column.name === name);
@@ -208,7 +208,7 @@ class Comparison {
     if (!isWrittenAs(schema, type)) {
       this.#add(place, `${name} is ${describeSchema(schema)}`, `the column ${name} is ${type}`);
     }
-    // Only the document can say that the function never returns rows without a value.
+    // x-never-null states that the function never returns null here; the database cannot state it.
     const isNeverNull = 'x-never-null' in schema;
     if (isNullable && !schema.nullable && !isNeverNull) {
       this.#add(place, `${name} is never null`, `the column ${name} may be null`);

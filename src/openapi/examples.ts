@@ -1,27 +1,27 @@
-// The document's examples as requests that can be sent and answers that can be expected.
+// Reads the document's examples as requests to send, with their expected answers.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { readPointer } from './document.ts';
 
-/** A request that an example stands for. */
+/** The request of an example. */
 export type ExampleRequest = {
   readonly method: string;
-  /** Path and query, behind the document's server. */
+  /** Path and query, relative to the document's server. */
   readonly target: string;
-  /** The API key's, unless the example is about its absence, and those that are parameters. */
+  /** The header parameters, and the API key unless the example omits it. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
 };
 
-/** The state that an answer depends on, where nothing in the request brings it about. */
+/** State that the answer depends on and that the request itself does not cause. */
 type State = {
   readonly store?: 'unavailable' | 'demo';
   readonly rateLimit?: 'reached';
-  /** A stalled one: the request is begun and never ends. */
+  /** `stalled`: the client starts the request and never completes it. */
   readonly connection?: 'stalled';
 };
 
-/** One named example of one response of one operation. */
+/** A named example of an operation's response. */
 export type Example = State & {
   readonly operationId: string;
   readonly name: string;
@@ -29,13 +29,13 @@ export type Example = State & {
   readonly request: ExampleRequest;
   /** The body of the answer. */
   readonly value: unknown;
-  /** Fields of the body that the server makes: their values differ each time. */
+  /** Body fields that the server generates: their values differ each time. */
   readonly generated: readonly string[];
-  /** The example of the same operation whose request has to be sent before. */
+  /** The example of the same operation whose request must be sent first. */
   readonly after?: string;
 };
 
-/** What `x-request` beside a response's example may say: how its request differs from the documented one. */
+/** `x-request` of a response example: how its request differs from the documented one. */
 type RequestOverride = State & {
   readonly apiKey?: string | null;
   readonly header?: Readonly<Record<string, string>>;
@@ -52,7 +52,7 @@ type Named<T> = Readonly<Record<string, T>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 
-/** Every example of every response of every operation of a document. */
+/** Reads all response examples of all operations. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
   return Object.entries(document.paths).flatMap(([path, item]) =>
     METHODS.flatMap((method) => {
@@ -93,7 +93,7 @@ function readOperationExamples(
   );
 }
 
-/** The parameters' examples of the same name, unless the override says what to send instead. */
+/** Uses the parameters' examples of the same name, unless the override replaces the query. */
 function toQuery(
   document: OpenAPIV3.Document,
   operation: OpenAPIV3.OperationObject,
@@ -135,16 +135,19 @@ function readParameters(
   return Object.fromEntries(entries);
 }
 
-/** The scheme of the API key, with a key that may do everything in the demo data and one that is nobody's. */
+/** The API key's scheme. `x-example` is a demo key with all permissions; `x-unknown-example` is no valid key. */
 export type KeyScheme = OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string; 'x-unknown-example'?: string };
 
-/** The document's first scheme of an API key. */
+/** Finds the document's first API key scheme. */
 export function findKeyScheme(document: OpenAPIV3.Document): KeyScheme | undefined {
   const schemes = Object.values(document.components?.securitySchemes ?? {});
   return schemes.map((scheme) => resolve(document, scheme)).find((scheme) => scheme.type === 'apiKey');
 }
 
-/** The body's example of the same name; where there is none, the first, so that only what the example is about is wrong. */
+/**
+ * Uses the body's example of the same name, or else the first one: then nothing is wrong except what the response
+ * example is about.
+ */
 function toBody(
   document: OpenAPIV3.Document,
   operation: OpenAPIV3.OperationObject,
@@ -163,7 +166,7 @@ function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): N
   return (content?.['application/json']?.examples ?? {}) as Named<T>;
 }
 
-/** What a reference in the document refers to; anything else as it is. */
+/** Resolves a reference within the document; returns any other value unchanged. */
 export function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
   if (!('$ref' in value)) return value;
   return readPointer(value.$ref).reduce<unknown>((node, name) => (node as Named<unknown>)[name], document) as T;

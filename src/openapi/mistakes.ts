@@ -1,4 +1,4 @@
-// Turns what openapi-backend says of an invalid document into one line for each mistake.
+// Finds the mistakes in an invalid document, and converts openapi-backend's errors to one line per mistake.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readPointer } from './document.ts';
@@ -12,7 +12,7 @@ type SchemaError = {
 
 const PLACES = ['query', 'path', 'header', 'cookie'];
 
-/** Parameters with an invalid `in`: openapi-backend fails on them without saying where. */
+/** Finds parameters with an invalid `in`: openapi-backend's error for them has no place. */
 export function findInvalidParameters(document: OpenAPIV3.Document): Mistake[] {
   return Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
     Object.entries(item ?? {}).flatMap(([method, operation]) => {
@@ -26,7 +26,7 @@ export function findInvalidParameters(document: OpenAPIV3.Document): Mistake[] {
   );
 }
 
-/** Paths outside of `paths`: YAML that was pasted with the wrong indentation. */
+/** Finds paths outside `paths`, which happens when YAML is pasted with the wrong indentation. */
 export function findMisplacedPaths(document: OpenAPIV3.Document): Mistake[] {
   const items = Object.entries(document.paths ?? {}).map(([path, item]) => [['paths', path], item] as const);
   return [[[], document] as const, ...items].flatMap(([place, node]) =>
@@ -49,16 +49,16 @@ export function readMistakes(error: unknown): Mistake[] {
 }
 
 /**
- * The errors that openapi-backend lists as JSON after its message, without those that only follow from others: a mistake
- * in an object also makes every object around it invalid, and an invalid reference.
+ * Reads the errors that openapi-backend lists as JSON after its message. Drops errors that only follow from others: a
+ * mistake also makes every enclosing object invalid, and makes the object an invalid reference.
  */
 function readSchemaErrors(message: string): SchemaError[] {
   const [, list] = /^Document is not valid OpenAPI\.[^\n]*\n(.*)$/s.exec(message) ?? [];
   if (list === undefined) return [];
   const errors = (JSON.parse(list) as SchemaError[]).filter(({ keyword }) => keyword !== 'oneOf');
   const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);
-  // Where a schema is allowed, so is a reference. As a reference, every name of the schema is unknown, and a wrong name is
-  // reported twice.
+  // A schema may be replaced by a reference. As a reference, all its names are unknown: a valid name is reported once,
+  // and a wrong name twice.
   const isOfReference = ({ instancePath, params: { additionalProperty } }: SchemaError) => {
     const here = errors.filter((other) => other.instancePath === instancePath);
     const times = here.filter(({ params }) => params.additionalProperty === additionalProperty).length;
@@ -71,14 +71,13 @@ function readSchemaErrors(message: string): SchemaError[] {
 
 function toMistake({ instancePath, message, params }: SchemaError): Mistake {
   const { additionalProperty } = params;
-  const what =
-    additionalProperty === undefined ? message : `has ${additionalProperty}, which is none of OpenAPI's names`;
+  const what = additionalProperty === undefined ? message : `has ${additionalProperty}, which OpenAPI does not define`;
   const place = readPointer(instancePath);
   const at = additionalProperty === undefined ? place : [...place, additionalProperty];
   return { text: `${instancePath || 'the document'} ${what}`, place: at };
 }
 
-/** The alternatives of a schema report the same mistake once for each of them. */
+/** Each alternative of a schema reports the same mistake: keeps the first. */
 function isFirstOfItsText({ text }: Mistake, index: number, all: readonly Mistake[]): boolean {
   return all.findIndex((other) => other.text === text) === index;
 }

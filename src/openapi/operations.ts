@@ -19,17 +19,17 @@ export type Operation = {
   readonly id: string;
   /** The Postgres function in schema public. */
   readonly function: string;
-  /** Normalized, so that equal paths are equal texts. */
+  /** Normalized, so that equal paths are equal strings. */
   readonly path: string;
-  /** The status of success. */
+  /** The success status. */
   readonly status: number;
   readonly returns: 'rows' | 'row';
   readonly readOnly: boolean;
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
-  /** The inputs that select a page of a list; undefined for an operation without pages. */
+  /** The inputs that select a page; undefined for an operation without pagination. */
   readonly page?: { readonly limit: Input; readonly offset: Input };
-  /** The fields of the body in the document's order; their names are the arguments' names. */
+  /** The body's fields in the document's order; a field's name is its argument's name. */
   readonly fields: readonly Field[];
   readonly key: Key;
   /** The operation in the document. */
@@ -45,15 +45,15 @@ export type Key = {
   readonly usedFunction?: string;
 };
 
-/** An operation as openapi-backend gives it: dereferenced, with path, method, and inherited parameters and security. */
+/** An operation from openapi-backend: dereferenced, with path, method, and inherited parameters and security. */
 export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string };
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
 const SCALARS = ['string', 'integer', 'number', 'boolean'];
 
 /**
- * Reads the operations of a dereferenced document, by operationId. Throws DocumentError, with all mistakes, for
- * anything that the gateway does not support.
+ * Reads the operations of a dereferenced document, by operationId. Throws DocumentError with all mistakes if the
+ * gateway does not support something in it.
  */
 export function readOperations(
   document: OpenAPIV3.Document,
@@ -93,7 +93,7 @@ class OperationReader {
       this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
     }
     if (!source.operationId) this.#mistake('operationId is missing');
-    // The time to match several parameters in one segment can grow with the square of the path's length.
+    // Matching several parameters in one segment can take quadratic time in the path's length.
     if (/\}[^/]*\{/.test(source.path)) this.#mistake('a path segment can have one parameter only');
     const operation: Operation = {
       id: source.operationId ?? '',
@@ -116,7 +116,9 @@ class OperationReader {
     const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
     const [status] = statuses;
     if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
-      this.#mistake(`one response of success must be declared, such as 200; there is ${statuses.join(', ') || 'none'}`);
+      this.#mistake(
+        `exactly one success response must be declared, such as 200; found ${statuses.join(', ') || 'none'}`,
+      );
       return { status: 200, returns: 'rows' };
     }
     const response = this.#source.responses[status] as OpenAPIV3.ResponseObject;
@@ -188,7 +190,8 @@ class OperationReader {
     const fields = Object.keys(this.#bodySchema()?.properties ?? {});
     const names = [operation.key.argument, ...operation.inputs.map((input) => input.argument), ...fields];
     for (const name of names) {
-      if (!/^p_[a-z0-9_]+$/.test(name)) this.#mistake(`${name} cannot be an argument: p_ and lower case is expected`);
+      if (!/^p_[a-z0-9_]+$/.test(name))
+        this.#mistake(`${name} cannot be an argument: expected p_ and lower-case letters, digits or underscores`);
     }
     for (const name of names.filter((name, index) => names.indexOf(name) !== index)) {
       this.#mistake(`the argument ${name} would be given twice`);
@@ -215,7 +218,7 @@ function toArgument(name: string): string {
 /** Characters that percent-encoding leaves unchanged, and the separator of segments. */
 const PLAIN_PATH = /^[\w.!~*'()/-]*$/;
 
-/** Percent-encodes each segment of a path in one way. Throws URIError for a malformed escape. */
+/** Normalizes the percent-encoding of a path. Throws URIError for a malformed escape. */
 export function normalizePath(path: string): string {
   if (PLAIN_PATH.test(path)) return path;
   const normalize = (segment: string) => encodeURIComponent(decodeURIComponent(segment));

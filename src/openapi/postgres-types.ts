@@ -20,7 +20,7 @@ const FORMATS: Readonly<Record<string, readonly string[]>> = {
   'date-time': ['timestamp with time zone'],
 };
 
-/** Whether an argument of a function can hold every value that a schema allows. */
+/** Whether a function's argument can hold every value that a schema allows. */
 export function canHold(schema: Schema, { type, labels }: Argument): boolean {
   const isScalar = schema.type !== undefined && schema.type !== 'object' && schema.type !== 'array';
   if (TEXTS.includes(type)) return isScalar;
@@ -39,7 +39,7 @@ export function canHold(schema: Schema, { type, labels }: Argument): boolean {
   }
 }
 
-/** Whether every value of a type is valid for a schema, as far as the type alone can tell. */
+/** Whether the JSON form of a Postgres type matches a schema's type and format. */
 export function isWrittenAs(schema: Schema, type: string): boolean {
   switch (schema.type) {
     case 'string':
@@ -57,7 +57,7 @@ export function isWrittenAs(schema: Schema, type: string): boolean {
   }
 }
 
-/** A schema in a few words: `integer, 1 to 1000`. */
+/** Describes a schema in a few words, such as `integer, 1 to 1000`. */
 export function describeSchema(schema: Schema): string {
   const { minimum, maximum } = schema;
   const bounds = minimum === undefined && maximum === undefined ? '' : `${minimum ?? 'any'} to ${maximum ?? 'any'}`;

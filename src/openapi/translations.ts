@@ -1,14 +1,14 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Mistake } from './document.ts';
 
-/** Portuguese texts by their English texts. */
+/** Portuguese texts by English text. */
 export type Translations = ReadonlyMap<string, string>;
 
 const EXTENSION = 'x-translations';
 
 /**
- * Reads the document's `x-translations`: of its own texts and of those that SQL raises. Throws DocumentError where it
- * is not a map of texts, or has a language other than pt-BR.
+ * Reads the document's `x-translations`, which translate its own texts and those that SQL raises. Throws DocumentError
+ * if it is not a map of texts, or has a language other than pt-BR.
  */
 export function readTranslations(document: OpenAPIV3.Document): Translations {
   const { [EXTENSION]: languages = {} } = document as { [EXTENSION]?: unknown };
@@ -25,11 +25,11 @@ function findMistakes(languages: unknown): Mistake[] {
 
 function findMistakesOf(language: string, texts: unknown): Mistake[] {
   const place = [EXTENSION, language];
-  if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: the gateway speaks pt-BR`, place }];
+  if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: only pt-BR is supported`, place }];
   if (!isMap(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
   const wrong = Object.entries(texts).filter(([, text]) => typeof text !== 'string' || text === '');
   return wrong.map(([english, text]) => ({
-    text: `${EXTENSION} ${language}: the translation of "${english}" must be a text; it is ${JSON.stringify(text)}`,
+    text: `${EXTENSION} ${language}: the translation of "${english}" must be a non-empty string; it is ${JSON.stringify(text)}`,
     place: [...place, english],
   }));
 }

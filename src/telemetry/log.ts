@@ -1,4 +1,4 @@
-// The log: lines of JSON, or text for a person at a terminal.
+// The log: JSON lines, or readable text on a terminal.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
@@ -14,13 +14,13 @@ export type Log = {
   info(text: string): void;
   warn(text: string): void;
   error(text: string): void;
-  /** Writes the line of a request. */
+  /** Logs a request. */
   request(request: EndedRequest): void;
-  /** Writes a fault on a line of its own, with the id of its request. */
+  /** Logs a fault on a separate line, with its request's id. */
   fault(text: string, fault: Fault, record?: RequestRecord): void;
 };
 
-/** What is written and how. `keyHeaders` are the headers that carry a key, in lower case: a whole key is never written. */
+/** Log options. `keyHeaders` are the lower-case names of headers that carry a key: a whole key is never logged. */
 export type LogOptions = LogConfig & {
   readonly keyHeaders: readonly string[];
   readonly isTerminal: boolean;
@@ -30,26 +30,26 @@ export type LogOptions = LogConfig & {
 };
 
 const STDOUT = 1;
-/** The prefix of a key that logs and lists show; of a short key it would show too much. */
+/** The length of the key prefix in logs and lists; of a shorter key it would show too much. */
 const PREFIX_LENGTH = 17;
 const MIN_LENGTH_TO_SHOW = 40;
 /**
- * Lines are written together, after 50 ms or 16 kB: one by one they would cost as much as validating a request. Lines that
- * nobody reads are kept up to 16 MB, and then dropped.
+ * Lines are written in batches, after 50 ms or 16 kB: writing each line alone costs as much as validating a request. If
+ * nobody reads the output, up to 16 MB is kept, and then lines are dropped.
  */
 const BUFFERED = { sync: false, minLength: 16_000, periodicFlush: 50, maxLength: 16_000_000 };
-/** How much a pipe takes from one of several processes in one piece (PIPE_BUF), in bytes. */
-const PIECE = 4_096;
-/** Writes whole lines together, in pieces of at most that size. */
-const IN_PIECES = { ...BUFFERED, minLength: PIECE - 1, maxWrite: PIECE };
-/** How much is kept of each text in a line that is too long. */
+/** The maximum size of an atomic write to a pipe (PIPE_BUF), in bytes: several processes may share the pipe. */
+const PIPE_BUF = 4_096;
+/** Writes whole lines in batches of at most that size. */
+const ATOMIC_WRITES = { ...BUFFERED, minLength: PIPE_BUF - 1, maxWrite: PIPE_BUF };
+/** The maximum length of each text in a line that must be shortened. */
 const MAX_TEXT_LENGTH = 500;
-/** A shorter text is not a key, and removing it would make the rest unreadable. */
+/** A shorter text is not a key, and hiding it everywhere would make the log unreadable. */
 const MIN_LENGTH_TO_HIDE = 8;
 
 /** Opens the log of the process, on standard output. */
 export function openLog({ log, workers }: Config, keyHeaders: readonly string[]): Log {
-  // Not by process.stdout, which would make a pipe non-blocking.
+  // process.stdout.isTTY would open the stream, which makes a pipe non-blocking.
   const isTerminal = isatty(STDOUT);
   const hasColors = isTerminal && process.stdout.hasColors();
   return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared: workers > 1 });
@@ -83,13 +83,13 @@ function createLogger(
     base: null,
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
-    ...(isShared ? { hooks: { streamWrite: toPiece } } : {}),
+    ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? openOutput(isShared ? IN_PIECES : BUFFERED));
-  // Loaded only where it is used.
+  if (!isPretty) return pino(options, stream ?? openOutput(isShared ? ATOMIC_WRITES : BUFFERED));
+  // Loaded only if used.
   const pretty: typeof PinoPretty = createRequire(import.meta.url)('pino-pretty');
-  const destination = stream ?? (isShared ? pino.destination(IN_PIECES) : undefined);
+  const destination = stream ?? (isShared ? pino.destination(ATOMIC_WRITES) : undefined);
   return pino(
     options,
     pretty({
@@ -104,14 +104,14 @@ function createLogger(
 }
 
 function openOutput(options: typeof BUFFERED): DestinationStream {
-  // As bytes: of texts it joins all that wait, each time that one is added.
+  // As bytes: in text mode, pino's destination concatenates all waiting text each time a line is added.
   const output = pino.destination({ ...options, contentMode: 'buffer' });
   return { write: (line) => output.write(Buffer.from(line) as unknown as string) };
 }
 
-/** Shortens a line that the pipe would not take in one piece: another process's line could end up inside it. */
-function toPiece(line: string): string {
-  if (Buffer.byteLength(line) <= PIECE) return line;
+/** Shortens a line that is too long for one atomic write: another process's line could end up inside it. */
+function shortenLine(line: string): string {
+  if (Buffer.byteLength(line) <= PIPE_BUF) return line;
   const shorten = (_name: string, value: unknown) =>
     typeof value === 'string' && value.length > MAX_TEXT_LENGTH ? `${value.slice(0, MAX_TEXT_LENGTH)}…` : value;
   return `${JSON.stringify(JSON.parse(line), shorten)}\n`;
@@ -151,12 +151,12 @@ function readKeys(headers: IncomingHttpHeaders, keyHeaders: readonly string[], m
   return keyHeaders.map((name) => String(headers[name] ?? '')).filter((key) => key.length >= minLength);
 }
 
-/** The prefixes of keys; other characters could control the reader's terminal. */
+/** Returns the prefixes of keys. Skips a prefix with other characters, which could control the reader's terminal. */
 function toPrefixes(keys: readonly string[]): string[] {
   return keys.map((key) => key.slice(0, PREFIX_LENGTH)).filter((prefix) => /^[!-~]+$/.test(prefix));
 }
 
-/** A fault without the keys: a database may repeat its input in an error. */
+/** Describes a fault without the keys: a database may repeat its input in an error. */
 function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
   const withoutKeys = (_name: string, value: unknown) =>
     typeof value === 'string' ? keys.reduce((text, key) => text.replaceAll(key, '[API key]'), value) : value;
@@ -165,7 +165,7 @@ function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
 
 function describeCause(kind: Fault['kind'], cause: unknown): Record<string, unknown> {
   if (!(cause instanceof Error)) return { cause };
-  // Postgres adds the function in which the error was raised.
+  // Postgres errors also have these fields; `where` names the function that raised the error.
   const { code, detail, hint, where } = cause as Error & Record<string, string | undefined>;
   return { cause: messageOf(cause), code, detail, hint, where, stack: kind === 'internal' ? cause.stack : undefined };
 }

@@ -5,17 +5,17 @@ import type { EndedRequest } from './record.ts';
 /** The store's running and waiting calls, and its connections. */
 export type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
 
-/** The sockets of clients, and the unread bytes of answers in them. */
+/** The open and refused client sockets, and the bytes of answers that clients have not read. */
 export type SocketLoad = { readonly open: number; readonly refused: number; readonly unread: number };
 
-/** What is read together with the metrics. */
+/** Sources that are read when the metrics are read. */
 export type MetricSources = {
   readonly readLoad: () => StoreLoad;
   readonly readSockets: () => SocketLoad;
   readonly isReady: () => Promise<boolean>;
 };
 
-/** Metrics as data, which another process can add up. */
+/** Metrics as data, which the primary process can combine. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** The metrics of the process. */
@@ -30,15 +30,15 @@ export type Metrics = {
   readonly contentType: string;
 };
 
-/** In seconds; the deadline of a call is 5 s by default. */
+/** Buckets in seconds; the default deadline of a call is 5 s. */
 const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Bytes, from an empty list to a page of 1,000 records. */
+/** Buckets in bytes, from an empty list to a page of 1,000 records. */
 const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 
 /** The largest body that can be configured, in bytes. */
 const MAX_SIZE = 10_000_000;
 
-/** Creates the metrics: requests by OpenTelemetry's conventions, the store, Node and the process. */
+/** Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. */
 export function createMetrics({ readLoad, readSockets, isReady }: MetricSources): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -89,7 +89,7 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
       durations.observe(labels, durationMs / 1_000);
       responseSizes.observe(labels, responseBytes);
       const length = Number(headers['content-length']);
-      // A larger one is refused.
+      // A larger body is refused.
       if (length > 0 && length <= MAX_SIZE) requestSizes.observe(labels, length);
     },
     call: (name, result, ms) => calls.observe({ function: name, result }, ms / 1_000),

@@ -1,4 +1,4 @@
-// Sends a span for each request, by OpenTelemetry's protocol. Loaded only if configured.
+// Exports a span for each request, by OTLP. Loaded only if configured.
 
 import {
   type Context,
@@ -32,12 +32,12 @@ import { type RequestRecord, readPath, type Span } from './record.ts';
 export type TracingOptions = {
   /** The collector's URL for OTLP over HTTP, without `/v1/traces`. */
   readonly url: string;
-  /** Sampling ratio for root traces, from 0 to 1; for other traces the caller decides. */
+  /** Sampling ratio for root traces, from 0 to 1; the caller decides about other traces. */
   readonly ratio: number;
   readonly warn: (text: string) => void;
 };
 
-/** Sends traces. */
+/** The export of traces. */
 export type Tracing = {
   /** Starts the span of a request. */
   readonly start: (record: RequestRecord) => Span;
@@ -46,7 +46,7 @@ export type Tracing = {
 };
 
 const SERVICE = 'wellness-gateway';
-/** Export timeout in milliseconds: the longest that a stop waits for the collector. */
+/** Export timeout in milliseconds; also the longest time that a stop waits for the collector. */
 const EXPORT_MS = 3_000;
 
 /**
@@ -59,8 +59,8 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
   const exporter = watch(new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
-    onLost: (cause) => toLog(`cannot be sent to ${new URL(target).host}: ${cause}`),
-    onBack: () => toLog('sent again'),
+    onLost: (cause) => toLog(`cannot send to ${new URL(target).host}: ${cause}`),
+    onBack: () => toLog('sending again'),
   });
   const provider = new TracerProvider({
     resource: defaultResource()
@@ -84,7 +84,7 @@ function watch(exporter: SpanExporter, { onLost, onBack }: ExportWatch): SpanExp
     export: (spans, callback) =>
       exporter.export(spans, ({ code, error }) => {
         const hasFailed = code !== SUCCESS;
-        if (hasFailed && !isLost) onLost(error ? messageOf(error) : 'no reason is given');
+        if (hasFailed && !isLost) onLost(error ? messageOf(error) : 'no reason given');
         if (!hasFailed && isLost) onBack();
         isLost = hasFailed;
         callback({ code: SUCCESS });

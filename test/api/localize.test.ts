@@ -374,16 +374,16 @@ describe('x-translations', () => {
   test.each([
     [null, 'x-translations must be a map of languages', ['x-translations']],
     [['pt-BR'], 'x-translations must be a map of languages', ['x-translations']],
-    [{ es: {} }, 'x-translations has es: the gateway speaks pt-BR', ['x-translations', 'es']],
+    [{ es: {} }, 'x-translations has es: only pt-BR is supported', ['x-translations', 'es']],
     [{ 'pt-BR': 'a' }, 'x-translations pt-BR must be a map from English texts', ['x-translations', 'pt-BR']],
     [
       { 'pt-BR': { 'must be odd': '' } },
-      'x-translations pt-BR: the translation of "must be odd" must be a text; it is ""',
+      'x-translations pt-BR: the translation of "must be odd" must be a non-empty string; it is ""',
       ['x-translations', 'pt-BR', 'must be odd'],
     ],
     [
       { 'pt-BR': { 'must be odd': 1 } },
-      'x-translations pt-BR: the translation of "must be odd" must be a text; it is 1',
+      'x-translations pt-BR: the translation of "must be odd" must be a non-empty string; it is 1',
       ['x-translations', 'pt-BR', 'must be odd'],
     ],
   ])('that is %j is refused, with its place', (value, text, place) => {

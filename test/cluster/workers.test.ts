@@ -214,7 +214,7 @@ describe('a gateway of two workers', () => {
     expect(level).toBe('error');
     // What it had counted is not lost, or Prometheus would take all of the rest for new.
     await isCounted(11);
-    await gateway.line(({ msg }) => /^Worker \d+ serves$/.test(String(msg)));
+    await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));
     expect(childrenOf(gateway)).toHaveLength(2);
     expect(childrenOf(gateway)).toContain(other);
     await whileHeld(async (letGo) => {
@@ -324,7 +324,7 @@ describe('a start', () => {
   }
 
   test('reports a configuration error once', async () => {
-    const text = 'WORKERS=2 and STORE_CONNECTIONS=1: expected a connection for each worker\n';
+    const text = 'WORKERS=2 and STORE_CONNECTIONS=1: expected at least one connection per worker\n';
     expect(await fail({ STORE_CONNECTIONS: '1' })).toEqual([1, '', text]);
   });
 

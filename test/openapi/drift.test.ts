@@ -241,7 +241,7 @@ describe('the result', () => {
     const one = `${FUNCTION.clauses} rows 1`;
     expect(await find(changed({ clauses: one }), edit)).toEqual([]);
     expect(await find(changed({}), edit)).toEqual([
-      'the response is one object; it may return many rows: say "rows 1" if it does not',
+      'the response is one object; it may return many rows: declare "rows 1" if it returns one',
     ]);
   });
 });

@@ -42,8 +42,8 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
     changed((o) => (o.operationId = 'listarAlunos')),
     /operationId listarAlunos is used twice/,
   ],
-  ['without success', changed((o) => delete o.responses['200']), /one response of success .* there is none/],
-  ['with two', changed((o) => (o.responses['201'] = { description: '' })), /there is 200, 201/],
+  ['without success', changed((o) => delete o.responses['200']), /exactly one success response .* found none/],
+  ['with two', changed((o) => (o.responses['201'] = { description: '' })), /found 200, 201/],
   [
     'with no body of success',
     changed((o) => (o.responses['200'] = { description: '' })),
@@ -88,7 +88,7 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
   [
     'with a keyword that is none',
     changed((o) => o.parameters?.push(parameter({ type: 'string', maxlength: 1 }))),
-    /has \w+, which is none of OpenAPI's names/,
+    /has \w+, which OpenAPI does not define/,
   ],
   [
     'whose path is not indented',
