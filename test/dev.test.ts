@@ -104,7 +104,7 @@ describe('a document that is saved', () => {
     ],
   ])('and is %s is refused with its line, and the last good one is served', async (_what, change, message) => {
     const good = readFileSync(openapi, 'utf8');
-    expect(await saidAfter(() => editDocument(change), 'The last valid document is served')).toMatch(message);
+    expect(await saidAfter(() => editDocument(change), 'Still serving the last valid document')).toMatch(message);
     expect((await get('/treinos?limit=1'))[0]).toBe(200);
     await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
   });
