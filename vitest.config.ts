@@ -5,19 +5,27 @@ import { canTestSupabase } from './test/helpers/global-setup.ts';
 /** Tests of behaviour that depends on the store: they run on every store. */
 const EVERY_STORE = ['test/store/every-store.test.ts', 'test/operations/*.test.ts'];
 
-/** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. */
-const CAMPAIGNS = [
-  'test/api/linear.test.ts',
-  'test/http/docs.test.ts',
+/** Campaigns that only `npm run test:long` runs: crashes, SQL mutations, query plans, the packed client. */
+const LONG_ONLY = [
+  'test/client/client-package.test.ts',
   'test/isolation/mutations.test.ts',
-  'test/isolation/walls.test.ts',
   'test/restart.test.ts',
-  'test/scripts/bench.test.ts',
   'test/sql/plans.test.ts',
 ];
 
+/** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. */
+const CAMPAIGNS = [
+  ...LONG_ONLY,
+  'test/add-operation.test.ts',
+  'test/api/linear.test.ts',
+  'test/http/docs.test.ts',
+  'test/isolation/walls.test.ts',
+  'test/scripts/bench.test.ts',
+  'test/scripts/conformance.test.ts',
+];
+
 const projects = [
-  { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'] },
+  { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'], exclude: LONG_ONLY },
   { name: 'postgres', kind: 'postgres', include: EVERY_STORE },
   ...(canTestSupabase() ? [{ name: 'supabase', kind: 'supabase', include: EVERY_STORE } as const] : []),
   { name: 'long', kind: 'embedded', include: CAMPAIGNS },
@@ -28,10 +36,11 @@ export default defineConfig({
     globalSetup: ['test/helpers/global-setup.ts'],
     // Most of the time a test waits for a process.
     maxWorkers: Math.max(3, availableParallelism() - 1),
-    projects: projects.map(({ name, kind, include }) => ({
+    projects: projects.map(({ name, kind, include, ...others }) => ({
       test: {
         name,
         include: [...include],
+        ...others,
         provide: { kind, isLong: name === 'long' },
         // Starting a process takes seconds on a busy machine.
         testTimeout: 120_000,

@@ -145,38 +145,42 @@ test('allows the methods of the new path', async () => {
   expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'PUT']);
 });
 
-test('the README leads to an operation that is served, and that every check accepts', async () => {
-  const root = mkdtempSync(join(tmpdir(), 'readme-'));
-  const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
-  const isCopied = (file: string) => !skipped.test(basename(file)) && !isExampleMigration(file);
-  cpSync('.', root, { recursive: true, filter: (file) => isCopied(file) });
-  symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
-  const openapi = join(root, 'openapi.yaml');
-  writeFileSync(openapi, withExample(readFileSync(openapi, 'utf8')));
-  const timestamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
-  writeFileSync(join(root, MIGRATIONS, `${timestamp}_contar_personais.sql`), EXAMPLE.sql);
+test.runIf(inject('isLong'))(
+  'the README leads to an operation that is served, and that every check accepts',
+  async () => {
+    const root = mkdtempSync(join(tmpdir(), 'readme-'));
+    const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
+    const isCopied = (file: string) => !skipped.test(basename(file)) && !isExampleMigration(file);
+    cpSync('.', root, { recursive: true, filter: (file) => isCopied(file) });
+    symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
+    const openapi = join(root, 'openapi.yaml');
+    writeFileSync(openapi, withExample(readFileSync(openapi, 'utf8')));
+    const timestamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
+    writeFileSync(join(root, MIGRATIONS, `${timestamp}_contar_personais.sql`), EXAMPLE.sql);
 
-  const checks = EXAMPLE.commands.slice(0, -1);
-  expect(EXAMPLE.commands).toEqual([...checks, 'npm start']);
-  expect(checks).toContain('npm run check');
-  const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
-  for (const command of checks)
-    await promisify(execFile)('sh', ['-c', command], { cwd: root, env: { ...process.env, PATH } });
+    const checks = EXAMPLE.commands.slice(0, -1);
+    expect(EXAMPLE.commands).toEqual([...checks, 'npm start']);
+    expect(checks).toContain('npm run check');
+    const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
+    for (const command of checks)
+      await promisify(execFile)('sh', ['-c', command], { cwd: root, env: { ...process.env, PATH } });
 
-  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
-  const env = { PATH, PORT: '0', LOG_FORMAT: 'pretty' };
-  const child = spawn('sh', ['-c', `exec ${scripts.start}`], { cwd: root, env });
-  let output = '';
-  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
-    output += chunk;
-    if (output.includes('Store: ')) break;
-  }
-  const [, url = ''] = /Listening on (\S+)\n/.exec(output) ?? [];
-  const curl = EXAMPLE.curl.replace('http://127.0.0.1:3000/v1', url);
-  expect(curl).not.toBe(EXAMPLE.curl);
-  const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
-  expect(JSON.parse(stdout)).toEqual(EXAMPLE.answer);
-  child.kill();
-  await once(child, 'exit');
-  rmSync(root, { recursive: true });
-}, 180_000);
+    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
+    const env = { PATH, PORT: '0', LOG_FORMAT: 'pretty' };
+    const child = spawn('sh', ['-c', `exec ${scripts.start}`], { cwd: root, env });
+    let output = '';
+    for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
+      output += chunk;
+      if (output.includes('Store: ')) break;
+    }
+    const [, url = ''] = /Listening on (\S+)\n/.exec(output) ?? [];
+    const curl = EXAMPLE.curl.replace('http://127.0.0.1:3000/v1', url);
+    expect(curl).not.toBe(EXAMPLE.curl);
+    const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
+    expect(JSON.parse(stdout)).toEqual(EXAMPLE.answer);
+    child.kill();
+    await once(child, 'exit');
+    rmSync(root, { recursive: true });
+  },
+  180_000,
+);

@@ -2,6 +2,9 @@
 
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { resolve } from 'node:path';
+
+const NODE_COMPILE_CACHE = resolve('node_modules/.cache/compiled');
 
 /** A line of the log. */
 export type LogLine = Readonly<Record<string, unknown>>;
@@ -45,7 +48,8 @@ export class GatewayProcess {
   constructor(env: Record<string, string>, options: ProcessOptions = {}) {
     const { nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false } = options;
     this.child = spawn(process.execPath, [...nodeArgs, 'src/start.js', ...args], {
-      env: { PATH: process.env.PATH, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
+      // A compile cache saves half of the processor time of a start.
+      env: { PATH: process.env.PATH, NODE_COMPILE_CACHE, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
       cwd,
       stdio,
       detached: isGroup,

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import type { Outcome, Report } from '../../scripts/conformance/report.ts';
@@ -236,7 +236,8 @@ const parameter = (change: (name: string, value: string) => string | undefined):
   ask: ({ query }) => ({ query: mapQuery(query, change) }),
 });
 
-describe('a faulty gateway', () => {
+// A campaign: each fault is a run of all checks.
+describe.runIf(inject('isLong'))('a faulty gateway', () => {
   test('is caught with a wrong status', async () => {
     const found = await findFault(
       'refuses limit less than 1',

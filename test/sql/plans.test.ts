@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { load, toKey } from '../../scripts/bench/data.ts';
 import { CASES } from '../../scripts/bench/growth/cases.ts';
 import { growTo } from '../../scripts/bench/growth/data.ts';
@@ -12,7 +12,6 @@ import { asAdmin, createDatabase } from '../helpers/servers.ts';
 
 // How the lists find their rows where one tenant has twice as many as all others together.
 
-const isLong = inject('isLong');
 const OTHERS = { tenants: 99, students: 500 };
 const STAGE = { tenant: OTHERS.tenants + 1, students: 200 * OTHERS.students, step: 0 };
 const ID = '00000003-0000-4000-8000-000010000000';
@@ -51,7 +50,7 @@ const SERVERS = [
       return { url: adminUrl, stop: drop };
     },
   },
-  ...(isLong && canTestOnDebian('plpgsql_check')
+  ...(canTestOnDebian('plpgsql_check')
     ? [
         {
           name: 'Postgres 15',
