@@ -1,7 +1,7 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { afterAll, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
+import { HttpResponse, http } from 'msw';
+import { setupServer } from 'msw/node';
+import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
 import {
   ClientError,
   type components,
@@ -11,25 +11,30 @@ import {
   type ListPath,
 } from '../../client/src/client.ts';
 import { storeFault } from '../../src/errors.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
-import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { findPort } from '../helpers/servers.ts';
-import { createStudents } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 
 type Aluno = components['schemas']['Aluno'];
 
+/** The failures of a server that a gateway does not make on demand; any other host is real. */
+const server = setupServer();
+// Before the clients, which keep the fetch that they find.
+server.listen({ onUnhandledFrame: 'bypass' });
 const client = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora });
+const FAILING_URL = 'http://gateway.example/v1';
+const failing = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora });
+/** Answers the lists of students at FAILING_URL one after the other. */
+const answerStudents = (...answers: Response[]) =>
+  server.use(...answers.map((answer) => http.get(`${FAILING_URL}/alunos`, () => answer, { once: true })));
 
-/** A client whose every answer is this one. */
-const clientOf = (response: () => Response) =>
-  createClient({ baseUrl: 'http://gateway.example/v1', apiKey: KEYS.aurora, fetch: async () => response() });
+afterEach(() => server.resetHandlers());
+afterAll(() => server.close());
 
 /** A client that tells what it asks for. */
 function recordingClient() {
@@ -73,7 +78,8 @@ describe('a call', () => {
   });
 
   test('has no data where the answer has no body', async () => {
-    expect(await clientOf(() => new Response(null, { status: 204 })).GET('/alunos')).toEqual({ ok: true });
+    answerStudents(new HttpResponse(null, { status: 204 }));
+    expect(await failing.GET('/alunos')).toEqual({ ok: true });
   });
 });
 
@@ -128,10 +134,7 @@ describe('a list', () => {
   });
 
   test('of items throws the failure, after the items that came before it', async () => {
-    let answers = 0;
-    const fetch = (request: Request) =>
-      answers++ ? Promise.reject(new TypeError('fetch failed')) : globalThis.fetch(request);
-    const failing = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
+    answerStudents(HttpResponse.json((await allStudents()).slice(0, 5)), HttpResponse.error());
     const read: string[] = [];
     const reading = async () => {
       for await (const { id } of failing.all('/alunos', { pageSize: 5 })) read.push(id);
@@ -140,7 +143,7 @@ describe('a list', () => {
     expect(read).toHaveLength(5);
     expect(error).toBeInstanceOf(ClientError);
     expect(error.message).toBe('The gateway gave no answer: TypeError: fetch failed');
-    expect(error.failure).toEqual({ ok: false, kind: 'unreachable', cause: new TypeError('fetch failed') });
+    expect(error.failure).toEqual({ ok: false, kind: 'unreachable', cause: expect.any(TypeError) });
   });
 });
 
@@ -195,33 +198,34 @@ describe('a failure', () => {
   });
 
   test('of the data store is a 502, with the seconds to wait where the gateway says them', async () => {
-    const faults = [storeFault('storeOverloaded', 'full'), storeFault('storeTimeout', 'late')];
-    const store = { call: async () => faults.shift() } as unknown as Store;
-    const gateway = await startGateway({ store });
-    const failure = { ok: false, requestId: ID, kind: 'storeFailure', status: 502 };
-    expect(await get(gateway.url, KEYS.aurora)).toEqual({
+    answerStudents(
+      HttpResponse.json(
+        { error: 'Data store unavailable' },
+        { status: 502, headers: { 'Retry-After': '1', 'X-Request-Id': 'one' } },
+      ),
+      HttpResponse.json({ error: 'Data store timeout' }, { status: 502 }),
+    );
+    const failure = { ok: false, kind: 'storeFailure', status: 502 };
+    expect(await failing.GET('/alunos')).toEqual({
       ...failure,
+      requestId: 'one',
       message: 'Data store unavailable',
       retryAfterSeconds: 1,
     });
-    expect(await get(gateway.url, KEYS.aurora)).toEqual({ ...failure, message: 'Data store timeout' });
-    await gateway.close();
+    expect(await failing.GET('/alunos')).toEqual({ ...failure, message: 'Data store timeout' });
   });
 
   test('of too many requests is a 429, with the seconds to wait', async () => {
-    const options = {
-      keyHeaders: ['X-Api-Key'],
-      addressOf: createAddressReader(0),
-      isAccepted: () => false,
-      onFault: () => {},
-      onRecovered: () => {},
-    };
-    const limits = await openRateLimits({ perKey: 1, perAddress: 0, redisUrl: undefined }, options);
-    const gateway = await startGateway({ store: createStudents(1), parts: { rateLimiter: limits?.middleware } });
-    expect(await get(gateway.url, KEYS.aurora)).toMatchObject({ ok: true });
-    const failure = { ok: false, requestId: ID, kind: 'tooManyRequests', status: 429, message: 'Too many requests' };
-    expect(await get(gateway.url, KEYS.aurora)).toEqual({ ...failure, retryAfterSeconds: 60 });
-    await gateway.close();
+    answerStudents(
+      HttpResponse.json({ error: 'Too many requests' }, { status: 429, headers: { 'Retry-After': '60' } }),
+    );
+    expect(await failing.GET('/alunos')).toEqual({
+      ok: false,
+      kind: 'tooManyRequests',
+      status: 429,
+      message: 'Too many requests',
+      retryAfterSeconds: 60,
+    });
   });
 
   test('has the id of its request, as the log of the gateway has it', async () => {
@@ -240,21 +244,17 @@ describe('a failure', () => {
     const unexpected = { ok: false, kind: 'unexpectedAnswer' };
     const notFound = { ...unexpected, requestId: ID, status: 404, message: 'Not found' };
     expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
-    const answers: [Response, object][] = [
-      [
-        new Response('<html>', { status: 503, headers: { 'Retry-After': '7' } }),
-        { message: 'HTTP 503', retryAfterSeconds: 7 },
-      ],
-      [
-        new Response('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999' } }),
-        { message: 'HTTP 422' },
-      ],
-      [new Response('<html>'), { message: 'The body is not JSON' }],
+    answerStudents(
+      new HttpResponse('<html>', { status: 503, headers: { 'Retry-After': '7' } }),
+      new HttpResponse('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999' } }),
+      new HttpResponse('<html>'),
+    );
+    const expected = [
+      { status: 503, message: 'HTTP 503', retryAfterSeconds: 7 },
+      { status: 422, message: 'HTTP 422' },
+      { status: 200, message: 'The body is not JSON' },
     ];
-    for (const [response, expected] of answers) {
-      const { status } = response;
-      expect(await clientOf(() => response).GET('/alunos')).toEqual({ ...unexpected, status, ...expected });
-    }
+    for (const one of expected) expect(await failing.GET('/alunos')).toEqual({ ...unexpected, ...one });
   });
 
   test('is that the gateway is unreachable, where nothing listens', async () => {
@@ -269,17 +269,15 @@ describe('a failure', () => {
   });
 
   test('is a redirection, which does not take the key along', async () => {
-    const asked: unknown[] = [];
-    const server = createServer(({ url }, res) => {
-      asked.push(url);
-      res.writeHead(307, { Location: '/elsewhere' }).end();
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const result = await get(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, KEYS.aurora);
-    expect(result).toMatchObject({ ok: false, kind: 'unreachable' });
+    const asked: string[] = [];
+    server.use(
+      http.get(`${FAILING_URL}/*`, ({ request }) => {
+        asked.push(new URL(request.url).pathname);
+        return new HttpResponse(null, { status: 307, headers: { Location: '/elsewhere' } });
+      }),
+    );
+    expect(await failing.GET('/alunos')).toMatchObject({ ok: false, kind: 'unreachable' });
     expect(asked).toEqual(['/v1/alunos']);
-    server.close();
-    server.closeAllConnections();
   });
 });
 
