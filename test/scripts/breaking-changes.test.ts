@@ -118,7 +118,7 @@ describe('it breaks clients that', () => {
         [`${LIMIT} maximum`, 2 ** 31],
       ],
     ],
-    ['a format is new', [[`${NEW} properties p_data_nascimento format`, 'date']], /format: none → "date"$/],
+    ['a format is new', [[`${NEW} properties p_telefone format`, 'date']], /format: none → "date"$/],
     ['a field is bound to values', [[`${NEW} properties p_sexo enum`, ['f', 'm']]], /p_sexo.enum.0: none → "f"$/],
     [
       'a field may no longer be null',
