@@ -162,7 +162,10 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         if (fault) await readiness.reportUntilReachable(fault);
       },
       readFigures: metrics.readFigures,
-      close,
+      close: () => {
+        if (isFirst) log.info('Stopping after the requests in progress');
+        return close();
+      },
     };
   } catch (error) {
     await close();
