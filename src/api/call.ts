@@ -4,7 +4,7 @@ import { DeadlineError, within } from '../deadline.ts';
 import { type Failure, isFault, storeFault } from '../errors.ts';
 import type { Operation } from '../openapi/operations.ts';
 import type { Call, Json, Origin, Result, Store } from '../store/store.ts';
-import type { ApiRequest, HttpRequest } from './request.ts';
+import { type ApiRequest, type HttpRequest, locate } from './request.ts';
 
 /**
  * Converts a validated request to a call. A missing input takes the document's default. Without one, the call omits the
@@ -13,7 +13,8 @@ import type { ApiRequest, HttpRequest } from './request.ts';
 export function toCall(operation: Operation, request: ApiRequest): Call {
   const args: Record<string, Json> = { [operation.key.argument]: request.headers[operation.key.header] ?? '' };
   for (const input of operation.inputs) {
-    const value = readInput(request, input) ?? input.default;
+    const [source, name] = locate(request, input);
+    const value = source[name] ?? input.default;
     if (value !== undefined) args[input.argument] = value;
   }
   // In the document's order, not the client's: each order of the arguments is another prepared statement, and a client
@@ -29,11 +30,6 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     returns: operation.returns,
     readOnly: operation.readOnly,
   };
-}
-
-function readInput(request: ApiRequest, input: Operation['inputs'][number]): Json | undefined {
-  if (input.in === 'header') return request.headers[input.name.toLowerCase()];
-  return (input.in === 'path' ? request.params : request.query)[input.name];
 }
 
 /** Options for all calls of a gateway. */

@@ -107,7 +107,8 @@ function decodeHeader({ headers }: ApiRequest, name: string): void {
   if (!decoded.includes('\ufffd')) headers[name] = decoded;
 }
 
-function locate(request: ApiRequest, input: Input): [Record<string, Json>, string] {
+/** The part of a request that has an input, and the input's name in it. */
+export function locate(request: ApiRequest, input: Input): [Record<string, Json>, string] {
   if (input.in === 'header') return [request.headers, input.name.toLowerCase()];
   return [input.in === 'path' ? request.params : request.query, input.name];
 }

@@ -80,7 +80,7 @@ function countBytes({ socket }: IncomingMessage, res: ServerResponse): () => num
   return () => (begin === undefined ? 0 : (end ?? socket.bytesWritten) - begin);
 }
 
-/** Records a fault on the line of its request, or on a line of its own if that was written or has one. */
+/** Records a fault on its request's line; on a separate line if that line is written already or has a fault. */
 export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, record: RequestRecord) => void {
   return (fault, record) => {
     if ('status' in record || record.fault) log.fault('A fault beside an answer', fault, record);

@@ -22,9 +22,6 @@ type Expected =
 /** What a request was answered with. */
 export type ModelAnswer = { readonly status: number; readonly body: unknown };
 
-/** A date of birth that the model takes to be none. */
-export const IMPOSSIBLE_DATE = '2024-02-30';
-
 const HYPHENATED = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const UNHYPHENATED = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/i;
 
@@ -78,7 +75,7 @@ export class Model {
   }
 
   #expectCreation(request: Request, own: World): Expected {
-    const { p_nome = '', p_email = '', p_data_nascimento, p_academia_id } = request.body ?? {};
+    const { p_nome = '', p_email = '', p_academia_id } = request.body ?? {};
     const kept = this.#kept.get(this.#placeOf(request));
     if (kept) {
       return kept.request === textOf(request)
@@ -86,16 +83,9 @@ export class Model {
         : refuse('Idempotency-Key', 'was used for another request in the last 24 hours');
     }
     const academia_id = p_academia_id?.toLowerCase() ?? null;
-    const error = {
-      ...(p_data_nascimento === IMPOSSIBLE_DATE && {
-        p_data_nascimento: ['must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'],
-      }),
-      ...(academia_id !== null &&
-        !own.academias.some(({ id }) => id === academia_id) && {
-          p_academia_id: ['must be the id of a gym of the tenant'],
-        }),
-    };
-    if (Object.keys(error).length > 0) return { status: 422, body: { error } };
+    if (academia_id !== null && !own.academias.some(({ id }) => id === academia_id)) {
+      return refuse('p_academia_id', 'must be the id of a gym of the tenant');
+    }
     return { status: 201, created: { nome: p_nome, email: p_email, ativo: true, academia_id } };
   }
 
