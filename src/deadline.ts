@@ -24,6 +24,15 @@ export function within<T>(
       signal.removeEventListener('abort', onAbort);
     };
     signal.addEventListener('abort', onAbort);
-    work(signal).then(resolve, reject).finally(end);
+    work(signal).then(
+      (value) => {
+        end();
+        resolve(value);
+      },
+      (error) => {
+        end();
+        reject(error);
+      },
+    );
   });
 }

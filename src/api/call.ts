@@ -3,7 +3,7 @@
 import { DeadlineError, within } from '../deadline.ts';
 import { type Failure, isFault, storeFault } from '../errors.ts';
 import type { Operation } from '../openapi/operations.ts';
-import type { Call, Json, Origin, Result, Store } from '../store/store.ts';
+import type { Call, Json, Result, Store } from '../store/store.ts';
 import { type ApiRequest, type HttpRequest, locate } from './request.ts';
 
 /**
@@ -52,15 +52,6 @@ export type CallStore = (call: Call, caller?: Caller) => Promise<CallResult>;
 
 /** Creates the function that makes all store calls for requests. */
 export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): CallStore {
-  async function run(call: Call, origin?: Origin, controller?: AbortController): Promise<CallResult> {
-    try {
-      return await within(deadlineMs, (signal) => store.call(call, signal, origin), controller);
-    } catch (error) {
-      if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
-      if (error instanceof DeadlineError) return storeFault('storeTimeout', error);
-      throw error;
-    }
-  }
   return async (call, caller) => {
     const { record } = caller ?? {};
     const span = record?.span?.child(call.function);
@@ -70,7 +61,11 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
       share: caller.share,
       traceparent: span?.traceparent ?? caller.record.traceparent,
     };
-    const result = await run(call, origin, caller?.controller);
+    const result = await within<CallResult>(
+      deadlineMs,
+      (signal) => store.call(call, signal, origin),
+      caller?.controller,
+    ).catch(toFailure);
     const ms = performance.now() - startedAt;
     const failure = 'failure' in result ? result.failure : undefined;
     if (record) record.storeMs = ms;
@@ -78,6 +73,13 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
     onCall?.(call.function, failure?.kind ?? 'ok', ms);
     return result;
   };
+}
+
+/** Rethrows an error that is a fault of the program. */
+function toFailure(error: unknown): CallResult {
+  if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
+  if (error instanceof DeadlineError) return storeFault('storeTimeout', error);
+  throw error;
 }
 
 /** The client disconnected before its answer was ready. */

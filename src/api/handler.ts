@@ -5,7 +5,7 @@ import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Operation } from '../openapi/operations.ts';
 import type { Rows } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
-import { type CallerOptions, createCallStore, toCall } from './call.ts';
+import { type CallerOptions, type CallResult, createCallStore, toCall } from './call.ts';
 import { createDelayedRefusals } from './delayed-refusals.ts';
 import { type AcceptedKeys, createKeyUseRecorder } from './keys.ts';
 import { toLink } from './links.ts';
@@ -64,9 +64,12 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (place?.isTaken) return { failure: { kind: 'tooManyRefusals' } };
     const share = isAccepted ? key : `address ${http.network}`;
     const call = toCall(operation, request);
-    const result = await callStore(call, { record: http.record, controller: http.controller, share }).finally(() =>
-      place?.free(),
-    );
+    let result: CallResult;
+    try {
+      result = await callStore(call, { record: http.record, controller: http.controller, share });
+    } finally {
+      place?.free();
+    }
     if ('failure' in result) {
       if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
       const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;

@@ -1,14 +1,8 @@
 // The Express application: the order of its parts.
 
-import { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import cors from 'cors';
-import express, {
-  type ErrorRequestHandler,
-  type Express,
-  type Request,
-  type RequestHandler,
-  type Response,
-} from 'express';
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { ClientGone } from '../api/call.ts';
 import type { Handler, Outcome } from '../api/handler.ts';
 import type { HttpRequest } from '../api/request.ts';
@@ -72,16 +66,8 @@ export function createOperationalApp(
 
 /** Paths are exact: a proxy's rule for one of them must not miss another spelling. */
 function createExpress(): Express {
-  const app = express().disable('x-powered-by').enable('strict routing').enable('case sensitive routing');
-  app.request = Object.assign(ExpressRequest.prototype, { app }) as unknown as Request;
-  app.response = Object.assign(ExpressResponse.prototype, { app }) as unknown as Response;
-  return app;
+  return express().disable('x-powered-by').enable('strict routing').enable('case sensitive routing');
 }
-
-export class ExpressRequest extends IncomingMessage {}
-export class ExpressResponse extends ServerResponse {}
-Object.setPrototypeOf(ExpressRequest.prototype, express.request);
-Object.setPrototypeOf(ExpressResponse.prototype, express.response);
 
 function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
   // Express recognizes an error handler by its four parameters.

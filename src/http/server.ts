@@ -1,13 +1,7 @@
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import { createServer as createHttpServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { Express } from 'express';
 import type { Failure } from '../errors.ts';
-import { ExpressRequest, ExpressResponse } from './app.ts';
 import { respond, toRawResponse } from './respond.ts';
 import { limitReading } from './unread.ts';
 
@@ -41,10 +35,7 @@ const FAILURES: Record<string, Failure> = {
  * Clients may have `maxSockets` sockets open. The server handles pipelined requests of a socket one at a time, so a
  * socket holds at most one answer in memory.
  */
-export function createServer(
-  listener: RequestListener,
-  { maxSockets }: { readonly maxSockets: number },
-): GatewayServer {
+export function createServer(app: Express, { maxSockets }: { readonly maxSockets: number }): GatewayServer {
   /** Every open socket with its unfinished answers; the first one is being handled. */
   const sockets = new Map<Duplex, ServerResponse[]>();
   let refused = 0;
@@ -72,13 +63,12 @@ export function createServer(
     // Node does not parse the bytes after an upgrade request as HTTP.
     if (!server.listening || req.headers.upgrade !== undefined) res.setHeader('Connection', 'close');
     req.url = toOriginForm(req.url ?? '/');
-    listener(req, res);
+    app(req, res);
   };
 
   const server = createHttpServer(
     {
-      IncomingMessage: ExpressRequest,
-      ServerResponse: ExpressResponse,
+      ...createMessageClasses(app),
       headersTimeout: 5_000,
       requestTimeout: 10_000,
       connectionsCheckingInterval: 1_000,
@@ -142,6 +132,18 @@ export function createServer(
       }
     });
   return Object.assign(server, { drain, sockets: () => ({ open: sockets.size, refused }) });
+}
+
+/**
+ * The classes of the messages that Express works with. Express would otherwise change the prototype of each message, which
+ * makes Node's own code slower.
+ */
+function createMessageClasses(app: Express) {
+  class Request extends IncomingMessage {}
+  class Response extends ServerResponse {}
+  app.request = Object.setPrototypeOf(Request.prototype, app.request);
+  app.response = Object.setPrototypeOf(Response.prototype, app.response);
+  return { IncomingMessage: Request, ServerResponse: Response };
 }
 
 /** Converts the absolute form of a request target, which a server has to accept (RFC 9112, 3.2.2). */

@@ -81,7 +81,7 @@ function createLogger(
   const options = {
     level,
     base: null,
-    timestamp: stdTimeFunctions.isoTime,
+    timestamp: createClock(),
     formatters: { level: (label: string) => ({ level: label }) },
     ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
   };
@@ -101,6 +101,18 @@ function createLogger(
       ...(destination ? { destination } : {}),
     }),
   );
+}
+
+/** The time as ISO 8601, written once a millisecond: a busy process logs many lines in each. */
+function createClock(): () => string {
+  let writtenAt = 0;
+  let text = '';
+  return () => {
+    const now = Date.now();
+    if (now !== writtenAt) text = stdTimeFunctions.isoTime();
+    writtenAt = now;
+    return text;
+  };
 }
 
 function openOutput(options: typeof BUFFERED): DestinationStream {
