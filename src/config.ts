@@ -14,6 +14,8 @@ export type Config = {
   readonly waiting: number;
   /** Store call timeout in milliseconds, including time in the queue. */
   readonly deadlineMs: number;
+  /** How long the gateway serves on after SIGTERM, not ready, in milliseconds. */
+  readonly drainMs: number;
   /** The largest request body, in bytes. */
   readonly bodyLimit: number;
   /** The largest answer of the store, in bytes. */
@@ -88,6 +90,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     connections: reader.integer('STORE_CONNECTIONS', 10, 1, 1_000),
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
+    drainMs: reader.integer('DRAIN_MS', 7_000, 0, 600_000),
     bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
     answerLimit: reader.integer('ANSWER_LIMIT_BYTES', 4_000_000, 1_000, 100_000_000),
     unreadLimit: reader.integer('UNREAD_LIMIT_BYTES', 100_000_000, 0, 10_000_000_000),

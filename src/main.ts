@@ -8,23 +8,23 @@ import { OperatorError } from './errors.ts';
 const isWatching = process.argv.includes('--watch');
 
 /** What signals do: the first one lets the process finish, the second one does not. */
-type Ending = { stop(): Promise<unknown>; cut(): void };
+type SignalHandlers = { stop(noticeMs: number): Promise<unknown>; cut(): void };
 
 async function main(): Promise<void> {
   if (cluster.isWorker) return runWorker();
+  const config = readConfig(process.env);
   // There is nothing to finish before the gateway serves. Without a listener, a signal does not end a container's first
   // process.
-  const ending: Ending = { stop: async () => process.exit(0), cut: () => {} };
-  endOnSignal(ending);
-  const config = readConfig(process.env);
-  if (config.workers > 1 && !isWatching) await runPrimary(config, ending);
-  else await runAlone(config, ending);
+  const handlers: SignalHandlers = { stop: async () => process.exit(0), cut: () => {} };
+  listenToSignals(handlers, config.drainMs);
+  if (config.workers > 1 && !isWatching) await runPrimary(config, handlers);
+  else await runAlone(config, handlers);
 }
 
-async function runAlone(config: Config, ending: Ending): Promise<void> {
+async function runAlone(config: Config, handlers: SignalHandlers): Promise<void> {
   const { openService } = await import('./service.ts');
   const service = await openService(config, { isWatching });
-  ending.stop = service.close;
+  handlers.stop = (noticeMs) => service.close({ noticeMs });
   try {
     await service.welcome(1);
     await service.follow();
@@ -34,11 +34,11 @@ async function runAlone(config: Config, ending: Ending): Promise<void> {
   }
 }
 
-async function runPrimary(config: Config, ending: Ending): Promise<void> {
+async function runPrimary(config: Config, handlers: SignalHandlers): Promise<void> {
   const { Primary } = await import('./cluster/primary.ts');
   const primary = new Primary(config);
-  ending.stop = async () => primary.stop();
-  ending.cut = () => primary.kill();
+  handlers.stop = async (noticeMs) => primary.stop(noticeMs);
+  handlers.cut = () => primary.kill();
   process.exit(await primary.ended);
 }
 
@@ -47,14 +47,15 @@ async function runWorker(): Promise<void> {
   await work(readConfig(process.env), process.argv);
 }
 
-function endOnSignal(ending: Ending): void {
-  const onFirst = async () => {
+/** A supervisor's SIGTERM gives clients notice; a person who presses Ctrl-C (SIGINT) does not want to wait for that. */
+function listenToSignals(handlers: SignalHandlers, drainMs: number): void {
+  const onFirst = async (signal: NodeJS.Signals) => {
     process.off('SIGINT', onFirst).off('SIGTERM', onFirst);
     process.once('SIGINT', onSecond).once('SIGTERM', onSecond);
-    await ending.stop();
+    await handlers.stop(signal === 'SIGTERM' ? drainMs : 0);
   };
   const onSecond = (signal: NodeJS.Signals) => {
-    ending.cut();
+    handlers.cut();
     process.off('SIGINT', onSecond).off('SIGTERM', onSecond);
     process.kill(process.pid, signal);
   };

@@ -31,8 +31,16 @@ export type Service = {
   follow(): Promise<void>;
   /** The metrics of this process. */
   readFigures(): Promise<Figures>;
-  /** Finishes the requests under way, and closes every part. */
-  close(): Promise<void>;
+  /** Finishes the requests in progress, and closes every part. */
+  close(ending?: Ending): Promise<void>;
+};
+
+/** How a service ends. */
+export type Ending = {
+  /** How long it serves on, in milliseconds, so that balancers and clients go elsewhere; 0 by default. */
+  readonly noticeMs?: number;
+  /** Whether another worker serves in its place: it is not reported as stopping then. */
+  readonly isReplaced?: boolean;
 };
 
 /** What a service shares with those of other processes. */
@@ -62,8 +70,8 @@ const MIGRATIONS = join(ROOT, 'supabase/migrations');
 const SEED = join(ROOT, 'supabase/seed.sql');
 const TYPES = join(ROOT, 'client/src/openapi.ts');
 
-/** How long requests under way may go on after the signal to stop, in milliseconds. */
-const DRAIN_MS = 10_000;
+/** How long requests in progress may take once the port is closed, in milliseconds. */
+const FINISH_MS = 10_000;
 
 /** Opens a gateway and listens. Throws OperatorError for what an operator can fix. */
 export async function openService(config: Config, options: ServiceOptions = {}): Promise<Service> {
@@ -133,11 +141,11 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     : undefined;
 
   let stopWatching = () => {};
-  const close = async () => {
+  const close = async ({ noticeMs = 0, isReplaced = false }: Ending = {}) => {
     stopWatching();
-    readiness.end();
-    await drain(server);
-    if (operational) await drain(operational);
+    if (!isReplaced) readiness.end();
+    await drain(server, noticeMs);
+    if (operational) await drain(operational, 0);
     await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
   };
   const serve = (next: CompiledDocument) => {
@@ -162,9 +170,11 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         if (fault) await readiness.reportUntilReachable(fault);
       },
       readFigures: metrics.readFigures,
-      close: () => {
-        if (isFirst) log.info('Stopping after the requests in progress');
-        return close();
+      close: (ending) => {
+        const { noticeMs = 0, isReplaced = false } = ending ?? {};
+        const notice = noticeMs > 0 ? ` in ${noticeMs} ms (DRAIN_MS), not ready until then, and` : '';
+        if (isFirst && !isReplaced) log.info(`Stopping${notice} after the requests in progress`);
+        return close(ending);
       },
     };
   } catch (error) {
@@ -202,6 +212,6 @@ function toListenError(error: NodeJS.ErrnoException, variable: string, port: num
   });
 }
 
-async function drain(server: GatewayServer): Promise<void> {
-  if (server.listening) await server.drain(DRAIN_MS);
+async function drain(server: GatewayServer, noticeMs: number): Promise<void> {
+  if (server.listening) await server.drain({ noticeMs, finishMs: FINISH_MS });
 }

@@ -10,6 +10,7 @@ import { document } from './helpers/api.ts';
 import { copyDataDir } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
+import { waitFor } from './helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
 
@@ -160,6 +161,26 @@ describe('stop', () => {
       expect(await ended).toBe(0);
     },
   );
+
+  test('on SIGTERM serves on for DRAIN_MS, not ready, and closes each socket after its answer', async () => {
+    const gateway = await start({ DATA_DIR: newFolder(), DRAIN_MS: '5000' });
+    const url = `${gateway.origin}/v1`;
+    // A client with a socket that it keeps.
+    await list(url);
+    const idle = await openRaw(url);
+    const ended = gateway.stop();
+    await waitFor(async () => expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(503));
+    expect(await (await fetch(`${gateway.origin}/readyz`)).json()).toEqual({ status: 'stopping' });
+    const answer = await fetch(`${url}/alunos?limit=1`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
+    expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close']);
+    idle.socket.write('GET /v1/academias HTTP/1.1\r\nHost: x\r\nX-Api-Key: wms_demo_aurora\r\n\r\n');
+    await idle.ended;
+    expect(idle.read()).toMatch(/^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/);
+    expect(await ended).toBe(0);
+    expect(gateway.output()).toContain(
+      'Stopping in 5000 ms (DRAIN_MS), not ready until then, and after the requests in progress',
+    );
+  });
 
   test('ends busy keep-alive connections', async () => {
     const gateway = await start({ DATA_DIR: newFolder() });

@@ -95,7 +95,7 @@ test('a drain under load fails no request that was begun', async () => {
     while (!stopped) await fetch(`${gateway.url}/alunos?limit=100`, { headers }).catch(() => {});
   });
   await waitFor(() => expect(begun.length).toBeGreaterThan(200));
-  await gateway.server.drain(60_000);
+  await gateway.server.drain({ noticeMs: 0, finishMs: 60_000 });
   stopped = true;
   await Promise.all(clients);
   await store.close();

@@ -13,7 +13,7 @@ import { type Place, type SharedCounter, type ToPrimary, type ToWorker, toArgume
 const MIN_UPTIME_MS = 10_000;
 /** The longest delay, in seconds; it starts at 1 s and doubles. */
 const MAX_DELAY_S = 30;
-/** How long workers may take to stop, in milliseconds: longer than they drain their two ports. */
+/** How long workers may take to stop after the notice, in milliseconds: longer than they drain their two ports. */
 const STOP_MS = 22_000;
 /** Extra time for a worker's metrics beyond the store's deadline, in milliseconds: they may query the store. */
 const FIGURES_MS = 1_000;
@@ -56,12 +56,12 @@ export class Primary {
     for (const first of this.#slots.slice(0, 1)) this.#start(first);
   }
 
-  /** Stops every worker after its current requests. */
-  stop(): void {
+  /** Stops every worker after its current requests; until then they serve for `noticeMs` milliseconds, not ready. */
+  stop(noticeMs = 0): void {
     if (this.#state === 'stopping') return;
     this.#state = 'stopping';
-    for (const { running } of this.#slots) running?.channel.tell({ kind: 'stop' });
-    setTimeout(() => this.kill(), STOP_MS).unref();
+    for (const { running } of this.#slots) running?.channel.tell({ kind: 'stop', ending: { noticeMs } });
+    setTimeout(() => this.kill(), noticeMs + STOP_MS).unref();
     this.#endWithLast();
   }
 
@@ -129,10 +129,11 @@ export class Primary {
   }
 
   async #replace(slot: Slot, text: string): Promise<void> {
+    // The timer keeps this process alive: it may be all that is left.
     const seconds = slot.quickEnds === 0 ? 0 : Math.min(2 ** (slot.quickEnds - 1), MAX_DELAY_S);
     setTimeout(() => {
       if (this.#state === 'serving') this.#start(slot);
-    }, seconds * 1_000).unref();
+    }, seconds * 1_000);
     const log = await this.#openLogOnce();
     log.error(`${text}: starting a new one${seconds === 0 ? '' : ` in ${seconds} s`}`);
   }

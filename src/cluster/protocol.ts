@@ -2,6 +2,7 @@
 
 import type { Config } from '../config.ts';
 import type { CounterName, CounterOptions } from '../http/counters.ts';
+import type { Ending } from '../service.ts';
 
 /** A worker's number, from 1, and the number of workers. */
 export type Place = { readonly number: number; readonly of: number };
@@ -11,8 +12,8 @@ export type SharedCounter = Omit<CounterOptions, 'redis'>;
 
 /** Messages from the primary process to a worker. */
 export type ToWorker =
-  /** Stop, as a single process does at SIGTERM. */
-  | { readonly kind: 'stop' }
+  /** Stop as a single process does. */
+  | { readonly kind: 'stop'; readonly ending: Ending }
   /** Log the start message: every worker is serving. */
   | { readonly kind: 'welcome' }
   /** Answer with the worker's metrics, as Figures. */

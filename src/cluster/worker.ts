@@ -3,7 +3,7 @@
 import cluster from 'node:cluster';
 import type { Config } from '../config.ts';
 import { type Count, type Counter, type CounterOptions, createCounter } from '../http/counters.ts';
-import { openService, type Service } from '../service.ts';
+import { type Ending, openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { divide, type Place, readPlace, type ToPrimary, type ToWorker, toShare } from './protocol.ts';
 
@@ -21,13 +21,13 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   let service: Service | undefined;
   let stopping: Promise<void> | undefined;
   // Before the service is open there is nothing to finish.
-  const stop = () => {
-    stopping ??= service ? service.close() : process.exit(0);
+  const stop = (ending?: Ending) => {
+    stopping ??= service ? service.close(ending) : process.exit(0);
     return stopping;
   };
-  const channel = openChannel<ToPrimary, ToWorker>(process as Parameters<typeof openChannel>[0], ({ kind }) => {
-    if (kind === 'stop') return stop().then(leave);
-    if (kind === 'welcome') return service?.welcome(place.of);
+  const channel = openChannel<ToPrimary, ToWorker>(process as Parameters<typeof openChannel>[0], (message) => {
+    if (message.kind === 'stop') return stop(message.ending).then(leave);
+    if (message.kind === 'welcome') return service?.welcome(place.of);
     return service?.readFigures();
   });
   stopWithPrimary(stop);

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { createServer as createHttpServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Express } from 'express';
 import type { Failure } from '../errors.ts';
 import { respond, toRawResponse } from './respond.ts';
@@ -8,10 +10,11 @@ import { limitReading } from './unread.ts';
 /** An HTTP server that can stop without failing its current requests. */
 export type GatewayServer = Server & {
   /**
-   * Accepts no more sockets, closes idle ones, and waits at most `ms` milliseconds for the answers on the others. Then
-   * it destroys the rest.
+   * Ends the server. For `noticeMs` milliseconds it serves on, but every answer closes its socket, so that balancers and
+   * clients go elsewhere without losing a request. Then it accepts no more sockets, closes idle ones, waits at most
+   * `finishMs` for the answers on the others, and destroys the rest.
    */
-  drain(ms: number): Promise<void>;
+  drain(times: { readonly noticeMs: number; readonly finishMs: number }): Promise<void>;
   /** The number of open client sockets, and the number refused so far. */
   sockets(): { readonly open: number; readonly refused: number };
 };
@@ -39,6 +42,7 @@ export function createServer(app: Express, { maxSockets }: { readonly maxSockets
   /** Every open socket with its unfinished answers; the first one is being handled. */
   const sockets = new Map<Duplex, ServerResponse[]>();
   let refused = 0;
+  let isDraining = false;
 
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     const pending = sockets.get(req.socket);
@@ -61,7 +65,7 @@ export function createServer(app: Express, { maxSockets }: { readonly maxSockets
   const serve = (res: ServerResponse): void => {
     const { req } = res;
     // Node does not parse the bytes after an upgrade request as HTTP.
-    if (!server.listening || req.headers.upgrade !== undefined) res.setHeader('Connection', 'close');
+    if (isDraining || req.headers.upgrade !== undefined) res.setHeader('Connection', 'close');
     req.url = toOriginForm(req.url ?? '/');
     app(req, res);
   };
@@ -117,20 +121,19 @@ export function createServer(app: Express, { maxSockets }: { readonly maxSockets
     }
   });
 
-  const drain = (ms: number): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(() => {
-        for (const socket of sockets.keys()) socket.destroy();
-      }, ms);
-      server.close(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-      for (const [socket, pending] of sockets) {
-        if (pending.length === 0) socket.destroy();
-        closeAfter(pending);
-      }
-    });
+  const drain: GatewayServer['drain'] = async ({ noticeMs, finishMs }) => {
+    isDraining = true;
+    for (const pending of sockets.values()) closeAfter(pending);
+    if (noticeMs > 0) await delay(noticeMs);
+    const timer = setTimeout(() => {
+      for (const socket of sockets.keys()) socket.destroy();
+    }, finishMs);
+    const closed = once(server, 'close');
+    server.close();
+    for (const [socket, pending] of sockets) if (pending.length === 0) socket.destroy();
+    await closed;
+    clearTimeout(timer);
+  };
   return Object.assign(server, { drain, sockets: () => ({ open: sockets.size, refused }) });
 }
 

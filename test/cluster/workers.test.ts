@@ -129,9 +129,12 @@ describe('a gateway of two workers', () => {
       await letGo();
       expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200, 200, 200]);
     });
-    const series = await readSeries(gateway.origin);
-    expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
-    expect(series.get('gateway_ready')).toBe(1);
+    // Readiness takes a connection now and then.
+    await waitFor(async () => {
+      const series = await readSeries(gateway.origin);
+      expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
+      expect(series.get('gateway_ready')).toBe(1);
+    });
     expect(await gateway.stop()).toBe(0);
     expect(gateway.errors()).toBe('');
   });
@@ -222,6 +225,15 @@ describe('a gateway of two workers', () => {
       await letGo();
       expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
     });
+    expect(await gateway.stop()).toBe(0);
+  });
+
+  test('replaces all workers if they are killed soon after their start', async () => {
+    // Without a worker the port is closed, so that port 0 would become another one.
+    const gateway = await start({ PORT: `${await findPort()}` });
+    for (const worker of childrenOf(gateway)) process.kill(worker, 'SIGKILL');
+    await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));
+    await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
     expect(await gateway.stop()).toBe(0);
   });
 

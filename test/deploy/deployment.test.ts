@@ -25,8 +25,9 @@ const read = (file: string) => readFileSync(file, 'utf8');
 
 /** The variables that the configuration is read from. */
 const VARIABLES = collectVariables();
-/** As service.ts has it: requests under way are given so long, on the gateway's port and then on that of the metrics. */
-const DRAIN_MS = Number(/DRAIN_MS = ([\d_]+);/.exec(read('src/service.ts'))?.[1]?.replaceAll('_', ''));
+/** How long a gateway takes to stop: the notice, and the requests in progress on two ports. */
+const STOP_MS =
+  readConfig({}).drainMs + 2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/service.ts'))?.[1]?.replaceAll('_', ''));
 
 function collectVariables(): string[] {
   const names = new Set<string>();
@@ -225,7 +226,7 @@ describe('compose.yaml', () => {
 
   test('gives a gateway time to drain', () => {
     for (const [, { stop_grace_period: grace = '' }] of gateways) {
-      expect(ms(grace as ms.StringValue)).toBeGreaterThan(2 * DRAIN_MS);
+      expect(ms(grace as ms.StringValue)).toBeGreaterThan(STOP_MS);
     }
   });
 
@@ -247,7 +248,6 @@ type Container = {
   readonly startupProbe: Probe;
   readonly readinessProbe: Probe;
   readonly livenessProbe: Probe;
-  readonly lifecycle: { readonly preStop: { readonly exec: { readonly command: readonly [string, string] } } };
 };
 type Pod = { readonly terminationGracePeriodSeconds: number; readonly containers: readonly [Container] };
 type Labels = Readonly<Record<string, string>>;
@@ -311,8 +311,7 @@ describe('kubernetes.yaml', () => {
   });
 
   test('gives a gateway the time to stop', () => {
-    const [, sleep] = container.lifecycle.preStop.exec.command;
-    expect(pod.terminationGracePeriodSeconds * 1_000).toBeGreaterThan(Number(sleep) * 1_000 + 2 * DRAIN_MS);
+    expect(pod.terminationGracePeriodSeconds * 1_000).toBeGreaterThan(STOP_MS);
   });
 
   test('selects the pods of the gateway, and not that of the migrations', () => {

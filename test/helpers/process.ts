@@ -49,7 +49,7 @@ export class GatewayProcess {
     const { nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false } = options;
     this.child = spawn(process.execPath, [...nodeArgs, 'src/start.js', ...args], {
       // A compile cache saves half of the processor time of a start.
-      env: { PATH: process.env.PATH, NODE_COMPILE_CACHE, PORT: '0', REFUSALS_PER_MINUTE: '0', ...env },
+      env: { PATH: process.env.PATH, NODE_COMPILE_CACHE, PORT: '0', REFUSALS_PER_MINUTE: '0', DRAIN_MS: '0', ...env },
       cwd,
       stdio,
       detached: isGroup,

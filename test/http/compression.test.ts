@@ -207,7 +207,7 @@ describe('while an answer is compressed', () => {
   test('a stop waits for it', async () => {
     let drained: Promise<void> | undefined;
     const stopped = await startWith(() => {
-      drained = stopped.server.drain(5_000);
+      drained = stopped.server.drain({ noticeMs: 0, finishMs: 5_000 });
     });
     const headers = { 'X-Api-Key': KEYS.aurora, 'Accept-Encoding': 'gzip' };
     const answer = await send(`${stopped.url}/alunos?limit=1000`, { headers });

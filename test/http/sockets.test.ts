@@ -73,7 +73,7 @@ async function startUnread(requests: string, length = 8_000_000) {
 
 /** Stops a gateway while a client begins to read, and gives all that the client has read. */
 async function readDuringStop({ server }: TestGateway, socket: Socket): Promise<string> {
-  const drained = server.drain(60_000);
+  const drained = server.drain({ noticeMs: 0, finishMs: 60_000 });
   const chunks: Buffer[] = [];
   socket.on('data', (chunk) => chunks.push(chunk)).resume();
   await once(socket, 'close');
