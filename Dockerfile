@@ -41,5 +41,5 @@ VOLUME /data
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# Not through npm, which does not forward SIGTERM.
+# Without npm, which the image does not need.
 CMD ["node", "--max-semi-space-size=16", "src/start.js"]

@@ -123,6 +123,13 @@ describe('a migration that is saved', () => {
     );
   });
 
+  test('and empty is left alone, and is applied when it has content', async () => {
+    const file = migration('20991231000002_novo.sql');
+    const text = await saidAfter(() => writeFileSync(file, '\n'), 'Document and database agree');
+    expect(text).not.toContain('Applied');
+    await saidAfter(() => writeFileSync(file, 'select 1;'), 'Applied 20991231000002_novo.sql');
+  });
+
   test('and changed after it was applied is told so', async () => {
     const file = migration('20991231000001_indice.sql');
     const text = await saidAfter(() => writeFileSync(file, 'select 1;'), 'has changed since it was applied');

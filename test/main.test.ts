@@ -182,6 +182,20 @@ describe('stop', () => {
     );
   });
 
+  test('reaches the gateway through npm start', async () => {
+    const env = { ...process.env, DATA_DIR: newFolder(), PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'json' };
+    const npm = spawn('npm', ['start'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+    let output = '';
+    npm.stdout.on('data', (chunk) => {
+      output += chunk;
+    });
+    await waitFor(() => expect(output).toContain('Listening'));
+    npm.kill('SIGTERM');
+    // The gateway holds the output open as long as it runs.
+    await once(npm.stdout, 'end');
+    expect(output).toContain('Stopping after the requests in progress');
+  });
+
   test('ends busy keep-alive connections', async () => {
     const gateway = await start({ DATA_DIR: newFolder() });
     const url = `${gateway.origin}/v1`;

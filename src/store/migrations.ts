@@ -162,7 +162,8 @@ function findPending(applied: readonly Applied[], migrations: readonly Migration
     }
   }
   const done = new Set(applied.map(({ version }) => version));
-  const pending = migrations.filter(({ version }) => !done.has(version));
+  // An empty file is one that somebody begins to write.
+  const pending = migrations.filter(({ version, sql }) => !done.has(version) && sql.trim() !== '');
   const latest = applied.at(-1);
   const early = pending.find(({ version }) => latest && version < latest.version);
   if (early && latest) {

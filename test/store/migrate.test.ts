@@ -369,9 +369,15 @@ describe('a migration', () => {
   test('has any statements and ends as it likes', async () => {
     const url = await newDatabase();
     const sql = '-- nothing\ncreate table public.one (); ; select $$;$$, 1;;\n-- the end';
-    const project = projectWith({ '20260101000000_one.sql': sql, '20260101000001_empty.sql': '' });
+    const project = projectWith({ '20260101000000_one.sql': sql, '20260101000001_comment.sql': '-- nothing' });
     expect(await migrate(url, project)).toMatchObject({ code: 0, errors: '' });
-    expect(await bookkeeping(url)).toMatchObject([{ statements: [sql] }, { statements: [''] }]);
+    expect(await bookkeeping(url)).toMatchObject([{ statements: [sql] }, { statements: ['-- nothing'] }]);
+    expect(await migrate(url, project)).toEqual(NOTHING);
+  });
+
+  test('is left alone while its file is empty', async () => {
+    const url = await newDatabase();
+    const project = projectWith({ '20260101000000_one.sql': ' \n' });
     expect(await migrate(url, project)).toEqual(NOTHING);
   });
 });
