@@ -8,7 +8,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
-import type { Fault } from '../../src/errors.ts';
+import type { Failure } from '../../src/errors.ts';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -118,14 +118,19 @@ const bodies: Record<Expected, (nome: string) => unknown> = {
   [ERROR]: () => ({ error: 'Data store error' }),
 };
 
-/** What is logged of each. */
-const kinds: Partial<Record<Expected, Fault['kind']>> = {
+/** The result of each in the metrics; one of a fault is its kind in the log too. */
+const results: Record<Expected, 'ok' | Failure['kind']> = {
+  '200': 'ok',
+  '200 []': 'ok',
+  '201': 'ok',
+  [REFUSED]: 'refusedKey',
+  [INVALID]: 'invalidInput',
   [UNAVAILABLE]: 'storeUnavailable',
   [TIMEOUT]: 'storeTimeout',
   [ERROR]: 'storeError',
 };
 
-type OpenOptions = { readonly host?: string; readonly secret?: string };
+type OpenOptions = { readonly host?: string; readonly secret?: string; readonly connections?: number };
 type Request = { readonly path: string; readonly json?: object };
 
 type Case = {
@@ -411,6 +416,8 @@ let targets: Record<Kind, Address>;
 let proxies: Record<Kind, FaultProxy>;
 let gateway: TestGateway;
 let stores: Store[] = [];
+/** The results of calls in the metrics. */
+let counted: string[] = [];
 
 /** The store that was opened last. */
 const newest: Store = {
@@ -437,6 +444,9 @@ beforeAll(async () => {
     store: newest,
     document: { ...document, paths: { ...document.paths, ...PATHS } },
     deadlineMs: DEADLINE_MS,
+    onCall: (name, result) => {
+      if (name !== 'record_key_use') counted.push(result);
+    },
   });
   locker = new pg.Client(database.adminUrl);
   await locker.connect();
@@ -479,8 +489,8 @@ function addressOf(server: Server): Address {
   return { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
 }
 
-function openStore(kind: Kind, { host = '127.0.0.1', secret }: OpenOptions): Store {
-  const options = { connections: 4, deadlineMs: DEADLINE_MS };
+function openStore(kind: Kind, { host = '127.0.0.1', secret, connections = 4 }: OpenOptions): Store {
+  const options = { connections, deadlineMs: DEADLINE_MS };
   const { port } = proxies[kind];
   if (kind === 'supabase') {
     return openSupabase({ url: `http://${host}:${port}`, key: secret ?? POSTGREST_KEY, restPath: '/', ...options });
@@ -589,6 +599,7 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   if (!run.cold) await serves();
 
   await run.begin?.(kind);
+  counted = [];
   const [answer] = await Promise.all([send(request(action, nome)), run.meanwhile?.()]).finally(async () => {
     await proxies[kind].pass();
     await run.end?.(kind);
@@ -597,13 +608,26 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   expect(answer.body).toEqual(bodies[expected](nome));
   expect(answer.status).toBe(Number(expected.slice(0, 3)));
   expect(answer.ms).toBeLessThan(IN_TIME_MS);
-  expect(gateway.faults).toMatchObject(kinds[expected] ? [{ kind: kinds[expected] }] : []);
+  const result = results[expected];
+  expect(counted).toEqual([result]);
+  expect(gateway.faults).toMatchObject(result.startsWith('store') ? [{ kind: result }] : []);
   for (const { cause } of gateway.faults) expect(textOf(cause)).toMatch(run.cause ?? /\S/);
 
   await waitFor(serves);
   const sent = proxies[kind].sent(nome);
   expect(sent).toBeLessThanOrEqual(action === 'create' ? 1 : 0);
   expect(await countStudents(nome)).toBeLessThanOrEqual(sent);
+});
+
+test.each(BOTH)('%s: calls that wait for a connection until their deadline are timeouts', async (kind) => {
+  stores.unshift(limited(openStore(kind, { connections: 1 }), { running: 20, waiting: 100 }));
+  proxies[kind].fail({ on: 'response', does: 'stall' });
+  counted = [];
+  const creates = Array.from({ length: 20 }, () => send(toRequest('create', 'Ana')));
+  const answers = await Promise.all(creates).finally(() => proxies[kind].pass());
+  expect(answers.map(({ body }) => body)).toEqual(Array(20).fill(bodies[TIMEOUT]('')));
+  expect(counted).toEqual(Array(20).fill('storeTimeout'));
+  expect(gateway.faults.map(({ kind }) => kind)).toEqual(counted);
 });
 
 test('faults.md has the same table', () => {

@@ -18,7 +18,7 @@ export type PostgresOptions = {
   readonly connections: number;
   /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
   readonly prepare: boolean;
-  /** Timeout of connecting, and of a statement, in milliseconds. */
+  /** The longest that a call may take, in milliseconds; a statement's timeout. */
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
@@ -26,7 +26,7 @@ export type PostgresOptions = {
 
 type Failed = Exclude<Result, { json: string }>;
 
-/** How long a cancelled query may take to end, in milliseconds; then its connection is closed. */
+/** How long a call beyond its deadline may take to end, in milliseconds; then its connection is closed. */
 const CANCEL_MS = 1_000;
 
 /** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
@@ -54,7 +54,8 @@ class PostgresStore implements Store {
     this.#pool = new pg.Pool({
       connectionString: url,
       max: connections,
-      connectionTimeoutMillis: deadlineMs,
+      // A call ends at its deadline as a timeout. An earlier end of the wait for a connection would make it a lost connection.
+      connectionTimeoutMillis: deadlineMs + CANCEL_MS,
       keepAlive: true,
       application_name: APPLICATION,
       Client: RowClient,

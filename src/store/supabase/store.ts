@@ -14,7 +14,7 @@ export type SupabaseOptions = {
   /** The path of PostgREST after the URL; `/` for a PostgREST alone. */
   readonly restPath: string;
   readonly connections: number;
-  /** Timeout of connecting, of headers, and of each part of a body, in milliseconds. */
+  /** The longest that a call may take, in milliseconds. */
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
@@ -34,14 +34,19 @@ type Answer = {
   readonly status: number;
 };
 
+/** How long a connection may stay silent beyond a call's deadline, in milliseconds. */
+const LATE_MS = 1_000;
+
 /** Opens the store of a Supabase project. It connects later: a project that cannot be reached is not an error here. */
 export function openSupabase(options: SupabaseOptions): Store {
   const { origin } = new URL(options.url);
+  // A call ends at its deadline as a timeout. An earlier timeout of its connection would make it a lost connection.
+  const timeout = options.deadlineMs + LATE_MS;
   const pool = new Pool(origin, {
     connections: options.connections,
-    connectTimeout: options.deadlineMs,
-    headersTimeout: options.deadlineMs,
-    bodyTimeout: options.deadlineMs,
+    connectTimeout: timeout,
+    headersTimeout: timeout,
+    bodyTimeout: timeout,
   });
   // By signal, which supabase-js passes on unchanged. Each call has a signal of its own.
   const exchanges = new Map<AbortSignal, Exchange>();
