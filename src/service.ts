@@ -99,7 +99,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const metrics = createMetrics({
     readLoad: () => ({ ...store.load(), ...store.connections() }),
     readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
-    isReady: async () => (await readiness.read()).status === 'ready',
+    isReady: async () => (await readiness.readSoon()).status === 'ready',
   });
   const tracing = await openTraces(config, log);
   const rateLimits = await openRateLimits(config.rateLimits, {

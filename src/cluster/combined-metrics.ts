@@ -41,6 +41,8 @@ export function createGroupMetrics(): GroupMetrics {
           last.set(id, await ask());
         } catch {
           unresponsive.add(id);
+          // One that has never answered is not ready either.
+          if (!last.has(id)) last.set(id, []);
         }
       };
       await Promise.all([...workers].map(read));

@@ -2,7 +2,9 @@
 // modules only when it needs them.
 
 import cluster, { type Worker } from 'node:cluster';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config.ts';
+import { DeadlineError } from '../deadline.ts';
 import type { Counter, CounterName } from '../http/counters.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Channel, openChannel } from './channel.ts';
@@ -15,8 +17,11 @@ const MIN_UPTIME_MS = 10_000;
 const MAX_DELAY_S = 30;
 /** How long workers may take to stop after the notice, in milliseconds: longer than they drain their two ports. */
 const STOP_MS = 22_000;
-/** Extra time for a worker's metrics beyond the store's deadline, in milliseconds: they may query the store. */
-const FIGURES_MS = 1_000;
+/** How long a worker may take to give its metrics, in milliseconds: Prometheus must have them from the others in time. */
+const FIGURES_MS = 700;
+/** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
+const PING_EVERY_MS = 1_000;
+const PING_MS = 5_000;
 
 /** Sent to the whole process group, these end a worker that does not ignore them yet. */
 const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
@@ -24,11 +29,13 @@ const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 /** A place for a worker, and the worker that runs in it now. */
 type Slot = {
   readonly place: Place;
-  running?: { readonly worker: Worker; readonly channel: Channel<ToWorker>; readonly begunAt: number } | undefined;
+  running?: Running | undefined;
   isServing: boolean;
   /** How many workers in a row ended here soon after their start. */
   quickEnds: number;
 };
+
+type Running = { readonly worker: Worker; readonly channel: Channel<ToWorker>; readonly begunAt: number };
 
 /** Runs the workers until the last one has ended. */
 export class Primary {
@@ -74,6 +81,7 @@ export class Primary {
   #start(slot: Slot): void {
     cluster.setupPrimary({ args: [toArgument(slot.place)] });
     const worker = cluster.fork();
+    closeUnaccepted(worker);
     const channel = openChannel<ToWorker, ToPrimary>(worker, (message) => this.#answer(slot, message));
     slot.running = { worker, channel, begunAt: performance.now() };
     worker.once('disconnect', async () => (await this.#metrics)?.end(worker.id));
@@ -93,6 +101,7 @@ export class Primary {
 
   async #onServing(slot: Slot): Promise<void> {
     slot.isServing = true;
+    if (slot.running) void this.#watch(slot.running);
     if (this.#state === 'serving') {
       (await this.#openLogOnce()).info(`Worker ${slot.running?.worker.process.pid} is serving`);
     } else if (this.#state === 'starting') {
@@ -101,6 +110,25 @@ export class Primary {
       if (!this.#slots.every(({ isServing }) => isServing)) return;
       this.#state = 'serving';
       first?.running?.channel.tell({ kind: 'welcome' });
+    }
+  }
+
+  /**
+   * Kills a worker that no longer answers, such as one that is stopped or in an endless loop. Its clients would wait in
+   * vain, and a load balancer would go on sending it requests, because /readyz of the others is 200.
+   */
+  async #watch({ worker, channel }: Running): Promise<void> {
+    try {
+      for (;;) {
+        await channel.ask({ kind: 'ping' }, PING_MS);
+        await delay(PING_EVERY_MS);
+      }
+    } catch (error) {
+      // Otherwise it has ended.
+      if (!(error instanceof DeadlineError)) return;
+      worker.process.kill('SIGKILL');
+      const log = await this.#openLogOnce();
+      log.error(`Worker ${worker.process.pid} has not answered for ${PING_MS / 1_000} s and is killed`);
     }
   }
 
@@ -157,9 +185,10 @@ export class Primary {
     this.#metrics ??= import('./combined-metrics.ts').then(({ createGroupMetrics }) => createGroupMetrics());
     const metrics = await this.#metrics;
     const serving = this.#slots.flatMap(({ isServing, running }) => (isServing && running ? [running] : []));
-    const ms = this.#config.deadlineMs + FIGURES_MS;
     return metrics.read(
-      new Map(serving.map(({ worker, channel }) => [worker.id, () => channel.ask({ kind: 'readFigures' }, ms)])),
+      new Map(
+        serving.map(({ worker, channel }) => [worker.id, () => channel.ask({ kind: 'readFigures' }, FIGURES_MS)]),
+      ),
     );
   }
 
@@ -167,4 +196,23 @@ export class Primary {
     this.#log ??= import('../telemetry/log.ts').then(({ openLog }) => openLog(this.#config, []));
     return this.#log;
   }
+}
+
+/**
+ * Closes connections that a worker was offered and did not accept before its end. Node keeps them open in this process, and
+ * their clients would wait in vain. Node offers a worker one connection of each listening socket at a time.
+ */
+function closeUnaccepted(worker: Worker): void {
+  type Offer = { readonly act?: string; readonly key?: string };
+  const offered = new Map<string | undefined, { close(): void }>();
+  const send = worker.process.send.bind(worker.process) as (...args: unknown[]) => boolean;
+  worker.process.send = (...args: unknown[]) => {
+    const [{ act, key }, handle] = args as [Offer, { close(): void }];
+    if (act === 'newconn') offered.set(key, handle);
+    return send(...args);
+  };
+  worker.once('exit', () => {
+    // Node has closed those that were accepted, and closing one again does nothing.
+    for (const handle of offered.values()) handle.close();
+  });
 }

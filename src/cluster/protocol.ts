@@ -17,7 +17,9 @@ export type ToWorker =
   /** Log the start message: every worker is serving. */
   | { readonly kind: 'welcome' }
   /** Answer with the worker's metrics, as Figures. */
-  | { readonly kind: 'readFigures' };
+  | { readonly kind: 'readFigures' }
+  /** Answer with true: the worker still runs. */
+  | { readonly kind: 'ping' };
 
 /** Messages from a worker to the primary process. */
 export type ToPrimary =

@@ -9,7 +9,7 @@ import { divide, type Place, readPlace, type ToPrimary, type ToWorker, toShare }
 
 /** How long to wait for the primary process to count a request or note a failure, in milliseconds. */
 const PRIMARY_MS = 120;
-/** How long to wait for the combined metrics beyond the store's deadline: longer than the primary process waits. */
+/** How long to wait for the combined metrics, in milliseconds: longer than the primary process waits for the workers. */
 const METRICS_MS = 2_000;
 
 /**
@@ -28,13 +28,14 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   const channel = openChannel<ToPrimary, ToWorker>(process as Parameters<typeof openChannel>[0], (message) => {
     if (message.kind === 'stop') return stop(message.ending).then(leave);
     if (message.kind === 'welcome') return service?.welcome(place.of);
+    if (message.kind === 'ping') return true;
     return service?.readFigures();
   });
   stopWithPrimary(stop);
   service = await openService(toShare(config, place), {
     group: {
       isFirst: place.number === 1,
-      readMetrics: () => channel.ask({ kind: 'readMetrics' }, config.deadlineMs + METRICS_MS),
+      readMetrics: () => channel.ask({ kind: 'readMetrics' }, METRICS_MS),
       createCounter: createCounters(channel, place),
     },
   });

@@ -59,6 +59,8 @@ export type Readiness = {
   /** Retries and logs until a store that could not be reached at the start answers. */
   reportUntilReachable(fault: Fault): Promise<void>;
   read(): Promise<ReadinessReport>;
+  /** Reads too, but reports the last known state if that takes long: metrics must not wait for a store that hangs. */
+  readSoon(): Promise<ReadinessReport>;
   /** Reports `stopping` from now on. */
   end(): void;
 };
@@ -66,6 +68,9 @@ export type Readiness = {
 /** How long a result is cached, in milliseconds: anyone may call these endpoints, and each check queries the store. */
 const STORE_EVERY_MS = 1_000;
 const DRIFT_EVERY_MS = 10_000;
+
+/** How long `readSoon` waits, in milliseconds. */
+const SOON_MS = 400;
 
 const OK = 'ok';
 const DRIFTED = 'document and database disagree';
@@ -77,6 +82,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   let lastWarning = '';
   let isStopping = false;
   let hasFault = false;
+  let last: ReadinessReport = { status: 'not ready' };
   /** Ends with a fault at the deadline, even if the store ignores its signal. */
   const inTime = <T>(work: (signal: AbortSignal) => Promise<T>, toLate: (fault: Fault) => T): Promise<T> =>
     within(deadlineMs, work).catch((cause) => {
@@ -117,6 +123,15 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     warnOnce(drift.lines);
     return undefined;
   };
+  const read = async (): Promise<ReadinessReport> => {
+    if (isStopping) return { status: 'stopping' };
+    const state = await readStore();
+    const contract = (state === OK ? await readContract() : undefined) ?? UNKNOWN;
+    const holds = contract === OK || (contract === DRIFTED && !isDriftFatal);
+    const status = state === OK && holds ? 'ready' : 'not ready';
+    last = { status, checks: { store: state ?? UNKNOWN, contract } };
+    return last;
+  };
   return {
     checkAtStart,
     reportUntilReachable: async (first) => {
@@ -129,14 +144,12 @@ export function createReadiness(options: ReadinessOptions): Readiness {
       }
       if (!isStopping) log.info('The store answers');
     },
-    read: async () => {
-      if (isStopping) return { status: 'stopping' };
-      const state = await readStore();
-      const contract = (state === OK ? await readContract() : undefined) ?? UNKNOWN;
-      const holds = contract === OK || (contract === DRIFTED && !isDriftFatal);
-      const status = state === OK && holds ? 'ready' : 'not ready';
-      return { status, checks: { store: state ?? UNKNOWN, contract } };
-    },
+    read,
+    readSoon: () =>
+      within(SOON_MS, read).catch((error) => {
+        if (error instanceof DeadlineError) return last;
+        throw error;
+      }),
     end: () => {
       isStopping = true;
     },

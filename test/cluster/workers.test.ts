@@ -129,7 +129,6 @@ describe('a gateway of two workers', () => {
       await letGo();
       expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200, 200, 200]);
     });
-    // Readiness takes a connection now and then.
     await waitFor(async () => {
       const series = await readSeries(gateway.origin);
       expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
@@ -258,19 +257,27 @@ describe('a gateway of two workers', () => {
     expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(10).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  test('omits a silent worker from its metrics and is not ready', async () => {
-    const gateway = await start({ METRICS_PORT: '0', DEADLINE_MS: '2000' });
-    const [worker = 0] = childrenOf(gateway);
+  test('replaces a worker that no longer answers, and has the metrics of the other until then', async () => {
+    const gateway = await start({ METRICS_PORT: '0' });
+    const [victim = 0, other] = childrenOf(gateway);
     const readAll = () => readSeries(gateway.managementOrigin);
-    expect((await readAll()).get('gateway_ready')).toBe(1);
-    process.kill(worker, 'SIGSTOP');
-    try {
-      // Of two connections the one comes to the other worker.
-      expect((await Promise.race([readAll(), readAll()])).get('gateway_ready')).toBe(0);
-    } finally {
-      process.kill(worker, 'SIGCONT');
-    }
-    await waitFor(async () => expect((await readAll()).get('gateway_ready')).toBe(1));
+    const isReady = () => waitFor(async () => expect((await readAll()).get('gateway_ready')).toBe(1));
+    await isReady();
+    const startedAt = (await readAll()).get('process_start_time_seconds');
+    process.kill(victim, 'SIGSTOP');
+    // One of them waits for the stopped worker.
+    const answers = Array.from({ length: 4 }, readAll);
+    expect((await Promise.race(answers)).get('gateway_ready')).toBe(0);
+    const isKilled = `Worker ${victim} has not answered for 5 s and is killed`;
+    expect((await gateway.line(({ msg }) => msg === isKilled)).level).toBe('error');
+    await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));
+    // Nobody is left waiting.
+    await Promise.all(answers);
+    await isReady();
+    expect((await readAll()).get('process_start_time_seconds')).toBeGreaterThan(startedAt ?? 0);
+    expect(childrenOf(gateway)).toHaveLength(2);
+    expect(childrenOf(gateway)).toContain(other);
+    expect(await gateway.stop()).toBe(0);
   });
 
   test('writes whole lines to a slow pipe', async () => {
@@ -457,6 +464,8 @@ describe('the metrics of a group', () => {
     };
     expect(await read(async () => counted(5), 1)).toEqual([6, 6]);
     expect(await read(silent, 2)).toEqual([7, 2]);
+    const never = await createGroupMetrics().read(new Map([[1, silent]]));
+    expect(readValue(never, 'gateway_ready')).toBe(0);
     metrics.end(1);
     const after = await metrics.read(
       new Map([

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createReadiness } from '../../src/http/health.ts';
+import { createReadiness, type Readiness } from '../../src/http/health.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -242,14 +242,14 @@ describe('readiness itself', () => {
   const program = compile(readDocument('openapi.yaml'));
 
   /** Of a store that does as it is told. */
-  async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true) {
+  async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true, deadlineMs = 100) {
     const warnings: string[] = [];
     const compiled = await program;
     const readiness = createReadiness({
       store: { check: async () => undefined, describe: async () => ({ functions: [] }), ...parts } as Store,
       readDocument: () => compiled,
       file: 'openapi.yaml',
-      deadlineMs: 100,
+      deadlineMs,
       isDriftFatal,
       log: { info: () => {}, warn: (text) => void warnings.push(text), fault: () => {} },
     });
@@ -296,6 +296,24 @@ describe('readiness itself', () => {
       status: 'not ready',
       checks: { store: 'ok', contract: 'unknown: the store does not answer' },
     });
+  });
+
+  test('is soon the last known one while a check hangs', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let hangs = false;
+    const check = () => (hangs ? new Promise<never>(() => {}) : Promise.resolve(undefined));
+    const readSoon = (readiness: Readiness) => {
+      const report = readiness.readSoon();
+      vi.advanceTimersByTime(400);
+      return report;
+    };
+    const { readiness } = await createTestReadiness({ check }, false, 600_000);
+    expect(await readiness.readSoon()).toMatchObject({ status: 'ready' });
+    hangs = true;
+    vi.advanceTimersByTime(1_001);
+    expect(await readSoon(readiness)).toMatchObject({ status: 'ready' });
+    const other = await createTestReadiness({ check }, false, 600_000);
+    expect(await readSoon(other.readiness)).toEqual({ status: 'not ready' });
   });
 
   test('asks a store that hangs once, however many ask', async () => {
