@@ -96,11 +96,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     readDocument: () => document,
     isDriftFatal: config.contractCheck === 'error' && !isWatching,
   });
-  const metrics = createMetrics({
-    readLoad: () => ({ ...store.load(), ...store.connections() }),
-    readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
-    isReady: async () => (await readiness.readSoon()).status === 'ready',
-  });
   const tracing = await openTraces(config, log);
   const rateLimits = await openRateLimits(config.rateLimits, {
     keyHeaders,
@@ -109,6 +104,13 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     createCounter: group?.createCounter,
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),
+  });
+  const metrics = createMetrics({
+    readLoad: () => ({ ...store.load(), ...store.connections() }),
+    readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
+    isReady: async () => (await readiness.readSoon()).status === 'ready',
+    isCountingShared: rateLimits?.isShared,
+    isExporting: tracing?.isExporting,
   });
 
   const createCurrentHandler = () =>

@@ -12,11 +12,13 @@ export type GroupMetrics = {
 };
 
 /**
- * Overrides prom-client's aggregation. An average would hide the slowest event loop. The gateway is ready when all
- * workers are. A restarted worker counts as a start.
+ * Overrides prom-client's aggregation. An average would hide the slowest event loop. A flag holds for the gateway when it
+ * holds for all workers. A restarted worker counts as a start.
  */
 const AGGREGATORS: Readonly<Record<string, 'min' | 'max'>> = {
   gateway_ready: 'min',
+  gateway_rate_limits_shared: 'min',
+  gateway_traces_exported: 'min',
   process_start_time_seconds: 'max',
   nodejs_eventloop_lag_seconds: 'max',
   nodejs_eventloop_lag_mean_seconds: 'max',

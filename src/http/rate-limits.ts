@@ -12,6 +12,8 @@ import { respond } from './respond.ts';
 export type RateLimits = {
   /** Counts every request that it gets: it belongs before the operations. */
   readonly middleware: RequestHandler;
+  /** Whether requests are counted in Redis now; undefined without Redis. */
+  readonly isShared: (() => boolean) | undefined;
   close(): Promise<void>;
 };
 
@@ -84,6 +86,7 @@ export async function openRateLimits(
       }
       next();
     },
+    isShared: redis && (() => redis.isReady),
     close: async () => redis?.close(),
   };
 }

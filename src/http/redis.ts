@@ -7,13 +7,13 @@ import { within } from '../deadline.ts';
 
 /** The part of Redis that is used, under the names of its client. */
 export type Redis = {
-  /** Whether there is a connection. */
+  /** Whether there is a connection on which Redis accepts commands that write. */
   readonly isReady: boolean;
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   close(): Promise<void>;
 };
 
-/** Called once when Redis is lost and once when it works again, however many commands fail. */
+/** Called once when Redis is lost and once when it works again, however many connections fail. */
 export type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
 
 /** Command timeout in milliseconds. A request may wait for two commands, the network's and the key's. */
@@ -41,6 +41,8 @@ export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Pr
       closing.signal.addEventListener('abort', close);
       const cause = await connection.use(() => {
         current = connection;
+        if (isLost) onBack();
+        isLost = false;
         tried.resolve();
       });
       closing.signal.removeEventListener('abort', close);
@@ -60,11 +62,7 @@ export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Pr
     },
     eval: async (script, options) => {
       if (!current) throw new Error('there is no connection');
-      const reply = await current.run((client) => client.eval(script, options));
-      // A connection alone proves nothing: Redis may refuse to write.
-      if (isLost) onBack();
-      isLost = false;
-      return reply;
+      return current.run((client) => client.eval(script, options));
     },
     close: () => {
       closing.abort();
@@ -100,8 +98,8 @@ class Connection {
   async use(onReady: () => void): Promise<Error> {
     try {
       await Promise.race([within(CONNECT_MS, () => this.#client.connect()), this.#lost.promise]);
-      // A Redis that is too slow fails here and not in a request.
-      await within(ANSWER_MS, () => this.#client.ping());
+      // A Redis that is too slow or refuses to write fails here and not in a request.
+      await within(ANSWER_MS, () => this.#client.set('gateway:check', '', { expiration: { type: 'PX', value: 1 } }));
       onReady();
       return await this.#lost.promise;
     } catch (cause) {

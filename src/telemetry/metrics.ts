@@ -13,6 +13,10 @@ export type MetricSources = {
   readonly readLoad: () => StoreLoad;
   readonly readSockets: () => SocketLoad;
   readonly isReady: () => Promise<boolean>;
+  /** Whether requests are counted in Redis; undefined without Redis. */
+  readonly isCountingShared?: (() => boolean) | undefined;
+  /** Whether the collector takes the spans; undefined without a collector. */
+  readonly isExporting?: (() => boolean) | undefined;
 };
 
 /** Metrics as data, which the primary process can combine. */
@@ -39,7 +43,8 @@ const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 const MAX_SIZE = 10_000_000;
 
 /** Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. */
-export function createMetrics({ readLoad, readSockets, isReady }: MetricSources): Metrics {
+export function createMetrics(sources: MetricSources): Metrics {
+  const { readLoad, readSockets, isReady, isCountingShared, isExporting } = sources;
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -74,14 +79,13 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
   });
   addLoadGauges(registry, readLoad);
   addSocketMetrics(registry, readSockets);
-  new Gauge({
-    name: 'gateway_ready',
-    help: 'Whether /readyz answers 200',
-    registers,
-    async collect() {
-      this.set((await isReady()) ? 1 : 0);
-    },
-  });
+  addFlag(registry, 'gateway_ready', 'Whether /readyz answers 200', isReady);
+  if (isCountingShared) {
+    addFlag(registry, 'gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
+  }
+  if (isExporting) {
+    addFlag(registry, 'gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);
+  }
 
   return {
     request: ({ headers, route, status, durationMs, responseBytes }) => {
@@ -97,6 +101,18 @@ export function createMetrics({ readLoad, readSockets, isReady }: MetricSources)
     readFigures: () => registry.getMetricsAsJSON(),
     contentType: registry.contentType,
   };
+}
+
+/** Adds a gauge that is 1 or 0. */
+function addFlag(registry: Registry, name: string, help: string, read: () => boolean | Promise<boolean>): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    async collect() {
+      this.set((await read()) ? 1 : 0);
+    },
+  });
 }
 
 function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {

@@ -41,6 +41,8 @@ export type TracingOptions = {
 export type Tracing = {
   /** Starts the span of a request. */
   readonly start: (record: RequestRecord) => Span;
+  /** Whether the collector took the last spans. */
+  readonly isExporting: () => boolean;
   /** Sends the remaining spans. */
   close(): Promise<void>;
 };
@@ -58,7 +60,7 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   const toLog = (text: string) => warn(`Traces: ${text}`);
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
-  const exporter = watch(new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
+  const { exporter, isLost } = watch(new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
     onLost: (cause) => toLog(`cannot send to ${new URL(target).host}: ${cause}`),
     onBack: () => toLog('sending again'),
   });
@@ -72,15 +74,19 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
   const tracer = provider.getTracer(SERVICE);
   return {
     start: (record) => startSpan(tracer, record),
+    isExporting: () => !isLost(),
     // A stop must not fail because the last spans cannot be sent.
     close: () => provider.shutdown().catch((error: Error) => toLog(messageOf(error))),
   };
 }
 
 /** Reports once when spans cannot be sent, and once when they can again. */
-function watch(exporter: SpanExporter, { onLost, onBack }: ExportWatch): SpanExporter {
+function watch(
+  exporter: SpanExporter,
+  { onLost, onBack }: ExportWatch,
+): { exporter: SpanExporter; isLost: () => boolean } {
   let isLost = false;
-  return {
+  const watched: SpanExporter = {
     export: (spans, callback) =>
       exporter.export(spans, ({ code, error }) => {
         const hasFailed = code !== SUCCESS;
@@ -91,6 +97,7 @@ function watch(exporter: SpanExporter, { onLost, onBack }: ExportWatch): SpanExp
       }),
     shutdown: () => exporter.shutdown(),
   };
+  return { exporter: watched, isLost: () => isLost };
 }
 
 type ExportWatch = { readonly onLost: (cause: string) => void; readonly onBack: () => void };

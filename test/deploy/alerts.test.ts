@@ -30,6 +30,7 @@ const UP: Sample = { name: 'up', labels: {} };
 
 const ALERTS = 'scripts/deploy/alerts.yaml';
 const ALERTS_TEST = 'scripts/deploy/alerts.test.yaml';
+const RUNBOOK = 'docs/runbook.md';
 const DASHBOARD = 'scripts/deploy/grafana-dashboard.json';
 
 const rules = readRules();
@@ -43,6 +44,8 @@ beforeAll(async () => {
     readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
     readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
     isReady: async () => true,
+    isCountingShared: () => true,
+    isExporting: () => true,
   });
   const results = RESULTS.values();
   gateway = await startGateway({
@@ -194,6 +197,23 @@ test('every metric of the gateway is used', () => {
 
 test.each(rules)('$alert fires in the unit tests of the rules', ({ alert }) => {
   expect(readFileSync(ALERTS_TEST, 'utf8')).toContain(`alertname="${alert}"`);
+});
+
+test('every fault of the store has a series that an alert reads', () => {
+  const { expr = '' } = rules.find(({ alert }) => alert === 'GatewayStoreFailing') ?? {};
+  const [selector] = readNames(expr).selectors;
+  for (const result of FAULTS) {
+    const sample = { name: 'gateway_store_call_duration_seconds_count', labels: { function: 'f', result } };
+    expect(selector && selects(selector, sample), result).toBe(true);
+  }
+});
+
+test('every alert has a section of the runbook, in the same order, and refers to it', () => {
+  const sections = [...readFileSync(RUNBOOK, 'utf8').matchAll(/^## (.+)$/gm)].map(([, name]) => name);
+  expect(sections).toEqual(rules.map(({ alert }) => alert));
+  for (const { alert, annotations } of rules) {
+    expect(annotations.runbook).toBe(`See ${RUNBOOK}#${alert.toLowerCase()}.`);
+  }
 });
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;

@@ -31,6 +31,8 @@ type LimitedGateway = {
   calls(): number;
   /** What was told of Redis. */
   readonly told: string[];
+  /** Whether requests are counted in Redis, as the metrics have it. */
+  isShared(): boolean | undefined;
   send(headers?: Record<string, string>): Promise<Answer>;
 };
 
@@ -83,7 +85,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
     const body = text === '' ? '' : JSON.parse(text);
     return { status: answer.status, body, headers: answer.headers, ms: performance.now() - begun };
   };
-  return { url, calls: () => store.calls.length, told, send };
+  return { url, calls: () => store.calls.length, told, isShared: () => limits.isShared?.(), send };
 }
 
 async function startTestRedis(...args: Parameters<typeof startRedis>): Promise<RedisServer> {
@@ -367,6 +369,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('count each by itself while Redis is gone, and together when it is back', async () => {
     const redis = await startTestRedis();
     const [one, other] = await startTwo(redis.url);
+    expect([one.isShared(), other.isShared()]).toEqual([true, true]);
     await redis.stop();
     for (const gateway of [one, other]) {
       const answers = [await gateway.send(AURORA), await gateway.send(AURORA), await gateway.send(AURORA)];
@@ -376,11 +379,13 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
       expect(gateway.told).toEqual([
         expect.stringMatching(/^Redis is lost, and each gateway counts requests by itself/),
       ]);
+      expect(gateway.isShared()).toBe(false);
     }
     await startTestRedis([], redis.port);
     for (const gateway of [one, other]) {
       await isBack(gateway);
       expect(gateway.told).toEqual([expect.stringContaining('Redis is lost'), 'back']);
+      expect(gateway.isShared()).toBe(true);
     }
     await expectShared(one, other);
   });
@@ -426,12 +431,13 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('log once that Redis refuses to count, after any number of connections', async () => {
     const replica = await startTestRedis(['--replicaof', '127.0.0.1', `${await findPort()}`]);
     const proxy = await startTestProxy(replica);
-    const { send, told } = await startLimited({ perKey: PER_KEY, redisUrl: proxy.url });
+    const { send, told, isShared } = await startLimited({ perKey: PER_KEY, redisUrl: proxy.url });
     await waitFor(async () => {
       expect((await send(AURORA)).status).toBe(200);
-      expect(proxy.sent('EVAL')).toBeGreaterThan(2);
+      expect(proxy.sent('gateway:check')).toBeGreaterThan(2);
     });
     expect(told).toEqual([expect.stringContaining('READONLY')]);
+    expect(isShared()).toBe(false);
   });
 
   test('serve with a wrong password, which is told without the password', async () => {

@@ -13,6 +13,7 @@ import {
   type PostgrestServer,
   startPostgrest,
 } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
 const SECRET_KEY = `wms_live_${'Geheim0'.repeat(6)}`.slice(0, 47);
@@ -266,6 +267,8 @@ describe('a collector', () => {
     const begun = performance.now();
     for (let n = 0; n < 50; n += 1) expect((await ask(gateway)).status).toBe(200);
     expect(performance.now() - begun).toBeLessThan(5_000);
+    const readMetrics = async () => (await fetch(`${gateway.origin}/metrics`)).text();
+    await waitFor(async () => expect(await readMetrics()).toContain('\ngateway_traces_exported 0\n'));
     const stopped = performance.now();
     expect(await gateway.stop()).toBe(0);
     expect(performance.now() - stopped).toBeLessThan(8_000);
