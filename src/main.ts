@@ -1,6 +1,7 @@
 // The process: signals and exit codes; alone, primary or worker. The only reader of process.env.
 
 import cluster from 'node:cluster';
+import { isatty } from 'node:tty';
 import { type Config, readConfig } from './config.ts';
 import { OperatorError } from './errors.ts';
 
@@ -22,6 +23,7 @@ async function main(): Promise<void> {
 }
 
 async function runAlone(config: Config, handlers: SignalHandlers): Promise<void> {
+  listenToHangup(() => console.error('SIGHUP replaces workers (WORKERS), and there are none: it is ignored'));
   const { openService } = await import('./service.ts');
   const service = await openService(config, { isWatching });
   handlers.stop = (noticeMs) => service.close({ noticeMs });
@@ -39,6 +41,7 @@ async function runPrimary(config: Config, handlers: SignalHandlers): Promise<voi
   const primary = new Primary(config);
   handlers.stop = async (noticeMs) => primary.stop(noticeMs);
   handlers.cut = () => primary.kill();
+  listenToHangup(() => void primary.replaceWorkers());
   process.exit(await primary.ended);
 }
 
@@ -60,6 +63,11 @@ function listenToSignals(handlers: SignalHandlers, drainMs: number): void {
     process.kill(process.pid, signal);
   };
   process.on('SIGINT', onFirst).on('SIGTERM', onFirst);
+}
+
+/** SIGHUP is a request to reload, except from a terminal that is closed: that ends the process, as Node does by default. */
+function listenToHangup(reload: () => void): void {
+  if (!isatty(0)) process.on('SIGHUP', reload);
 }
 
 main().catch((error) => {

@@ -21,7 +21,7 @@ const STOP_MS = 22_000;
 const FIGURES_MS = 700;
 /** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
 const PING_EVERY_MS = 1_000;
-const PING_MS = 5_000;
+const PING_MS = 10_000;
 
 /** Sent to the whole process group, these end a worker that does not ignore them yet. */
 const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
@@ -30,12 +30,21 @@ const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 type Slot = {
   readonly place: Place;
   running?: Running | undefined;
-  isServing: boolean;
+  /** The worker that serves until the running one does. */
+  previous?: Running | undefined;
   /** How many workers in a row ended here soon after their start. */
   quickEnds: number;
 };
 
-type Running = { readonly worker: Worker; readonly channel: Channel<ToWorker>; readonly begunAt: number };
+type Running = {
+  readonly worker: Worker;
+  readonly channel: Channel<ToWorker>;
+  readonly begunAt: number;
+  isServing: boolean;
+  /** Fulfilled when it serves, with true, or has ended before. */
+  readonly served: PromiseWithResolvers<boolean>;
+  readonly ended: PromiseWithResolvers<void>;
+};
 
 /** Runs the workers until the last one has ended. */
 export class Primary {
@@ -44,10 +53,13 @@ export class Primary {
   readonly #end = Promise.withResolvers<number>();
   readonly #config: Config;
   readonly #slots: readonly Slot[];
+  /** Every worker that has not ended, also those that another one has replaced. */
+  readonly #live = new Set<Running>();
   readonly #counters = new Map<string, Promise<Counter>>();
   #metrics: Promise<GroupMetrics> | undefined;
   #log: Promise<Log> | undefined;
   #state: 'starting' | 'serving' | 'stopping' = 'starting';
+  #isReplacing = false;
   #exitCode = 0;
 
   constructor(config: Config) {
@@ -56,7 +68,6 @@ export class Primary {
     const { workers } = config;
     this.#slots = Array.from({ length: workers }, (_, n) => ({
       place: { number: n + 1, of: workers },
-      isServing: false,
       quickEnds: 0,
     }));
     // The others start when the first one is serving, so that a startup error is reported only once.
@@ -67,7 +78,7 @@ export class Primary {
   stop(noticeMs = 0): void {
     if (this.#state === 'stopping') return;
     this.#state = 'stopping';
-    for (const { running } of this.#slots) running?.channel.tell({ kind: 'stop', ending: { noticeMs } });
+    for (const { channel } of this.#live) channel.tell({ kind: 'stop', ending: { noticeMs } });
     setTimeout(() => this.kill(), noticeMs + STOP_MS).unref();
     this.#endWithLast();
   }
@@ -75,39 +86,84 @@ export class Primary {
   /** Kills every worker. */
   kill(): void {
     this.#state = 'stopping';
-    for (const { running } of this.#slots) running?.worker.process.kill('SIGKILL');
+    for (const { worker } of this.#live) worker.process.kill('SIGKILL');
   }
 
-  #start(slot: Slot): void {
+  /**
+   * Replaces the workers one after the other, each when the new one serves: no request is lost. New workers run the code
+   * and the document that are on the disk now. If one cannot serve, the old ones stay.
+   */
+  async replaceWorkers(): Promise<void> {
+    if (this.#state !== 'serving' || this.#isReplacing) return;
+    this.#isReplacing = true;
+    const log = await this.#openLogOnce();
+    log.info('Replacing the workers one after the other');
+    const areReplaced = await this.#replaceEach();
+    this.#isReplacing = false;
+    if (this.#isStopping()) return;
+    if (areReplaced) log.info('The workers are replaced');
+    else log.error('A new worker did not serve: the other workers stay as they are');
+  }
+
+  #isStopping(): boolean {
+    return this.#state === 'stopping';
+  }
+
+  async #replaceEach(): Promise<boolean> {
+    for (const slot of this.#slots) {
+      const old = slot.running;
+      if (this.#isStopping()) return false;
+      // Without one, a new one is about to start.
+      if (!old) continue;
+      slot.previous = old;
+      if (!(await this.#start(slot).served.promise)) return false;
+      old.channel.tell({ kind: 'stop', ending: { noticeMs: this.#config.drainMs, isReplaced: true } });
+      await old.ended.promise;
+    }
+    return true;
+  }
+
+  #start(slot: Slot): Running {
     cluster.setupPrimary({ args: [toArgument(slot.place)] });
     const worker = cluster.fork();
-    closeUnaccepted(worker);
-    const channel = openChannel<ToWorker, ToPrimary>(worker, (message) => this.#answer(slot, message));
-    slot.running = { worker, channel, begunAt: performance.now() };
+    const channel = openChannel<ToWorker, ToPrimary>(worker, (message) => this.#answer(slot, running, message));
+    const running: Running = {
+      worker,
+      channel,
+      begunAt: performance.now(),
+      isServing: false,
+      served: Promise.withResolvers(),
+      ended: Promise.withResolvers(),
+    };
+    slot.running = running;
+    this.#live.add(running);
     worker.once('disconnect', async () => (await this.#metrics)?.end(worker.id));
-    worker.once('exit', (code, signal) => this.#onEnd(slot, code, signal));
+    worker.once('exit', (code, signal) => this.#onEnd(slot, running, code, signal));
     // A worker that could not be spawned emits no exit event. Other errors, such as a failed send, are followed by one.
     worker.on('error', ({ message }) => {
-      if (worker.process.pid === undefined) this.#onEnd(slot, 1, message);
+      if (worker.process.pid === undefined) this.#onEnd(slot, running, 1, message);
     });
+    return running;
   }
 
-  #answer(slot: Slot, message: ToPrimary): unknown {
-    if (message.kind === 'serving') return this.#onServing(slot);
+  #answer(slot: Slot, running: Running, message: ToPrimary): unknown {
+    if (message.kind === 'serving') return this.#onServing(slot, running);
     if (message.kind === 'failed') return this.#onFailed();
     if (message.kind === 'count') return this.#count(message.counter, message.name);
     return this.#readMetrics();
   }
 
-  async #onServing(slot: Slot): Promise<void> {
-    slot.isServing = true;
-    if (slot.running) void this.#watch(slot.running);
+  async #onServing(slot: Slot, running: Running): Promise<void> {
+    running.isServing = true;
+    running.served.resolve(true);
+    slot.previous = undefined;
+    void this.#watch(running);
     if (this.#state === 'serving') {
-      (await this.#openLogOnce()).info(`Worker ${slot.running?.worker.process.pid} is serving`);
+      (await this.#openLogOnce()).info(`Worker ${running.worker.process.pid} is serving`);
     } else if (this.#state === 'starting') {
       const [first, ...others] = this.#slots;
       if (slot === first) for (const other of others) this.#start(other);
-      if (!this.#slots.every(({ isServing }) => isServing)) return;
+      if (!this.#slots.every((one) => one.running?.isServing)) return;
       this.#state = 'serving';
       first?.running?.channel.tell({ kind: 'welcome' });
     }
@@ -137,14 +193,14 @@ export class Primary {
     this.stop();
   }
 
-  #onEnd(slot: Slot, code: number, reason: string | undefined): void {
-    const { worker, begunAt } = slot.running ?? {};
-    slot.running = undefined;
-    slot.isServing = false;
-    const text = `Worker ${worker?.process.pid} ended with ${reason ?? `exit code ${code}`}`;
+  #onEnd(slot: Slot, running: Running, code: number, reason: string | undefined): void {
+    this.#live.delete(running);
+    running.isServing = false;
+    running.served.resolve(false);
+    running.ended.resolve();
+    const text = `Worker ${running.worker.process.pid} ended with ${reason ?? `exit code ${code}`}`;
     if (this.#state === 'serving') {
-      slot.quickEnds = performance.now() - (begunAt ?? 0) < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;
-      void this.#replace(slot, text);
+      this.#refill(slot, running, text);
       return;
     }
     if (!STOP_SIGNALS.includes(reason) && (code !== 0 || reason)) {
@@ -156,7 +212,17 @@ export class Primary {
     this.#endWithLast();
   }
 
-  async #replace(slot: Slot, text: string): Promise<void> {
+  /** Starts a new worker, unless another one runs in the place. */
+  #refill(slot: Slot, ended: Running, text: string): void {
+    if (slot.previous === ended) slot.previous = undefined;
+    if (slot.running !== ended) return;
+    slot.running = slot.previous;
+    if (slot.running) return;
+    slot.quickEnds = performance.now() - ended.begunAt < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;
+    void this.#restart(slot, text);
+  }
+
+  async #restart(slot: Slot, text: string): Promise<void> {
     // The timer keeps this process alive: it may be all that is left.
     const seconds = slot.quickEnds === 0 ? 0 : Math.min(2 ** (slot.quickEnds - 1), MAX_DELAY_S);
     setTimeout(() => {
@@ -167,7 +233,7 @@ export class Primary {
   }
 
   #endWithLast(): void {
-    if (this.#slots.every(({ running }) => running === undefined)) this.#end.resolve(this.#exitCode);
+    if (this.#live.size === 0) this.#end.resolve(this.#exitCode);
   }
 
   async #count(options: SharedCounter, name: CounterName): Promise<unknown> {
@@ -184,7 +250,7 @@ export class Primary {
   async #readMetrics(): Promise<string> {
     this.#metrics ??= import('./combined-metrics.ts').then(({ createGroupMetrics }) => createGroupMetrics());
     const metrics = await this.#metrics;
-    const serving = this.#slots.flatMap(({ isServing, running }) => (isServing && running ? [running] : []));
+    const serving = [...this.#live].filter(({ isServing }) => isServing);
     return metrics.read(
       new Map(
         serving.map(({ worker, channel }) => [worker.id, () => channel.ask({ kind: 'readFigures' }, FIGURES_MS)]),
@@ -196,23 +262,4 @@ export class Primary {
     this.#log ??= import('../telemetry/log.ts').then(({ openLog }) => openLog(this.#config, []));
     return this.#log;
   }
-}
-
-/**
- * Closes connections that a worker was offered and did not accept before its end. Node keeps them open in this process, and
- * their clients would wait in vain. Node offers a worker one connection of each listening socket at a time.
- */
-function closeUnaccepted(worker: Worker): void {
-  type Offer = { readonly act?: string; readonly key?: string };
-  const offered = new Map<string | undefined, { close(): void }>();
-  const send = worker.process.send.bind(worker.process) as (...args: unknown[]) => boolean;
-  worker.process.send = (...args: unknown[]) => {
-    const [{ act, key }, handle] = args as [Offer, { close(): void }];
-    if (act === 'newconn') offered.set(key, handle);
-    return send(...args);
-  };
-  worker.once('exit', () => {
-    // Node has closed those that were accepted, and closing one again does nothing.
-    for (const handle of offered.values()) handle.close();
-  });
 }

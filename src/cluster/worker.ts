@@ -50,12 +50,12 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
 }
 
 /**
- * Ignores SIGINT and SIGTERM: a terminal or a service manager sends them to the whole process group, and the primary
- * process tells its workers to stop. A worker that loses the primary process stops itself and no longer ignores them.
+ * Ignores SIGINT, SIGTERM and SIGHUP: a terminal or a service manager sends them to the whole process group, and the
+ * primary process tells its workers what to do. A worker that loses the primary process stops itself and no longer ignores them.
  */
 function stopWithPrimary(stop: () => Promise<void>): void {
   const ignore = () => {};
-  process.on('SIGINT', ignore).on('SIGTERM', ignore);
+  process.on('SIGINT', ignore).on('SIGTERM', ignore).on('SIGHUP', ignore);
   cluster.worker?.once('disconnect', () => {
     expectDisconnect();
     process.off('SIGINT', ignore).off('SIGTERM', ignore);
