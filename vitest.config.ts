@@ -19,6 +19,7 @@ const CAMPAIGNS = [
   ...LONG_ONLY,
   'test/add-operation.test.ts',
   'test/api/linear.test.ts',
+  'test/deploy/backup.test.ts',
   'test/http/docs.test.ts',
   'test/isolation/walls.test.ts',
   'test/scripts/bench.test.ts',

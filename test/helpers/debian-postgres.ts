@@ -54,39 +54,72 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
   return { ownerUrl, superuserUrl, stop };
 }
 
+/** A Postgres in a folder of its own. */
+export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
+  /** Has the server's files in its folder `data`. */
+  readonly folder: string;
+  /** Runs a script of the shell in the folder, as the user that the server runs as. */
+  run(script: string, options?: { readonly env?: Record<string, string>; readonly input?: string }): void;
+  /** Stops the server, runs `work`, and starts it again. */
+  restart(work: () => void): Promise<void>;
+};
+
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
-export async function startBareDebianPostgres(superuser = 'postgres'): Promise<Omit<PostgresServer, 'crash'>> {
+export async function startBareDebianPostgres(superuser = 'postgres'): Promise<BareDebianPostgres> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-15-'));
   const port = await findPort();
   const adminUrl = `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+  const user = findUser();
+  const options = { ...user, cwd: folder };
   let server: ChildProcess | undefined;
-  const stop = async () => {
+  const start = async () => {
+    server = startServer(port, options);
+    await waitFor(server, adminUrl);
+  };
+  const end = async () => {
     if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
+  };
+  const stop = async () => {
+    await end();
     rmSync(folder, { recursive: true });
   };
   try {
-    server = startServer(folder, port, superuser);
-    await waitFor(server, adminUrl);
+    if (user) chownSync(folder, user.uid, user.gid);
+    createCluster(superuser, options);
+    await start();
   } catch (error) {
     await stop();
     throw error;
   }
-  return { adminUrl, stop };
+  return {
+    adminUrl,
+    folder,
+    stop,
+    run: (script, { env, input } = {}) => {
+      execFileSync('sh', ['-ec', script], { ...options, stdio: 'pipe', env: { ...process.env, ...env }, input });
+    },
+    restart: async (work) => {
+      await end();
+      work();
+      await start();
+    },
+  };
 }
 
-function startServer(folder: string, port: number, superuser: string): ChildProcess {
-  const data = join(folder, 'data');
-  const passwordFile = join(folder, 'password');
-  writeFileSync(passwordFile, PASSWORD);
-  const user = findUser();
-  if (user) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid);
-  const options = { ...user, cwd: folder };
+type Options = Partial<ReturnType<typeof findUser>> & { readonly cwd: string };
 
+function createCluster(superuser: string, options: Options): void {
+  const passwordFile = join(options.cwd, 'password');
+  writeFileSync(passwordFile, PASSWORD);
+  if (options.uid !== undefined && options.gid !== undefined) chownSync(passwordFile, options.uid, options.gid);
   const login = [`--username=${superuser}`, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
-  const cluster = ['--encoding=UTF8', '--locale=C', '--no-sync', data];
+  const cluster = ['--encoding=UTF8', '--locale=C', '--no-sync', 'data'];
   execFileSync(join(BINARIES, 'initdb'), [...login, ...cluster], { ...options, stdio: 'pipe' });
+}
+
+function startServer(port: number, options: Options): ChildProcess {
   const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
-  const args = ['-D', data, ...settings.flatMap((setting) => ['-c', setting])];
+  const args = ['-D', 'data', ...settings.flatMap((setting) => ['-c', setting])];
   return spawn(join(BINARIES, 'postgres'), args, { ...options, stdio: 'ignore' });
 }
 

@@ -1,0 +1,261 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Store } from '../../src/store/store.ts';
+import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
+import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
+import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { readScript, runTap } from '../helpers/tap.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+// The commands of docs/backup.md, run as they stand there; only placeholders are replaced.
+
+const PAGE = readFileSync('docs/backup.md', 'utf8');
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
+const PASSWORD = 'only-for-tests';
+
+/** The code blocks of a section in a language. */
+function readBlocks(heading: string, language: string): string[] {
+  const [, section = ''] = new RegExp(`^## ${heading}\n(.*?)(?=^## |(?![^]))`, 'ms').exec(PAGE) ?? [];
+  return [...section.matchAll(new RegExp(`^( *)\`\`\`${language}\n(.*?)^\\1\`\`\`$`, 'gms'))].map(
+    ([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+  );
+}
+
+const [DUMP = ''] = readBlocks('Dump', 'sh');
+const [RESTORE = ''] = readBlocks('Restore a dump', 'sh');
+const [BASE_BACKUP = '', PUT_BACK = ''] = readBlocks('Point in time', 'sh');
+const [COPY = ''] = readBlocks('Embedded store', 'sh');
+const [ARCHIVE = '', RECOVERY = ''] = readBlocks('Point in time', 'ini');
+
+function withLogin(url: string, login: string, database: string): string {
+  const changed = new URL(databaseUrl(url, database));
+  [changed.username, changed.password] = [login, PASSWORD];
+  return changed.href;
+}
+
+/** Runs a block in the shell with `set -e`; gives all that it prints. */
+async function runBlock(block: string, dump: string, url: string): Promise<string> {
+  const script = block.replaceAll('wellness.dump', dump).replace('=…', `=${PASSWORD}`);
+  const env = { ...process.env, DATABASE_URL: url };
+  const { stdout, stderr } = await promisify(execFile)('sh', ['-ec', script], { env });
+  return stdout + stderr;
+}
+
+/** A new database and the role that owns it, which is no superuser. */
+async function makeDatabase(server: Pick<PostgresServer, 'adminUrl'>, owner: string): Promise<string> {
+  await asAdmin(server.adminUrl, async (db) => {
+    await db.query(`create role ${owner} login createrole password '${PASSWORD}'`);
+    await db.query(`create database ${owner} owner ${owner}`);
+  });
+  return withLogin(server.adminUrl, owner, owner);
+}
+
+/** Every row that a role sees, of every table in schema private. */
+function readRows(url: string): Promise<Record<string, unknown[]>> {
+  return asAdmin(url, async (db) => {
+    const { rows: tables } = await db.query(
+      `select relname as name from pg_class where relnamespace = 'private'::regnamespace and relkind = 'r' order by 1`,
+    );
+    const all: Record<string, unknown[]> = {};
+    for (const { name } of tables) {
+      const { rows } = await db.query(`select to_jsonb(t)::text as row from private.${name} t order by 1`);
+      all[name] = rows.map(({ row }) => row);
+    }
+    return all;
+  });
+}
+
+type Send = (path: string, key: string, init?: RequestInit) => Promise<{ status: number; body: unknown }>;
+
+/** Runs a gateway on a database, or on a store that it closes at the end. */
+async function withGateway<T>(database: string | Store, work: (send: Send) => Promise<T>): Promise<T> {
+  const store =
+    typeof database === 'string'
+      ? openPostgres({ url: database, connections: 2, prepare: true, deadlineMs: 20_000 })
+      : database;
+  const gateway = await startGateway({ store, deadlineMs: 20_000 });
+  try {
+    return await work(async (path, key, init) => {
+      const answer = await fetch(`${gateway.url}${path}`, { ...init, headers: { ...init?.headers, 'X-Api-Key': key } });
+      return { status: answer.status, body: await answer.json() };
+    });
+  } finally {
+    await gateway.close();
+    await store.close();
+  }
+}
+
+/** A creation that a client may repeat. */
+const create = (send: Send, key: string, name: string) =>
+  send('/alunos', key, {
+    method: 'POST',
+    headers: { 'Idempotency-Key': name },
+    body: JSON.stringify({ p_nome: name, p_email: 'ana@aurora.example' }),
+  });
+
+describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'backup-'));
+  const dump = join(folder, 'wellness.dump');
+  let source: BareDebianPostgres;
+  let ownerUrl: string;
+  let superuserUrl: string;
+  let key: string;
+  let created: Awaited<ReturnType<typeof create>>;
+  let rows: Awaited<ReturnType<typeof readRows>>;
+
+  beforeAll(async () => {
+    source = await startBareDebianPostgres();
+    ownerUrl = await makeDatabase(source, 'antiga');
+    superuserUrl = databaseUrl(source.adminUrl, 'antiga');
+    key = await asAdmin(ownerUrl, async (db) => {
+      await applyMigrations(db, readMigrations(MIGRATIONS));
+      await runScript(db, SEED);
+      return (await db.query(`select key from private.issue_key('${AURORA}', 'Site')`)).rows[0].key;
+    });
+    created = await withGateway(ownerUrl, (send) => create(send, key, 'Antes'));
+    expect(created.status).toBe(201);
+    rows = await readRows(superuserUrl);
+    expect(rows).toMatchObject({ alunos: { length: 256 }, api_keys: { length: 6 }, idempotency_keys: { length: 1 } });
+    await runBlock(DUMP, dump, ownerUrl);
+  });
+
+  afterAll(async () => {
+    await source.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  test('gives the role that migrated and a superuser the same dump', async () => {
+    const readDump = async (file: string) => {
+      const { stdout } = await promisify(execFile)('pg_restore', ['--file=-', file], { maxBuffer: 100_000_000 });
+      // The header has a random token.
+      return stdout.replace(/^\\(un)?restrict .*$/gm, '');
+    };
+    const other = join(folder, 'superuser.dump');
+    await runBlock(DUMP, other, superuserUrl);
+    expect(await readDump(other)).toBe(await readDump(dump));
+  });
+
+  describe.each([
+    { version: 15, start: startBareDebianPostgres, isLong: false },
+    { version: 18, start: startEmbeddedPostgres, isLong: true },
+  ])('of version $version', ({ version, start, isLong }) => {
+    let target: Pick<PostgresServer, 'adminUrl' | 'stop'>;
+
+    beforeAll(async () => {
+      if (!isLong || inject('isLong')) target = await start();
+    });
+
+    afterAll(() => target?.stop());
+
+    /** Restores by the page, and asserts all that it promises. */
+    async function restore(url: string): Promise<void> {
+      const database = new URL(url).pathname.slice(1);
+      const superuser = databaseUrl(target.adminUrl, database);
+      const output = await runBlock(RESTORE, dump, url);
+      expect(output).toContain('openapi.yaml and the database agree on');
+      const hints = [...output.matchAll(/hint: As a superuser.*?: (.*)/g)].map(([, sql = '']) => sql);
+      await asAdmin(superuser, (db) => db.query(hints.join(';')));
+
+      expect(await readRows(superuser)).toEqual(rows);
+      const { rows: states } = await asAdmin(superuser, (db) =>
+        db.query(`
+          select bool_and(c.relrowsecurity and c.relforcerowsecurity) as "isForced",
+                 has_database_privilege('public', current_database(), 'connect') as "everybodyConnects",
+                 (select s.setconfig from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+                   where d.datname = current_database() and s.setrole = 0) as settings
+            from pg_class c
+           where c.relnamespace = 'private'::regnamespace and c.relkind = 'r'`),
+      );
+      const settings = ['log_parameter_max_length=0', 'log_parameter_max_length_on_error=0'];
+      expect(states).toEqual([
+        { isForced: true, everybodyConnects: false, settings: expect.arrayContaining(settings) },
+      ]);
+
+      const [again = ''] = /^pg_restore .*$/m.exec(RESTORE) ?? [];
+      await expect(runBlock(again, dump, url)).rejects.toThrow('duplicate key value');
+      // All that the role sees is what its own dump would have; Debian's pg_dump refuses a server of version 18.
+      expect(await readRows(url)).toEqual(rows);
+
+      await withGateway(withLogin(url, 'gateway_login', database), async (send) => {
+        expect(await send('/alunos?limit=1000', 'wms_demo_bosque')).toMatchObject({ status: 200, body: { length: 5 } });
+        expect(await send('/alunos', 'wms_demo_inativa')).toEqual({ status: 401, body: { error: 'API Key inativa' } });
+        expect(await create(send, key, 'Antes')).toEqual(created);
+        expect(await send('/alunos?nome=Antes', key)).toMatchObject({ status: 200, body: [created.body] });
+        expect(await create(send, key, 'Depois')).toMatchObject({ status: 201 });
+      });
+    }
+
+    test.runIf(!isLong || inject('isLong'))('restores a dump by a role that is no superuser', async () => {
+      const url = await makeDatabase(target, 'nova');
+      await restore(url);
+      if (version > 15) return;
+      const report = await asAdmin(url, async (db) => {
+        await db.query('create schema extensions');
+        return runTap(db, readScript('privileges.sql'));
+      });
+      expect(report.failed).toEqual([]);
+    });
+
+    test.runIf(inject('isLong'))('restores a dump by a superuser', async () => {
+      await asAdmin(target.adminUrl, (db) => db.query('create database outra'));
+      await restore(databaseUrl(target.adminUrl, 'outra'));
+    });
+  });
+
+  test.runIf(inject('isLong'))('is restored as it was at a moment, with its login and its keys', async () => {
+    const toScript = (text: string) =>
+      text.replaceAll('/backup', join(source.folder, 'backup')).replaceAll('/var/lib/postgresql/data', 'data');
+    const setUp = (settings: string) => source.run('cat >> data/postgresql.conf', { input: toScript(settings) });
+    source.run('mkdir -p backup/wal');
+    await source.restart(() => setUp(ARCHIVE));
+    source.run(toScript(BASE_BACKUP), { env: { SUPERUSER_URL: source.adminUrl } });
+    await asAdmin(superuserUrl, (db) =>
+      db.query(`create role gateway_login login noinherit password '${PASSWORD}';
+      grant gateway to gateway_login; grant connect on database antiga to gateway_login`),
+    );
+    const url = withLogin(superuserUrl, 'gateway_login', 'antiga');
+    const { moment } = await asAdmin(superuserUrl, async (db) => {
+      return (await db.query('select clock_timestamp()::text as moment')).rows[0];
+    });
+    expect(await withGateway(url, (send) => create(send, key, 'Depois'))).toMatchObject({ status: 201 });
+    await asAdmin(ownerUrl, (db) =>
+      db.query(`select private.revoke_key(id) from private.api_keys where name = 'Site'`),
+    );
+    expect(await withGateway(url, (send) => send('/alunos', key))).toMatchObject({ status: 401 });
+
+    await source.restart(() => {
+      source.run(`mv data lost; ${toScript(PUT_BACK)}`);
+      setUp(RECOVERY.replace('2026-12-01 12:00:00 UTC', moment));
+    });
+    await waitFor(async () => {
+      const { rows: states } = await asAdmin(superuserUrl, (db) => db.query('select pg_is_in_recovery() as recovers'));
+      expect(states).toEqual([{ recovers: false }]);
+    });
+    expect(await readRows(superuserUrl)).toEqual(rows);
+    await withGateway(url, async (send) => {
+      expect(await create(send, key, 'Antes')).toEqual(created);
+      expect(await create(send, key, 'Depois')).toMatchObject({ status: 201 });
+    });
+  });
+});
+
+test('the folder of an embedded store is restored with its rows and its keys', async () => {
+  const DATA_DIR = copyDataDir(inject('dataDir'));
+  const open = (dataDir: string) => openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 20_000 });
+  const created = await withGateway(await open(DATA_DIR), (send) => create(send, 'wms_demo_aurora', 'Antes'));
+  expect(created.status).toBe(201);
+  const folder = mkdtempSync(join(tmpdir(), 'backup-'));
+  await promisify(execFile)('sh', ['-ec', COPY], { cwd: folder, env: { ...process.env, DATA_DIR } });
+  await withGateway(await open(join(folder, 'backup')), async (send) => {
+    expect(await create(send, 'wms_demo_aurora', 'Antes')).toEqual(created);
+    expect(await send('/alunos?nome=Antes', 'wms_demo_aurora')).toEqual({ status: 200, body: [created.body] });
+  });
+  for (const used of [DATA_DIR, folder]) rmSync(used, { recursive: true });
+});
