@@ -74,6 +74,7 @@ const SOON_MS = 400;
 
 const OK = 'ok';
 const DRIFTED = 'document and database disagree';
+const ADDED = 'the database has more than the document';
 const UNKNOWN = 'unknown: the store does not answer';
 
 /** Creates the readiness of a gateway. Reading it checks the dependencies. */
@@ -113,13 +114,14 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const drift = await readDrift();
     if ('failure' in drift) return undefined;
     warnOnce(drift.lines);
-    return drift.lines.length > 0 ? DRIFTED : OK;
+    if (drift.lines.length === 0) return OK;
+    return drift.isBreaking ? DRIFTED : ADDED;
   });
 
   const checkAtStart = async () => {
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
-    if (drift.lines.length > 0 && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
+    if (drift.isBreaking && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
     warnOnce(drift.lines);
     return undefined;
   };
@@ -127,7 +129,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     if (isStopping) return { status: 'stopping' };
     const state = await readStore();
     const contract = (state === OK ? await readContract() : undefined) ?? UNKNOWN;
-    const holds = contract === OK || (contract === DRIFTED && !isDriftFatal);
+    const holds = contract === OK || contract === ADDED || (contract === DRIFTED && !isDriftFatal);
     const status = state === OK && holds ? 'ready' : 'not ready';
     last = { status, checks: { store: state ?? UNKNOWN, contract } };
     return last;

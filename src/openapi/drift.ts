@@ -20,6 +20,8 @@ export type Difference = {
   readonly document: string;
   readonly place: Place;
   readonly database: string;
+  /** Whether the database only has more than the document mentions: requests succeed all the same. */
+  readonly isAddition: boolean;
 };
 
 type Schema = OpenAPIV3.SchemaObject;
@@ -47,21 +49,28 @@ export type DriftOptions = {
   readonly deadlineMs: number;
 };
 
-/** Describes drift, one line per difference. Returns the fault if the store cannot be queried. */
-export async function describeDrift(options: DriftOptions): Promise<{ lines: string[] } | { failure: Fault }> {
+/** The differences, one line each. Additions alone do not break requests. */
+export type Drift = { readonly lines: readonly string[]; readonly isBreaking: boolean };
+
+/** Describes drift. Returns the fault if the store cannot be queried. */
+export async function describeDrift(options: DriftOptions): Promise<Drift | { readonly failure: Fault }> {
   const { document, file, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
   if ('failure' in description) return description;
   const differences = findDrift(document.operations, description.functions);
-  if (differences.length === 0) return { lines: [] };
+  if (differences.length === 0) return { lines: [], isBreaking: false };
   const locate = createLocator(file);
   const located = differences.map((difference) => ({ line: locate(difference.place), text: toText(difference) }));
   located.sort((one, other) => one.line - other.line);
-  return { lines: located.map(({ line, text }) => `${basename(file)}:${line}: ${text}`) };
+  return {
+    lines: located.map(({ line, text }) => `${basename(file)}:${line}: ${text}`),
+    isBreaking: differences.some(({ isAddition }) => !isAddition),
+  };
 }
 
-function toText({ operation, function: name, document, database }: Difference): string {
-  return `${operation} → ${name}: in the document ${document}; in the database ${database}`;
+function toText({ operation, function: name, document, database, isAddition }: Difference): string {
+  const effect = isAddition ? ' (an addition: requests succeed)' : '';
+  return `${operation} → ${name}: in the document ${document}; in the database ${database}${effect}`;
 }
 
 /** Finds the differences between the document's operations and their functions. */
@@ -87,6 +96,7 @@ function compareKeyUse(
       document: 'x-rpc-used names the function that records the use of a key',
       place: ['components', 'securitySchemes'],
       database: 'it is missing, or there is more than one',
+      isAddition: false,
     }));
 }
 
@@ -174,9 +184,10 @@ class Comparison {
   #checkResult(found: DatabaseFunction): void {
     const { status, returns, readOnly } = this.#operation;
     const method = this.#operation.source.method.toUpperCase();
-    if (found.isVolatile !== undefined && found.isVolatile === readOnly) {
-      const expected = readOnly ? 'changes nothing' : 'changes something';
-      this.#add([], `${method} ${expected}`, `it is ${found.isVolatile ? 'volatile' : 'not volatile'}`);
+    const expected = readOnly ? 'stable' : 'volatile';
+    if (found.volatility !== undefined && found.volatility !== expected) {
+      const does = readOnly ? 'reads' : 'writes';
+      this.#add([], `${method} ${does} tables`, `it is ${found.volatility}, and not ${expected}`);
     }
     const place = ['responses', String(status), 'content', 'application/json', 'schema'];
     const schema = this.#readAt(place);
@@ -200,7 +211,8 @@ class Comparison {
       else this.#add(at, `the response has ${name}`, 'it returns no such column');
     }
     for (const { name } of columns.filter(({ name }) => !(name in (item.properties ?? {})))) {
-      this.#add(place, `the response has no ${name}`, `it returns the column ${name}`);
+      // The answers have it too: clients ignore properties that they do not know.
+      this.#add(place, `the response has no ${name}`, `it returns the column ${name}`, true);
     }
   }
 
@@ -238,9 +250,10 @@ class Comparison {
     ) as Schema;
   }
 
-  #add(place: Place, document: string, database: string): void {
+  #add(place: Place, document: string, database: string, isAddition = false): void {
     const { id, function: name } = this.#operation;
-    this.#differences.push({ operation: id, function: name, document, place: [...this.#place, ...place], database });
+    const at = [...this.#place, ...place];
+    this.#differences.push({ operation: id, function: name, document, place: at, database, isAddition });
   }
 }
 

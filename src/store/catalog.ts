@@ -50,7 +50,7 @@ select coalesce(json_agg(json_build_object(
            select json_agg(json_build_object('name', name, 'type', type, 'hasDefault', has_default, 'labels', labels)
                            order by n)
              from argument where function = p.oid and mode in ('i', 'b', 'v')), '[]'),
-         'isVolatile', p.provolatile = 'v',
+         'volatility', case p.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
          'result', json_build_object(
            'columns', coalesce((
              select json_agg(json_build_object('name', name, 'type', type, 'isNullable', nullable) order by n)

@@ -59,7 +59,7 @@ export type Column = {
 export type DatabaseFunction = {
   readonly name: string;
   readonly arguments: readonly Argument[];
-  readonly isVolatile?: boolean;
+  readonly volatility?: 'volatile' | 'stable' | 'immutable';
   readonly result?: {
     readonly columns: readonly Column[];
     /** Whether it returns a set, and whether it returns one row at most. */

@@ -22,6 +22,7 @@ import { waitFor } from '../helpers/wait-for.ts';
 
 const DEADLINE_MS = 2_000;
 const KEY = 'wms_demo_aurora';
+const ID = '00000000-0000-4000-8000-000000000001';
 const JSON_TEXT = 'application/json; charset=utf-8';
 
 let server: PostgresServer;
@@ -223,6 +224,32 @@ describe('a database that changes after the start', () => {
       expect.objectContaining({ level: 'warn' }),
     ]);
     await drifting.drop();
+  });
+
+  test('by an addition leaves it ready, also at a start, and the log warns of it once', async () => {
+    const column =
+      /^openapi\.yaml:\d+: listarSecoes → listar_secoes: .* the column cor \(an addition: requests succeed\)$/;
+    const growing = await createDatabase(server.adminUrl);
+    const running = await startOther(environment(growing.adminUrl));
+    await asAdmin(growing.adminUrl, (admin) =>
+      admin.query(`drop function public.listar_secoes(text, integer, integer);
+        create function public.listar_secoes(p_api_key text, p_limit integer default 100, p_offset integer default 0)
+        returns table (id uuid, titulo text, ordem integer, ativo boolean, cor text) language sql stable
+        security definer set search_path = pg_catalog, pg_temp
+        as $$ select '${ID}'::uuid, 'Hábitos', 1, true, 'azul' $$;
+        select private.publish('public.listar_secoes')`),
+    );
+    const started = await startOther(environment(growing.adminUrl));
+    for (const other of [running, started]) {
+      const expected = [200, report('ready', 'ok', 'the database has more than the document')];
+      for (let n = 0; n < 20; n += 1) expect(await ask('/readyz', {}, other)).toEqual(expected);
+      const answer = await fetch(`${other.origin}/v1/anamnese/secoes`, { headers: { 'X-Api-Key': KEY } });
+      const row = { id: ID, titulo: 'Hábitos', ordem: 1, ativo: true, cor: 'azul' };
+      expect([answer.status, await answer.json()]).toEqual([200, [row]]);
+      await other.stop();
+      expect(other.lines().filter(({ msg }) => column.test(String(msg)))).toMatchObject([{ level: 'warn' }]);
+    }
+    await growing.drop();
   });
 
   test('is only a warning with CONTRACT_CHECK=warn', async () => {

@@ -246,16 +246,25 @@ describe('the result', () => {
   });
 });
 
-test('a read is not volatile', async () => {
-  const clauses = FUNCTION.clauses.replace('stable', 'volatile');
-  expect(await find(changed({ clauses }))).toEqual(['GET changes nothing; it is volatile']);
+test('only a column more is an addition', async () => {
+  const columns = 'id uuid, nome text, criado_em timestamptz, cnpj text';
+  const findings = await check(changed({ returns: `table (${columns})` }));
+  expect(findings.map(({ database, isAddition }) => [database, isAddition])).toEqual([
+    ['it returns no such column', false],
+    ['it returns the column cnpj', true],
+  ]);
+});
+
+test.each(['volatile', 'immutable'])('a read is stable, and not %s', async (volatility) => {
+  const clauses = FUNCTION.clauses.replace('stable', volatility);
+  expect(await find(changed({ clauses }))).toEqual([`GET reads tables; it is ${volatility}, and not stable`]);
 });
 
 test('a write is volatile', async () => {
   const findings = await check(
     'alter function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) stable',
   );
-  expect(findings).toMatchObject([{ document: 'POST changes something', database: 'it is not volatile' }]);
+  expect(findings).toMatchObject([{ document: 'POST writes tables', database: 'it is stable, and not volatile' }]);
 });
 
 describe('the security', () => {
