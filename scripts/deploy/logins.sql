@@ -33,9 +33,9 @@ select statement
          ('authenticator', :'authenticator_password')
        ) as l (login, password)
  cross join lateral (values
-         (1, case when to_regrole(login) is null then format('create role %I', login) end),
-         -- Has the rights of `gateway` only after `set role`.
-         (2, format('alter role %I login noinherit password %L', login, password)),
+         -- Has the rights of `gateway` only after `set role`. An existing role keeps its choice: PREPARE=off needs `inherit`.
+         (1, case when to_regrole(login) is null then format('create role %I noinherit', login) end),
+         (2, format('alter role %I login password %L', login, password)),
          (3, format('grant gateway to %I', login))
        ) as s (step, statement)
  where password <> ''

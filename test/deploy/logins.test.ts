@@ -106,6 +106,16 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     expect(rows).toEqual([{ rolcanlogin: true, ...nothing, roles: ['gateway'] }]);
   });
 
+  test('leaves an existing role what it inherits, which PREPARE=off needs', async () => {
+    await asAdmin(database.adminUrl, (admin) => admin.query('alter role gateway_login inherit'));
+    await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
+    const { rows } = await asAdmin(database.adminUrl, (admin) =>
+      admin.query(`select rolinherit from pg_roles where rolname = 'gateway_login'`),
+    );
+    expect(rows).toEqual([{ rolinherit: true }]);
+    await asAdmin(database.adminUrl, (admin) => admin.query('alter role gateway_login noinherit'));
+  });
+
   test('fails with instructions if the administrator may not grant CONNECT', async () => {
     const url = new URL(database.adminUrl);
     [url.username, url.password] = ['no_owner', 'no-secret'];
