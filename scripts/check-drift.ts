@@ -2,10 +2,11 @@
 // compares with a database in memory that has the repository's migrations.
 
 import { type Config, readConfig } from '../src/config.ts';
-import { messageOf } from '../src/errors.ts';
+import { type Fault, messageOf, OperatorError } from '../src/errors.ts';
 import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
 import { openStore } from '../src/store/open.ts';
+import type { Store } from '../src/store/store.ts';
 
 const DOCUMENT = 'openapi.yaml';
 const FILES = { migrations: 'supabase/migrations', seed: 'supabase/seed.sql' };
@@ -18,8 +19,10 @@ async function main(): Promise<void> {
     warn: console.warn,
   });
   try {
+    const fault = await store.check(AbortSignal.timeout(config.deadlineMs));
+    if (fault) throw toError(store, fault);
     const drift = await describeDrift({ document, file: DOCUMENT, store, deadlineMs: config.deadlineMs });
-    if ('failure' in drift) throw new Error(`${store.description} does not answer: ${describe(drift.failure.cause)}`);
+    if ('failure' in drift) throw toError(store, drift.failure);
     if (drift.lines.length > 0) throw new DriftError(drift.lines.join('\n'));
     console.log(`${DOCUMENT} and the database agree on ${document.operations.size} operations`);
   } finally {
@@ -32,8 +35,10 @@ function toEmpty(store: Config['store']): Config['store'] {
   return store.kind === 'embedded' ? { ...store, dataDir: undefined, demoData: false } : store;
 }
 
-function describe(cause: unknown): string {
-  return cause instanceof Error ? messageOf(cause) : JSON.stringify(cause);
+function toError(store: Store, { cause }: Fault): Error {
+  if (cause instanceof OperatorError) return cause;
+  const text = cause instanceof Error ? messageOf(cause) : JSON.stringify(cause);
+  return new Error(`${store.description} does not answer: ${text}`);
 }
 
 main().catch((error) => {

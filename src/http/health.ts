@@ -2,7 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { DeadlineError, within } from '../deadline.ts';
-import { type Fault, toHttpError } from '../errors.ts';
+import { type Fault, OperatorError, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DriftError, describeDrift } from '../openapi/drift.ts';
 import type { Store } from '../store/store.ts';
@@ -54,7 +54,10 @@ export type ReadinessReport = {
 
 /** Whether the gateway can serve. */
 export type Readiness = {
-  /** Compares document and database at the start. Throws DriftError if drift is fatal. */
+  /**
+   * Checks the store and compares it with the document at the start. Throws OperatorError for a store that is set up wrong, and
+   * DriftError, if drift is fatal.
+   */
   checkAtStart(): Promise<Fault | undefined>;
   /** Retries and logs until a store that could not be reached at the start answers. */
   reportUntilReachable(fault: Fault): Promise<void>;
@@ -82,7 +85,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   const { store, readDocument, file, deadlineMs, isDriftFatal, log } = options;
   let lastWarning = '';
   let isStopping = false;
-  let hasFault = false;
+  let lastFault: string | undefined;
   let last: ReadinessReport = { status: 'not ready' };
   /** Ends with a fault at the deadline, even if the store ignores its signal. */
   const inTime = <T>(work: (signal: AbortSignal) => Promise<T>, toLate: (fault: Fault) => T): Promise<T> =>
@@ -100,14 +103,17 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     if (text !== lastWarning) for (const line of lines) log.warn(line);
     lastWarning = text;
   };
-  const readStore = cached(STORE_EVERY_MS, async () => {
-    const fault = await inTime<Fault | undefined>(
+  const checkStore = () =>
+    inTime<Fault | undefined>(
       (signal) => store.check(signal),
       (late) => late,
     );
-    if (fault && !hasFault) log.fault('The store does not answer', fault);
-    if (!fault && hasFault) log.info('The store answers again');
-    hasFault = fault !== undefined;
+  const readStore = cached(STORE_EVERY_MS, async () => {
+    const fault = await checkStore();
+    const text = fault && describe(fault);
+    if (fault && text && text !== lastFault) log.fault(text, fault);
+    if (!fault && lastFault) log.info('The store answers again');
+    lastFault = text;
     return fault ? String(toHttpError(fault).error) : OK;
   });
   const readContract = cached(DRIFT_EVERY_MS, async () => {
@@ -119,6 +125,9 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   });
 
   const checkAtStart = async () => {
+    const fault = await checkStore();
+    if (fault?.cause instanceof OperatorError && isDriftFatal) throw fault.cause;
+    if (fault) return fault;
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
     if (drift.isBreaking && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
@@ -140,7 +149,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
       let fault: Fault | undefined = first;
       for (let attempt = 1; fault && !isStopping; attempt += 1) {
         const seconds = Math.min(attempt, 30);
-        log.fault(`The store does not answer; next attempt in ${seconds} s`, fault);
+        log.fault(`${describe(fault)}; next attempt in ${seconds} s`, fault);
         await delay(seconds * 1_000, undefined, { ref: false });
         fault = await checkAtStart();
       }
@@ -156,6 +165,11 @@ export function createReadiness(options: ReadinessOptions): Readiness {
       isStopping = true;
     },
   };
+}
+
+/** What an operator has to do is in the cause. */
+function describe({ cause }: Fault): string {
+  return cause instanceof OperatorError ? cause.message : 'The store does not answer';
 }
 
 /** Caches a value for `ms` milliseconds, except undefined and failures. Concurrent readers share one read. */

@@ -41,6 +41,11 @@ const CALLER = 'gateway';
 const CALLERS = [CALLER, 'service_role'];
 const PATH = 'pg_catalog, pg_temp';
 
+/** The one cause of a difference in every operation. A PostgREST shows a key only the functions that it may execute. */
+const NO_FUNCTIONS =
+  'the gateway finds no function in schema public: run npm run migrate, and check that SUPABASE_KEY, if set, is a secret key ' +
+  'or has the role gateway';
+
 /** The document, its file, and the store to compare it with. */
 export type DriftOptions = {
   readonly document: CompiledDocument;
@@ -57,6 +62,7 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
   const { document, file, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
   if ('failure' in description) return description;
+  if (description.functions.length === 0) return { lines: [`${store.description}: ${NO_FUNCTIONS}`], isBreaking: true };
   const differences = findDrift(document.operations, description.functions);
   if (differences.length === 0) return { lines: [], isBreaking: false };
   const locate = createLocator(file);

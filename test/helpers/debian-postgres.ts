@@ -123,8 +123,8 @@ function startServer(port: number, options: Options): ChildProcess {
   return spawn(join(BINARIES, 'postgres'), args, { ...options, stdio: 'ignore' });
 }
 
-/** Postgres does not run as root: there it has to be the user that its package has made. */
-function findUser(): { uid: number; gid: number } | undefined {
+/** Postgres does not run as root: there it has to be the user that its package has made. Undefined for another user. */
+export function findUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
   return { uid: id('-u'), gid: id('-g') };

@@ -5,7 +5,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { withBody } from '../helpers/function-body.ts';
-import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { GatewayProcess, startProcess } from '../helpers/process.ts';
 import { openRaw } from '../helpers/raw.ts';
 import {
   asAdmin,
@@ -169,11 +169,12 @@ describe('a store', () => {
   });
 
   test('is asked once a second at most, however many ask', async () => {
-    const [begun, before] = [performance.now(), proxy.sent('select 1')];
+    const [begun, before] = [performance.now(), proxy.sent('gateway_session')];
     const answers = await Promise.all(Array.from({ length: 1_000 }, () => ask('/readyz')));
     const seconds = (performance.now() - begun) / 1_000;
     expect(new Set(answers.map((answer) => answer.join()))).toEqual(new Set([READY.join()]));
-    expect(proxy.sent('select 1') - before).toBeLessThanOrEqual(1 + Math.ceil(seconds));
+    // The first of them is the statement's name when it is prepared.
+    expect(proxy.sent('gateway_session') - before).toBeLessThanOrEqual(2 * (1 + Math.ceil(seconds)));
   });
 });
 
@@ -191,6 +192,40 @@ test('no answer contains the store’s address or a secret', async () => {
   for (const [, body] of [READY, UNREACHABLE, HANGING, [503, report('not ready', 'ok', DRIFTED)]]) {
     for (const secret of secrets) expect(body).not.toContain(secret);
   }
+});
+
+test('a login that loses its rights makes the gateway not ready, and prevents a start, with the remedy', async () => {
+  const login = `um_login_${process.pid}`;
+  const inherit = (attribute: string) =>
+    asAdmin(database.adminUrl, (admin) =>
+      admin.query(`alter role ${login} ${attribute}; revoke gateway from ${login}; grant gateway to ${login}`),
+    );
+  await asAdmin(database.adminUrl, (admin) =>
+    admin.query(
+      `create role ${login} login password 'only-for-tests'; grant connect on database ${database.name} to ${login}`,
+    ),
+  );
+  await inherit('inherit');
+  const url = new URL(database.adminUrl);
+  [url.username, url.password] = [login, 'only-for-tests'];
+  const env = { DATABASE_URL: url.href, PREPARE: 'off' };
+  const other = await startOther(env);
+  expect(await ask('/readyz', {}, other)).toEqual(READY);
+
+  await inherit('noinherit');
+  await untilReadiness([503, report('not ready', 'Data store error', 'unknown: the store does not answer')], other);
+  expect((await fetch(`${other.origin}/v1/academias`, { headers: { 'X-Api-Key': KEY } })).status).toBe(502);
+  const remedy = /^the login \w+ inherits nothing from gateway: grant gateway to .*, or set PREPARE=on$/;
+  await other.line(({ msg, level }) => level === 'error' && remedy.test(String(msg)));
+  const failed = new GatewayProcess(env);
+  expect([await failed.ended, failed.output()]).toEqual([1, '']);
+  expect(failed.errors().trimEnd()).toMatch(remedy);
+
+  await inherit('inherit');
+  await untilReadiness(READY, other);
+  await other.stop();
+  expect(other.lines().filter(({ msg }) => remedy.test(String(msg)))).toHaveLength(1);
+  await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
 });
 
 test.runIf(hasPostgrest)('a PostgREST that is away makes the gateway not ready until it is back', async () => {

@@ -3,13 +3,14 @@
 
 import { constants } from 'node:buffer';
 import pg from 'pg';
-import { answerTooLarge, isFault, storeFault } from '../../errors.ts';
+import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { toFailure } from '../sqlstate.ts';
-import { CHECK, createStatementWriter, type Statement, toResult } from '../statement.ts';
+import { createStatementWriter, type Statement, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
 import { cancelQuery } from './cancel.ts';
 import { AnswerTooLarge, queryRow, queryRows, RowClient, RowsError } from './connection.ts';
+import { checkRights, checkSession, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
@@ -29,6 +30,9 @@ type Failed = Exclude<Result, { json: string }>;
 /** How long a call beyond its deadline may take to end, in milliseconds; then its connection is closed. */
 const CANCEL_MS = 1_000;
 
+/** A statement that the connection prepared is missing, or one that it prepares is there. */
+const FOREIGN_STATEMENT = /^(26000|42P05)$/;
+
 /** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
 const APPLICATION = 'wellness-gateway';
 
@@ -46,6 +50,7 @@ class PostgresStore implements Store {
   readonly #answerLimit: number;
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   readonly #writtenThere = new Set<string>();
+  readonly #ownSessions: OwnSessions = new WeakMap();
 
   constructor({ url, connections, prepare, deadlineMs, answerLimit = constants.MAX_STRING_LENGTH }: PostgresOptions) {
     this.#prepare = prepare;
@@ -90,7 +95,9 @@ class PostgresStore implements Store {
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#queryJson(CHECK, signal);
+    const check = (client: RowClient) =>
+      this.#prepare ? checkSession(client, this.#ownSessions, this.#pool.options) : checkRights(client);
+    const result = await this.#query(check, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
@@ -161,7 +168,11 @@ function describeTarget(pool: pg.Pool): string {
 
 /** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
 function toPostgresFailure(error: unknown): Failed['failure'] {
+  if (error instanceof pg.DatabaseError && FOREIGN_STATEMENT.test(error.code ?? '')) {
+    return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+  }
   if (error instanceof pg.DatabaseError) return toFailure(error);
+  if (error instanceof OperatorError) return { kind: 'storeError', cause: error };
   if (error instanceof RowsError) return { kind: 'storeError', cause: error.cause };
   return { kind: 'storeUnavailable', cause: error, connectionLost: true };
 }
@@ -173,7 +184,10 @@ function hasNewColumns({ failure }: Failed): boolean {
   return failure.cause.code === '0A000' && failure.cause.routine === 'RevalidateCachedQuery';
 }
 
-/** Whether a connection must be closed: it was lost, or has statements of changed functions (classes 0A, 42). */
+/**
+ * Whether a connection must be closed: it was lost, has statements of changed functions (classes 0A, 42), or lacks those that
+ * it prepared (26000).
+ */
 function leavesUnusable(error: unknown): boolean {
-  return !(error instanceof pg.DatabaseError) || /^(0A|42|57P)/.test(error.code ?? '');
+  return !(error instanceof pg.DatabaseError) || /^(0A|26|42|57P)/.test(error.code ?? '');
 }

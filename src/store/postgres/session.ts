@@ -1,0 +1,84 @@
+// Whether a connection can make calls: with the rights of `gateway`, and in a session that no other client uses.
+
+import pg from 'pg';
+import { OperatorError } from '../../errors.ts';
+import type { NamedStatement } from '../statement.ts';
+import { queryRow } from './connection.ts';
+
+/** Why a connection with prepared statements and settings of its session fails now and then. */
+export const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
+
+/** Gives the server's process, the current role, and how this role gets the rights of `gateway` if it lacks any. */
+const SESSION: NamedStatement = {
+  name: 'gateway_session',
+  values: [],
+  text: `
+select pg_backend_pid(), current_user,
+       case when exists (
+         select
+           from pg_proc p
+           join pg_roles r on r.rolname = 'gateway'
+          where p.pronamespace = 'public'::regnamespace
+            and has_function_privilege(r.oid, p.oid, 'execute')
+            and not has_function_privilege(p.oid, 'execute')
+       ) then format(
+         -- Since Postgres 16 each membership says whether it inherits; the role's attribute is only the default.
+         case when current_setting('server_version_num')::integer < 160000
+           then 'grant gateway to %1$I; alter role %1$I inherit'
+           else 'grant gateway to %1$I with inherit true'
+         end, current_user) end`,
+};
+
+/** Checks the rights of a connection that does not become `gateway`. Throws OperatorError, or what pg throws. */
+export async function checkRights(client: pg.Client): Promise<void> {
+  const [, login, remedy] = (await queryRow(client, { text: SESSION.text, values: [] })) ?? [];
+  if (remedy) throw new OperatorError(`the login ${login} inherits nothing from gateway: ${remedy}, or set PREPARE=on`);
+}
+
+/** The server's process of each connection whose pooler gives it a session of its own. */
+export type OwnSessions = WeakMap<pg.Client, string>;
+
+/**
+ * Checks the session of a connection that has become `gateway` and prepares statements. `options` are those of the
+ * connection. Throws OperatorError, or what pg throws.
+ */
+export async function checkSession(client: pg.Client, known: OwnSessions, options: pg.ClientConfig): Promise<void> {
+  const [pid, role] = (await queryRow(client, SESSION)) ?? [];
+  if (typeof pid !== 'string' || role !== 'gateway') throw new OperatorError(POOLED);
+  // A pooler invents the process that it names when a client connects.
+  const { processID } = client as pg.Client & { readonly processID: number };
+  const own = known.get(client);
+  if (pid === (own ?? String(processID))) return;
+  if (own !== undefined || (await isShared(client, pid, options))) throw new OperatorError(POOLED);
+  known.set(client, pid);
+}
+
+/** How often the processes of two clients are compared: on a busy pooler each has mostly one that the other never sees. */
+const ROUNDS = 5;
+
+/**
+ * Whether the pooler gives a client's session to others while it is connected. False if no second client is let in: in
+ * session mode the first one may have the last session.
+ */
+async function isShared(client: pg.Client, pid: string, options: pg.ClientConfig): Promise<boolean> {
+  const { connectionTimeoutMillis: ms = 0 } = options;
+  // The check has to end before the deadline, which is the timeout of connecting.
+  const second = new pg.Client({ ...options, connectionTimeoutMillis: ms / 4, query_timeout: ms / 4 });
+  second.on('error', () => {});
+  try {
+    await second.connect();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      if ((await readProcess(second)) === pid || (await readProcess(client)) !== pid) return true;
+    }
+    return false;
+  } catch {
+    return false;
+  } finally {
+    void second.end().catch(() => {});
+  }
+}
+
+async function readProcess(client: pg.Client): Promise<unknown> {
+  const { rows } = await client.query('select pg_backend_pid()::text as pid');
+  return rows[0].pid;
+}

@@ -1,0 +1,68 @@
+// PgBouncer of Debian, in front of a Postgres of the tests.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findUser } from './debian-postgres.ts';
+import { asAdmin, findPort } from './servers.ts';
+
+const BINARY = '/usr/sbin/pgbouncer';
+
+/** A PgBouncer while it runs. */
+export type Pgbouncer = {
+  /** The URL that goes through it. */
+  readonly url: string;
+  stop(): Promise<void>;
+};
+
+/** Whether Debian's PgBouncer is here; where it is not, that is said, and is an error in CI. */
+export function canTestPgbouncer(): boolean {
+  if (existsSync(BINARY)) return true;
+  const message = 'The package pgbouncer is not installed: the tests of poolers cannot run';
+  if (process.env.CI) throw new Error(message);
+  console.warn(`\n${message}, and are SKIPPED\n`);
+  return false;
+}
+
+/** Starts one in front of the database and the login of a URL. */
+export async function startPgbouncer(target: string, mode: 'session' | 'transaction'): Promise<Pgbouncer> {
+  const url = new URL(target);
+  const port = await findPort();
+  const folder = mkdtempSync(join(tmpdir(), 'pgbouncer-'));
+  const [users, settings] = [join(folder, 'users.txt'), join(folder, 'pgbouncer.ini')];
+  writeFileSync(users, `"${url.username}" "${url.password}"\n`);
+  writeFileSync(
+    settings,
+    `[databases]
+* = host=${url.hostname} port=${url.port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = plain
+auth_file = ${users}
+pool_mode = ${mode}
+`,
+  );
+  // It does not run as root.
+  const user = findUser();
+  if (user) for (const path of [folder, users, settings]) chownSync(path, user.uid, user.gid);
+  const server = spawn(BINARY, ['--quiet', settings], { ...user, stdio: 'ignore' });
+  const stop = async () => {
+    if (server.exitCode === null && server.kill('SIGKILL')) await once(server, 'exit');
+    rmSync(folder, { recursive: true });
+  };
+  url.port = String(port);
+  const connect = () => asAdmin(url.href, async () => true).catch(() => false);
+  while (!(await connect())) {
+    if (server.exitCode !== null) {
+      await stop();
+      throw new Error(`PgBouncer ended with ${server.exitCode}`);
+    }
+    await delay(20);
+  }
+  return { url: url.href, stop };
+}

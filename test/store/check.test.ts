@@ -1,0 +1,132 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { compileFile } from '../../src/openapi/compile.ts';
+import { describeDrift } from '../../src/openapi/drift.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openSupabase } from '../../src/store/supabase/store.ts';
+import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  hasPostgrest,
+  loginUrl,
+  POSTGREST_KEY,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+// What the check of the store says of a connection on which calls would fail, now or later.
+
+const LIST = {
+  function: 'listar_academias',
+  args: { p_api_key: 'wms_demo_aurora', p_limit: 1 },
+  returns: 'rows',
+  readOnly: true,
+} as const;
+const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
+
+let database: Database;
+let poolers: Pgbouncer[] = [];
+let stores: Store[] = [];
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+
+afterEach(async () => {
+  await Promise.all(stores.map((store) => store.close()));
+  await Promise.all(poolers.map((pooler) => pooler.stop()));
+  [stores, poolers] = [[], []];
+});
+
+afterAll(() => database.drop());
+
+function open(url: string, prepare: boolean, connections = 1): Store {
+  const store = openPostgres({ url, connections, prepare, deadlineMs: 20_000 });
+  stores.push(store);
+  return store;
+}
+
+const pool = async (login: Parameters<typeof loginUrl>[1], mode: 'session' | 'transaction'): Promise<string> => {
+  const pooler = await startPgbouncer(loginUrl(database.adminUrl, login), mode);
+  poolers.push(pooler);
+  return pooler.url;
+};
+
+/** What the check says: the cause of a fault. */
+async function check(store: Store): Promise<string | undefined> {
+  const fault = await store.check(AbortSignal.timeout(20_000));
+  return fault && (fault.cause as Error).message;
+}
+
+const call = async (store: Store) => {
+  const result = await store.call(LIST, new AbortController().signal);
+  return 'failure' in result ? result.failure.kind : result.count;
+};
+
+test('without prepared statements a login that inherits nothing fails the check, until the remedy is applied', async () => {
+  const login = `um_login_${process.pid}`;
+  const url = new URL(database.adminUrl);
+  [url.username, url.password] = [login, 'only-for-tests'];
+  await asAdmin(database.adminUrl, (admin) =>
+    admin.query(`create role ${login} login noinherit password 'only-for-tests'; grant gateway to ${login};
+      grant connect on database ${database.name} to ${login}`),
+  );
+  const [without, prepared] = [open(url.href, false), open(url.href, true)];
+  expect([await check(prepared), await call(prepared)]).toEqual([undefined, 1]);
+  expect(await call(without)).toBe('storeError');
+  const message = (await check(without)) ?? '';
+  const [, remedy = ''] =
+    /^the login \w+ inherits nothing from gateway: (grant .*), or set PREPARE=on$/.exec(message) ?? [];
+  await asAdmin(database.adminUrl, (admin) => admin.query(remedy));
+  expect([await check(without), await call(without)]).toEqual([undefined, 1]);
+  await Promise.all(stores.map((store) => store.close()));
+  stores = [];
+  await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
+});
+
+test.runIf(hasPostgrest)('a key that may execute no function is one difference, with the remedy', async () => {
+  const own = await createDatabase();
+  await asAdmin(own.adminUrl, (admin) => admin.query('revoke execute on all functions in schema public from gateway'));
+  const postgrest = await startPostgrest(own);
+  const deadlineMs = 20_000;
+  const store = openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs });
+  stores.push(store);
+  const file = 'openapi.yaml';
+  expect(await describeDrift({ document: await compileFile(file), file, store, deadlineMs })).toEqual({
+    lines: [
+      expect.stringMatching(/^Supabase at .*: the gateway finds no function in schema public: run npm run migrate/),
+    ],
+    isBreaking: true,
+  });
+  await postgrest.stop();
+  await own.drop();
+});
+
+describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
+  test.each(['gateway_test', 'gateway_pooled'] as const)(
+    'in transaction mode fails the check with prepared statements, for the login %s, before any call fails',
+    async (login) => {
+      const store = open(await pool(login, 'transaction'), true);
+      for (let n = 0; n < 3; n += 1) expect(await check(store)).toBe(POOLED);
+    },
+  );
+
+  test('in transaction mode fails calls with a cause that names the remedy', async () => {
+    const url = await pool('gateway_pooled', 'transaction');
+    const [one, other] = [open(url, true), open(url, true)];
+    expect(await call(one)).toBe(1);
+    const result = await other.call(LIST, new AbortController().signal);
+    expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: POOLED } } });
+  });
+
+  test('in transaction mode passes the check without prepared statements', async () => {
+    const store = open(await pool('gateway_pooled', 'transaction'), false);
+    expect([await check(store), await call(store)]).toEqual([undefined, 1]);
+  });
+
+  test('in session mode passes the check with prepared statements', async () => {
+    const store = open(await pool('gateway_test', 'session'), true, 2);
+    for (let n = 0; n < 3; n += 1) expect(await Promise.all([check(store), call(store)])).toEqual([undefined, 1]);
+  });
+});
