@@ -1,5 +1,6 @@
-// npm run check:contract compares openapi.yaml with the configured database. Without DATABASE_URL or SUPABASE_URL it
-// compares with a database in memory that has the repository's migrations.
+// npm run check:contract compares openapi.yaml with the configured database, and checks the bodies of its functions where
+// that is possible. Without DATABASE_URL or SUPABASE_URL it compares with a database in memory that has the repository's
+// migrations.
 
 import { type Config, readConfig } from '../src/config.ts';
 import { type Fault, messageOf, OperatorError } from '../src/errors.ts';
@@ -7,6 +8,7 @@ import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
 import { openStore } from '../src/store/open.ts';
 import type { Store } from '../src/store/store.ts';
+import { findBodyErrors, NotCheckedError } from './function-bodies.ts';
 
 const DOCUMENT = 'openapi.yaml';
 const FILES = { migrations: 'supabase/migrations', seed: 'supabase/seed.sql' };
@@ -23,7 +25,8 @@ async function main(): Promise<void> {
     if (fault) throw toError(store, fault);
     const drift = await describeDrift({ document, file: DOCUMENT, store, deadlineMs: config.deadlineMs });
     if ('failure' in drift) throw toError(store, drift.failure);
-    if (drift.lines.length > 0) throw new DriftError(drift.lines.join('\n'));
+    const lines = [...drift.lines, ...(await findErrors(config.store))];
+    if (lines.length > 0) throw new DriftError(lines.join('\n'));
     console.log(`${DOCUMENT} and the database agree on ${document.operations.size} operations`);
   } finally {
     await store.close();
@@ -33,6 +36,18 @@ async function main(): Promise<void> {
 /** An embedded store is compared as the migrations make it. */
 function toEmpty(store: Config['store']): Config['store'] {
   return store.kind === 'embedded' ? { ...store, dataDir: undefined, demoData: false } : store;
+}
+
+/** The errors in the bodies of the functions; where these cannot be checked, a note says why. */
+async function findErrors(store: Config['store']): Promise<string[]> {
+  try {
+    if (store.kind !== 'postgres') throw new NotCheckedError('needs DATABASE_URL');
+    return await findBodyErrors(store.url);
+  } catch (error) {
+    if (!(error instanceof NotCheckedError)) throw error;
+    console.log(`Note: the bodies of the functions are not checked: ${error.message}`);
+    return [];
+  }
 }
 
 function toError(store: Store, { cause }: Fault): Error {

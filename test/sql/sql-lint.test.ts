@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FINDINGS, type Finding } from '../../scripts/function-bodies.ts';
 import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
 
@@ -69,14 +70,8 @@ describe.skipIf(!canTestOnDebian('plpgsql_check'))('plpgsql_check', () => {
   });
 
   const check = async () => {
-    const { rows } = await db.query<{ finding: string }>(`
-      select format('%s: %s: %s', c.level, p.oid::regprocedure, c.message) as finding
-        from pg_proc p
-        join pg_language l on l.oid = p.prolang and l.lanname = 'plpgsql'
-       cross join plpgsql_check_function_tb(p.oid, fatal_errors => false, all_warnings => true,
-                                            use_incomment_options => false) c
-       where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)`);
-    return rows.map(({ finding }) => finding);
+    const { rows } = await db.query<Finding>(FINDINGS);
+    return rows.map(({ level, function: name, message }) => `${level}: ${name}: ${message}`);
   };
 
   test('finds exactly the accepted warnings in the functions', async () => {

@@ -1,0 +1,69 @@
+// Finds mistakes in the bodies of the functions, such as a misspelt column. Postgres finds those only when the statement
+// runs; its extension plpgsql_check finds them before.
+
+import type pg from 'pg';
+import { OperatorError } from '../src/errors.ts';
+import { connect } from './database.ts';
+
+/** Gives `level`, `function`, `line` (in the body) and `message` of each finding in schemas public and private. */
+export const FINDINGS = `
+select c.level, p.oid::regprocedure::text as function, c.lineno as line, c.message
+  from pg_proc p
+  join pg_language l on l.oid = p.prolang and l.lanname = 'plpgsql'
+ cross join plpgsql_check_function_tb(p.oid, fatal_errors => false, all_warnings => true,
+                                      use_incomment_options => false) c
+ where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+   -- Without its table the function of a trigger cannot be checked.
+   and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
+   and not exists (
+     select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
+   )
+ order by p.oid::regprocedure::text, c.lineno`;
+
+export type Finding = {
+  readonly level: string;
+  readonly function: string;
+  readonly line: number | null;
+  readonly message: string;
+};
+
+/** The bodies cannot be checked here; the message says why. */
+export class NotCheckedError extends OperatorError {}
+
+/** Finds the errors, one line each. Throws NotCheckedError. */
+export async function findBodyErrors(url: string): Promise<string[]> {
+  const db = await connect(url, 'check-contract');
+  try {
+    // An extension that the database lacks is there until the end of the transaction.
+    await db.query('begin');
+    await prepare(db);
+    const { rows } = await db.query<Finding>(FINDINGS);
+    return rows
+      .filter(({ level }) => level === 'error')
+      .map(({ function: name, line, message }) => `${name}${line === null ? '' : `, line ${line}`}: ${message}`);
+  } finally {
+    await db.end();
+  }
+}
+
+/** Makes the extension usable. Throws NotCheckedError. */
+async function prepare(db: pg.Client): Promise<void> {
+  const { rows } = await db.query(
+    `select coalesce(has_schema_privilege(to_regnamespace('private'), 'usage'), false) as "isAdmin", current_user as role,
+            exists (select from pg_available_extensions where name = 'plpgsql_check') as "isAvailable"`,
+  );
+  const [{ isAdmin, role, isAvailable }] = rows;
+  if (!isAdmin)
+    throw new NotCheckedError(`${role} may not use schema private; use the role that applied the migrations`);
+  if (!isAvailable) throw new NotCheckedError('the server has no extension plpgsql_check');
+  try {
+    await db.query('create extension if not exists plpgsql_check');
+  } catch (error) {
+    throw new NotCheckedError('as a superuser, run "create extension plpgsql_check"', { cause: error });
+  }
+  await db.query(`
+    select set_config('search_path', format('pg_catalog, %I', n.nspname), true)
+      from pg_extension e
+      join pg_namespace n on n.oid = e.extnamespace
+     where e.extname = 'plpgsql_check'`);
+}

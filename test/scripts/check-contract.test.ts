@@ -1,0 +1,68 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { type Run, runCommand } from '../helpers/run.ts';
+import { asAdmin } from '../helpers/servers.ts';
+
+const SCRIPT = resolve('scripts/check-drift.ts');
+const AGREES = 'openapi.yaml and the database agree on 7 operations\n';
+const note = (reason: string) => `Note: the bodies of the functions are not checked: ${reason}\n`;
+
+test('a mistake of the document has its file and line', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'check-contract-'));
+  const text = readFileSync('openapi.yaml', 'utf8').replace('x-rpc: listar_secoes', 'x-rpc: 5');
+  writeFileSync(join(cwd, 'openapi.yaml'), text);
+  // The operation begins in the line after its path.
+  const line = text.split('\n').indexOf('  /anamnese/secoes:') + 2;
+  const mistake = 'GET /anamnese/secoes: x-rpc must name the Postgres function, in lower case; it is 5';
+  const errors = `openapi.yaml:${line}: ${mistake}\n`;
+  expect(await runCommand(SCRIPT, [], { cwd })).toEqual({ code: 1, output: '', errors });
+  rmSync(cwd, { recursive: true });
+});
+
+describe.skipIf(!canTestOnDebian('plpgsql_check'))('on Postgres 15', () => {
+  let server: DebianPostgres;
+
+  beforeAll(async () => {
+    server = await startDebianPostgres();
+  });
+
+  afterAll(() => server.stop());
+
+  const check = (url: string, env: Record<string, string> = {}): Promise<Run> =>
+    runCommand(SCRIPT, [], { env: { DATABASE_URL: url, ...env } });
+
+  test('a login that inherits nothing from gateway is named with the remedy', async () => {
+    const url = new URL(server.ownerUrl);
+    url.username = 'um_login';
+    await asAdmin(server.superuserUrl, (admin) =>
+      admin.query(`create role um_login login noinherit password '${url.password}'; grant gateway to um_login`),
+    );
+    const remedy = 'grant gateway to um_login; alter role um_login inherit';
+    const errors = `the login um_login inherits nothing from gateway: ${remedy}, or set PREPARE=on\n`;
+    expect(await check(url.href, { PREPARE: 'off' })).toEqual({ code: 1, output: '', errors });
+    await asAdmin(server.superuserUrl, (admin) => admin.query(remedy));
+    const reason = 'um_login may not use schema private; use the role that applied the migrations';
+    expect(await check(url.href, { PREPARE: 'off' })).toEqual({ code: 0, output: note(reason) + AGREES, errors: '' });
+  });
+
+  test('a misspelt column in the body of a function is found', async () => {
+    const BODY = `as $$ begin perform a.nome\n from private.alunos a; end $$`;
+    const define = (body: string) =>
+      asAdmin(server.ownerUrl, (admin) =>
+        admin.query(`create or replace function private.one() returns void language plpgsql stable ${body}`),
+      );
+    await define(BODY.replace('a.nome', 'a.nom'));
+    const reason = 'as a superuser, run "create extension plpgsql_check"';
+    expect(await check(server.ownerUrl)).toEqual({ code: 0, output: note(reason) + AGREES, errors: '' });
+
+    const errors = 'private.one(), line 1: column a.nom does not exist\n';
+    expect(await check(server.superuserUrl)).toEqual({ code: 1, output: '', errors });
+    await asAdmin(server.superuserUrl, (admin) => admin.query('create extension plpgsql_check schema extensions'));
+    expect(await check(server.ownerUrl)).toEqual({ code: 1, output: '', errors });
+    await define(BODY);
+    expect(await check(server.ownerUrl)).toEqual({ code: 0, output: AGREES, errors: '' });
+  });
+});
