@@ -16,6 +16,8 @@ export type Channel<Message> = {
 
 type Envelope = { readonly id?: number } & ({ readonly message: unknown } | { readonly answer: unknown });
 
+const ENDED = 'the other process has ended';
+
 /** Opens a channel. `answer` handles incoming messages; its result goes back if the other process asked for one. */
 export function openChannel<Outgoing, Incoming>(
   end: ChannelEnd,
@@ -23,6 +25,7 @@ export function openChannel<Outgoing, Incoming>(
 ): Channel<Outgoing> {
   const asked = new Map<number, PromiseWithResolvers<unknown>>();
   let lastId = 0;
+  let hasEnded = false;
   // Without a callback, sending on a closed channel would crash this process.
   const send = (envelope: Envelope) => void end.send(envelope, () => {});
   const receive = async (envelope: Envelope) => {
@@ -34,10 +37,12 @@ export function openChannel<Outgoing, Incoming>(
   // A failed answer is not sent: the other process times out.
   end.on('message', (envelope) => void receive(envelope as Envelope).catch(() => {}));
   end.once('disconnect', () => {
-    for (const { reject } of asked.values()) reject(new Error('the other process has ended'));
+    hasEnded = true;
+    for (const { reject } of asked.values()) reject(new Error(ENDED));
   });
 
   const ask = async <Answer>(message: Outgoing, ms: number): Promise<Answer> => {
+    if (hasEnded) throw new Error(ENDED);
     lastId += 1;
     const id = lastId;
     const waiting = Promise.withResolvers<unknown>();

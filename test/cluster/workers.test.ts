@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { closeSync, createReadStream, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { openChannel } from '../../src/cluster/channel.ts';
 import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
 import { divide, readPlace, toArgument } from '../../src/cluster/protocol.ts';
 import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
@@ -455,6 +456,15 @@ describe('a place', () => {
   ])('divides %i among %i workers', (whole, of, parts) => {
     expect(parts.map((_, n) => divide(whole, { number: n + 1, of }))).toEqual(parts);
   });
+});
+
+test('a channel asks nothing of a process that has ended', async () => {
+  const end = Object.assign(new EventEmitter(), { send: () => true });
+  const { ask } = openChannel(end, () => undefined);
+  const before = ask({}, 60_000);
+  end.emit('disconnect');
+  await expect(before).rejects.toThrow('the other process has ended');
+  await expect(ask({}, 60_000)).rejects.toThrow('the other process has ended');
 });
 
 describe('the metrics of a group', () => {
