@@ -30,7 +30,7 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY package.json openapi.yaml ./
 COPY supabase/seed.sql ./supabase/seed.sql
 COPY supabase/migrations ./supabase/migrations
-COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.ts scripts/function-bodies.ts ./scripts/
+COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.ts scripts/function-bodies.ts scripts/served-documents.ts ./scripts/
 COPY scripts/admin ./scripts/admin
 COPY scripts/deploy/jwt.ts ./scripts/deploy/jwt.ts
 COPY src ./src

@@ -10,7 +10,7 @@ const LONG_ONLY = [
   'test/client/client-package.test.ts',
   'test/isolation/mutations.test.ts',
   'test/restart.test.ts',
-  'test/rolling-restart.test.ts',
+  'test/without-downtime.test.ts',
   'test/sql/plans.test.ts',
 ];
 

@@ -1,4 +1,4 @@
-// Applies supabase/migrations to the database in DATABASE_URL: npm run migrate [-- --dry-run]
+// Applies supabase/migrations to the database in DATABASE_URL: npm run migrate [-- --dry-run] [-- --serving URL]
 
 import { basename } from 'node:path';
 import { Command } from 'commander';
@@ -12,10 +12,13 @@ import {
   toWarning,
 } from '../src/store/migrations.ts';
 import { connect } from './database.ts';
+import type { ServedDocuments } from './served-documents.ts';
 
 const FOLDER = 'supabase/migrations';
 
-async function run({ dryRun: isDryRun = false }: { dryRun?: boolean }): Promise<void> {
+type Options = { readonly dryRun?: boolean; readonly serving?: readonly string[] };
+
+async function run({ dryRun: isDryRun = false, serving = [] }: Options): Promise<void> {
   const { store } = readConfig(process.env);
   if (store.kind !== 'postgres') {
     throw new Error(
@@ -23,13 +26,15 @@ async function run({ dryRun: isDryRun = false }: { dryRun?: boolean }): Promise<
     );
   }
   const migrations = readMigrations(FOLDER);
+  // Loaded only if used: the documents' compiler takes memory.
+  const served = serving.length > 0 ? await (await import('./served-documents.ts')).readServed(serving) : undefined;
   const client = await connect(store.url, 'wellness-migrate');
   client.on('notice', (notice) => {
     const warning = toWarning(notice);
     if (warning) console.warn(`warning: ${warning}`);
   });
   try {
-    const done = await (isDryRun ? listPending(client, migrations) : apply(client, migrations));
+    const done = await (isDryRun ? listPending(client, migrations) : apply(client, migrations, served));
     if (done.length === 0) console.log('nothing to do');
   } finally {
     await client.end();
@@ -42,10 +47,20 @@ async function listPending(client: pg.Client, migrations: readonly Migration[]):
   return pending;
 }
 
-async function apply(client: pg.Client, migrations: readonly Migration[]): Promise<Migration[]> {
+async function apply(
+  client: pg.Client,
+  migrations: readonly Migration[],
+  served: ServedDocuments | undefined,
+): Promise<Migration[]> {
   const reloadSchema = () => client.query(`notify pgrst, 'reload schema'`);
   try {
-    const applied = await applyMigrations(client, migrations, ({ file }) => console.log(`applied ${basename(file)}`));
+    const check = await served?.watch(client);
+    const applied = await applyMigrations(
+      client,
+      migrations,
+      ({ file }) => console.log(`applied ${basename(file)}`),
+      check,
+    );
     await reloadSchema();
     return applied;
   } catch (error) {
@@ -58,6 +73,7 @@ async function apply(client: pg.Client, migrations: readonly Migration[]): Promi
 new Command('npm run migrate --')
   .description('Applies the migrations to the database in DATABASE_URL.')
   .option('--dry-run', 'only list the migrations that it would apply')
+  .option('--serving <url...>', 'refuse a migration that breaks the document of this running gateway')
   .action(run)
   .parseAsync()
   .catch((error) => {

@@ -66,7 +66,10 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
   const differences = findDrift(document.operations, description.functions);
   if (differences.length === 0) return { lines: [], isBreaking: false };
   const locate = createLocator(file);
-  const located = differences.map((difference) => ({ line: locate(difference.place), text: toText(difference) }));
+  const located = differences.map((difference) => ({
+    line: locate(difference.place),
+    text: describeDifference(difference),
+  }));
   located.sort((one, other) => one.line - other.line);
   return {
     lines: located.map(({ line, text }) => `${basename(file)}:${line}: ${text}`),
@@ -74,7 +77,8 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
   };
 }
 
-function toText({ operation, function: name, document, database, isAddition }: Difference): string {
+/** Describes a difference in a line, without its place in the document. */
+export function describeDifference({ operation, function: name, document, database, isAddition }: Difference): string {
   const effect = isAddition ? ' (an addition: requests succeed)' : '';
   return `${operation} → ${name}: in the document ${document}; in the database ${database}${effect}`;
 }

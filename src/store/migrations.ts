@@ -68,17 +68,22 @@ export async function findPendingMigrations(db: Connection, migrations: readonly
 
 /**
  * Applies the pending migrations in order, each in a transaction of its own, and returns those it applied. Concurrent
- * runs share the work. Calls `onApplied` after each commit. Throws MigrationError for a migration that fails, and as
- * findPendingMigrations does.
+ * runs share the work. Calls `onApplied` after each commit. What `check` throws before it undoes the migration. Throws
+ * MigrationError for a migration that fails, and as findPendingMigrations does.
  */
 export async function applyMigrations(
   db: Connection,
   migrations: readonly Migration[],
   onApplied: (migration: Migration) => void = () => {},
+  check: (migration: Migration) => Promise<void> = async () => {},
 ): Promise<Migration[]> {
   const applied: Migration[] = [];
   for (;;) {
-    const migration = await inTransaction(db, () => applyNext(db, migrations));
+    const migration = await inTransaction(db, async () => {
+      const next = await applyNext(db, migrations);
+      if (next) await check(next);
+      return next;
+    });
     if (!migration) return applied;
     applied.push(migration);
     onApplied(migration);

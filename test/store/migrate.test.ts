@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
 import { operations } from '../helpers/api.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { runCommand } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, findPort, type PostgresServer, startPostgres } from '../helpers/servers.ts';
 
@@ -525,5 +526,55 @@ describe('a mistake is told in one line without the password', () => {
     const { code, errors } = await run({}, ['--dry']);
     expect(code).toBe(1);
     expect(errors).toMatch(/^error: unknown option '--dry'\n$/);
+  });
+});
+
+describe('a gateway that serves', () => {
+  const MORE = `create or replace function public.listar_secoes_novas() returns integer language sql return 1;`;
+  const LESS = 'alter function public.listar_secoes(text, integer, integer) rename to listar_outras;';
+  let gateway: GatewayProcess;
+  let url: string;
+
+  /** The migrations that are applied, and one more. */
+  const projectAfter = (sql: string) => {
+    const applied = readMigrations(MIGRATIONS).map(({ file, sql }) => [basename(file), sql]);
+    return projectWith({ ...Object.fromEntries(applied), '20991231000000_next.sql': sql });
+  };
+
+  beforeAll(async () => {
+    url = await newDatabase();
+    await migrate(url);
+    gateway = await startProcess({ DATABASE_URL: url });
+  });
+
+  afterAll(() => gateway.stop());
+
+  test('is not broken by a migration, which is refused as a whole', async () => {
+    const args = ['--serving', gateway.origin];
+    const { code, lines, errors } = await run({ DATABASE_URL: url }, args, projectAfter(`${MORE}\n${LESS}`));
+    expect([code, lines]).toEqual([1, []]);
+    expect(errors).toBe(
+      '20991231000000_next.sql: is not applied, because it breaks a gateway that runs:\n' +
+        `${gateway.origin}: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n` +
+        'Add beside what it uses, and drop that when no gateway uses it any more (docs/deployment.md, Upgrade)\n',
+    );
+    expect(await rows(url, `select from pg_proc where proname in ('listar_secoes_novas', 'listar_outras')`)).toEqual(
+      [],
+    );
+    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+  });
+
+  test('lets an addition pass', async () => {
+    const { code, lines } = await run({ DATABASE_URL: url }, ['--serving', gateway.origin], projectAfter(MORE));
+    expect([code, lines]).toEqual([0, ['applied 20991231000000_next.sql']]);
+  });
+
+  test('is named if it does not give its document', async () => {
+    const origin = `http://127.0.0.1:${await findPort()}`;
+    const { code, errors } = await run({ DATABASE_URL: url }, ['--serving', origin]);
+    expect([code, errors]).toEqual([
+      1,
+      `The gateway at ${origin} does not give its document: connect ECONNREFUSED ${origin.slice('http://'.length)}\n`,
+    ]);
   });
 });
