@@ -221,7 +221,7 @@ class Comparison {
       else this.#add(at, `the response has ${name}`, 'it returns no such column');
     }
     for (const { name } of columns.filter(({ name }) => !(name in (item.properties ?? {})))) {
-      // The answers have it too: clients ignore properties that they do not know.
+      // The answers have it too. The warning tells whoever keeps the document.
       this.#add(place, `the response has no ${name}`, `it returns the column ${name}`, true);
     }
   }
