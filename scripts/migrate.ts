@@ -1,7 +1,7 @@
 // Applies supabase/migrations to the database in DATABASE_URL: npm run migrate [-- --dry-run] [-- --serving URL]
 
 import { basename } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import pg from 'pg';
 import { readConfig } from '../src/config.ts';
 import {
@@ -72,7 +72,7 @@ async function apply(
 
 new Command('npm run migrate --')
   .description('Applies the migrations to the database in DATABASE_URL.')
-  .option('--dry-run', 'only list the migrations that it would apply')
+  .addOption(new Option('--dry-run', 'only list the migrations that it would apply').conflicts('serving'))
   .option('--serving <url...>', 'refuse a migration that breaks the document of this running gateway')
   .action(run)
   .parseAsync()

@@ -60,6 +60,7 @@ export class Primary {
   #log: Promise<Log> | undefined;
   #state: 'starting' | 'serving' | 'stopping' = 'starting';
   #isReplacing = false;
+  #isReplacementDue = false;
   #exitCode = 0;
 
   constructor(config: Config) {
@@ -91,18 +92,23 @@ export class Primary {
 
   /**
    * Replaces the workers one after the other, each when the new one serves: no request is lost. New workers run the code
-   * and the document that are on the disk now. If one cannot serve, the old ones stay.
+   * and the document that are on the disk now. If one cannot serve, the old ones stay. During the start or another
+   * replacement it begins after that, because the workers may have read older files.
    */
   async replaceWorkers(): Promise<void> {
+    this.#isReplacementDue = true;
     if (this.#state !== 'serving' || this.#isReplacing) return;
     this.#isReplacing = true;
     const log = await this.#openLogOnce();
-    log.info('Replacing the workers one after the other');
-    const areReplaced = await this.#replaceEach();
+    while (this.#isReplacementDue) {
+      this.#isReplacementDue = false;
+      log.info('Replacing the workers one after the other');
+      const areReplaced = await this.#replaceEach();
+      if (this.#isStopping()) return;
+      if (areReplaced) log.info('The workers are replaced');
+      else log.error('A new worker did not serve: the other workers stay as they are');
+    }
     this.#isReplacing = false;
-    if (this.#isStopping()) return;
-    if (areReplaced) log.info('The workers are replaced');
-    else log.error('A new worker did not serve: the other workers stay as they are');
   }
 
   #isStopping(): boolean {
@@ -166,6 +172,7 @@ export class Primary {
       if (!this.#slots.every((one) => one.running?.isServing)) return;
       this.#state = 'serving';
       first?.running?.channel.tell({ kind: 'welcome' });
+      if (this.#isReplacementDue) void this.replaceWorkers();
     }
   }
 

@@ -12,7 +12,7 @@ import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
 import { divide, readPlace, toArgument } from '../../src/cluster/protocol.ts';
 import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
 import { withBody } from '../helpers/function-body.ts';
-import { GatewayProcess, startProcess } from '../helpers/process.ts';
+import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
 import {
   asAdmin,
@@ -251,7 +251,11 @@ describe('a gateway of two workers', () => {
       }
     });
     gateway.child.kill('SIGHUP');
-    await gateway.line(({ msg }) => msg === 'The workers are replaced');
+    await gateway.line(({ msg }) => msg === 'Replacing the workers one after the other');
+    // The first new worker may have read older files than the second.
+    gateway.child.kill('SIGHUP');
+    const isReplaced = ({ msg }: LogLine) => msg === 'The workers are replaced';
+    await waitFor(() => expect(gateway.lines().filter(isReplaced)).toHaveLength(2));
     isDone = true;
     await Promise.all(clients);
     expect(statuses).toEqual(new Set([200]));
