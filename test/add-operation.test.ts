@@ -166,8 +166,8 @@ test.runIf(inject('isLong'))(
       await promisify(execFile)('sh', ['-c', command], { cwd: root, env: { ...process.env, PATH } });
 
     const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
-    const env = { PATH, PORT: '0', LOG_FORMAT: 'pretty' };
-    const child = spawn('sh', ['-c', `exec ${scripts.start}`], { cwd: root, env });
+    const env = { PATH, PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'pretty' };
+    const child = spawn('sh', ['-c', scripts.start], { cwd: root, env });
     let output = '';
     for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
       output += chunk;

@@ -91,6 +91,7 @@ async function startHaproxy(): Promise<ChildProcess> {
   mode http
   retries 0
   timeout connect 5s
+  timeout check 5s
   timeout client 60s
   timeout server 60s
 listen gateways
