@@ -1,5 +1,5 @@
 # Debian, like the tests: Node's builds for Alpine's C library are experimental. Not distroless: operators run scripts
-# in the image, and Kubernetes runs `sleep`.
+# in the image, and the Job of the migrations needs a shell.
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS dependencies

@@ -1,15 +1,12 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
+import { isPresent } from './requirement.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 
 /** Whether there is a browser; where there is none, that is said, and is an error in CI. */
 export function canTestInBrowser(): boolean {
-  if (existsSync(CHROMIUM)) return true;
-  const message = 'The package chromium is not installed: the tests in a browser cannot run';
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
+  return isPresent(existsSync(CHROMIUM), 'The package chromium is not installed: the tests in a browser cannot run');
 }
 
 /** Starts a browser for which no name but the address of this machine exists, and which asks its maker for nothing. */

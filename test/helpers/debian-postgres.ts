@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
+import { isPresent } from './requirement.ts';
 import { asAdmin, findPort, type PostgresServer } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
@@ -28,11 +29,10 @@ export type DebianPostgres = {
 
 /** Whether Debian's Postgres has an extension here; where it has not, that is said, and is an error in CI. */
 export function canTestOnDebian(extension: 'pgtap' | 'plpgsql_check'): boolean {
-  if (existsSync(join(BINARIES, 'postgres')) && existsSync(join(EXTENSIONS, `${extension}.control`))) return true;
-  const message = `The package postgresql-15-${extension.replace('_', '-')} is not installed: its tests cannot run`;
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
+  return isPresent(
+    existsSync(join(BINARIES, 'postgres')) && existsSync(join(EXTENSIONS, `${extension}.control`)),
+    `The package postgresql-15-${extension.replace('_', '-')} is not installed: its tests cannot run`,
+  );
 }
 
 /** Starts it in a folder of its own and applies the migrations, without the demo data. */

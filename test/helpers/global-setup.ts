@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
+import { isPresent } from './requirement.ts';
 import { hasPostgrest, startPostgres } from './servers.ts';
 
 declare module 'vitest' {
@@ -56,9 +57,8 @@ async function createDataDir(dataDir: string): Promise<void> {
 
 /** Whether the tests of the supabase store can run. Warns if not; throws in CI. */
 export function canTestSupabase(): boolean {
-  if (hasPostgrest) return true;
-  const message = `There is no PostgREST for ${process.platform}-${process.arch}: the tests of the Supabase store cannot run`;
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
+  return isPresent(
+    hasPostgrest,
+    `There is no PostgREST for ${process.platform}-${process.arch}: the tests of the Supabase store cannot run`,
+  );
 }

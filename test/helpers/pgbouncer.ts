@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { findUser } from './debian-postgres.ts';
+import { isPresent } from './requirement.ts';
 import { asAdmin, findPort } from './servers.ts';
 
 const BINARY = '/usr/sbin/pgbouncer';
@@ -20,11 +21,7 @@ export type Pgbouncer = {
 
 /** Whether Debian's PgBouncer is here; where it is not, that is said, and is an error in CI. */
 export function canTestPgbouncer(): boolean {
-  if (existsSync(BINARY)) return true;
-  const message = 'The package pgbouncer is not installed: the tests of poolers cannot run';
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
+  return isPresent(existsSync(BINARY), 'The package pgbouncer is not installed: the tests of poolers cannot run');
 }
 
 /** Starts one in front of the database and the login of a URL. */

@@ -7,6 +7,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isPresent } from './requirement.ts';
 import { findPort } from './servers.ts';
 
 const BINARY = '/usr/bin/redis-server';
@@ -24,11 +25,10 @@ export type RedisServer = {
 
 /** Whether Debian's Redis is here; where it is not, that is said, and is an error in CI. */
 export function canTestRedis(): boolean {
-  if (existsSync(BINARY)) return true;
-  const message = 'The package redis-server is not installed: the tests of limits that gateways share cannot run';
-  if (process.env.CI) throw new Error(message);
-  console.warn(`\n${message}, and are SKIPPED\n`);
-  return false;
+  return isPresent(
+    existsSync(BINARY),
+    'The package redis-server is not installed: the tests of limits that gateways share cannot run',
+  );
 }
 
 /** Starts an empty Redis with settings of its command line. */

@@ -1,0 +1,10 @@
+/**
+ * Gives whether something is present that tests need. If not, says that they are skipped; throws in CI, where everything
+ * has to be installed. The message names what is missing and the tests.
+ */
+export function isPresent(found: boolean, message: string): boolean {
+  if (found) return true;
+  if (process.env.CI) throw new Error(message);
+  console.warn(`\n${message}, and are SKIPPED\n`);
+  return false;
+}
