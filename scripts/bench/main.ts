@@ -28,7 +28,8 @@ type Options = Output &
 const HELP = `
 It starts a Postgres 18 and a PostgREST from npm, loads the data, starts each peer as a process,
 checks that all of them give the same answers, and measures them in turns. The load comes from wrk,
-which must be installed (Debian: apt-get install wrk).
+which must be installed (Debian: apt-get install wrk). With pgbench it measures Postgres alone
+(Debian: apt-get install postgresql-15).
 
 --short measures only what the goals need, with little data, in two minutes.
 --output writes latest.json, latest.md and latest.svg.

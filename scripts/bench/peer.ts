@@ -8,7 +8,7 @@ import { type Generated, type Load, runWrk } from './wrk.ts';
 
 /** Every peer in the order of measuring, with its title: peers that a goal compares are next to each other. */
 export const TITLES = {
-  'postgres-loop': 'Postgres alone, no HTTP',
+  pgbench: 'Postgres alone, by pgbench',
   'node-http': 'bare node:http + pg',
   'gateway-postgres': 'gateway, postgres store',
   fastify: 'Fastify + pg, by hand',
@@ -43,8 +43,9 @@ export type HttpPeer = Peer & {
   run(requests: readonly HttpRequest[], load: Load): Promise<Generated>;
 };
 
-/** Whether a peer can answer a case: some only make sense for peers that validate. */
-export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false }: Case): boolean {
+/** Whether a peer can answer a case: some only make sense for peers that validate, and pgbench ends at an error. */
+export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isRefused = false }: Case): boolean {
+  if (id === 'pgbench') return !isForValidating && !isRefused;
   return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
 }
 

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { makeFolders, type Size } from './data.ts';
 import { createApiPeer, createRpcPeer, openLoopPeer, PEERS, type Peer, type PeerId } from './peer.ts';
+import { createPgbenchPeer, hasPgbench } from './pgbench.ts';
 import { type Cleanup, type Environment, findPort, startGateway, startScript, waitForAnswer } from './processes.ts';
 import { CONNECTIONS, findPostgrest, type Postgres, type Postgrest, startPostgres, startPostgrest } from './servers.ts';
 
@@ -27,13 +28,14 @@ type Wanted = { readonly only?: readonly PeerId[] | undefined; readonly env?: En
 /** Refused keys are a case: by default the gateway delays refusals after the first ones. */
 const WITHOUT_DELAY: Environment = { REFUSALS_PER_MINUTE: '0' };
 
-/** Starts servers with the data and the wanted peers; without a PostgREST for this platform, its peers are left out. */
+/** Starts servers with the data and the wanted peers, but for those that need a PostgREST or a pgbench that is not there. */
 export async function openWorld(
   cleanup: Cleanup,
   { only = PEERS, env = WITHOUT_DELAY, ...size }: Size & Wanted,
 ): Promise<World> {
   const program = findPostgrest();
-  const ids = PEERS.filter((id) => only.includes(id) && (program || !OVER_POSTGREST.includes(id)));
+  const isThere = (id: PeerId) => (id === 'pgbench' ? hasPgbench() : Boolean(program) || !OVER_POSTGREST.includes(id));
+  const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
   const embedded = ids.filter((id) => EMBEDDED.includes(id));
   const [postgres, folders] = await Promise.all([
     startPostgres(cleanup, size),
@@ -68,8 +70,8 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
   };
 
   switch (id) {
-    case 'postgres-loop':
-      return openLoopPeer(id, own(database));
+    case 'pgbench':
+      return createPgbenchPeer(postgres);
     case 'pglite-loop':
       return openLoopPeer(id, own(folder));
     case 'node-http':

@@ -10,7 +10,7 @@ import { FLOODS, measureFairness, toFairnessReport } from '../../scripts/bench/f
 import { toOutcomes } from '../../scripts/bench/goals.ts';
 import { type Measurement, measureAll } from '../../scripts/bench/measure.ts';
 import { type MemoryResults, measureMemory, toMemoryReport } from '../../scripts/bench/memory.ts';
-import type { HttpPeer, Peer } from '../../scripts/bench/peer.ts';
+import { type HttpPeer, hasCase, type Peer } from '../../scripts/bench/peer.ts';
 import { openWorld } from '../../scripts/bench/peers.ts';
 import { parseCpu, parseMemory, readCpu, readPeakMemory } from '../../scripts/bench/process-figures.ts';
 import { readPlace } from '../../scripts/bench/report.ts';
@@ -61,12 +61,12 @@ describe('a goal', () => {
 
   it('is compared with the ratios of the rounds, not with that of the medians', () => {
     const outcomes = toOutcomes([
-      ...[measure(1, 'gateway-postgres', 900, 130), measure(1, 'node-http', 1_000, 100)],
-      ...[measure(2, 'node-http', 500, 200), measure(2, 'gateway-postgres', 450, 300)],
+      ...[measure(1, 'gateway-postgres', 1_200, 130), measure(1, 'node-http', 1_000, 100)],
+      ...[measure(2, 'node-http', 500, 200), measure(2, 'gateway-postgres', 600, 300)],
       ...[measure(3, 'gateway-postgres', 80, 150), measure(3, 'node-http', 100, 100)],
     ]);
     expect(outcomes).toMatchObject([
-      { than: 'node-http', figure: 'rate', measured: { median: 0.9, min: 0.8, max: 0.9 }, isMet: true },
+      { than: 'node-http', figure: 'rate', measured: { median: 1.2, min: 0.8, max: 1.2 }, isMet: true },
       { than: 'node-http', figure: 'cpu', measured: { median: 1.5, min: 1.3, max: 1.5 }, isMet: false },
     ]);
   });
@@ -171,7 +171,9 @@ describe.skipIf(!hasPostgrest || !inject('isLong'))('the peers', () => {
     const [first] = answers.values();
     expect(first?.status).toBe(case_.status);
     expect(Object.fromEntries(answers)).toEqual(Object.fromEntries([...answers.keys()].map((peer) => [peer, first])));
-    expect(answers.size).toBe(case_.isForValidating ? 5 : 9);
+    const count = peers.filter((peer) => hasCase(peer, case_)).length;
+    expect(answers.size).toBe(count);
+    expect(count).toBeGreaterThanOrEqual(5);
   });
 
   it.each([
@@ -202,10 +204,10 @@ describe.skipIf(!hasPostgrest || !inject('isLong'))('the peers', () => {
   });
 
   it.skipIf(!findWrk())('are measured one after the other, over HTTP and without', async () => {
-    const wanted = peers.filter(({ id }) => id === 'postgres-loop' || id === 'node-http');
-    const plan = { ...size, cases: [findCase('refused')], connections: [2], rounds: 1, seconds: 1 };
+    const wanted = peers.filter(({ id }) => id === 'pgbench' || id === 'node-http');
+    const plan = { ...size, cases: [findCase('rows10')], connections: [2], rounds: 1, seconds: 1 };
     const measurements = await measureAll(wanted, plan, new AbortController().signal, () => {});
-    expect(measurements.map(({ peer }) => peer)).toEqual(['postgres-loop', 'node-http']);
+    expect(measurements.map(({ peer }) => peer)).toEqual(wanted.map(({ id }) => id));
     for (const { rate, p50, p99 } of measurements) {
       expect(rate).toBeGreaterThan(0);
       expect(p99).toBeGreaterThanOrEqual(p50);
