@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { isFault, storeFault } from '../errors.ts';
 import type { Call, Origin, Result, Store } from './store.ts';
 
@@ -15,14 +17,23 @@ export type Limits = Load & {
   readonly runningOfShare?: number;
 };
 
+/** The reads of a share are quick while they take less than this on average, in milliseconds. */
+const QUICK_MS = 20;
+/** How much of the average is that of the last read. */
+const LAST = 1 / 8;
+/** For how many shares the average is known; the reads of others are not taken for quick. */
+const MAX_AVERAGES = 10_000;
+
 /** A store with its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load(): Load };
 
-/** A waiting call: it begins, or is refused. */
-type Waiting = { readonly begin: () => void; readonly refuse: () => void };
+type Failed = ReturnType<typeof storeFault>;
 
-/** The calls of one share: how many run, and the queue. */
-type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number };
+/** A waiting call: it begins, or is refused. */
+type Waiting = { readonly readOnly: boolean; readonly begin: (cost: number) => void; readonly refuse: () => void };
+
+/** The calls of one share: what the running ones cost, the queue, and how long its reads take on average. */
+type Share = { readonly name: string | undefined; readonly calls: Waiting[]; used: number; averageMs: number };
 
 /**
  * Limits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
@@ -31,35 +42,44 @@ type Share = { readonly name: string | undefined; readonly calls: Waiting[]; run
  */
 export function limited(store: Store, limits: Limits): LimitedStore {
   const { runningOfShare = limits.running } = limits;
+  const { readsPerConnection = 1 } = store;
   /**
    * The shares with calls; the first has the next turn. An array, because a Map with many insertions and deletions keeps
    * garbage alive (see embedded/store.ts).
    */
   const shares: Share[] = [];
+  const averages = new LRUCache<string, number>({ max: MAX_AVERAGES });
   let running = 0;
+  /** What the running calls cost: 1 each, or a part of it for a quick read. */
+  let used = 0;
   let waiting = 0;
+  /** Whether the next call waits for others to end: it would never have a whole place if later ones took each part of it. */
+  let isHeld = false;
 
   function findShare(name: string | undefined): Share {
     const known = shares.find((share) => share.name === name);
     if (known) return known;
-    const share = { name, calls: [], running: 0 };
+    const share = { name, calls: [], used: 0, averageMs: averages.get(name ?? '') ?? QUICK_MS };
     shares.push(share);
     return share;
   }
 
   function forgetIfIdle(share: Share): void {
-    if (share.running === 0 && share.calls.length === 0) shares.splice(shares.indexOf(share), 1);
+    if (share.used > 0 || share.calls.length > 0) return;
+    averages.set(share.name ?? '', share.averageMs);
+    shares.splice(shares.indexOf(share), 1);
   }
 
-  /** Waits for a turn. Gives the failure of a call without one: its signal aborted, or too many were waiting. */
-  function turn(share: Share, signal: AbortSignal): Promise<Result | undefined> {
+  /** Waits for a turn, and gives its cost, or the failure of a call without one: its signal aborted, or too many were waiting. */
+  function turn(share: Share, readOnly: boolean, signal: AbortSignal): Promise<number | Failed> {
     return new Promise((resolve) => {
-      const settle = (result?: Result) => {
+      const settle = (result: number | Failed) => {
         signal.removeEventListener('abort', giveUp);
         resolve(result);
       };
       const call: Waiting = {
-        begin: () => settle(),
+        readOnly,
+        begin: settle,
         refuse: () => settle(storeFault('storeOverloaded', `STORE_WAITING: ${limits.waiting} calls are waiting`)),
       };
       const giveUp = () => {
@@ -86,43 +106,78 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     share.calls.splice(share.calls.indexOf(call), 1);
     waiting -= 1;
     forgetIfIdle(share);
+    beginWaiting();
   }
 
-  function hasPlaceFor(share: Share): boolean {
-    return running < limits.running && share.running < runningOfShare;
+  /** What a call of a share costs now. */
+  function toCost(share: Share, readOnly: boolean): number {
+    return readOnly && share.averageMs < QUICK_MS ? 1 / readsPerConnection : 1;
   }
 
-  function occupy(share: Share): void {
+  /** What a call lacks: room of its share, or of all. */
+  function findLack(share: Share, cost: number): 'share' | 'all' | undefined {
+    if (share.used + cost > runningOfShare) return 'share';
+    return used + cost > limits.running ? 'all' : undefined;
+  }
+
+  function begin(share: Share, cost: number): void {
     running += 1;
-    share.running += 1;
+    used += cost;
+    share.used += cost;
   }
 
-  function release(share: Share): void {
+  function end(share: Share, cost: number): void {
     running -= 1;
-    share.running -= 1;
+    used -= cost;
+    share.used -= cost;
     forgetIfIdle(share);
-    const index = waiting === 0 ? -1 : shares.findIndex((one) => one.calls.length > 0 && hasPlaceFor(one));
-    const [next] = index === -1 ? [] : shares.splice(index, 1);
-    if (!next) return;
-    shares.push(next);
-    waiting -= 1;
-    occupy(next);
-    next.calls.shift()?.begin();
+    beginWaiting();
+  }
+
+  function beginWaiting(): void {
+    isHeld = false;
+    let index = 0;
+    while (waiting > 0 && index < shares.length) {
+      const share = shares[index] as Share;
+      const [next] = share.calls;
+      const cost = toCost(share, next?.readOnly ?? false);
+      const lack = next ? findLack(share, cost) : 'share';
+      isHeld = lack === 'all';
+      if (isHeld) return;
+      if (!next || lack) {
+        index += 1;
+        continue;
+      }
+      share.calls.shift();
+      shares.splice(index, 1);
+      shares.push(share);
+      waiting -= 1;
+      begin(share, cost);
+      next.begin(cost);
+    }
   }
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const share = findShare(origin?.share);
-    if (hasPlaceFor(share)) occupy(share);
+    const { readOnly } = call;
+    let cost: number | Failed = toCost(share, readOnly);
+    const lack = share.calls.length > 0 ? 'share' : findLack(share, cost);
+    if (!lack && !isHeld) begin(share, cost);
     else {
-      const failed = await turn(share, signal);
-      if (failed) return failed;
+      isHeld ||= lack === 'all';
+      cost = await turn(share, readOnly, signal);
+      if (typeof cost !== 'number') return cost;
     }
+    const startedAt = performance.now();
     try {
-      const result = await store.call(call, signal, origin);
-      const isRepeated = call.readOnly && isConnectionLost(result) && !signal.aborted;
-      return isRepeated ? await store.call(call, signal, origin) : result;
+      const result = await store.call(call, signal, origin, cost === 1);
+      if (!readOnly || !isConnectionLost(result)) return result;
+      // By then the other connections that were lost in the same moment are known.
+      await setImmediate();
+      return signal.aborted ? result : await store.call(call, signal, origin, cost === 1);
     } finally {
-      release(share);
+      if (readOnly) share.averageMs += (performance.now() - startedAt - share.averageMs) * LAST;
+      end(share, cost);
     }
   }
 

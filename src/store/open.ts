@@ -28,9 +28,9 @@ export async function openStore(
   // do not share fairly.
   const limits =
     config.store.kind === 'embedded'
-      ? { running: Math.min(3, connections), waiting }
-      : { running: connections, runningOfShare: Math.ceil(connections / 2), waiting };
-  return { store: limited(store, limits), migrate };
+      ? { running: Math.min(3, connections) }
+      : { running: connections, runningOfShare: Math.ceil(connections / 2) };
+  return { store: limited(store, { ...limits, waiting }), migrate };
 }
 
 async function openUnlimited(

@@ -85,8 +85,14 @@ export interface Store {
   /** The kind of store and where its data is, for the log. */
   readonly description: string;
 
-  /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
-  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
+  /** How many quick reads share a connection; by default 1. */
+  readonly readsPerConnection?: number;
+
+  /**
+   * Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. A
+   * call that is alone has a connection to itself.
+   */
+  call(call: Call, signal: AbortSignal, origin?: Origin, isAlone?: boolean): Promise<Result>;
 
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;

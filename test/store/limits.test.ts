@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
 import { limited } from '../../src/store/limits.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -91,4 +92,65 @@ test('without a queue, calls that cannot start at once are refused', async () =>
   });
   await endNext();
   expect(await first).toEqual({ json: '[]', count: 0 });
+});
+
+describe('a store whose connections are shared by quick reads', () => {
+  const WRITE: Call = { ...CALL, readOnly: false };
+
+  /** The calls that have begun, of three shares; `proveQuick` lets a share's first read be quick. */
+  function open() {
+    const { store, ...slow } = createSlowStore();
+    const limits = { running: 2, runningOfShare: 1, waiting: 20 };
+    const { call, load } = limited({ ...store, readsPerConnection: 4 }, limits);
+    const send = (requestId: string, what = CALL) => call(what, never, { requestId, share: requestId.slice(0, 1) });
+    const proveQuick = async (share: string) => {
+      const sent = send(share);
+      await slow.endNext();
+      await sent;
+      slow.begun.length = 0;
+    };
+    return { ...slow, send, load, proveQuick };
+  }
+
+  test('lets reads share it once a share has proved quick', async () => {
+    const { begun, send, proveQuick, endNext } = open();
+    await proveQuick('a');
+    const sent = ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2'].map((name) => send(name));
+    expect(begun).toEqual(['a1', 'a2', 'a3', 'a4', 'b1']);
+    for (const _ of sent) await endNext();
+    await Promise.all(sent);
+    expect(begun).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'a5', 'b2']);
+  });
+
+  test('gives a share whose reads take long one place for each, those that wait already too', async () => {
+    const { begun, send, proveQuick, endNext, load } = open();
+    await proveQuick('a');
+    const sent = ['a1', 'a2', 'a3', 'a4', 'a5', 'a6'].map((name) => send(name));
+    await delay(200);
+    for (const _ of ['a1', 'a2', 'a3', 'a4']) await endNext();
+    expect(begun).toEqual(['a1', 'a2', 'a3', 'a4', 'a5']);
+    expect(load()).toEqual({ running: 1, waiting: 1 });
+    for (const _ of sent) await endNext();
+    await Promise.all(sent);
+  });
+
+  test('lets a write begin, however many reads come', async () => {
+    const { begun, send, proveQuick, endNext } = open();
+    for (const share of ['a', 'b', 'c']) await proveQuick(share);
+    const reads = ['a1', 'a2', 'a3', 'b1', 'b2', 'b3'].map((name) => send(name));
+    const sent = [...reads, send('c1', WRITE), send('a4'), send('b4')];
+    expect(begun).toEqual(['a1', 'a2', 'a3', 'b1', 'b2', 'b3']);
+    // The turns of a and b come before that of c, and then no more of theirs.
+    await endNext();
+    expect(begun.splice(0)).toEqual(['a1', 'a2', 'a3', 'b1', 'b2', 'b3', 'a4', 'b4']);
+    sent.push(send('a5'));
+    for (const _ of ['a2', 'a3']) await endNext();
+    expect(begun).toEqual([]);
+    await endNext();
+    expect(begun).toEqual(['c1']);
+    await endNext();
+    expect(begun).toEqual(['c1', 'a5']);
+    for (const _ of sent) await endNext();
+    await Promise.all(sent);
+  });
 });

@@ -1,92 +1,381 @@
-// A connection to Postgres that reads rows itself: pg connects, authenticates and queues; the rows of a list go from the
-// bytes of the protocol to JSON without becoming values in between.
+// A connection to Postgres with a pipeline: pg connects and authenticates, then the loop here has the socket. The queries of a
+// turn of the event loop leave in one write, answers are read in one piece, and rows go from the bytes of the protocol to JSON
+// without becoming values in between.
 
+import { type Duplex, Readable } from 'node:stream';
 import pg, { type FieldDef } from 'pg';
-import { serialize } from 'pg-protocol';
+import { DatabaseError, parse, serialize } from 'pg-protocol';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
+import { type BackendKey, requestCancel } from './cancel.ts';
 import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json/rows.ts';
 
-/** Private parts of pg's connections that are used here. */
-type ConnectionInternals = {
-  attachListeners(stream: Stream): void;
-  readonly parsedStatements: Readonly<Record<string, string | undefined>>;
-  readonly stream: { readonly writable: boolean; write(bytes: Uint8Array): void };
-};
+/** The connection was lost before it answered. */
+export class ConnectionLost extends Error {}
 
-/** A query that reads its rows itself: each is a range of the received bytes. */
-type RowReader = { readRow(bytes: Buffer, begin: number, end: number): void };
+/** Rows that cannot be written as JSON: they are not as described, or there is no memory for them. */
+export class RowsError extends Error {}
 
-type Listener = (chunk: Buffer) => void;
-type Stream = { on(event: string, listener: Listener): unknown };
+/** The rows are larger than the limit. */
+export class AnswerTooLarge extends Error {}
 
-/** Every message of Postgres's protocol begins with a code and a length, of this many bytes. */
-const HEADER = 5;
-/** The code of a row's message. */
-const DATA_ROW = 0x44;
+/** A statement to run once. */
+abstract class Query {
+  readonly statement: Statement;
+  /** Once it has aborted, nobody waits for the answer. */
+  readonly signal: AbortSignal;
+  /** Rejects with DatabaseError, ConnectionLost, RowsError, AnswerTooLarge, or the reason of the signal. */
+  readonly answer: Promise<JsonArray | Row | undefined>;
+  readonly resolve: (value: JsonArray | Row | undefined) => void;
+  readonly reject: (error: unknown) => void;
 
-/**
- * A client whose queries may read their rows themselves. pg's parser creates a text for each value and an event for each
- * row, which takes longer than everything else.
- */
-export class RowClient extends pg.Client {
-  /** The running query if it reads its rows itself; the rows of other queries are pg's. */
-  reader: RowReader | undefined;
-  /** The rows of the running query as JSON. */
-  readonly rows = new JsonRows();
-  /** The columns of statements that are prepared on this connection, by name. */
-  readonly columns = new Map<string, JsonColumns>();
-
-  constructor(config?: pg.ClientConfig) {
-    super(config);
-    const connection = this.connection as unknown as ConnectionInternals;
-    const attachListeners = connection.attachListeners.bind(connection);
-    connection.attachListeners = (stream) => {
-      const on: Stream['on'] = (event, listener) =>
-        stream.on(event, event === 'data' ? joinMessages((bytes) => this.#read(bytes, listener)) : listener);
-      attachListeners({ on });
-    };
-  }
-
-  /** Passes complete messages to the reader and to pg; gives how many bytes they have. */
-  #read(bytes: Buffer, parse: Listener): number {
-    let parsed = 0;
-    let at = 0;
-    for (let end = toEnd(bytes, at); end <= bytes.length; end = toEnd(bytes, at)) {
-      if (this.reader && bytes[at] === DATA_ROW) {
-        if (parsed < at) parse(bytes.subarray(parsed, at));
-        parsed = at;
-        // The messages before the row may have ended its query; then the row is pg's.
-        if (this.reader) {
-          this.reader.readRow(bytes, at + HEADER, end);
-          parsed = end;
-        }
-      }
-      at = end;
-    }
-    if (parsed < at) parse(bytes.subarray(parsed, at));
-    return at;
+  constructor(statement: Statement, signal: AbortSignal) {
+    this.statement = statement;
+    this.signal = signal;
+    const { promise, resolve, reject } = Promise.withResolvers<JsonArray | Row | undefined>();
+    this.answer = promise;
+    this.resolve = resolve;
+    this.reject = reject;
   }
 }
 
-/** Keeps an incomplete message until its rest arrives. */
-function joinMessages(read: (bytes: Buffer) => number): Listener {
-  let parts: Buffer[] = [];
-  let length = 0;
-  let needed = 0;
-  return (chunk) => {
-    parts.push(chunk);
-    length += chunk.length;
-    if (length < needed) return;
-    const bytes = parts.length === 1 ? chunk : Buffer.concat(parts, length);
-    // If `read` throws, nothing is read twice.
-    parts = [];
-    length = 0;
-    needed = 0;
-    const rest = bytes.subarray(read(bytes));
-    parts = rest.length > 0 ? [rest] : [];
-    length = rest.length;
-    needed = toEnd(rest, 0);
-  };
+/** Asks for the first row, if any, with all values as text. */
+export class RowQuery extends Query {
+  declare readonly answer: Promise<Row | undefined>;
+}
+
+/**
+ * Asks for all rows as JSON, as row_to_json writes them. The answer is undefined, and the statement does not run, where only
+ * Postgres can write them.
+ */
+export class RowsQuery extends Query {
+  declare readonly answer: Promise<JsonArray | undefined>;
+  /** The largest JSON, in bytes. */
+  readonly limit: number;
+
+  constructor(statement: NamedStatement, signal: AbortSignal, limit: number) {
+    super(statement, signal);
+    this.limit = limit;
+  }
+}
+
+/** What a query is answered with. */
+export type Answered<T> = { readonly answer: Promise<T> };
+
+export type { Query };
+
+/** A statement that Postgres prepares, and the queries that wait for it. */
+type Preparation = { readonly name: string; readonly waiting: Query[]; fields: FieldDef[] };
+
+/** A prepared statement: how its rows are written; without columns, only Postgres can. */
+type Prepared = { readonly columns: JsonColumns | undefined };
+
+/** What was sent up to a Sync, and what has come for it. */
+type Exchange = {
+  readonly query?: Query;
+  readonly columns?: JsonColumns | undefined;
+  readonly preparation?: Preparation;
+  row?: Row;
+  error?: Error;
+  /** A cancellation was under way when it may have begun. */
+  mayBeHit?: boolean;
+  /** Another connection runs the query. */
+  isMoved?: boolean;
+  onEnd?: () => void;
+};
+
+/** What a connection tells its pool. */
+export type Listener = {
+  /** Something has ended: the connection may have room. */
+  onProgress(connection: Connection): void;
+  /** A query was cancelled in place of another, and is to run again. */
+  onHit(query: Query): unknown;
+};
+
+/** Every message of Postgres's protocol begins with a code and a length, of this many bytes. */
+const HEADER = 5;
+const DATA_ROW = 0x44;
+const ERROR_RESPONSE = 0x45;
+const ROW_DESCRIPTION = 0x54;
+const READY_FOR_QUERY = 0x5a;
+
+const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
+/** The end of a Bind message that asks for all columns as text. */
+const AS_TEXT = Buffer.from([0, 0]);
+
+const QUERY_CANCELED = '57014';
+/** The statements no longer fit: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
+const UNFIT = /^(0A|26|42)/;
+
+/** How long a cancelled query may go on, in milliseconds; then its connection is closed. */
+const CANCEL_MS = 1_000;
+
+export class Connection {
+  /** The number of queries that have not ended. */
+  pending = 0;
+  /** The number of queries that have ended. */
+  ended = 0;
+  /** Whether it must not get more queries. */
+  isRetired = false;
+  /** Resolves when the connection is closed, by whomever. */
+  readonly closed: Promise<void>;
+  readonly #client: pg.Client;
+  readonly #key: BackendKey;
+  readonly #listener: Listener | undefined;
+  readonly #stream: Duplex;
+  readonly #statements = new Map<string, Prepared | Preparation>();
+  /** The rows of the running query. */
+  readonly #rows = new JsonRows();
+  #toSend: Query[] = [];
+  /** The first one runs. */
+  #sent: Exchange[] = [];
+  #parts: Buffer[] = [];
+  #length = 0;
+  #needed = 0;
+  #cancellation: Promise<void> | undefined;
+  #cause: Error | undefined;
+  #lost: ConnectionLost | undefined;
+
+  /** Connects, and runs the statements of `setup`. Rejects with what pg rejects with. */
+  static async open(config: pg.ClientConfig, setup?: string, listener?: Listener): Promise<Connection> {
+    const client = new pg.Client(config);
+    // Without a listener a lost connection would end the process.
+    client.on('error', () => {});
+    let key: BackendKey = { processID: 0, secretKey: 0 };
+    client.connection.once('backendKeyData', (message) => {
+      key = message;
+    });
+    await client.connect();
+    if (setup) await client.query(setup);
+    return new Connection(client, key, listener);
+  }
+
+  constructor(client: pg.Client, key: BackendKey, listener: Listener | undefined) {
+    this.#client = client;
+    this.#key = key;
+    this.#listener = listener;
+    this.#stream = client.connection.stream;
+    this.#stream.removeAllListeners('data').on('data', (chunk) => this.#receive(chunk));
+    client.on('error', (error) => {
+      this.#cause ??= error;
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.closed = promise;
+    client.once('end', () => {
+      this.#onClosed();
+      resolve();
+    });
+  }
+
+  /** The server's process; a pooler invents one. */
+  get processId(): number {
+    return this.#key.processID;
+  }
+
+  /** Whether a cancellation is under way: it may hit any query that runs. */
+  get isCancelling(): boolean {
+    return this.#cancellation !== undefined;
+  }
+
+  /** Whether nobody waits for the running query. */
+  get runsInVain(): boolean {
+    const [running] = this.#sent;
+    return running?.query !== undefined && (running.isMoved === true || running.query.signal.aborted);
+  }
+
+  /** Sends a query at the end of this turn, unless its signal aborts before. */
+  send(query: Query): void {
+    this.pending += 1;
+    if (this.#toSend.push(query) === 1) setImmediate(() => this.#flush());
+  }
+
+  /** Takes back the queries behind the running one. Postgres still runs them, and their answers are dropped. */
+  takeBack(): Query[] {
+    return this.#sent.slice(1).flatMap((exchange) => {
+      if (!exchange.query || exchange.isMoved) return [];
+      exchange.isMoved = true;
+      return [exchange.query];
+    });
+  }
+
+  /** Cancels the running query. Resolves when it has ended, and the request for it can hit no other. */
+  cancel(): Promise<void> {
+    this.#cancellation ??= this.#cancel().finally(() => {
+      this.#cancellation = undefined;
+      this.#listener?.onProgress(this);
+    });
+    return this.#cancellation;
+  }
+
+  async #cancel(): Promise<void> {
+    const [running, ...next] = this.#sent;
+    if (!running) return;
+    for (const exchange of next) exchange.mayBeHit = true;
+    const ended = new Promise<void>((resolve) => {
+      running.onEnd = resolve;
+    });
+    const cut = setTimeout(() => this.#stream.destroy(), CANCEL_MS);
+    void ended.then(() => clearTimeout(cut));
+    await Promise.all([ended, requestCancel(this.#client, this.#key, CANCEL_MS)]);
+  }
+
+  /** Closes the connection, whatever runs. */
+  async close(): Promise<void> {
+    this.isRetired = true;
+    await this.#client.end();
+  }
+
+  #flush(): void {
+    const queries = this.#toSend;
+    this.#toSend = [];
+    const messages: Uint8Array[] = [];
+    for (const query of queries) this.#begin(query, messages);
+    if (messages.length > 0 && this.#stream.writable) this.#stream.write(Buffer.concat(messages));
+    if (this.pending === 0) this.#listener?.onProgress(this);
+  }
+
+  #begin(query: Query, messages: Uint8Array[]): void {
+    const { name, text, values } = query.statement;
+    if (query.signal.aborted || this.#lost) {
+      this.pending -= 1;
+      query.reject(this.#lost ?? query.signal.reason);
+      return;
+    }
+    if (name === undefined) {
+      messages.push(serialize.parse({ text }), toBind('', values, AS_TEXT), EXECUTE_AND_SYNC);
+      this.#sent.push({ query });
+      return;
+    }
+    const statement = this.#statements.get(name);
+    if (statement === undefined) {
+      const preparation: Preparation = { name, waiting: [query], fields: [] };
+      this.#statements.set(name, preparation);
+      messages.push(serialize.parse({ name, text }), serialize.describe({ type: 'S', name }), serialize.sync());
+      this.#sent.push({ preparation });
+    } else if ('waiting' in statement) {
+      statement.waiting.push(query);
+    } else if (query instanceof RowQuery) {
+      messages.push(toBind(name, values, AS_TEXT), EXECUTE_AND_SYNC);
+      this.#sent.push({ query });
+    } else if (statement.columns) {
+      messages.push(toBind(name, values, statement.columns.formats), EXECUTE_AND_SYNC);
+      this.#sent.push({ query, columns: statement.columns });
+    } else {
+      this.pending -= 1;
+      query.resolve(undefined);
+    }
+  }
+
+  #receive(chunk: Buffer): void {
+    this.#parts.push(chunk);
+    this.#length += chunk.length;
+    if (this.#length < this.#needed) return;
+    const bytes = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts, this.#length);
+    let at = 0;
+    let end = toEnd(bytes, at);
+    try {
+      for (; end <= bytes.length; end = toEnd(bytes, at)) {
+        this.#take(bytes, at, end);
+        at = end;
+      }
+    } catch (error) {
+      this.#cause ??= error as Error;
+      this.#stream.destroy();
+      return;
+    }
+    // An incomplete message is kept until its rest arrives.
+    this.#length = bytes.length - at;
+    this.#parts = this.#length > 0 ? [bytes.subarray(at)] : [];
+    this.#needed = end - at;
+    this.#listener?.onProgress(this);
+  }
+
+  /** Takes the message in a range. Throws where the server does not keep to the protocol. */
+  #take(bytes: Buffer, begin: number, end: number): void {
+    const code = bytes[begin];
+    const [running] = this.#sent;
+    if (code === DATA_ROW) {
+      if (!running?.query) throw new Error('a row without a query');
+      this.#takeRow(running, running.query, bytes, begin + HEADER, end);
+    } else if (code === READY_FOR_QUERY) {
+      if (!running) throw new Error('an answer without a query');
+      this.#sent.shift();
+      this.#end(running);
+    } else if (code === ROW_DESCRIPTION) {
+      const { fields } = parseMessage(bytes.subarray(begin, end)) as { fields: FieldDef[] };
+      if (running?.preparation) running.preparation.fields = fields;
+    } else if (code === ERROR_RESPONSE) {
+      const error = parseMessage(bytes.subarray(begin, end)) as DatabaseError;
+      // A query without an answer begins the next one's rows anew.
+      this.#rows.clear();
+      if (running) running.error ??= error;
+      else this.#cause = error;
+      // The server closes a connection to which it sends an error without a query, or a fatal one.
+      if (!running || error.severity === 'FATAL' || UNFIT.test(error.code ?? '')) this.isRetired = true;
+    }
+  }
+
+  #takeRow(exchange: Exchange, query: Query, bytes: Buffer, begin: number, end: number): void {
+    const { columns } = exchange;
+    if (exchange.error || exchange.isMoved) return;
+    if (!columns) {
+      exchange.row ??= toTexts(bytes, begin);
+      return;
+    }
+    try {
+      this.#rows.add(columns, bytes, begin, end);
+    } catch (cause) {
+      exchange.error = new RowsError('the rows cannot be written as JSON', { cause });
+    }
+    // The closing bracket is one byte more.
+    if (query instanceof RowsQuery && this.#rows.bytes >= query.limit) {
+      exchange.error = new AnswerTooLarge();
+      void this.cancel();
+    }
+    if (exchange.error) this.#rows.clear();
+  }
+
+  /** Ends the running exchange, whose answer is complete. */
+  #end(exchange: Exchange): void {
+    const { query, preparation, columns, row, error, isMoved } = exchange;
+    exchange.onEnd?.();
+    if (query) {
+      this.pending -= 1;
+      this.ended += 1;
+    }
+    if (isMoved) return;
+    if (error) this.#fail(exchange, error);
+    else if (preparation) this.#endPreparation(preparation);
+    else query?.resolve(columns ? this.#rows.take() : row);
+  }
+
+  #endPreparation({ name, waiting, fields }: Preparation): void {
+    this.#statements.set(name, { columns: toJsonColumns(fields) });
+    this.pending -= waiting.length;
+    for (const query of waiting) this.send(query);
+  }
+
+  #fail({ query, preparation, mayBeHit }: Exchange, error: Error): void {
+    if (preparation) {
+      this.#statements.delete(preparation.name);
+      this.pending -= preparation.waiting.length;
+    }
+    const isHit = mayBeHit && error instanceof DatabaseError && error.code === QUERY_CANCELED;
+    for (const failed of query ? [query] : (preparation?.waiting ?? [])) {
+      if (isHit && !failed.signal.aborted && this.#listener) this.#listener.onHit(failed);
+      else failed.reject(error);
+    }
+  }
+
+  #onClosed(): void {
+    this.isRetired = true;
+    this.#lost = new ConnectionLost('the connection was lost', { cause: this.#cause });
+    for (const exchange of this.#sent.splice(0)) {
+      exchange.onEnd?.();
+      if (!exchange.isMoved) this.#fail(exchange, exchange.error ?? this.#lost);
+    }
+    this.pending = this.#toSend.length;
+    this.#listener?.onProgress(this);
+  }
 }
 
 /** The end of the message at an index; beyond the bytes if it is incomplete. */
@@ -95,225 +384,51 @@ function toEnd(bytes: Buffer, begin: number): number {
   return begin + 1 + bytes.readUInt32BE(begin + 1);
 }
 
-/**
- * Runs a statement and gives its first row, if any. Fails as `client.query` does. Unlike pg's own query it does not ask
- * for the description of the columns, which would be a quarter of a call's processor time.
- */
-export function queryRow(client: pg.ClientBase, statement: Statement): Promise<Row | undefined> {
-  return new Promise((resolve, reject) => {
-    client.query(new RowQuery(statement, (error, row) => (error ? reject(error) : resolve(row))));
-  });
+/** pg's parser takes the messages of a stream. */
+const parsed = new Readable({ read() {} });
+let lastMessage: unknown;
+void parse(parsed, (message) => {
+  lastMessage = message;
+});
+
+function parseMessage(bytes: Buffer): unknown {
+  parsed.emit('data', bytes);
+  return lastMessage;
 }
 
-/** The messages that end every query. */
-const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
-
-/** A query in pg's terms: it submits messages, and handles those that answer them. */
-abstract class Query<Result> implements pg.Submittable {
-  readonly text: string;
-  readonly name: string;
-  readonly callback: (error: Error | null, result?: Result) => void;
-  readonly #values: Row;
-
-  constructor(statement: Statement, callback: Query<Result>['callback']) {
-    this.text = statement.text;
-    this.name = statement.name ?? '';
-    this.#values = statement.values;
-    this.callback = callback;
+/** A Bind message for a prepared statement; all values are sent as text. */
+function toBind(name: string, values: Row, formats: Uint8Array): Buffer {
+  let length = HEADER + 1 + Buffer.byteLength(name) + 1 + 2 + 2 + formats.length;
+  for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value));
+  const bytes = Buffer.allocUnsafe(length);
+  bytes[0] = 0x42;
+  bytes.writeInt32BE(length - 1, 1);
+  // The unnamed portal.
+  bytes[HEADER] = 0;
+  let at = HEADER + 1;
+  at += bytes.write(name, at);
+  bytes[at] = 0;
+  at = bytes.writeInt16BE(0, at + 1);
+  at = bytes.writeInt16BE(values.length, at);
+  for (const value of values) {
+    const begin = at + 4;
+    const size = value === null ? 0 : bytes.write(value, begin);
+    bytes.writeInt32BE(value === null ? -1 : size, at);
+    at = begin + size;
   }
-
-  submit(connection: pg.Connection): void {
-    const { parsedStatements, stream } = connection as unknown as ConnectionInternals;
-    const messages = this.toRun();
-    if (this.name === '' || parsedStatements[this.name] === undefined)
-      messages.unshift(serialize.parse({ name: this.name, text: this.text }));
-    // In one piece, because several writes cost more than a copy. A lost connection ends the query by its own event.
-    if (stream.writable) stream.write(Buffer.concat(messages));
-  }
-
-  /** The messages that run the prepared statement. */
-  toRun(): Buffer[] {
-    return [this.toBind(), EXECUTE_AND_SYNC];
-  }
-
-  toBind(): Buffer {
-    return serialize.bind({ statement: this.name, values: [...this.#values] });
-  }
-
-  abstract handleReadyForQuery(): void;
-
-  handleError(error: Error): void {
-    this.callback(error);
-  }
-
-  handleDataRow(_row: { fields: Row }): void {}
-
-  handleRowDescription(_description: { fields: FieldDef[] }): void {}
-
-  handleCommandComplete(): void {}
-
-  handleEmptyQuery(): void {}
-
-  handlePortalSuspended(): void {}
+  bytes.set(formats, at);
+  return bytes;
 }
 
-class RowQuery extends Query<Row> {
-  #row: Row | undefined;
-
-  override handleDataRow({ fields }: { fields: Row }): void {
-    this.#row ??= fields;
+/** The values of a row that came as text. */
+function toTexts(bytes: Buffer, begin: number): Row {
+  const values: (string | null)[] = [];
+  let at = begin + 2;
+  for (let rest = bytes.readInt16BE(begin); rest > 0; rest -= 1) {
+    const length = bytes.readInt32BE(at);
+    at += 4;
+    values.push(length < 0 ? null : bytes.toString('utf8', at, at + length));
+    at += Math.max(0, length);
   }
-
-  override handleReadyForQuery(): void {
-    this.callback(null, this.#row);
-  }
-}
-
-/** Rows that cannot be written as JSON: they are not as described, or there is no memory for them. */
-export class RowsError extends Error {}
-
-/** The rows are larger than the limit. */
-export class AnswerTooLarge extends Error {}
-
-/** The bounds of reading rows. */
-export type RowsOptions = {
-  readonly signal: AbortSignal;
-  /** The largest JSON, in bytes. */
-  readonly limit: number;
-  /** Cancels the query. */
-  readonly cancel: () => void;
-};
-
-/**
- * Runs a statement and gives its rows as JSON, as row_to_json writes them; undefined, without running it, for columns that
- * only Postgres can write. Fails as `client.query` does, with RowsError, with AnswerTooLarge, or with the reason of a signal
- * that aborted before the statement began.
- */
-export async function queryRows(
-  client: RowClient,
-  statement: NamedStatement,
-  options: RowsOptions,
-): Promise<JsonArray | undefined> {
-  const columns = client.columns.get(statement.name) ?? (await prepare(client, statement));
-  if (!columns) return undefined;
-  options.signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    const end: Query<JsonArray>['callback'] = (error, rows) => (error ? reject(error) : resolve(rows));
-    client.query(new RowsQuery(client, statement, columns, options, end));
-  });
-}
-
-/** Prepares a statement and gives its columns if they can be written here: their types decide how they are sent. */
-async function prepare(client: RowClient, statement: NamedStatement): Promise<JsonColumns | undefined> {
-  const fields = await new Promise<FieldDef[]>((resolve, reject) => {
-    client.query(new ColumnsQuery(statement, (error, found = []) => (error ? reject(error) : resolve(found))));
-  });
-  const columns = toJsonColumns(fields);
-  if (columns) client.columns.set(statement.name, columns);
-  return columns;
-}
-
-/** The end of pg's Bind message, which asks for all columns as text. */
-const ALL_AS_TEXT = 4;
-const CODE = 1;
-
-/** Prepares a statement and asks for its columns. */
-class ColumnsQuery extends Query<FieldDef[]> {
-  #fields: FieldDef[] = [];
-
-  override toRun(): Buffer[] {
-    return [serialize.describe({ type: 'S', name: this.name }), serialize.sync()];
-  }
-
-  override handleRowDescription({ fields }: { fields: FieldDef[] }): void {
-    this.#fields = fields;
-  }
-
-  override handleReadyForQuery(): void {
-    this.callback(null, this.#fields);
-  }
-}
-
-/** Runs a prepared statement, and writes its rows as JSON. */
-class RowsQuery extends Query<JsonArray> implements RowReader {
-  readonly #client: RowClient;
-  readonly #columns: JsonColumns;
-  readonly #options: RowsOptions;
-  #failure: RowsError | AnswerTooLarge | undefined;
-
-  constructor(
-    client: RowClient,
-    statement: NamedStatement,
-    columns: JsonColumns,
-    options: RowsOptions,
-    callback: Query<JsonArray>['callback'],
-  ) {
-    super(statement, callback);
-    this.#client = client;
-    this.#columns = columns;
-    this.#options = options;
-  }
-
-  override submit(connection: pg.Connection): void {
-    this.#client.rows.clear();
-    this.#client.reader = this;
-    super.submit(connection);
-  }
-
-  override toRun(): Buffer[] {
-    const { formats } = this.#columns;
-    const bind = this.toBind();
-    bind.writeInt32BE(bind.length - CODE - ALL_AS_TEXT + formats.length, CODE);
-    return [bind.subarray(0, -ALL_AS_TEXT), formats, EXECUTE_AND_SYNC];
-  }
-
-  readRow(bytes: Buffer, begin: number, end: number): void {
-    if (this.#failure) return;
-    try {
-      const { rows } = this.#client;
-      rows.add(this.#columns, bytes, begin, end);
-      // The closing bracket is one byte more.
-      if (rows.bytes >= this.#options.limit) this.#stop();
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
-  override handleDataRow(): void {
-    this.#fail(new Error('a row came past its reader'));
-  }
-
-  override handleError(error: Error): void {
-    this.#end();
-    super.handleError(this.#failure ?? error);
-  }
-
-  override handleReadyForQuery(): void {
-    let array: JsonArray | undefined;
-    try {
-      array = this.#client.rows.take();
-    } catch (error) {
-      this.#fail(error);
-    }
-    this.#end();
-    this.callback(this.#failure ?? null, array);
-  }
-
-  /** Drops the rows that still arrive. */
-  #stop(): void {
-    this.#failure = new AnswerTooLarge();
-    this.#client.rows.clear();
-    this.#options.cancel();
-  }
-
-  /** An error that is thrown while rows are read would end the process. */
-  #fail(cause: unknown): void {
-    this.#failure ??= new RowsError('the rows cannot be written as JSON', { cause });
-    this.#client.rows.clear();
-  }
-
-  #end(): void {
-    this.#client.rows.clear();
-    if (this.#client.reader === this) this.#client.reader = undefined;
-  }
+  return values;
 }

@@ -2,8 +2,8 @@
 
 import pg from 'pg';
 import { OperatorError } from '../../errors.ts';
-import type { NamedStatement } from '../statement.ts';
-import { queryRow } from './connection.ts';
+import type { NamedStatement, Row, Statement } from '../statement.ts';
+import { type Connection, RowQuery } from './connection.ts';
 
 /** Why a connection with prepared statements and settings of its session fails now and then. */
 export const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
@@ -30,28 +30,34 @@ select pg_backend_pid(), current_user,
 };
 
 /** Checks the rights of a connection that does not become `gateway`. Throws OperatorError, or what pg throws. */
-export async function checkRights(client: pg.Client): Promise<void> {
-  const [, login, remedy] = (await queryRow(client, { text: SESSION.text, values: [] })) ?? [];
+export async function checkRights(connection: Connection, signal: AbortSignal): Promise<void> {
+  const [, login, remedy] = await readRow(connection, { text: SESSION.text, values: [] }, signal);
   if (remedy) throw new OperatorError(`the login ${login} inherits nothing from gateway: ${remedy}, or set PREPARE=on`);
 }
 
 /** The server's process of each connection whose pooler gives it a session of its own. */
-export type OwnSessions = WeakMap<pg.Client, string>;
+export type OwnSessions = WeakMap<Connection, string>;
 
 /**
  * Checks the session of a connection that has become `gateway` and prepares statements. `options` are those of the
  * connection. Throws OperatorError, or what pg throws.
  */
-export async function checkSession(client: pg.Client, known: OwnSessions, options: pg.ClientConfig): Promise<void> {
-  const [pid, role] = (await queryRow(client, SESSION)) ?? [];
+export async function checkSession(
+  connection: Connection,
+  known: OwnSessions,
+  options: pg.ClientConfig,
+  signal: AbortSignal,
+): Promise<void> {
+  const [pid, role] = await readRow(connection, SESSION, signal);
   if (typeof pid !== 'string' || role !== 'gateway') throw new OperatorError(POOLED);
   // A pooler invents the process that it names when a client connects.
-  const { processID } = client as pg.Client & { readonly processID: number };
-  const own = known.get(client);
-  if (pid === (own ?? String(processID))) return;
-  if (own !== undefined || (await isShared(client, pid, options))) throw new OperatorError(POOLED);
-  known.set(client, pid);
+  const own = known.get(connection);
+  if (pid === (own ?? String(connection.processId))) return;
+  if (own !== undefined || (await isShared(connection, pid, options, signal))) throw new OperatorError(POOLED);
+  known.set(connection, pid);
 }
+
+const PROCESS: Statement = { text: 'select pg_backend_pid()::text as pid', values: [] };
 
 /** How often the processes of two clients are compared: on a busy pooler each has mostly one that the other never sees. */
 const ROUNDS = 5;
@@ -60,7 +66,12 @@ const ROUNDS = 5;
  * Whether the pooler gives a client's session to others while it is connected. False if no second client is let in: in
  * session mode the first one may have the last session.
  */
-async function isShared(client: pg.Client, pid: string, options: pg.ClientConfig): Promise<boolean> {
+async function isShared(
+  connection: Connection,
+  pid: string,
+  options: pg.ClientConfig,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { connectionTimeoutMillis: ms = 0 } = options;
   // The check has to end before the deadline, which is the timeout of connecting.
   const second = new pg.Client({ ...options, connectionTimeoutMillis: ms / 4, query_timeout: ms / 4 });
@@ -68,7 +79,8 @@ async function isShared(client: pg.Client, pid: string, options: pg.ClientConfig
   try {
     await second.connect();
     for (let round = 0; round < ROUNDS; round += 1) {
-      if ((await readProcess(second)) === pid || (await readProcess(client)) !== pid) return true;
+      const { rows } = await second.query(PROCESS.text);
+      if (rows[0].pid === pid || (await readRow(connection, PROCESS, signal))[0] !== pid) return true;
     }
     return false;
   } catch {
@@ -78,7 +90,8 @@ async function isShared(client: pg.Client, pid: string, options: pg.ClientConfig
   }
 }
 
-async function readProcess(client: pg.Client): Promise<unknown> {
-  const { rows } = await client.query('select pg_backend_pid()::text as pid');
-  return rows[0].pid;
+async function readRow(connection: Connection, statement: Statement, signal: AbortSignal): Promise<Row> {
+  const query = new RowQuery(statement, signal);
+  connection.send(query);
+  return (await query.answer) ?? [];
 }

@@ -1,5 +1,4 @@
-// The store of any Postgres. It uses `pg` and not `postgres`, because pg sends every parameter as text, and gives access to
-// the connection, which cancelling a query needs.
+// The store of any Postgres.
 
 import { constants } from 'node:buffer';
 import pg from 'pg';
@@ -8,8 +7,16 @@ import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { toFailure } from '../sqlstate.ts';
 import { createStatementWriter, type Statement, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
-import { cancelQuery } from './cancel.ts';
-import { AnswerTooLarge, queryRow, queryRows, RowClient, RowsError } from './connection.ts';
+import {
+  type Answered,
+  AnswerTooLarge,
+  ConnectionLost,
+  type Query,
+  RowQuery,
+  RowsError,
+  RowsQuery,
+} from './connection.ts';
+import { Pool } from './pool.ts';
 import { checkRights, checkSession, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
@@ -27,8 +34,11 @@ export type PostgresOptions = {
 
 type Failed = Exclude<Result, { json: string }>;
 
-/** How long a call beyond its deadline may take to end, in milliseconds; then its connection is closed. */
-const CANCEL_MS = 1_000;
+/** How many reads are in the pipeline of a connection at most. */
+const DEPTH = 4;
+
+/** Longer than a call may wait, in milliseconds. */
+const BEYOND_MS = 1_000;
 
 /** A statement that the connection prepared is missing, or one that it prepares is there. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
@@ -43,7 +53,9 @@ export function openPostgres(options: PostgresOptions): Store {
 
 class PostgresStore implements Store {
   readonly description: string;
-  readonly #pool: pg.Pool;
+  readonly readsPerConnection: number;
+  readonly #pool: Pool;
+  readonly #config: pg.ClientConfig;
   readonly #prepare: boolean;
   /** Writes statements with names: Postgres plans a named statement once per connection. */
   readonly #write: ReturnType<typeof createStatementWriter>;
@@ -54,32 +66,32 @@ class PostgresStore implements Store {
 
   constructor({ url, connections, prepare, deadlineMs, answerLimit = constants.MAX_STRING_LENGTH }: PostgresOptions) {
     this.#prepare = prepare;
+    // A pooler in transaction mode gives each transaction another session.
+    this.readsPerConnection = prepare ? DEPTH : 1;
     this.#answerLimit = answerLimit;
     this.#write = createStatementWriter(answerLimit);
-    this.#pool = new pg.Pool({
+    this.#config = {
       connectionString: url,
-      max: connections,
       // A call ends at its deadline as a timeout. An earlier end of the wait for a connection would make it a lost connection.
-      connectionTimeoutMillis: deadlineMs + CANCEL_MS,
+      connectionTimeoutMillis: deadlineMs + BEYOND_MS,
       keepAlive: true,
       application_name: APPLICATION,
-      Client: RowClient,
-      ...(prepare ? { onConnect: (client: pg.ClientBase) => prepareSession(client, deadlineMs) } : {}),
-    } as pg.PoolConfig);
-    // Without listeners a lost connection would end the process. Its query reports the loss.
-    this.#pool.on('error', () => {}).on('connect', (client) => client.on('error', () => {}));
-    this.description = `Postgres at ${describeTarget(this.#pool)}`;
+    };
+    this.#pool = new Pool({
+      config: this.#config,
+      setup: prepare ? toSetup(deadlineMs) : undefined,
+      max: connections,
+      depth: this.readsPerConnection,
+    });
+    const { host, port, database } = new pg.Client(this.#config);
+    this.description = `Postgres at ${host}:${port}/${database}`;
   }
 
-  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+  async call(call: Call, signal: AbortSignal, origin?: Origin, isAlone = !call.readOnly): Promise<Result> {
     const application = origin && `${APPLICATION} ${origin.requestId}`;
     if (this.#prepare && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
       const statement = this.#write(call, 'columns', application);
-      const limit = this.#answerLimit;
-      const result = await this.#query(
-        (client, cancel) => queryRows(client, statement, { signal, limit, cancel }),
-        signal,
-      );
+      const result = await this.#run(new RowsQuery(statement, signal, this.#answerLimit), isAlone);
       if ('value' in result) {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
@@ -87,68 +99,57 @@ class PostgresStore implements Store {
       // The other statement does not depend on the columns.
     }
     const statement = this.#write(call, call.returns, application);
-    return this.#queryJson(this.#prepare ? statement : withoutName(statement), signal);
+    return this.#readJson(this.#prepare ? statement : withoutName(statement), signal, isAlone);
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(await this.#queryJson(DESCRIPTION, signal));
+    return toDescription(await this.#readJson(DESCRIPTION, signal, false));
   }
 
   async check(signal: AbortSignal) {
-    const check = (client: RowClient) =>
-      this.#prepare ? checkSession(client, this.#ownSessions, this.#pool.options) : checkRights(client);
-    const result = await this.#query(check, signal);
+    const result = await settle(signal, () =>
+      this.#pool.lease(signal, (connection) =>
+        this.#prepare
+          ? checkSession(connection, this.#ownSessions, this.#config, signal)
+          : checkRights(connection, signal),
+      ),
+    );
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
   connections(): Connections {
-    return { open: this.#pool.totalCount, idle: this.#pool.idleCount };
+    return this.#pool.size;
   }
 
   close(): Promise<void> {
-    return this.#pool.end();
+    return this.#pool.close();
   }
 
-  async #queryJson(statement: Statement, signal: AbortSignal): Promise<Result> {
-    const result = await this.#query((client) => queryRow(client, statement), signal);
+  async #readJson(statement: Statement, signal: AbortSignal, isAlone: boolean): Promise<Result> {
+    const result = await this.#run(new RowQuery(statement, signal), isAlone);
     return 'value' in result ? toResult(result.value) : result;
   }
 
-  async #query<T>(
-    run: (client: RowClient, cancel: () => void) => Promise<T>,
-    signal: AbortSignal,
-  ): Promise<{ value: T } | Failed> {
-    let client: RowClient & pg.PoolClient;
-    try {
-      client = (await this.#pool.connect()) as RowClient & pg.PoolClient;
-    } catch (error) {
-      return { failure: toPostgresFailure(error) };
-    }
-    if (signal.aborted) {
-      client.release();
-      return storeFault('storeTimeout', signal.reason);
-    }
+  #run<T>(query: Query & Answered<T>, isAlone: boolean): Promise<{ value: T } | Failed> {
+    return settle(query.signal, () =>
+      isAlone
+        ? this.#pool.lease(query.signal, (connection) => {
+            connection.send(query);
+            return query.answer;
+          })
+        : this.#pool.read(query),
+    );
+  }
+}
 
-    let cancelled: Promise<void> | undefined;
-    const cancel = () => {
-      cancelled ??= cancelQuery(client, running, CANCEL_MS);
-    };
-    const running = run(client, cancel);
-    signal.addEventListener('abort', cancel);
-    let broken = false;
-    try {
-      return { value: await running };
-    } catch (error) {
-      if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
-      if (error instanceof AnswerTooLarge) return answerTooLarge();
-      broken = leavesUnusable(error);
-      return { failure: toPostgresFailure(error) };
-    } finally {
-      signal.removeEventListener('abort', cancel);
-      // A late cancellation would hit the connection's next query.
-      if (cancelled) await cancelled;
-      client.release(broken);
-    }
+/** Gives what work gives, or the failure that it fails with. */
+async function settle<T>(signal: AbortSignal, work: () => Promise<T>): Promise<{ value: T } | Failed> {
+  try {
+    return { value: await work() };
+  } catch (error) {
+    if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
+    if (error instanceof AnswerTooLarge) return answerTooLarge();
+    return { failure: toPostgresFailure(error) };
   }
 }
 
@@ -157,13 +158,8 @@ function withoutName({ text, values }: Statement): Statement {
 }
 
 /** Sets up a session: only the gateway's privileges, dates in one form, and no statement beyond the deadline. */
-async function prepareSession(client: pg.ClientBase, deadlineMs: number): Promise<void> {
-  await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`);
-}
-
-function describeTarget(pool: pg.Pool): string {
-  const { host, port, database } = new pg.Client(pool.options);
-  return `${host}:${port}/${database}`;
+function toSetup(deadlineMs: number): string {
+  return `set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`;
 }
 
 /** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
@@ -174,7 +170,8 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError) return toFailure(error);
   if (error instanceof OperatorError) return { kind: 'storeError', cause: error };
   if (error instanceof RowsError) return { kind: 'storeError', cause: error.cause };
-  return { kind: 'storeUnavailable', cause: error, connectionLost: true };
+  const cause = error instanceof ConnectionLost ? (error.cause ?? error) : error;
+  return { kind: 'storeUnavailable', cause, connectionLost: true };
 }
 
 /** Whether the function's columns have changed since the statement was prepared; then it did not begin. */
@@ -182,12 +179,4 @@ function hasNewColumns({ failure }: Failed): boolean {
   if (!('cause' in failure && failure.cause instanceof pg.DatabaseError)) return false;
   // The code stands for everything unsupported, and the message is in the server's language.
   return failure.cause.code === '0A000' && failure.cause.routine === 'RevalidateCachedQuery';
-}
-
-/**
- * Whether a connection must be closed: it was lost, has statements of changed functions (classes 0A, 42), or lacks those that
- * it prepared (26000).
- */
-function leavesUnusable(error: unknown): boolean {
-  return !(error instanceof pg.DatabaseError) || /^(0A|26|42|57P)/.test(error.code ?? '');
 }

@@ -1,0 +1,240 @@
+import { Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ConnectionLost, RowQuery } from '../../src/store/postgres/connection.ts';
+import { Pool } from '../../src/store/postgres/pool.ts';
+import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+// Reads that share connections, and what has one to itself.
+
+const never = new AbortController().signal;
+let database: Database;
+let pool: Pool;
+/** The sockets of all connections. */
+const sockets: CountedSocket[] = [];
+
+class CountedSocket extends Socket {
+  /** The number of bytes of each write. */
+  writes: number[] = [];
+
+  // Not `write`: a socket that connects replaces it.
+  override _write(bytes: Buffer, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.writes.push(bytes.length);
+    super._write(bytes, encoding, done);
+  }
+}
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+
+afterEach(async () => {
+  await pool.close();
+  sockets.length = 0;
+});
+
+afterAll(() => database.drop());
+
+function openSocket(): Socket {
+  const socket = new CountedSocket();
+  sockets.push(socket);
+  return socket;
+}
+
+/** Opens a pool whose connections are all open and have prepared the statement of `sleep`. */
+async function openPool(max: number): Promise<void> {
+  const config = { connectionString: database.adminUrl, stream: openSocket };
+  pool = new Pool({ config, setup: undefined, max, depth: 4 });
+  const leases = Array.from({ length: max }, () =>
+    pool.lease(never, async (connection) => {
+      await waitFor(() => expect(pool.size.open).toBe(max));
+      const query = sleep(0, 'warm');
+      connection.send(query);
+      await query.answer;
+    }),
+  );
+  await Promise.all(leases);
+}
+
+/** A query that sleeps and then gives a text. */
+function sleep(seconds: number, text: string, signal = never): RowQuery {
+  const values = [String(seconds), text];
+  return new RowQuery({ name: 'sleep', text: 'select $2::text from pg_sleep($1)', values }, signal);
+}
+
+const read = async (seconds: number, text: string, signal = never) =>
+  (await pool.read(sleep(seconds, text, signal)))?.[0];
+
+/** How many queries sleep in the database, and whether they may go on. */
+const countSleeping = (change = 'true') =>
+  asAdmin(database.adminUrl, async (admin) => {
+    const sql = `select ${change} from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+    return (await admin.query(sql)).rowCount;
+  });
+
+const waitForSleeping = (count: number) => waitFor(async () => expect(await countSleeping()).toBe(count));
+
+const names = (count: number) => Array.from({ length: count }, (_, n) => `read ${n}`);
+
+describe('reads', () => {
+  test('of one turn leave in one write for each connection, spread over all', async () => {
+    await openPool(2);
+    for (const socket of sockets) socket.writes = [];
+    expect(await Promise.all(names(8).map((name) => read(0, name)))).toEqual(names(8));
+    expect(sockets.map(({ writes }) => writes.length)).toEqual([1, 1]);
+  });
+
+  test('over the depth wait, and are answered in their order', async () => {
+    await openPool(1);
+    const ended: unknown[] = [];
+    const reads = names(50).map((name) => read(0, name).then((text) => ended.push(text)));
+    await Promise.all(reads);
+    expect(ended).toEqual(names(50));
+  });
+
+  test('behind a slow one move to another connection', async () => {
+    await openPool(2);
+    const controller = new AbortController();
+    const slow = read(60, 'slow', controller.signal);
+    const failed = expect(slow).rejects.toMatchObject({ code: '57014' });
+    expect(await Promise.all(names(7).map((name) => read(0, name)))).toEqual(names(7));
+    expect(await countSleeping()).toBe(1);
+    controller.abort();
+    await failed;
+    await waitForSleeping(0);
+  });
+
+  test('that are given up leave those behind them alone, and their query stops in the database', async () => {
+    await openPool(1);
+    const controller = new AbortController();
+    const slow = expect(read(60, 'slow', controller.signal)).rejects.toMatchObject({ code: '57014' });
+    const others = names(3).map((name) => read(0.05, name));
+    await waitForSleeping(1);
+    controller.abort();
+    await slow;
+    expect(await Promise.all(others)).toEqual(names(3));
+  });
+
+  test('that are given up at any moment hit no other one', async () => {
+    await openPool(2);
+    const random = Array.from({ length: 400 }, () => [Math.random(), Math.random(), Math.random()] as const);
+    const answers = random.map(async ([start, seconds, end], n) => {
+      const controller = new AbortController();
+      await new Promise((resolve) => setTimeout(resolve, 1_000 * start));
+      const timer = n % 3 === 0 ? setTimeout(() => controller.abort(new Error('given up')), 40 * end) : undefined;
+      const answer = await read(n % 20 === 0 ? 0.05 : 0.002 * seconds, `read ${n}`, controller.signal).catch(
+        (error) => {
+          if (!controller.signal.aborted) throw error;
+          return `read ${n}`;
+        },
+      );
+      clearTimeout(timer);
+      return answer;
+    });
+    expect(await Promise.all(answers)).toEqual(names(400));
+  });
+
+  test('fail when their connection is lost, and those behind them do not', async () => {
+    await openPool(1);
+    const slow = expect(read(60, 'slow')).rejects.toBeInstanceOf(ConnectionLost);
+    const others = names(6).map((name) => read(0, name));
+    await waitForSleeping(1);
+    sockets[0]?.destroy();
+    await slow;
+    // The server does not notice while the query sleeps.
+    await countSleeping('pg_terminate_backend(pid)');
+    expect(await Promise.all(others)).toEqual(names(6));
+  });
+
+  test("fail with the server's error when it ends their connection", async () => {
+    await openPool(1);
+    const slow = expect(read(60, 'slow')).rejects.toMatchObject({ code: '57P01' });
+    await waitForSleeping(1);
+    await countSleeping('pg_terminate_backend(pid)');
+    await slow;
+    expect(await read(0, 'later')).toBe('later');
+  });
+
+  test('all fail where no connection can be opened', async () => {
+    pool = new Pool({ config: { host: '127.0.0.1', port: 1 }, setup: undefined, max: 2, depth: 4 });
+    for (const one of await Promise.allSettled(names(10).map((name) => read(0, name)))) {
+      expect(one).toMatchObject({ reason: { code: 'ECONNREFUSED' } });
+    }
+  });
+});
+
+describe('a lease', () => {
+  /** Runs a query on a connection of its own. */
+  const runAlone = (query: RowQuery, signal = never) =>
+    pool.lease(signal, async (connection) => {
+      connection.send(query);
+      return (await query.answer)?.[0];
+    });
+
+  test('waits until a connection is idle, and reads wait for its end', async () => {
+    await openPool(1);
+    const ended: unknown[] = [];
+    await Promise.all([
+      read(0.05, 'before').then((text) => ended.push(text)),
+      runAlone(sleep(0.05, 'alone')).then((text) => ended.push(text)),
+      read(0, 'after').then((text) => ended.push(text)),
+    ]);
+    expect(ended).toEqual(['before', 'alone', 'after']);
+  });
+
+  test('gets a connection, whatever reads come', async () => {
+    await openPool(2);
+    let isOver = false;
+    const readers = names(12).map(async (name) => {
+      while (!isOver) await read(0.001, name);
+    });
+    expect(await runAlone(sleep(0, 'alone'))).toBe('alone');
+    isOver = true;
+    await Promise.all(readers);
+  });
+
+  test('that is given up while it waits never begins', async () => {
+    await openPool(1);
+    const controller = new AbortController();
+    const slow = read(0.2, 'slow');
+    let hasBegun = false;
+    const lease = pool.lease(controller.signal, async () => {
+      hasBegun = true;
+    });
+    await waitForSleeping(1);
+    controller.abort(new Error('given up'));
+    await expect(lease).rejects.toThrow('given up');
+    expect(await slow).toBe('slow');
+    expect(hasBegun).toBe(false);
+  });
+
+  test('that is given up in the turn in which it sends its query sends nothing', async () => {
+    await openPool(1);
+    const controller = new AbortController();
+    for (const socket of sockets) socket.writes = [];
+    const lease = runAlone(sleep(0, 'alone', controller.signal), controller.signal);
+    await Promise.resolve();
+    controller.abort(new Error('given up'));
+    await expect(lease).rejects.toThrow('given up');
+    expect(sockets.map(({ writes }) => writes)).toEqual([[]]);
+  });
+
+  test('that is given up stops its query in the database, and the connection serves on', async () => {
+    await openPool(1);
+    const controller = new AbortController();
+    const lease = expect(runAlone(sleep(60, 'slow', controller.signal), controller.signal)).rejects.toThrow();
+    await waitForSleeping(1);
+    controller.abort(new Error('given up'));
+    await lease;
+    expect(await read(0, 'later')).toBe('later');
+    expect(pool.size).toEqual({ open: 1, idle: 1 });
+  });
+});
+
+test('closing waits for what runs and what waits', async () => {
+  await openPool(1);
+  const reads = names(6).map((name) => read(0.02, name));
+  await pool.close();
+  expect(await Promise.all(reads)).toEqual(names(6));
+  expect(pool.size.open).toBe(0);
+});
