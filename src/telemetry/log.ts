@@ -118,7 +118,14 @@ function createClock(): () => string {
 function openOutput(options: typeof BUFFERED): DestinationStream {
   // As bytes: in text mode, pino's destination concatenates all waiting text each time a line is added.
   const output = pino.destination({ ...options, contentMode: 'buffer' });
-  return { write: (line) => output.write(Buffer.from(line) as unknown as string) };
+  return { write: (line) => output.write(toBytes(line) as unknown as string) };
+}
+
+/** Not Buffer.from: it takes a piece of the 64 kB that Buffers share, and a waiting line would keep all of them in memory. */
+function toBytes(line: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line));
+  bytes.write(line);
+  return bytes;
 }
 
 /** Shortens a line that is too long for one atomic write: another process's line could end up inside it. */
