@@ -5,9 +5,10 @@ import { canTestSupabase } from './test/helpers/global-setup.ts';
 /** Tests of behaviour that depends on the store: they run on every store. */
 const EVERY_STORE = ['test/store/every-store.test.ts', 'test/operations/*.test.ts'];
 
-/** Campaigns that only `npm run test:long` runs: crashes, restarts, SQL mutations, query plans, the packed client. */
+/** Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, the packed client. */
 const LONG_ONLY = [
   'test/client/client-package.test.ts',
+  'test/deploy/memory.test.ts',
   'test/isolation/mutations.test.ts',
   'test/restart.test.ts',
   'test/without-downtime.test.ts',

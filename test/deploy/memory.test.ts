@@ -1,0 +1,87 @@
+// The memory limit of the deployment is enough.
+
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import type { HttpRequest } from '../../scripts/bench/cases.ts';
+import { findWrk, runWrk } from '../../scripts/bench/wrk.ts';
+import { canLimitMemory, limitMemory } from '../helpers/memory-limit.ts';
+import { GatewayProcess } from '../helpers/process.ts';
+import { isPresent } from '../helpers/requirement.ts';
+import { createDatabase, loginUrl } from '../helpers/servers.ts';
+
+const SECONDS = 20;
+const CONNECTIONS = 32;
+const headers = { 'X-Api-Key': 'wms_demo_aurora', 'Accept-Encoding': 'gzip' };
+const LISTS = [
+  '/v1/alunos?limit=10',
+  '/v1/alunos?limit=100',
+  '/v1/alunos?limit=1000',
+  '/v1/alunos?nome=an&limit=10',
+  '/v1/treinos?limit=10',
+  '/v1/academias',
+  '/v1/anamnese/alunos?limit=100',
+];
+/** In turn: one is refused, and one creates a student, so that the lists grow. */
+const REQUESTS: readonly HttpRequest[] = [
+  ...[...LISTS, '/v1/alunos?limit=10', '/v1/alunos?limit=0'].map((path) => ({ method: 'GET', path, headers }) as const),
+  { method: 'POST', path: '/v1/alunos', headers, body: '{"p_nome":"Ana","p_email":"a@x.example"}' },
+];
+
+const canTest =
+  isPresent(findWrk() !== undefined, 'The package wrk is not installed: the tests of small machines cannot run') &&
+  canLimitMemory();
+
+type Deployment = {
+  readonly kind: string;
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly {
+          readonly env: readonly { readonly name: string; readonly value?: string }[];
+          readonly resources: { readonly limits: { readonly memory: string } };
+        }[];
+      };
+    };
+  };
+};
+
+function readContainer() {
+  const documents = parseAllDocuments(readFileSync('scripts/deploy/kubernetes.yaml', 'utf8'));
+  const deployment = documents.map((one) => one.toJS() as Deployment).find(({ kind }) => kind === 'Deployment');
+  const container = deployment?.spec.template.spec.containers[0];
+  if (!container) throw new Error('kubernetes.yaml has no container');
+  const unread = container.env.find(({ name }) => name === 'UNREAD_LIMIT_BYTES')?.value ?? '';
+  const mebibytes = Number(/^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]);
+  return { limit: mebibytes * 2 ** 20, env: { UNREAD_LIMIT_BYTES: unread } };
+}
+
+/** The arguments of Node in `npm start`. */
+const nodeArgs: string[] = JSON.parse(readFileSync('package.json', 'utf8')).scripts.start.split(' ').slice(2, -1);
+
+describe.skipIf(!canTest)('in the memory of kubernetes.yaml', () => {
+  test('a gateway on Postgres answers everything, even if nobody reads its log', async () => {
+    const { limit, env } = readContainer();
+    const memory = limitMemory(limit);
+    const database = await createDatabase();
+    const url = loginUrl(database.adminUrl, 'gateway_test');
+    const { launcher } = memory;
+    const gateway = new GatewayProcess({ NODE_ENV: 'production', DATABASE_URL: url, ...env }, { launcher, nodeArgs });
+    try {
+      await gateway.printed(/Listening on .*\n/);
+      gateway.child.stdout?.pause();
+      const load = { connections: CONNECTIONS, seconds: SECONDS, signal: new AbortController().signal };
+      const { requests, refused, failed } = await runWrk(gateway.origin, REQUESTS, load);
+      gateway.child.stdout?.resume();
+      expect(memory.kills()).toBe(0);
+      expect([failed, requests > 0]).toEqual([0, true]);
+      expect(Math.abs(refused - requests / REQUESTS.length)).toBeLessThanOrEqual(CONNECTIONS);
+      expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+    } finally {
+      gateway.child.stdout?.resume();
+      await gateway.stop('SIGINT');
+      memory.remove();
+      await database.drop();
+    }
+  }, 300_000);
+});
