@@ -77,7 +77,7 @@ const waitForSleeping = (count: number) => waitFor(async () => expect(await coun
 const names = (count: number) => Array.from({ length: count }, (_, n) => `read ${n}`);
 
 describe('reads', () => {
-  test('of one turn leave in one write for each connection, spread over all', async () => {
+  test('of one turn leave in one write for each connection', async () => {
     await openPool(2);
     for (const socket of sockets) socket.writes = [];
     expect(await Promise.all(names(8).map((name) => read(0, name)))).toEqual(names(8));

@@ -166,6 +166,11 @@ export class Connection {
     });
   }
 
+  /** Whether it has queries to send at the end of this turn. */
+  get hasUnsent(): boolean {
+    return this.#toSend.length > 0;
+  }
+
   /** The server's process; a pooler invents one. */
   get processId(): number {
     return this.#key.processID;

@@ -35,7 +35,7 @@ export type PostgresOptions = {
 type Failed = Exclude<Result, { json: string }>;
 
 /** How many reads are in the pipeline of a connection at most. */
-const DEPTH = 4;
+const DEPTH = 8;
 
 /** Longer than a call may wait, in milliseconds. */
 const BEYOND_MS = 1_000;
