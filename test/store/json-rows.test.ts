@@ -2,8 +2,9 @@ import { constants } from 'node:buffer';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Connection, ConnectionLost, RowQuery, RowsError, RowsQuery } from '../../src/store/postgres/connection.ts';
+import { JsonRows } from '../../src/store/postgres/json/rows.ts';
 import type { NamedStatement, Statement } from '../../src/store/statement.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -152,6 +153,15 @@ test.each([
   expect(here).toBe(there);
 });
 
+test('fails the query for whose rows there is no memory, and serves on', async () => {
+  vi.spyOn(JsonRows.prototype, 'take').mockImplementationOnce(() => {
+    throw new RangeError('Array buffer allocation failed');
+  });
+  const rows = askForRows(connection, { name: 'large', text: 'select 1 as n', values: [] });
+  await expect(rows).rejects.toMatchObject({ cause: { message: 'Array buffer allocation failed' } });
+  expect(await write('select 2 as n')).toEqual(['[{"n":2}]', '[{"n":2}]']);
+});
+
 test("gives the query's error and none of the rows before it", async () => {
   const text = 'select 100 / (50000 - n) as n from generate_series(1, $1::integer) n';
   const statement = { name: 'division', text };
@@ -264,7 +274,7 @@ describe('a server that does not keep to the protocol', () => {
   ])('loses the connection where %s comes for no query', async (_, more, text) => {
     await using server = await ask(Buffer.concat([answered(row(3, 'Ana')), more]));
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"}]', count: 1 });
-    await server.connection.closed;
+    await waitFor(() => expect(server.connection.isRetired).toBe(true));
     const lost = new ConnectionLost('the connection was lost', { cause: new Error(text) });
     await expect(server.rows()).rejects.toEqual(lost);
   });

@@ -116,8 +116,6 @@ export class Connection {
   ended = 0;
   /** Whether it must not get more queries. */
   isRetired = false;
-  /** Resolves when the connection is closed, by whomever. */
-  readonly closed: Promise<void>;
   readonly #client: pg.Client;
   readonly #key: BackendKey;
   readonly #listener: Listener | undefined;
@@ -158,12 +156,7 @@ export class Connection {
     client.on('error', (error) => {
       this.#cause ??= error;
     });
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.closed = promise;
-    client.once('end', () => {
-      this.#onClosed();
-      resolve();
-    });
+    client.once('end', () => this.#onClosed());
   }
 
   /** Whether it has queries to send at the end of this turn. */
@@ -310,7 +303,7 @@ export class Connection {
       if (running?.preparation) running.preparation.fields = fields;
     } else if (code === ERROR_RESPONSE) {
       const error = parseMessage(bytes.subarray(begin, end)) as DatabaseError;
-      // A query without an answer begins the next one's rows anew.
+      // The rows before an error are no answer.
       this.#rows.clear();
       if (running) running.error ??= error;
       else this.#cause = error;
@@ -329,7 +322,7 @@ export class Connection {
     try {
       this.#rows.add(columns, bytes, begin, end);
     } catch (cause) {
-      exchange.error = new RowsError('the rows cannot be written as JSON', { cause });
+      exchange.error = toRowsError(cause);
     }
     // The closing bracket is one byte more.
     if (query instanceof RowsQuery && this.#rows.bytes >= query.limit) {
@@ -350,7 +343,17 @@ export class Connection {
     if (isMoved) return;
     if (error) this.#fail(exchange, error);
     else if (preparation) this.#endPreparation(preparation);
-    else query?.resolve(columns ? this.#rows.take() : row);
+    else if (columns) this.#endRows(exchange);
+    else query?.resolve(row);
+  }
+
+  #endRows(exchange: Exchange): void {
+    try {
+      exchange.query?.resolve(this.#rows.take());
+    } catch (cause) {
+      this.#rows.clear();
+      this.#fail(exchange, toRowsError(cause));
+    }
   }
 
   #endPreparation({ name, waiting, fields }: Preparation): void {
@@ -381,6 +384,10 @@ export class Connection {
     this.pending = this.#toSend.length;
     this.#listener?.onProgress(this);
   }
+}
+
+function toRowsError(cause: unknown): RowsError {
+  return new RowsError('the rows cannot be written as JSON', { cause });
 }
 
 /** The end of the message at an index; beyond the bytes if it is incomplete. */

@@ -41,7 +41,7 @@ const PERIOD_MS = 5;
 const SLOW = 8;
 /** How many queries make the average. */
 const AVERAGED = 64;
-/** How long after a failed connection those that are open have to do, in milliseconds. */
+/** For how long no further connection is tried after one failed, in milliseconds, while there are others. */
 const PAUSE_MS = 1_000;
 /** How long an unused connection stays open, in milliseconds. */
 const IDLE_MS = 10_000;
