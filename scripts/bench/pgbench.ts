@@ -8,8 +8,7 @@ import { promisify } from 'node:util';
 import { createStatementWriter } from '../../src/store/statement.ts';
 import { type Case, toCall } from './cases.ts';
 import { type Answer, type Peer, TITLES } from './peer.ts';
-import type { Postgres } from './servers.ts';
-import { withClient } from './servers.ts';
+import { type Postgres, withClient } from './servers.ts';
 import { toPercentile } from './statistics.ts';
 import type { Generated, Load } from './wrk.ts';
 

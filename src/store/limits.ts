@@ -109,21 +109,16 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     beginWaiting();
   }
 
-  /** What a call of a share costs now. */
-  function toCost(share: Share, readOnly: boolean): number {
-    return readOnly && share.averageMs < QUICK_MS ? 1 / readsPerConnection : 1;
-  }
-
-  /** What a call lacks: room of its share, or of all. */
-  function findLack(share: Share, cost: number): 'share' | 'all' | undefined {
-    if (share.used + cost > runningOfShare) return 'share';
-    return used + cost > limits.running ? 'all' : undefined;
-  }
-
-  function begin(share: Share, cost: number): void {
+  /** Begins a call if there is room for it, and gives its cost. */
+  function tryToBegin(share: Share, readOnly: boolean): number | undefined {
+    const cost = readOnly && share.averageMs < QUICK_MS ? 1 / readsPerConnection : 1;
+    if (share.used + cost > runningOfShare) return undefined;
+    isHeld = used + cost > limits.running;
+    if (isHeld) return undefined;
     running += 1;
     used += cost;
     share.used += cost;
+    return cost;
   }
 
   function end(share: Share, cost: number): void {
@@ -137,14 +132,11 @@ export function limited(store: Store, limits: Limits): LimitedStore {
   function beginWaiting(): void {
     isHeld = false;
     let index = 0;
-    while (waiting > 0 && index < shares.length) {
+    while (!isHeld && waiting > 0 && index < shares.length) {
       const share = shares[index] as Share;
       const [next] = share.calls;
-      const cost = toCost(share, next?.readOnly ?? false);
-      const lack = next ? findLack(share, cost) : 'share';
-      isHeld = lack === 'all';
-      if (isHeld) return;
-      if (!next || lack) {
+      const cost = next && tryToBegin(share, next.readOnly);
+      if (cost === undefined) {
         index += 1;
         continue;
       }
@@ -152,22 +144,17 @@ export function limited(store: Store, limits: Limits): LimitedStore {
       shares.splice(index, 1);
       shares.push(share);
       waiting -= 1;
-      begin(share, cost);
-      next.begin(cost);
+      next?.begin(cost);
     }
   }
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const share = findShare(origin?.share);
     const { readOnly } = call;
-    let cost: number | Failed = toCost(share, readOnly);
-    const lack = share.calls.length > 0 ? 'share' : findLack(share, cost);
-    if (!lack && !isHeld) begin(share, cost);
-    else {
-      isHeld ||= lack === 'all';
-      cost = await turn(share, readOnly, signal);
-      if (typeof cost !== 'number') return cost;
-    }
+    const isNext = share.calls.length === 0 && !isHeld;
+    const begun = isNext ? tryToBegin(share, readOnly) : undefined;
+    const cost = begun ?? (await turn(share, readOnly, signal));
+    if (typeof cost !== 'number') return cost;
     const startedAt = performance.now();
     try {
       const result = await store.call(call, signal, origin, cost === 1);
