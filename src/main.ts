@@ -28,7 +28,7 @@ async function runAlone(config: Config, handlers: SignalHandlers): Promise<void>
   const service = await openService(config, { isWatching });
   handlers.stop = (noticeMs) => service.close({ noticeMs });
   try {
-    await service.welcome(1);
+    await service.welcome({ workers: 1 });
     await service.follow();
   } catch (error) {
     await service.close();
@@ -42,6 +42,7 @@ async function runPrimary(config: Config, handlers: SignalHandlers): Promise<voi
   handlers.stop = async (noticeMs) => primary.stop(noticeMs);
   handlers.cut = () => primary.kill();
   listenToHangup(() => void primary.replaceWorkers());
+  await primary.start();
   process.exit(await primary.ended);
 }
 

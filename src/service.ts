@@ -1,22 +1,20 @@
 // The whole gateway in one process: opens every part in order, and closes them.
 
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { getSystemErrorMessage } from 'node:util';
 import { createHandler } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
 import type { Config } from './config.ts';
-import { OperatorError } from './errors.ts';
-import { createApp, createOperationalApp } from './http/app.ts';
+import { createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
 import { serveDocs } from './http/docs.ts';
-import { createReadiness, serveHealth, serveMetrics } from './http/health.ts';
+import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
+import { close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { createFaultHandler, createRecorder } from './http/recorder.ts';
 import { createServer, type GatewayServer } from './http/server.ts';
 import { createUnread } from './http/unread.ts';
-import { welcome } from './http/welcome.ts';
+import { type Welcome, welcome } from './http/welcome.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { openStore as openConfiguredStore } from './store/open.ts';
 import { type Log, openLog } from './telemetry/log.ts';
@@ -25,12 +23,14 @@ import type { Tracing } from './telemetry/tracing.ts';
 
 /** A gateway that serves. */
 export type Service = {
-  /** Logs the listen address and the number of workers. */
-  welcome(workers: number): Promise<void>;
+  /** Logs the listen address. */
+  welcome(welcome: Welcome): Promise<void>;
   /** Runs what goes on beside requests. Throws DriftError if a store that was away at the start turns out to drift. */
   follow(): Promise<void>;
   /** The metrics of this process. */
   readFigures(): Promise<Figures>;
+  /** Whether this process can serve. */
+  readReadiness(): Promise<ReadinessReport>;
   /** Finishes the requests in progress, and closes every part. */
   close(ending?: Ending): Promise<void>;
 };
@@ -69,9 +69,6 @@ const DOCUMENT = join(ROOT, 'openapi.yaml');
 const MIGRATIONS = join(ROOT, 'supabase/migrations');
 const SEED = join(ROOT, 'supabase/seed.sql');
 const TYPES = join(ROOT, 'client/src/openapi.ts');
-
-/** How long requests in progress may take once the port is closed, in milliseconds. */
-const FINISH_MS = 10_000;
 
 /** Opens a gateway and listens. Throws OperatorError for what an operator can fix. */
 export async function openService(config: Config, options: ServiceOptions = {}): Promise<Service> {
@@ -118,10 +115,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   let handler = createCurrentHandler();
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
-  const hasMetricsPort = config.metricsPort !== undefined;
   const app = createApp({
     recorder: createRecorder([log.request, metrics.request], tracing?.start),
-    operational: hasMetricsPort ? [health] : [health, metricsEndpoint],
+    operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => document.source) : undefined,
     rateLimiter: rateLimits?.middleware,
@@ -132,22 +128,14 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     onFault,
   });
   const server = createServer(app, config);
-  const operational = hasMetricsPort
-    ? createServer(
-        createOperationalApp(
-          { recorder: createRecorder([log.request]), operational: [health, metricsEndpoint] },
-          onFault,
-        ),
-        config,
-      )
-    : undefined;
 
+  let operational: GatewayServer | undefined;
   let stopWatching = () => {};
   const close = async ({ noticeMs = 0, isReplaced = false }: Ending = {}) => {
     stopWatching();
     if (!isReplaced) readiness.end();
-    await drain(server, noticeMs);
-    if (operational) await drain(operational, 0);
+    await closePort(server, noticeMs);
+    await closePort(operational);
     await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
   };
   const serve = (next: CompiledDocument) => {
@@ -161,17 +149,19 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   };
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;
-    if (operational) await listen(operational, 'METRICS_PORT', config.metricsPort ?? 0, config.host);
+    // The primary process opens that of a group: no worker can hold it up.
+    if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
     const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
     return {
-      welcome: (workers) =>
-        welcome({ server, operational, log, docs: config.docs, document, store, workers, isDemoWanted }),
+      welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) =>
+        welcome({ server, workers, metricsOrigin, log, docs: config.docs, document, store, isDemoWanted }),
       follow: async () => {
         if (isWatching) stopWatching = await watch();
         if (fault) await readiness.reportUntilReachable(fault);
       },
       readFigures: metrics.readFigures,
+      readReadiness: readiness.read,
       close: (ending) => {
         const { noticeMs = 0, isReplaced = false } = ending ?? {};
         const notice = noticeMs > 0 ? ` in ${noticeMs} ms (DRAIN_MS), not ready until then, and` : '';
@@ -193,27 +183,4 @@ async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | 
 
 function readKeyHeaders({ operations }: CompiledDocument): string[] {
   return [...new Set([...operations.values()].map(({ key }) => key.header))];
-}
-
-async function listen(server: GatewayServer, variable: string, port: number, host: string): Promise<void> {
-  server.listen(port, host);
-  try {
-    await once(server, 'listening');
-  } catch (error) {
-    throw toListenError(error as NodeJS.ErrnoException, variable, port, host);
-  }
-}
-
-function toListenError(error: NodeJS.ErrnoException, variable: string, port: number, host: string): Error {
-  const { code, errno = 0 } = error;
-  if (code === 'EADDRINUSE') {
-    return new OperatorError(`port ${port} of ${host} is in use: set ${variable} to another port`, { cause: error });
-  }
-  return new OperatorError(`cannot listen on ${host} port ${port}: ${getSystemErrorMessage(errno)} (${code})`, {
-    cause: error,
-  });
-}
-
-async function drain(server: GatewayServer, noticeMs: number): Promise<void> {
-  if (server.listening) await server.drain({ noticeMs, finishMs: FINISH_MS });
 }

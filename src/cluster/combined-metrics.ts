@@ -1,10 +1,12 @@
 // Combines the metrics of all workers. Loaded at the first request for metrics.
 
-import { AggregatorRegistry } from 'prom-client';
+import { AggregatorRegistry, Registry } from 'prom-client';
 import type { Figures } from '../telemetry/metrics.ts';
 
 /** The metrics of all workers. */
 export type GroupMetrics = {
+  /** The media type of what `read` gives. */
+  readonly contentType: string;
   /** Reads the metrics of the given workers, by worker id, and combines them in Prometheus's text format. */
   read(workers: ReadonlyMap<number, () => Promise<Figures>>): Promise<string>;
   /** Keeps the counters of a worker that has ended. */
@@ -36,6 +38,7 @@ export function createGroupMetrics(): GroupMetrics {
   const last = new Map<number, Figures>();
   let ended: Figures = [];
   return {
+    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
     read: async (workers) => {
       const unresponsive = new Set<number>();
       const read = async ([id, ask]: [number, () => Promise<Figures>]) => {

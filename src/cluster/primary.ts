@@ -1,11 +1,14 @@
-// The primary process: starts the workers, replaces those that end, and stops them. It serves no requests, and loads
-// modules only when it needs them.
+// The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no
+// worker can hold up the metrics, and no other requests. It loads modules only when it needs them.
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
 import type { Counter, CounterName } from '../http/counters.ts';
+import type { ReadinessReport } from '../http/health.ts';
+import type { GatewayServer } from '../http/server.ts';
+import type { Welcome } from '../http/welcome.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Channel, openChannel } from './channel.ts';
 import type { GroupMetrics } from './combined-metrics.ts';
@@ -19,6 +22,8 @@ const MAX_DELAY_S = 30;
 const STOP_MS = 22_000;
 /** How long a worker may take to give its metrics, in milliseconds: Prometheus must have them from the others in time. */
 const FIGURES_MS = 700;
+/** How long workers may take to check that they can serve, in milliseconds: longer than the longest deadline. */
+const READINESS_MS = 65_000;
 /** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
 const PING_EVERY_MS = 1_000;
 const PING_MS = 10_000;
@@ -57,6 +62,7 @@ export class Primary {
   readonly #live = new Set<Running>();
   readonly #counters = new Map<string, Promise<Counter>>();
   #metrics: Promise<GroupMetrics> | undefined;
+  #operational: GatewayServer | undefined;
   #log: Promise<Log> | undefined;
   #state: 'starting' | 'serving' | 'stopping' = 'starting';
   #isReplacing = false;
@@ -71,8 +77,24 @@ export class Primary {
       place: { number: n + 1, of: workers },
       quickEnds: 0,
     }));
+  }
+
+  /** Opens METRICS_PORT, if it is set, and starts the workers. Throws OperatorError if the port cannot be opened. */
+  async start(): Promise<void> {
+    if (this.#config.metricsPort !== undefined) await this.#openOperational();
     // The others start when the first one is serving, so that a startup error is reported only once.
-    for (const first of this.#slots.slice(0, 1)) this.#start(first);
+    for (const first of this.#slots.slice(0, 1)) if (!this.#isStopping()) this.#start(first);
+  }
+
+  async #openOperational(): Promise<void> {
+    const { serveHealth, serveMetrics } = await import('../http/health.ts');
+    const { openOperationalServer } = await import('../http/ports.ts');
+    const { contentType } = await this.#loadMetrics();
+    const endpoints = [
+      serveHealth({ read: () => this.#readReadiness() }),
+      serveMetrics({ contentType, read: () => this.#readMetrics() }),
+    ];
+    this.#operational = await openOperationalServer(this.#config, endpoints, await this.#openLogOnce());
   }
 
   /** Stops every worker after its current requests; until then they serve for `noticeMs` milliseconds, not ready. */
@@ -81,7 +103,7 @@ export class Primary {
     this.#state = 'stopping';
     for (const { channel } of this.#live) channel.tell({ kind: 'stop', ending: { noticeMs } });
     setTimeout(() => this.kill(), noticeMs + STOP_MS).unref();
-    this.#endWithLast();
+    void this.#endWithLast();
   }
 
   /** Kills every worker. */
@@ -171,7 +193,7 @@ export class Primary {
       if (slot === first) for (const other of others) this.#start(other);
       if (!this.#slots.every((one) => one.running?.isServing)) return;
       this.#state = 'serving';
-      first?.running?.channel.tell({ kind: 'welcome' });
+      first?.running?.channel.tell({ kind: 'welcome', welcome: await this.#describe() });
       if (this.#isReplacementDue) void this.replaceWorkers();
     }
   }
@@ -216,7 +238,7 @@ export class Primary {
       if (reason) console.error(text);
     }
     this.stop();
-    this.#endWithLast();
+    void this.#endWithLast();
   }
 
   /** Starts a new worker, unless another one runs in the place. */
@@ -239,8 +261,10 @@ export class Primary {
     log.error(`${text}: starting a new one${seconds === 0 ? '' : ` in ${seconds} s`}`);
   }
 
-  #endWithLast(): void {
-    if (this.#live.size === 0) this.#end.resolve(this.#exitCode);
+  async #endWithLast(): Promise<void> {
+    if (this.#live.size > 0) return;
+    if (this.#operational) await (await import('../http/ports.ts')).close(this.#operational);
+    this.#end.resolve(this.#exitCode);
   }
 
   async #count(options: SharedCounter, name: CounterName): Promise<unknown> {
@@ -255,14 +279,40 @@ export class Primary {
   }
 
   async #readMetrics(): Promise<string> {
-    this.#metrics ??= import('./combined-metrics.ts').then(({ createGroupMetrics }) => createGroupMetrics());
-    const metrics = await this.#metrics;
-    const serving = [...this.#live].filter(({ isServing }) => isServing);
+    const metrics = await this.#loadMetrics();
     return metrics.read(
       new Map(
-        serving.map(({ worker, channel }) => [worker.id, () => channel.ask({ kind: 'readFigures' }, FIGURES_MS)]),
+        this.#serving().map(({ worker, channel }) => [
+          worker.id,
+          () => channel.ask({ kind: 'readFigures' }, FIGURES_MS),
+        ]),
       ),
     );
+  }
+
+  #loadMetrics(): Promise<GroupMetrics> {
+    this.#metrics ??= import('./combined-metrics.ts').then(({ createGroupMetrics }) => createGroupMetrics());
+    return this.#metrics;
+  }
+
+  /** What the first worker that answers says. */
+  #readReadiness(): Promise<ReadinessReport> {
+    if (this.#isStopping()) return Promise.resolve({ status: 'stopping' });
+    const reports = this.#serving().map(({ channel }) =>
+      channel.ask<ReadinessReport>({ kind: 'readReadiness' }, READINESS_MS),
+    );
+    return Promise.any(reports).catch(() => ({ status: 'not ready' }));
+  }
+
+  #serving(): Running[] {
+    return [...this.#live].filter(({ isServing }) => isServing);
+  }
+
+  async #describe(): Promise<Welcome> {
+    const workers = this.#config.workers;
+    if (!this.#operational) return { workers };
+    const { toOrigin } = await import('../http/ports.ts');
+    return { workers, metricsOrigin: toOrigin(this.#operational) };
   }
 
   #openLogOnce(): Promise<Log> {

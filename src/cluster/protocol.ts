@@ -2,6 +2,7 @@
 
 import type { Config } from '../config.ts';
 import type { CounterName, CounterOptions } from '../http/counters.ts';
+import type { Welcome } from '../http/welcome.ts';
 import type { Ending } from '../service.ts';
 
 /** A worker's number, from 1, and the number of workers. */
@@ -15,9 +16,11 @@ export type ToWorker =
   /** Stop as a single process does. */
   | { readonly kind: 'stop'; readonly ending: Ending }
   /** Log the start message: every worker is serving. */
-  | { readonly kind: 'welcome' }
+  | { readonly kind: 'welcome'; readonly welcome: Welcome }
   /** Answer with the worker's metrics, as Figures. */
   | { readonly kind: 'readFigures' }
+  /** Answer with the worker's ReadinessReport. */
+  | { readonly kind: 'readReadiness' }
   /** Answer with true: the worker still runs. */
   | { readonly kind: 'ping' };
 

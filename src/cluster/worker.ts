@@ -27,8 +27,9 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   };
   const channel = openChannel<ToPrimary, ToWorker>(process as Parameters<typeof openChannel>[0], (message) => {
     if (message.kind === 'stop') return stop(message.ending).then(leave);
-    if (message.kind === 'welcome') return service?.welcome(place.of);
+    if (message.kind === 'welcome') return service?.welcome(message.welcome);
     if (message.kind === 'ping') return true;
+    if (message.kind === 'readReadiness') return service?.readReadiness();
     return service?.readFigures();
   });
   stopWithPrimary(stop);

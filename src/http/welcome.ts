@@ -5,16 +5,21 @@ import { readApiRoot } from '../openapi/document.ts';
 import { readExamples } from '../openapi/examples.ts';
 import type { Store } from '../store/store.ts';
 import type { Log } from '../telemetry/log.ts';
+import { toOrigin } from './ports.ts';
 
-/** What the start message needs. */
-export type WelcomeOptions = {
-  readonly server: Server;
-  /** The server of METRICS_PORT, if there is one. */
-  readonly operational?: Server | undefined;
-  readonly document: CompiledDocument;
-  readonly store: Store;
+/** What the start message says of other processes. */
+export type Welcome = {
   /** The number of processes that serve. */
   readonly workers: number;
+  /** The origin of METRICS_PORT, if another process serves it. */
+  readonly metricsOrigin?: string | undefined;
+};
+
+/** What the start message needs. */
+export type WelcomeOptions = Welcome & {
+  readonly server: Server;
+  readonly document: CompiledDocument;
+  readonly store: Store;
   /** Whether the documentation page is served. */
   readonly docs: boolean;
   /** Whether DEMO_DATA asks for the demo data. */
@@ -27,7 +32,7 @@ const FIRST_CALL_MS = 5_000;
 
 /** Logs the listen address and an example request, after checking that its call succeeds. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
-  const { server, operational, store, workers, docs, isDemoWanted, log } = options;
+  const { server, metricsOrigin, store, workers, docs, isDemoWanted, log } = options;
   const { source: document, operations } = options.document;
   const origin = toOrigin(server);
   // A stopped server has no address.
@@ -35,7 +40,7 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   const url = origin + readApiRoot(document);
   log.info(`Listening on ${url}`);
   if (docs) log.info(`Documentation: ${origin}/docs`);
-  if (operational) log.info(`Metrics: ${toOrigin(operational)}/metrics`);
+  if (metricsOrigin) log.info(`Metrics: ${metricsOrigin}/metrics`);
   if (workers > 1) log.info(`Workers: ${workers}`);
   log.info(`Store: ${store.description}`);
 
@@ -52,10 +57,4 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   log.info(`Demo data: try curl${header.join('')} '${url}${target}'`);
   const isPublic = !['127.0.0.1', '::1'].includes(address);
   if (isPublic || !isDemoWanted) log.warn('The demo data is in this store, and everybody knows its keys');
-}
-
-function toOrigin(server: Server): string {
-  const { address, family, port } = server.address() as AddressInfo;
-  const reachable = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
-  return `http://${family === 'IPv6' ? `[${reachable}]` : reachable}:${port}`;
 }

@@ -303,7 +303,7 @@ describe('a gateway of two workers', () => {
     expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(10).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  test('replaces a worker that no longer answers, and has the metrics of the other until then', async () => {
+  test('replaces a worker that no longer answers; METRICS_PORT answers within a second until then', async () => {
     const gateway = await start({ METRICS_PORT: '0' });
     const [victim = 0, other] = childrenOf(gateway);
     const readAll = () => readSeries(gateway.managementOrigin);
@@ -311,9 +311,12 @@ describe('a gateway of two workers', () => {
     await isReady();
     const startedAt = (await readAll()).get('process_start_time_seconds');
     process.kill(victim, 'SIGSTOP');
-    // One of them waits for the stopped worker.
-    const answers = Array.from({ length: 4 }, readAll);
-    expect((await Promise.race(answers)).get('gateway_ready')).toBe(0);
+    for (let n = 0; n < 6; n += 1) {
+      const beganAt = performance.now();
+      expect((await readAll()).get('gateway_ready')).toBe(0);
+      expect(performance.now() - beganAt).toBeLessThan(1_000);
+      expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
+    }
     const isKilled = `Worker ${victim} has not answered for 10 s and is killed`;
     expect((await gateway.line(({ msg }) => msg === isKilled)).level).toBe('error');
     await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));

@@ -1,0 +1,62 @@
+// Listening on PORT and METRICS_PORT, and closing them.
+
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { getSystemErrorMessage } from 'node:util';
+import type { Config } from '../config.ts';
+import { OperatorError } from '../errors.ts';
+import type { Log } from '../telemetry/log.ts';
+import { createOperationalApp } from './app.ts';
+import { createFaultHandler, createRecorder } from './recorder.ts';
+import type { Endpoints } from './respond.ts';
+import { createServer, type GatewayServer } from './server.ts';
+
+/** How long requests in progress may take once the port is closed, in milliseconds. */
+const FINISH_MS = 10_000;
+
+/** Opens METRICS_PORT, if it is set, with these endpoints. Throws OperatorError if it cannot listen. */
+export async function openOperationalServer(
+  config: Config,
+  endpoints: readonly Endpoints[],
+  log: Pick<Log, 'request' | 'fault'>,
+): Promise<GatewayServer | undefined> {
+  const { metricsPort, host } = config;
+  if (metricsPort === undefined) return undefined;
+  const parts = { recorder: createRecorder([log.request]), operational: endpoints };
+  const server = createServer(createOperationalApp(parts, createFaultHandler(log)), config);
+  await listen(server, 'METRICS_PORT', metricsPort, host);
+  return server;
+}
+
+/** Listens on the port that an environment variable gives. Throws OperatorError if it cannot. */
+export async function listen(server: Server, variable: string, port: number, host: string): Promise<void> {
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw toListenError(error as NodeJS.ErrnoException, variable, port, host);
+  }
+}
+
+function toListenError(error: NodeJS.ErrnoException, variable: string, port: number, host: string): Error {
+  const { code, errno = 0 } = error;
+  if (code === 'EADDRINUSE') {
+    return new OperatorError(`port ${port} of ${host} is in use: set ${variable} to another port`, { cause: error });
+  }
+  return new OperatorError(`cannot listen on ${host} port ${port}: ${getSystemErrorMessage(errno)} (${code})`, {
+    cause: error,
+  });
+}
+
+/** Closes a port, if it is open, after `noticeMs` milliseconds and the requests in progress. */
+export async function close(server: GatewayServer | undefined, noticeMs = 0): Promise<void> {
+  if (server?.listening) await server.drain({ noticeMs, finishMs: FINISH_MS });
+}
+
+/** The origin under which this machine reaches a server that listens. */
+export function toOrigin(server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  const reachable = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
+  return `http://${family === 'IPv6' ? `[${reachable}]` : reachable}:${port}`;
+}
