@@ -1,6 +1,8 @@
-// The memory limit of the deployment is enough.
+// The memory limits of the deployment are enough.
 
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import type { HttpRequest } from '../../scripts/bench/cases.ts';
@@ -59,29 +61,48 @@ function readContainer() {
 /** The arguments of Node in `npm start`. */
 const nodeArgs: string[] = JSON.parse(readFileSync('package.json', 'utf8')).scripts.start.split(' ').slice(2, -1);
 
-describe.skipIf(!canTest)('in the memory of kubernetes.yaml', () => {
-  test('a gateway on Postgres answers everything, even if nobody reads its log', async () => {
+/** Sends the requests for a while to a gateway in a memory limit. It has to answer everything, even if nobody reads its log. */
+async function checkServes(limit: number, env: Record<string, string>): Promise<void> {
+  const memory = limitMemory(limit);
+  const { launcher } = memory;
+  const gateway = new GatewayProcess({ NODE_ENV: 'production', ...env }, { launcher, nodeArgs });
+  try {
+    await gateway.printed(/Listening on .*\n/);
+    gateway.child.stdout?.pause();
+    const load = { connections: CONNECTIONS, seconds: SECONDS, signal: new AbortController().signal };
+    const { requests, refused, failed } = await runWrk(gateway.origin, REQUESTS, load);
+    gateway.child.stdout?.resume();
+    expect(memory.kills()).toBe(0);
+    expect([failed, requests > 0]).toEqual([0, true]);
+    expect(Math.abs(refused - requests / REQUESTS.length)).toBeLessThanOrEqual(CONNECTIONS);
+    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+  } finally {
+    gateway.child.stdout?.resume();
+    await gateway.stop('SIGINT');
+    memory.remove();
+  }
+}
+
+describe.skipIf(!canTest)('in the memory that the documentation names', () => {
+  test('a gateway on Postgres answers everything in the limit of kubernetes.yaml', async () => {
     const { limit, env } = readContainer();
-    const memory = limitMemory(limit);
     const database = await createDatabase();
-    const url = loginUrl(database.adminUrl, 'gateway_test');
-    const { launcher } = memory;
-    const gateway = new GatewayProcess({ NODE_ENV: 'production', DATABASE_URL: url, ...env }, { launcher, nodeArgs });
     try {
-      await gateway.printed(/Listening on .*\n/);
-      gateway.child.stdout?.pause();
-      const load = { connections: CONNECTIONS, seconds: SECONDS, signal: new AbortController().signal };
-      const { requests, refused, failed } = await runWrk(gateway.origin, REQUESTS, load);
-      gateway.child.stdout?.resume();
-      expect(memory.kills()).toBe(0);
-      expect([failed, requests > 0]).toEqual([0, true]);
-      expect(Math.abs(refused - requests / REQUESTS.length)).toBeLessThanOrEqual(CONNECTIONS);
-      expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+      await checkServes(limit, { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), ...env });
     } finally {
-      gateway.child.stdout?.resume();
-      await gateway.stop('SIGINT');
-      memory.remove();
       await database.drop();
+    }
+  }, 300_000);
+
+  test('the embedded store answers everything in 512 MiB, once it is created', async () => {
+    const DATA_DIR = mkdtempSync(join(tmpdir(), 'memory-'));
+    try {
+      const first = new GatewayProcess({ DATA_DIR });
+      await first.printed(/Listening on .*\n/);
+      await first.stop('SIGINT');
+      await checkServes(512 * 2 ** 20, { DATA_DIR });
+    } finally {
+      rmSync(DATA_DIR, { recursive: true });
     }
   }, 300_000);
 });

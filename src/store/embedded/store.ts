@@ -21,7 +21,7 @@ export type EmbeddedOptions = {
   readonly statementLimitMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
-  /** Receives Postgres's warnings while migrations are applied. */
+  /** Receives warnings: Postgres's while migrations are applied, and one of a small memory limit. */
   readonly onWarning?: (warning: string) => void;
 };
 

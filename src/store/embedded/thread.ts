@@ -3,6 +3,8 @@
 
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { constrainedMemory } from 'node:process';
+import { setFlagsFromString } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messages, PGlite, protocol } from '@electric-sql/pglite';
 import {
@@ -35,7 +37,7 @@ export type Work = Statement | { readonly migrations: readonly Migration[] };
 /** A message to the thread. */
 export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
 
-/** A message from the thread: that it is ready or why not, a migration's warning, or the end of a work, in order. */
+/** A message from the thread: that it is ready or why not, a warning, or the end of a work, in order. */
 export type WorkerReply =
   | { readonly ready: true }
   | { readonly failed: string }
@@ -44,6 +46,9 @@ export type WorkerReply =
 
 /** How work ended: with its first row, with an error, or skipped because it had been taken back. */
 export type WorkEnd = { readonly row: Row | undefined } | { readonly error: PgError } | { readonly skipped: true };
+
+/** V8 takes 600 MB for a moment to optimize one function of Postgres; with a smaller limit the kernel would kill the process. */
+const OPTIMIZING_BYTES = 1280 * 2 ** 20;
 
 const { serialize } = protocol;
 
@@ -91,6 +96,7 @@ const reply = (message: WorkerReply): void => port.postMessage(message);
 
 try {
   const input = workerData as WorkerInput;
+  if (constrainedMemory() < OPTIMIZING_BYTES) turnOptimizationOff();
   const db = await prepare(input);
   const session = new EmbeddedSession(db);
   const claims = new Claims(input.claims);
@@ -108,6 +114,16 @@ try {
   reply({ ready: true });
 } catch (error) {
   reply({ failed: toMessage(error) });
+}
+
+/** Only code that is compiled after this stays unoptimized. */
+function turnOptimizationOff(): void {
+  setFlagsFromString('--no-wasm-dynamic-tiering');
+  setFlagsFromString('--no-wasm-tier-up');
+  const limit = OPTIMIZING_BYTES / 2 ** 20;
+  reply({
+    warning: `The memory limit is below ${limit} MiB: the embedded Postgres runs unoptimized, at two thirds of its speed`,
+  });
 }
 
 /** Opens and migrates the database, and becomes the role that may only execute the functions. */
