@@ -32,7 +32,7 @@ const GOALS: readonly Goal[] = [
   ...compare('postgres store / Fastify', POSTGRES, 'fastify', 1.4, 1.8),
   ...compare('postgres store / Postgres alone', POSTGRES, 'pgbench', 0.5, 0.6),
   ...compare('supabase store / the PostgREST it calls', SUPABASE, 'postgrest', 0.6, 0.6),
-  ...compare('supabase store / the default fetch', SUPABASE, 'gateway-fetch', 1.6, 1.6),
+  ...compare('supabase store / the default fetch', SUPABASE, 'gateway-fetch', 1, 1),
   ...compare('embedded store / PGlite alone', EMBEDDED, 'pglite-loop', 0.7, 0.7),
   {
     ...{ title: 'processor time of the postgres store / bare node:http', case: 'rows10', peer: POSTGRES },

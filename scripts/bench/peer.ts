@@ -96,7 +96,7 @@ export type LoopRequest = { readonly calls: readonly Call[]; readonly connection
 /** What a loop sends back; `ready` once, before any request. */
 export type LoopReply = 'ready' | Answer | Generated;
 
-/** A peer in a process that runs `serveLoop`; waits until it is ready. */
+/** A peer in a process that answers a LoopRequest with a LoopReply; waits until it is ready. */
 export async function openLoopPeer(id: PeerId, child: ChildProcess): Promise<Peer> {
   const exit = new AbortController();
   child.once('exit', () => exit.abort(new Error(`${TITLES[id]} has ended`)));

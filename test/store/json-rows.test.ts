@@ -32,7 +32,7 @@ const never = new AbortController().signal;
 beforeAll(async () => {
   database = await createDatabase();
   // As every session of the gateway does.
-  const setup = `set timezone = 'UTC'`;
+  const setup = `set timezone = 'UTC'; set datestyle = 'ISO'`;
   connection = await Connection.open({ connectionString: database.adminUrl, stream: () => socket }, setup);
 });
 

@@ -182,6 +182,21 @@ describe('postgres', () => {
     expect((await get('/alunos?limit=3&ativo=true')).status).toBe(200);
   });
 
+  test('times are in ISO 8601 and in UTC, whatever the database has as its default', async () => {
+    const setAll = (dateStyle: string, timeZone: string) =>
+      asAdmin(database.adminUrl, (admin) => {
+        const name = new URL(database.adminUrl).pathname.slice(1);
+        return admin.query(
+          `alter database ${name} set datestyle = ${dateStyle}; alter database ${name} set timezone = ${timeZone}`,
+        );
+      });
+    await setAll(`'German, DMY'`, `'Asia/Kolkata'`);
+    await start(openers.postgres(1));
+    const { body } = await get('/alunos?limit=1');
+    expect(body).toMatchObject([{ criado_em: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*\+00:00$/) }]);
+    await setAll('default', 'default');
+  });
+
   test('a function that is replaced is called as it is then', async () => {
     await start(openers.postgres(1));
     const define = (value: string) =>

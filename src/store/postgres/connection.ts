@@ -99,8 +99,6 @@ const ROW_DESCRIPTION = 0x54;
 const READY_FOR_QUERY = 0x5a;
 
 const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
-/** The end of a Bind message that asks for all columns as text. */
-const AS_TEXT = Buffer.from([0, 0]);
 
 const QUERY_CANCELED = '57014';
 /** The statements no longer fit: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
@@ -239,7 +237,7 @@ export class Connection {
       return;
     }
     if (name === undefined) {
-      messages.push(serialize.parse({ text }), toBind('', values, AS_TEXT), EXECUTE_AND_SYNC);
+      messages.push(serialize.parse({ text }), toBind('', values), EXECUTE_AND_SYNC);
       this.#sent.push({ query });
       return;
     }
@@ -251,12 +249,9 @@ export class Connection {
       this.#sent.push({ preparation });
     } else if ('waiting' in statement) {
       statement.waiting.push(query);
-    } else if (query instanceof RowQuery) {
-      messages.push(toBind(name, values, AS_TEXT), EXECUTE_AND_SYNC);
-      this.#sent.push({ query });
-    } else if (statement.columns) {
-      messages.push(toBind(name, values, statement.columns.formats), EXECUTE_AND_SYNC);
-      this.#sent.push({ query, columns: statement.columns });
+    } else if (query instanceof RowQuery || statement.columns) {
+      messages.push(toBind(name, values), EXECUTE_AND_SYNC);
+      this.#sent.push(query instanceof RowQuery ? { query } : { query, columns: statement.columns });
     } else {
       this.pending -= 1;
       query.resolve(undefined);
@@ -408,9 +403,9 @@ function parseMessage(bytes: Buffer): unknown {
   return lastMessage;
 }
 
-/** A Bind message for a prepared statement; all values are sent as text. */
-function toBind(name: string, values: Row, formats: Uint8Array): Buffer {
-  let length = HEADER + 1 + Buffer.byteLength(name) + 1 + 2 + 2 + formats.length;
+/** A Bind message for a prepared statement; all values and columns are sent as text. */
+function toBind(name: string, values: Row): Buffer {
+  let length = HEADER + 1 + Buffer.byteLength(name) + 1 + 2 + 2 + 2;
   for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value));
   const bytes = Buffer.allocUnsafe(length);
   bytes[0] = 0x42;
@@ -428,7 +423,7 @@ function toBind(name: string, values: Row, formats: Uint8Array): Buffer {
     bytes.writeInt32BE(value === null ? -1 : size, at);
     at = begin + size;
   }
-  bytes.set(formats, at);
+  bytes.writeInt16BE(0, at);
   return bytes;
 }
 

@@ -157,9 +157,9 @@ function withoutName({ text, values }: Statement): Statement {
   return { text, values };
 }
 
-/** Sets up a session: only the gateway's privileges, dates in one form, and no statement beyond the deadline. */
+/** Sets up a session: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
 function toSetup(deadlineMs: number): string {
-  return `set role gateway; set timezone = 'UTC'; set statement_timeout = ${deadlineMs}`;
+  return `set role gateway; set timezone = 'UTC'; set datestyle = 'ISO'; set statement_timeout = ${deadlineMs}`;
 }
 
 /** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */

@@ -11,8 +11,6 @@ export type TextRequest = {
 /** An answer with its whole body. */
 export type TextAnswer = {
   readonly status: number;
-  /** The header Content-Range, in which PostgREST gives the number of rows. */
-  readonly contentRange: string | undefined;
   readonly text: string;
 };
 
@@ -41,7 +39,7 @@ class TextReader implements Dispatcher.DispatchHandler {
   readonly #reject: (error: Error) => void;
   readonly #chunks: Buffer[] = [];
   #length = 0;
-  #answer: Omit<TextAnswer, 'text'> = { status: 0, contentRange: undefined };
+  #status = 0;
   #abort = (): void => {};
 
   constructor(
@@ -62,8 +60,8 @@ class TextReader implements Dispatcher.DispatchHandler {
     else this.#signal?.addEventListener('abort', this.#abort);
   }
 
-  onResponseStart(_controller: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
-    this.#answer = { status, contentRange: headers['content-range']?.toString() };
+  onResponseStart(_controller: unknown, status: number): void {
+    this.#status = status;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -74,7 +72,7 @@ class TextReader implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     this.#signal?.removeEventListener('abort', this.#abort);
-    this.#resolve({ ...this.#answer, text: Buffer.concat(this.#chunks).toString('utf8') });
+    this.#resolve({ status: this.#status, text: Buffer.concat(this.#chunks).toString('utf8') });
   }
 
   onResponseError(_controller: unknown, error: Error): void {

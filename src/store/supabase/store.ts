@@ -23,7 +23,6 @@ export type SupabaseOptions = {
 /** What a call tells the fetch below and learns from it, past supabase-js. */
 type Exchange = {
   readonly origin: Origin | undefined;
-  contentRange: string | undefined;
   isTooLarge: boolean;
 };
 
@@ -75,14 +74,15 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      const exchange: Exchange = { origin, contentRange: undefined, isTooLarge: false };
+      const exchange: Exchange = { origin, isTooLarge: false };
       exchanges.set(signal, exchange);
       try {
-        // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON.
+        // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON. Parsing and writing it again would change
+        // numbers that JavaScript cannot hold.
         const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
-        return toResult(call, answer as Answer, exchange.contentRange);
+        return toResult(call, answer as Answer);
       } finally {
         exchanges.delete(signal);
       }
@@ -100,7 +100,7 @@ export function openSupabase(options: SupabaseOptions): Store {
   };
 }
 
-/** The `fetch` for supabase-js: on its own pool, with constant headers, and a response with only what supabase-js reads. */
+/** The `fetch` for supabase-js: on its own pool, and with constant headers. */
 function createFetch(
   pool: Pool,
   { url, key, restPath, answerLimit = constants.MAX_STRING_LENGTH }: SupabaseOptions,
@@ -122,15 +122,8 @@ function createFetch(
       if (exchange) exchange.isTooLarge = error instanceof BodyTooLarge;
       return throwWithMessage(error);
     });
-    const { status, contentRange, text } = await answer;
-    if (exchange) exchange.contentRange = contentRange;
-    return {
-      ok: status >= 200 && status <= 299,
-      status,
-      statusText: '',
-      headers: new Map(),
-      text: async () => text,
-    } as unknown as Response;
+    const { status, text } = await answer;
+    return new Response(text, { status });
   };
 }
 
@@ -155,9 +148,9 @@ function toHeaders(key: string): Record<string, string> {
   };
 }
 
-function toResult(call: Call, { error, data, status }: Answer, contentRange: string | undefined): Result {
+function toResult(call: Call, { error, data, status }: Answer): Result {
   if (error) return { failure: toFailureOf(error, status) };
-  const rows = typeof data === 'string' ? toRows(call, data, contentRange) : undefined;
+  const rows = typeof data === 'string' ? toRows(call, data) : undefined;
   if (rows) return rows;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
@@ -169,22 +162,12 @@ function toFailureOf(error: NonNullable<Answer['error']>, status: number): Retur
   return toFailure({ code, message: message || `it answers with status ${status}`, detail: details ?? undefined });
 }
 
-/**
- * The rows or the row in an answer; undefined for any other text. The client gets the text itself, because parsing would
- * change numbers that JavaScript cannot hold.
- */
-function toRows(call: Call, text: string, contentRange: string | undefined): Rows | undefined {
-  const count = readCount(text, contentRange) ?? countObjects(parse(text));
+/** The rows or the row in an answer; undefined for any other text. */
+function toRows(call: Call, text: string): Rows | undefined {
+  const count = countObjects(parse(text));
   if (count === undefined) return undefined;
   if (call.returns === 'rows') return { json: text, count };
   return count === 1 ? { json: text.trim().slice(1, -1).trim(), count } : undefined;
-}
-
-/** The number of rows by PostgREST's Content-Range: parsing a page would take as long as asking for it. */
-function readCount(text: string, contentRange = ''): number | undefined {
-  const [, first, last] = /^(\d+)-(\d+)\//.exec(contentRange) ?? [];
-  const isWhole = text.startsWith('[{') && text.endsWith('}]');
-  return isWhole && last !== undefined ? Number(last) - Number(first) + 1 : undefined;
 }
 
 function countObjects(rows: unknown): number | undefined {

@@ -1,39 +1,34 @@
-// Writes rows as JSON, exactly as Postgres's row_to_json does in UTC. It takes the database several times as long, and there
-// is only one database (1.17 times as many lists of 100 per second, 1.39 of 1,000).
+// Writes rows as JSON, exactly as Postgres's row_to_json does in UTC, from the bytes of the protocol. It serves 1.5 times as many
+// lists of 100 per second as JSON by Postgres, and 1.2 times as many as JSON from rows that pg has made strings of.
 
 import { constants } from 'node:buffer';
 import pg, { type FieldDef } from 'pg';
-import { date, timestamp, timestamptz } from './times.ts';
-import { boolean, copy, type Form, HEADROOM, json, number, text, uuid, word } from './values.ts';
+import { boolean, copy, HEADROOM, number, text, timestamp, timestamptz, type Write, word } from './values.ts';
 
 /** Columns as they are written. */
-export type JsonColumns = {
-  readonly columns: readonly {
-    /** The text before the value. */
-    readonly prefix: Uint8Array;
-    readonly form: Form;
-  }[];
-  /** The formats in which Postgres sends them: the end of a Bind message. */
-  readonly formats: Buffer;
-};
+export type JsonColumns = readonly {
+  /** The text before the value. */
+  readonly prefix: Uint8Array;
+  readonly write: Write;
+}[];
 
 /** Rows as a JSON array, and their number. */
 export type JsonArray = { readonly json: string; readonly count: number };
 
 const { builtins } = pg.types;
 /** By type. Only the database can write other types, such as arrays and user-defined ones. */
-const FORMS: ReadonlyMap<number, Form> = new Map([
+const WRITERS: ReadonlyMap<number, Write> = new Map([
   [builtins.TEXT, text],
   [builtins.VARCHAR, text],
   [builtins.BPCHAR, text],
-  [builtins.UUID, uuid],
+  [builtins.UUID, word],
   [builtins.BOOL, boolean],
-  [builtins.DATE, date],
+  [builtins.DATE, word],
   [builtins.TIME, word],
   [builtins.TIMESTAMP, timestamp],
   [builtins.TIMESTAMPTZ, timestamptz],
-  [builtins.JSON, json],
-  [builtins.JSONB, json],
+  [builtins.JSON, copy],
+  [builtins.JSONB, copy],
   [builtins.INT2, number],
   [builtins.INT4, number],
   [builtins.INT8, number],
@@ -50,12 +45,10 @@ const KEPT = 1 << 20;
 /** How columns are written; undefined if only Postgres can write them. */
 export function toJsonColumns(fields: readonly FieldDef[]): JsonColumns | undefined {
   const columns = fields.flatMap(({ name, dataTypeID }, index) => {
-    const form = FORMS.get(dataTypeID);
-    return form ? [{ prefix: Buffer.from(`${index === 0 ? ',{' : ','}${JSON.stringify(name)}:`), form }] : [];
+    const write = WRITERS.get(dataTypeID);
+    return write ? [{ prefix: Buffer.from(`${index === 0 ? ',{' : ','}${JSON.stringify(name)}:`), write }] : [];
   });
-  if (fields.length === 0 || columns.length < fields.length) return undefined;
-  const formats = [columns.length, ...columns.map(({ form }) => (form.isBinary ? 1 : 0))];
-  return { columns, formats: Buffer.from(formats.flatMap((value) => [value >> 8, value & 0xff])) };
+  return fields.length > 0 && columns.length === fields.length ? columns : undefined;
 }
 
 /** Writes one JSON array after the other, in its own memory. */
@@ -70,11 +63,11 @@ export class JsonRows {
   }
 
   /** Adds a row, a range of received bytes (the body of a DataRow message). Throws for other columns, and without memory. */
-  add({ columns }: JsonColumns, bytes: Buffer, begin: number, end: number): void {
+  add(columns: JsonColumns, bytes: Buffer, begin: number, end: number): void {
     if (bytes.readInt16BE(begin) !== columns.length) throw new Error('a row has other columns than were described');
     let at = begin + 2;
     let to = this.#end;
-    for (const { prefix, form } of columns) {
+    for (const { prefix, write } of columns) {
       const length = bytes.readInt32BE(at);
       at += 4;
       const out = this.#reserve(to, prefix.length + length + HEADROOM);
@@ -82,7 +75,7 @@ export class JsonRows {
       if (length < 0) {
         to = copy(NULL, 0, NULL.length, out, to);
       } else {
-        to = form.write(bytes, at, at + length, out, to) ?? this.#escape(bytes, at, at + length, to);
+        to = write(bytes, at, at + length, out, to) ?? this.#escape(bytes, at, at + length, to);
         at += length;
       }
     }

@@ -1,86 +1,84 @@
-// Writes values that Postgres sent as JSON, exactly as its row_to_json does.
+// Writes values that Postgres sent as text as JSON, exactly as its row_to_json does.
 
-/** How a type is sent, as bytes or as text, and written. */
-export type Form = {
-  readonly isBinary: boolean;
-  /** Writes the value in a range into memory with room for it and HEADROOM, and gives the end; undefined for a text to escape. */
-  readonly write: (bytes: Buffer, begin: number, end: number, out: Buffer, to: number) => number | undefined;
-};
+/**
+ * Writes the value in a range, in Postgres's text format, into memory with room for it and HEADROOM, and gives the end;
+ * undefined for a text to escape.
+ */
+export type Write = (bytes: Buffer, begin: number, end: number, out: Buffer, to: number) => number | undefined;
 
-/** Room for the JSON of a value beyond its sent form, at most some 40 bytes for a time, and for closing row and array. */
-export const HEADROOM = 64;
+/** Room for the JSON of a value beyond its text, at most 5 bytes for a time, and for closing row and array. */
+export const HEADROOM = 16;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
-const MINUS = 0x2d;
 const ZERO = 0x30;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
-const HEX = Buffer.from('0123456789abcdef');
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
+const MINUTES = Buffer.from(':00');
+const BEFORE_CHRIST = Buffer.from(' BC');
 
 /** From this many bytes on, set() is faster than a loop. */
 const LONG = 64;
 
 /** Any text. */
-export const text: Form = {
-  isBinary: false,
-  write(bytes, begin, end, out, from) {
-    let to = from;
-    out[to++] = QUOTE;
-    for (let at = begin; at < end; at += 1) {
-      const byte = bytes[at] as number;
-      if (byte < SPACE || byte === QUOTE || byte === BACKSLASH) return undefined;
-      out[to++] = byte;
-    }
-    out[to++] = QUOTE;
-    return to;
-  },
+export const text: Write = (bytes, begin, end, out, from) => {
+  let to = from;
+  out[to++] = QUOTE;
+  for (let at = begin; at < end; at += 1) {
+    const byte = bytes[at] as number;
+    if (byte < SPACE || byte === QUOTE || byte === BACKSLASH) return undefined;
+    out[to++] = byte;
+  }
+  out[to++] = QUOTE;
+  return to;
 };
 
-/** A text that never needs escaping. */
-export const word: Form = { isBinary: false, write: quote };
-
-/** JSON, unchanged. */
-export const json: Form = { isBinary: false, write: copy };
+/** A text that never needs escaping, such as a UUID or a date. */
+export function word(bytes: Buffer, begin: number, end: number, out: Buffer, from: number): number {
+  out[from] = QUOTE;
+  const to = copy(bytes, begin, end, out, from + 1);
+  out[to] = QUOTE;
+  return to + 1;
+}
 
 /** A number; a text for a value that JSON has no number for. */
-export const number: Form = {
-  isBinary: false,
-  write(bytes, begin, end, out, to) {
-    const last = bytes[end - 1] as number;
-    // NaN and Infinity end in a letter.
-    return last >= ZERO && last < COLON ? copy(bytes, begin, end, out, to) : quote(bytes, begin, end, out, to);
-  },
-};
+export const number: Write = (bytes, begin, end, out, to) =>
+  // NaN and Infinity end in a letter.
+  isDigit(bytes[end - 1]) ? copy(bytes, begin, end, out, to) : word(bytes, begin, end, out, to);
 
 /** A boolean, sent as t or f. */
-export const boolean: Form = {
-  isBinary: false,
-  write(bytes, begin, _end, out, to) {
-    const value = bytes[begin] === 0x74 ? TRUE : FALSE;
-    return copy(value, 0, value.length, out, to);
-  },
+export const boolean: Write = (bytes, begin, _end, out, to) => {
+  const value = bytes[begin] === 0x74 ? TRUE : FALSE;
+  return copy(value, 0, value.length, out, to);
 };
 
-/** A UUID, sent as 16 bytes. */
-export const uuid: Form = {
-  isBinary: true,
-  write(bytes, begin, end, out, from) {
-    let to = from;
-    out[to++] = QUOTE;
-    for (let at = begin; at < end; at += 1) {
-      const byte = bytes[at] as number;
-      const index = at - begin;
-      if (index === 4 || index === 6 || index === 8 || index === 10) out[to++] = MINUS;
-      out[to++] = HEX[byte >> 4] as number;
-      out[to++] = HEX[byte & 15] as number;
-    }
-    out[to++] = QUOTE;
-    return to;
-  },
+/** A time: in JSON a T stands between day and time, where the text has a space. Infinity has none. */
+export function timestamp(bytes: Buffer, begin: number, end: number, out: Buffer, from: number): number {
+  const to = word(bytes, begin, end, out, from);
+  let at = from;
+  while (at < to && out[at] !== SPACE) at += 1;
+  if (at < to) out[at] = 0x54;
+  return to;
+}
+
+/** A time with a zone: in JSON this has minutes too. */
+export const timestamptz: Write = (bytes, begin, end, out, from) => {
+  const isBeforeChrist = bytes[end - 1] === 0x43;
+  if (!isBeforeChrist && !isDigit(bytes[end - 1])) return word(bytes, begin, end, out, from);
+  const zoneEnd = isBeforeChrist ? end - BEFORE_CHRIST.length : end;
+  // Without the quote.
+  let to = timestamp(bytes, begin, zoneEnd, out, from) - 1;
+  if (bytes[zoneEnd - MINUTES.length] !== COLON) to = copy(MINUTES, 0, MINUTES.length, out, to);
+  if (isBeforeChrist) to = copy(BEFORE_CHRIST, 0, BEFORE_CHRIST.length, out, to);
+  out[to] = QUOTE;
+  return to + 1;
 };
+
+function isDigit(byte = 0): boolean {
+  return byte >= ZERO && byte < COLON;
+}
 
 /** Copies a range, and gives the end of the copy. */
 export function copy(bytes: Uint8Array, begin: number, end: number, out: Buffer, from: number): number {
@@ -91,11 +89,4 @@ export function copy(bytes: Uint8Array, begin: number, end: number, out: Buffer,
   let to = from;
   for (let at = begin; at < end; at += 1) out[to++] = bytes[at] as number;
   return to;
-}
-
-function quote(bytes: Buffer, begin: number, end: number, out: Buffer, from: number): number {
-  out[from] = QUOTE;
-  const to = copy(bytes, begin, end, out, from + 1);
-  out[to] = QUOTE;
-  return to + 1;
 }
