@@ -1,9 +1,13 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { canTestOnCitus } from './test/helpers/citus.ts';
 import { canTestSupabase } from './test/helpers/global-setup.ts';
 
 /** Tests of behaviour that depends on the store: they run on every store. */
 const EVERY_STORE = ['test/store/every-store.test.ts', 'test/operations/*.test.ts'];
+
+/** Tests of a distributed database. */
+const CITUS = 'test/citus/*.test.ts';
 
 /** Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, the packed client. */
 const LONG_ONLY = [
@@ -28,9 +32,10 @@ const CAMPAIGNS = [
 ];
 
 const projects = [
-  { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'], exclude: LONG_ONLY },
+  { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
   { name: 'postgres', kind: 'postgres', include: EVERY_STORE },
   ...(canTestSupabase() ? [{ name: 'supabase', kind: 'supabase', include: EVERY_STORE } as const] : []),
+  ...(canTestOnCitus() ? [{ name: 'citus', kind: 'citus', include: [...EVERY_STORE, CITUS] } as const] : []),
   { name: 'long', kind: 'embedded', include: CAMPAIGNS },
 ] as const;
 

@@ -6,8 +6,10 @@ import pg from 'pg';
 import { readConfig } from '../src/config.ts';
 import {
   applyMigrations,
+  distribute,
   findPendingMigrations,
   type Migration,
+  readDistribution,
   readMigrations,
   toWarning,
 } from '../src/store/migrations.ts';
@@ -41,17 +43,19 @@ async function run({ dryRun: isDryRun = false, serving = [] }: Options): Promise
   }
 }
 
-async function listPending(client: pg.Client, migrations: readonly Migration[]): Promise<Migration[]> {
+async function listPending(client: pg.Client, migrations: readonly Migration[]): Promise<string[]> {
   const pending = await findPendingMigrations(client, migrations);
   for (const { file } of pending) console.log(`pending ${basename(file)}`);
-  return pending;
+  const steps = await readDistribution(client);
+  for (const step of steps) console.log(`pending ${step}`);
+  return [...pending.map(({ file }) => file), ...steps];
 }
 
 async function apply(
   client: pg.Client,
   migrations: readonly Migration[],
   served: ServedDocuments | undefined,
-): Promise<Migration[]> {
+): Promise<string[]> {
   const reloadSchema = () => client.query(`notify pgrst, 'reload schema'`);
   try {
     const check = await served?.watch(client);
@@ -61,8 +65,10 @@ async function apply(
       ({ file }) => console.log(`applied ${basename(file)}`),
       check,
     );
+    const steps = await distribute(client);
+    for (const step of steps) console.log(`distributed: ${step}`);
     await reloadSchema();
-    return applied;
+    return [...applied.map(({ file }) => file), ...steps];
   } catch (error) {
     // The migrations before the failed one are applied.
     await reloadSchema().catch(() => {});

@@ -59,7 +59,9 @@ select coalesce(json_agg(json_build_object(
            'isSingle', not p.proretset or p.prorows = 1),
          'security', json_build_object(
            'owner', o.rolname,
-           'ownerIsAble', o.rolsuper or o.rolbypassrls or o.rolcanlogin
+           -- A node of Citus logs in to the others as the owner.
+           'ownerIsAble', o.rolsuper or o.rolbypassrls
+             or o.rolcanlogin and not exists (select from pg_extension where extname = 'citus')
              or exists (select from pg_class where relowner = o.oid and relkind in ('r', 'p')),
            'definer', p.prosecdef,
            'path', (select substr(c, length('search_path=') + 1) from unnest(p.proconfig) c where c like 'search_path=%'),

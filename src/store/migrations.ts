@@ -90,6 +90,24 @@ export async function applyMigrations(
   }
 }
 
+/** The statements that are to distribute the schema over the nodes of Citus; none on another Postgres. */
+export async function readDistribution(db: Connection): Promise<string[]> {
+  const { rows } = await db.query(`select 1 where to_regprocedure('private.distribution_steps()') is not null`);
+  if (rows.length === 0) return [];
+  const steps = await db.query('select step from private.distribution_steps() step');
+  return (steps.rows as { step: string }[]).map(({ step }) => step);
+}
+
+/** Distributes what the migrations have not, such as all of a database that Citus was added to; all of it, or nothing. */
+export function distribute(db: Connection): Promise<string[]> {
+  return inTransaction(db, async () => {
+    await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
+    const steps = await readDistribution(db);
+    if (steps.length > 0) await db.query('select private.distribute()');
+    return steps;
+  });
+}
+
 /** The text of a notice if it is a warning, for the operator. */
 export function toWarning({ severity, message, hint }: Notice): string | undefined {
   return severity === 'WARNING' ? `${message}${hint ? `\n  hint: ${hint}` : ''}` : undefined;
@@ -187,16 +205,35 @@ function toComparable(sql: string): string {
 /** Runs a script inside the current transaction. Throws MigrationError if it fails or ends the transaction. */
 async function run(db: Connection, script: Script): Promise<void> {
   const before = await currentTransaction(db);
-  try {
-    await (db.exec ? db.exec(script.sql) : db.query(script.sql));
-  } catch (error) {
-    throw toMigrationError(script, error);
+  const { rows: citus } = await db.query(`select 1 from pg_extension where extname = 'citus'`);
+  // Citus sends some statements on to its other nodes in the text that it has received.
+  for (const { sql, begin } of citus.length > 0 ? splitStatements(script.sql) : [{ sql: script.sql, begin: 0 }]) {
+    try {
+      await (db.exec ? db.exec(sql) : db.query(sql));
+    } catch (error) {
+      throw toMigrationError(script, error, begin);
+    }
   }
   if ((await currentTransaction(db)) !== before) {
     throw new MigrationError(
       `${script.file}: ends the transaction that it runs in; remove its commit or rollback, and undo what it has committed`,
     );
   }
+}
+
+/** What a semicolon in it does not end: quoted text, names and bodies, and comments. */
+const WITHOUT_END =
+  /--[^\n]*|\/\*.*?\*\/|\be'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|"(?:""|[^"])*"|(?<![\w$])(\$(?:[a-z_]\w*)?\$).*?\1|;/gis;
+const NOTHING = /--[^\n]*|\/\*.*?\*\/|[\s;]+/gs;
+
+/** The statements of a script, each with the index at which it begins. A body without quotes (`begin atomic`) is not understood. */
+export function splitStatements(script: string): { sql: string; begin: number }[] {
+  const ends = [...script.matchAll(WITHOUT_END)].flatMap(({ 0: text, index }) => (text === ';' ? [index + 1] : []));
+  const statements = [...ends, script.length].map((end, index) => {
+    const begin = ends[index - 1] ?? 0;
+    return { sql: script.slice(begin, end), begin };
+  });
+  return statements.filter(({ sql }) => sql.replaceAll(NOTHING, '') !== '');
 }
 
 /** An id that differs between transactions; outside of one it is new for each call. */
@@ -206,14 +243,14 @@ async function currentTransaction(db: Connection): Promise<string> {
 }
 
 /** `file:line:column: message` with the notes of Postgres; without line and column if the error has no position. */
-function toMigrationError({ file, sql }: Script, error: unknown): MigrationError {
+function toMigrationError({ file, sql }: Script, error: unknown, begin: number): MigrationError {
   const { message, code, position, detail, where, ...rest } = error as Record<string, string | undefined>;
   const hint =
     code === LOCK_NOT_AVAILABLE ? 'other work holds the table: apply the migration again when it has ended' : rest.hint;
   const notes = Object.entries({ detail, hint, where }).flatMap(([name, text]) =>
     text ? [`\n  ${name}: ${text}`] : [],
   );
-  const place = position ? toPlace(sql, Number(position)) : '';
+  const place = position ? toPlace(sql, Array.from(sql.slice(0, begin)).length + Number(position)) : '';
   return new MigrationError(`${file}${place}: ${message}${code ? ` (${code})` : ''}${notes.join('')}`, {
     cause: error,
   });

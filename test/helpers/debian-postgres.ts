@@ -10,7 +10,7 @@ import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort, type PostgresServer } from './servers.ts';
+import { asAdmin, findPort, killFamily, type PostgresServer } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 const BINARIES = '/usr/lib/postgresql/15/bin';
@@ -62,10 +62,17 @@ export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
   run(script: string, options?: { readonly env?: Record<string, string>; readonly input?: string }): void;
   /** Stops the server, runs `work`, and starts it again. */
   restart(work: () => void): Promise<void>;
+  /** Ends all of its processes as a loss of power would. */
+  kill(): void;
+  /** Starts it again. */
+  start(): Promise<void>;
 };
 
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
-export async function startBareDebianPostgres(superuser = 'postgres'): Promise<BareDebianPostgres> {
+export async function startBareDebianPostgres(
+  superuser = 'postgres',
+  { settings = [], auth = 'scram-sha-256' }: { readonly settings?: readonly string[]; readonly auth?: string } = {},
+): Promise<BareDebianPostgres> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-15-'));
   const port = await findPort();
   const adminUrl = `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`;
@@ -73,7 +80,7 @@ export async function startBareDebianPostgres(superuser = 'postgres'): Promise<B
   const options = { ...user, cwd: folder };
   let server: ChildProcess | undefined;
   const start = async () => {
-    server = startServer(port, options);
+    server = startServer(port, settings, options);
     await waitFor(server, adminUrl);
   };
   const end = async () => {
@@ -85,7 +92,7 @@ export async function startBareDebianPostgres(superuser = 'postgres'): Promise<B
   };
   try {
     if (user) chownSync(folder, user.uid, user.gid);
-    createCluster(superuser, options);
+    createCluster(superuser, auth, options);
     await start();
   } catch (error) {
     await stop();
@@ -103,23 +110,25 @@ export async function startBareDebianPostgres(superuser = 'postgres'): Promise<B
       work();
       await start();
     },
+    kill: () => server?.pid !== undefined && killFamily(server.pid),
+    start,
   };
 }
 
 type Options = Partial<ReturnType<typeof findUser>> & { readonly cwd: string };
 
-function createCluster(superuser: string, options: Options): void {
+function createCluster(superuser: string, auth: string, options: Options): void {
   const passwordFile = join(options.cwd, 'password');
   writeFileSync(passwordFile, PASSWORD);
   if (options.uid !== undefined && options.gid !== undefined) chownSync(passwordFile, options.uid, options.gid);
-  const login = [`--username=${superuser}`, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
+  const login = [`--username=${superuser}`, `--pwfile=${passwordFile}`, `--auth=${auth}`];
   const cluster = ['--encoding=UTF8', '--locale=C', '--no-sync', 'data'];
   execFileSync(join(BINARIES, 'initdb'), [...login, ...cluster], { ...options, stdio: 'pipe' });
 }
 
-function startServer(port: number, options: Options): ChildProcess {
-  const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
-  const args = ['-D', 'data', ...settings.flatMap((setting) => ['-c', setting])];
+function startServer(port: number, settings: readonly string[], options: Options): ChildProcess {
+  const all = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off', ...settings];
+  const args = ['-D', 'data', ...all.flatMap((setting) => ['-c', setting])];
   return spawn(join(BINARIES, 'postgres'), args, { ...options, stdio: 'ignore' });
 }
 

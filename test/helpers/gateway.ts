@@ -16,13 +16,14 @@ import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
-import { createDatabase, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
+import { createCitusDatabase } from './citus.ts';
+import { createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
 
 export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
 
 /** The kinds of store. */
-export type StoreKind = 'embedded' | 'postgres' | 'supabase';
+export type StoreKind = 'embedded' | 'postgres' | 'supabase' | 'citus';
 
 export type TestGatewayOptions = {
   readonly store: Store;
@@ -49,13 +50,13 @@ export type TestGateway = {
   close(): Promise<void>;
 };
 
-/** What openDemoStore copies: the database of createDatabase, and the data directory of copyDataDir. */
-export type Templates = { readonly adminUrl: string; readonly dataDir: string };
+/** What openDemoStore copies: the database of createDatabase, and the data directory of copyDataDir; or the nodes of Citus. */
+export type Templates = { readonly adminUrl: string; readonly dataDir: string; readonly nodes?: readonly string[] };
 
 /** Opens a store of a kind with its own copy of the demo data. */
 export async function openDemoStore(
   kind: StoreKind,
-  { adminUrl, dataDir }: Templates,
+  { adminUrl, dataDir, nodes = [] }: Templates,
   limits: { readonly answerLimit?: number } = {},
 ): Promise<Store> {
   const deadlineMs = 5_000;
@@ -65,7 +66,12 @@ export async function openDemoStore(
     return closing(await openEmbedded(options), async () => rmSync(copy, { recursive: true }));
   }
 
-  const database = await createDatabase(adminUrl);
+  const database = await (kind === 'citus' ? createCitusDatabase(nodes) : createDatabase(adminUrl));
+  if (kind === 'citus') {
+    // Any node answers; here one that is not the coordinator.
+    const url = loginUrl(databaseUrl(nodes[1] ?? '', database.name), 'gateway_test');
+    return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
+  }
   if (kind === 'postgres') {
     const url = loginUrl(database.adminUrl, 'gateway_test');
     return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
@@ -81,7 +87,8 @@ export async function openDemoStore(
 /** Opens a store of the running project's kind with its own copy of the demo data. */
 export async function openTestStore(limits?: { readonly answerLimit?: number }): Promise<Store> {
   const { inject } = await import('vitest');
-  return openDemoStore(inject('kind'), { adminUrl: inject('adminUrl'), dataDir: inject('dataDir') }, limits);
+  const templates = { adminUrl: inject('adminUrl'), dataDir: inject('dataDir'), nodes: inject('nodes') };
+  return openDemoStore(inject('kind'), templates, limits);
 }
 
 /** Copies a data directory with the demo data beside itself. Making one anew takes seconds. */

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { startCitus } from './citus.ts';
 import { MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
 import { isPresent } from './requirement.ts';
 import { hasPostgrest, startPostgres } from './servers.ts';
@@ -19,6 +20,8 @@ declare module 'vitest' {
     readonly adminUrl: string;
     /** The data directory with the demo data that copyDataDir copies. */
     readonly dataDir: string;
+    /** Superuser's URLs of the nodes of Citus, the coordinator first; only in the project that needs them. */
+    readonly nodes: readonly string[];
     /** A gateway with the demo data, for tests that write nothing. */
     readonly url: string;
   }
@@ -28,13 +31,20 @@ declare module 'vitest' {
 export default async function setup(root: TestProject): Promise<() => Promise<void>> {
   const folder = mkdtempSync(join(tmpdir(), 'embedded-'));
   const dataDir = join(folder, 'template');
-  const [postgres] = await Promise.all([startPostgres(), createDataDir(dataDir)]);
+  const needsCitus = root.vitest.projects.some((project) => project.getProvidedContext().kind === 'citus');
+  const [postgres, citus] = await Promise.all([
+    startPostgres(),
+    needsCitus ? startCitus() : undefined,
+    createDataDir(dataDir),
+  ]);
+  const nodes = citus?.nodes.map(({ adminUrl }) => adminUrl) ?? [];
+  root.provide('nodes', nodes);
   root.provide('adminUrl', postgres.adminUrl);
   root.provide('dataDir', dataDir);
   const gateways = await Promise.all(
     root.vitest.projects.map(async (project) => {
       const kind = project.getProvidedContext().kind;
-      const store = await openDemoStore(kind, { adminUrl: postgres.adminUrl, dataDir });
+      const store = await openDemoStore(kind, { adminUrl: postgres.adminUrl, dataDir, nodes });
       const gateway = await startGateway({ store });
       project.provide('url', gateway.url);
       return gateway;
@@ -46,6 +56,7 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
       await gateway.store.close();
     }
     await postgres.stop();
+    await citus?.stop();
     rmSync(folder, { recursive: true });
   };
 }

@@ -14,7 +14,7 @@ import {
   importEmbeddedPostgres,
   toPostgrestSettings,
 } from '../../scripts/bench/servers.ts';
-import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
 export { findPort };
@@ -58,20 +58,25 @@ async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   const template = newName();
   await asAdmin(server.adminUrl, (admin) => admin.query(`create database ${template} template template0`));
   const adminUrl = databaseUrl(server.adminUrl, template);
-  await asAdmin(adminUrl, async (db) => {
-    await applyMigrations(db, readMigrations(MIGRATIONS));
-    await runScript(db, SEED);
-    for (const [login, inherits] of Object.entries(LOGINS)) {
-      await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
-      await db.query(`alter role ${login} login ${inherits} password '${PASSWORD}'`);
-      await db.query(`grant gateway to ${login}; grant connect on database ${template} to ${login}`);
-    }
-  });
+  await asAdmin(adminUrl, fillDatabase);
   const stop = async () => {
     await asAdmin(server.adminUrl, (admin) => admin.query(`drop database if exists ${template} with (force)`));
     await server.stop();
   };
   return { adminUrl, crash: server.crash, stop };
+}
+
+/** Applies the migrations to an empty database, and adds the demo data and the logins of the tests. */
+export async function fillDatabase(db: pg.Client): Promise<void> {
+  await applyMigrations(db, readMigrations(MIGRATIONS));
+  await distribute(db);
+  await runScript(db, SEED);
+  for (const [login, inherits] of Object.entries(LOGINS)) {
+    await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
+    await db.query(`alter role ${login} login ${inherits} password '${PASSWORD}'`);
+    await db.query(`grant gateway to ${login}`);
+    await db.query(`grant connect on database ${db.database} to ${login}`);
+  }
 }
 
 /** Starts a Postgres 18 without the migrations. */
@@ -109,11 +114,7 @@ export async function startEmbeddedPostgres(
   return {
     adminUrl: `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`,
     crash: async () => {
-      const pid = Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
-      const children = childrenOf(pid);
-      // First the one that would end the others in its own way; of these some end by themselves then.
-      process.kill(pid, 'SIGKILL');
-      for (const child of children) killIfThere(child);
+      killFamily(Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]));
       // The old processes hold the memory of the data for a moment.
       while (
         !(await postgres.start().then(
@@ -128,6 +129,14 @@ export async function startEmbeddedPostgres(
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Kills a server and its processes. */
+export function killFamily(pid: number): void {
+  const children = childrenOf(pid);
+  // First the one that would end the others in its own way; of these some end by themselves then.
+  process.kill(pid, 'SIGKILL');
+  for (const child of children) killIfThere(child);
 }
 
 function killIfThere(pid: number): void {
@@ -162,7 +171,8 @@ export async function createDatabase(templateUrl?: string): Promise<Database> {
   };
 }
 
-function newName(): string {
+/** A name for a database that no other test uses. */
+export function newName(): string {
   return `gateway_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
 }
 

@@ -162,6 +162,6 @@ describe('a failure', () => {
 });
 
 test('runs the tests of the kind of store that its project is for', () => {
-  const descriptions = { embedded: /^embedded/, postgres: /^Postgres/, supabase: /^Supabase/ };
+  const descriptions = { embedded: /^embedded/, postgres: /^Postgres/, supabase: /^Supabase/, citus: /^Postgres/ };
   expect(store.description).toMatch(descriptions[inject('kind')]);
 });

@@ -76,6 +76,8 @@ type Exchange = {
   readonly preparation?: Preparation;
   row?: Row;
   error?: Error;
+  /** How many Syncs have not been answered. */
+  open: number;
   /** A cancellation was under way when it may have begun. */
   mayBeHit?: boolean;
   /** Another connection runs the query. */
@@ -99,6 +101,12 @@ const ROW_DESCRIPTION = 0x54;
 const READY_FOR_QUERY = 0x5a;
 
 const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
+const BEGIN = Buffer.concat([serialize.parse({ text: 'begin' }), serialize.bind(), serialize.execute()]);
+/** After a Sync of its own, because an error makes Postgres skip everything up to that: then this rolls back. */
+const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
+
+/** Whether the database is distributed over nodes, to which Citus takes the tenant only in a transaction block. */
+const IS_DISTRIBUTED = `select from pg_extension where extname = 'citus'`;
 
 const QUERY_CANCELED = '57014';
 /** The statements no longer fit: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
@@ -116,6 +124,7 @@ export class Connection {
   isRetired = false;
   readonly #client: pg.Client;
   readonly #key: BackendKey;
+  readonly #isDistributed: boolean;
   readonly #listener: Listener | undefined;
   readonly #stream: Duplex;
   readonly #statements = new Map<string, Prepared | Preparation>();
@@ -142,12 +151,14 @@ export class Connection {
     });
     await client.connect();
     if (setup) await client.query(setup);
-    return new Connection(client, key, listener);
+    const { rowCount } = await client.query(IS_DISTRIBUTED);
+    return new Connection(client, key, rowCount === 1, listener);
   }
 
-  constructor(client: pg.Client, key: BackendKey, listener: Listener | undefined) {
+  constructor(client: pg.Client, key: BackendKey, isDistributed: boolean, listener: Listener | undefined) {
     this.#client = client;
     this.#key = key;
+    this.#isDistributed = isDistributed;
     this.#listener = listener;
     this.#stream = client.connection.stream;
     this.#stream.removeAllListeners('data').on('data', (chunk) => this.#receive(chunk));
@@ -237,8 +248,7 @@ export class Connection {
       return;
     }
     if (name === undefined) {
-      messages.push(serialize.parse({ text }), toBind('', values), EXECUTE_AND_SYNC);
-      this.#sent.push({ query });
+      this.#call({ query }, [serialize.parse({ text }), toBind('', values)], messages);
       return;
     }
     const statement = this.#statements.get(name);
@@ -246,16 +256,23 @@ export class Connection {
       const preparation: Preparation = { name, waiting: [query], fields: [] };
       this.#statements.set(name, preparation);
       messages.push(serialize.parse({ name, text }), serialize.describe({ type: 'S', name }), serialize.sync());
-      this.#sent.push({ preparation });
+      this.#sent.push({ preparation, open: 1, mayBeHit: this.isCancelling });
     } else if ('waiting' in statement) {
       statement.waiting.push(query);
     } else if (query instanceof RowQuery || statement.columns) {
-      messages.push(toBind(name, values), EXECUTE_AND_SYNC);
-      this.#sent.push(query instanceof RowQuery ? { query } : { query, columns: statement.columns });
+      const exchange = query instanceof RowQuery ? { query } : { query, columns: statement.columns };
+      this.#call(exchange, [toBind(name, values)], messages);
     } else {
       this.pending -= 1;
       query.resolve(undefined);
     }
+  }
+
+  /** Executes what the call binds. */
+  #call(exchange: Pick<Exchange, 'query' | 'columns'>, call: readonly Uint8Array[], messages: Uint8Array[]): void {
+    if (this.#isDistributed) messages.push(BEGIN, ...call, EXECUTE_AND_SYNC, COMMIT);
+    else messages.push(...call, EXECUTE_AND_SYNC);
+    this.#sent.push({ ...exchange, open: this.#isDistributed ? 2 : 1, mayBeHit: this.isCancelling });
   }
 
   #receive(chunk: Buffer): void {
@@ -291,6 +308,8 @@ export class Connection {
       this.#takeRow(running, running.query, bytes, begin + HEADER, end);
     } else if (code === READY_FOR_QUERY) {
       if (!running) throw new Error('an answer without a query');
+      running.open -= 1;
+      if (running.open > 0) return;
       this.#sent.shift();
       this.#end(running);
     } else if (code === ROW_DESCRIPTION) {

@@ -18,9 +18,7 @@ create table private.personais (
   ativo boolean not null default true,
   academia_id uuid not null,
   criado_em timestamptz not null default clock_timestamp(),
-  primary key (tenant_id, id),
-  -- Foreign keys carry tenant_id, so no row can reference another tenant.
-  foreign key (tenant_id, academia_id) references private.academias (tenant_id, id)
+  primary key (tenant_id, id)
 );
 comment on table private.personais is 'Personal trainers of a tenant';
 
@@ -29,24 +27,12 @@ create index academias_by_ativo on private.academias (tenant_id, ativo, criado_e
 create index personais_in_order on private.personais (tenant_id, criado_em, id);
 create index personais_by_academia on private.personais (tenant_id, academia_id, criado_em, id);
 
-alter table private.academias enable row level security;
-alter table private.academias force row level security;
-create policy administration on private.academias
-  to current_user
-  using (true);
-create policy tenant_isolation on private.academias
-  to gateway_functions
-  using (tenant_id = (select private.current_tenant()));
+select private.isolate('private.academias');
 grant select on private.academias to gateway_functions;
 
-alter table private.personais enable row level security;
-alter table private.personais force row level security;
-create policy administration on private.personais
-  to current_user
-  using (true);
-create policy tenant_isolation on private.personais
-  to gateway_functions
-  using (tenant_id = (select private.current_tenant()));
+select private.isolate('private.personais');
+-- Foreign keys carry tenant_id, so no row can reference another tenant.
+alter table private.personais add foreign key (tenant_id, academia_id) references private.academias (tenant_id, id);
 grant select on private.personais to gateway_functions;
 
 create function private.to_uuid(p_text text)

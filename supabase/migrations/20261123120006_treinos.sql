@@ -9,9 +9,7 @@ create table private.treinos (
   ativo boolean not null default true,
   data_inicio date not null,
   criado_em timestamptz not null default clock_timestamp(),
-  primary key (tenant_id, id),
-  foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
-  foreign key (tenant_id, personal_id) references private.personais (tenant_id, id)
+  primary key (tenant_id, id)
 );
 comment on table private.treinos is 'Workouts of a tenant''s students';
 
@@ -23,14 +21,9 @@ create index treinos_by_personal_and_ativo on private.treinos (tenant_id, person
 -- With the columns of the list order, so that workouts from a date on are sorted without reading the table.
 create index treinos_from_data_inicio on private.treinos (tenant_id, data_inicio, criado_em, id);
 
-alter table private.treinos enable row level security;
-alter table private.treinos force row level security;
-create policy administration on private.treinos
-  to current_user
-  using (true);
-create policy tenant_isolation on private.treinos
-  to gateway_functions
-  using (tenant_id = (select private.current_tenant()));
+select private.isolate('private.treinos');
+alter table private.treinos add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
+alter table private.treinos add foreign key (tenant_id, personal_id) references private.personais (tenant_id, id);
 grant select on private.treinos to gateway_functions;
 
 -- Callable with a key that has the permission: the key proves the tenant.

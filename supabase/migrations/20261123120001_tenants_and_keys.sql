@@ -37,7 +37,8 @@ comment on column private.api_keys.expires_unrotated_at is
 create unique index api_keys_by_prefix on private.api_keys (prefix);
 create unique index api_keys_by_id on private.api_keys (id);
 
--- Forced row security applies to the owner of the tables too, so every table has a policy for its administrator.
+-- Not isolated by tenant_id: a tenant is found by its key, so every node needs all keys. Forced row security applies to the
+-- owner of the tables too, so each has a policy for its administrator.
 alter table private.tenants enable row level security;
 alter table private.tenants force row level security;
 create policy administration on private.tenants
@@ -45,7 +46,7 @@ create policy administration on private.tenants
   using (true);
 create policy tenant_isolation on private.tenants
   to gateway_functions
-  using (id = (select private.current_tenant()));
+  using (id = private.current_tenant());
 
 alter table private.api_keys enable row level security;
 alter table private.api_keys force row level security;
@@ -62,11 +63,14 @@ create policy recording on private.api_keys
 grant select (tenant_id, key_hash, permissions, active, expires_at, last_used_at), update (last_used_at)
   on private.api_keys to gateway_keys;
 
+select private.distribute();
+
 -- Executable by gateway_functions only. The key proves the tenant; nothing else does.
 create function private.verify_key(p_api_key text, p_function text)
 returns uuid
 language plpgsql
-stable
+-- Volatile, because only such a function may use SET.
+volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -92,7 +96,13 @@ begin
     raise exception using errcode = 'PT401', message = format('API Key sem permissão para %s', p_function);
   end if;
 
-  perform set_config('wellness.tenant_id', v_key.tenant_id::text, true);
+  if current_setting('citus.propagate_set_commands', true) is null then
+    perform set_config('wellness.tenant_id', v_key.tenant_id::text, true);
+  else
+    -- Citus takes only this form to other nodes, and only in a transaction block.
+    perform set_config('citus.propagate_set_commands', 'local', true);
+    execute format('set local wellness.tenant_id = %L', v_key.tenant_id);
+  end if;
   return v_key.tenant_id;
 end;
 $$;
@@ -138,8 +148,15 @@ rows 1
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_recorded constant boolean := private.touch_key(p_api_key);
 begin
-  return query select private.touch_key(p_api_key);
+  -- Here and not where responses are kept: on Citus the rows that one role has changed are closed to others until the
+  -- transaction ends.
+  if v_recorded then
+    perform private.forget_responses();
+  end if;
+  return query select v_recorded;
 end;
 $$;
 comment on function public.record_key_use(text) is

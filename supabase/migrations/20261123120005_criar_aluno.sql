@@ -16,14 +16,7 @@ comment on column private.idempotency_keys.response is
 
 create index idempotency_keys_by_age on private.idempotency_keys (created_at);
 
-alter table private.idempotency_keys enable row level security;
-alter table private.idempotency_keys force row level security;
-create policy administration on private.idempotency_keys
-  to current_user
-  using (true);
-create policy tenant_isolation on private.idempotency_keys
-  to gateway_functions
-  using (tenant_id = (select private.current_tenant()));
+select private.isolate('private.idempotency_keys');
 grant select, insert (tenant_id, key, request_hash), update (request_hash, response, created_at)
   on private.idempotency_keys to gateway_functions;
 
@@ -48,18 +41,18 @@ begin
   if not pg_try_advisory_xact_lock(hashtext('private.forget_responses')) then
     return;
   end if;
-  -- Each creation adds one key, so 20 at a time keep up.
+  -- The gateway asks for this once a minute for each key that is used.
   delete from private.idempotency_keys
    where (tenant_id, key) in (
      select i.tenant_id, i.key
        from private.idempotency_keys i
       where i.created_at <= now() - interval '24 hours'
       order by i.created_at
-      limit 20
+      limit 10000
    );
 end;
 $$;
-comment on function private.forget_responses() is 'Deletes up to 20 expired idempotency keys, of any tenant';
+comment on function private.forget_responses() is 'Deletes up to 10,000 expired idempotency keys, of any tenant';
 revoke all on function private.forget_responses() from public;
 grant execute on function private.forget_responses() to gateway_functions;
 grant create on schema private to gateway_retention;
@@ -74,19 +67,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_hash constant bytea := sha256(convert_to(p_request::text, 'UTF8'));
+  -- Citus takes no now() in the parts of an insert.
+  v_now constant timestamptz := now();
+  v_expired constant timestamptz := v_now - interval '24 hours';
   v_first record;
 begin
   if p_key is null then
     return null;
   end if;
-  perform private.forget_responses();
-
   -- Waits for a concurrent request with the same key until its transaction ends.
   insert into private.idempotency_keys as i (tenant_id, key, request_hash)
   values (p_tenant, p_key, v_hash)
   on conflict (tenant_id, key) do update
-    set request_hash = excluded.request_hash, response = null, created_at = now()
-    where i.created_at <= now() - interval '24 hours';
+    set request_hash = excluded.request_hash, response = null, created_at = v_now
+    where i.created_at <= v_expired;
   if found then
     return null;
   end if;

@@ -1,4 +1,5 @@
--- Roles, schemas, settings of the database, and private.publish, which opens a function to the gateway.
+-- Roles, schemas, settings of the database, and what later migrations call: private.isolate for a table of tenants' rows, and
+-- private.publish for a function of the gateway.
 --
 -- public   holds the functions that the gateway calls, and nothing else.
 -- private  holds the tables and helpers. No API exposes it.
@@ -85,12 +86,147 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-  -- After a commit the setting is '' and not null.
-  select nullif(current_setting('wellness.tenant_id', true), '')::uuid;
+  -- Without a tenant this fails: a setting that is lost on the way to another node must not look like an empty list.
+  select current_setting('wellness.tenant_id')::uuid;
 $$;
 comment on function private.current_tenant() is
-  'The tenant that private.verify_key has set for this transaction, or null; row security reads it';
+  'The tenant that private.verify_key has set for this transaction; fails if there is none; row security reads it';
 grant execute on function private.current_tenant() to gateway_functions, gateway_search;
+
+-- On Citus every table with rows of tenants is distributed by tenant_id, and the others are copied to every node. Citus
+-- takes no foreign key between tables while only one of them is distributed, grants no single columns on other nodes, and
+-- connects to these as the owner of the function that asks.
+create function private.distribution_steps()
+returns setof text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not exists (select from pg_extension where extname = 'citus') then
+    return;
+  end if;
+
+  -- As a text: elsewhere Citus's functions and tables do not exist.
+  return query execute $steps$
+    with owners as (
+      select r.oid, r.rolname, r.rolcanlogin
+        from pg_roles r
+       where r.rolname in ('gateway_functions', 'gateway_keys', 'gateway_search', 'gateway_retention')
+    ),
+    tables as (
+      select c.oid, c.oid::regclass as name, d.logicalrelid is null as is_new,
+             exists (
+               select
+                 from pg_policy p
+                where p.polrelid = c.oid
+                  and pg_get_expr(p.polqual, c.oid) like '%tenant_id = private.current_tenant()%'
+             ) as is_isolated
+        from pg_class c
+        left join pg_dist_partition d on d.logicalrelid = c.oid and d.colocationid > 0
+       where c.relnamespace = 'private'::regnamespace
+         and c.relkind = 'r'
+         and exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'administration')
+    ),
+    first as (
+      select t.oid, t.name from tables t where t.is_isolated order by t.is_new, t.oid limit 1
+    ),
+    keys as (
+      select k.conrelid::regclass as name, k.conname, pg_get_constraintdef(k.oid) as definition
+        from pg_constraint k
+       where k.contype = 'f'
+         and exists (select from tables t where t.is_new and t.oid in (k.conrelid, k.confrelid))
+    ),
+    steps (place, part, command) as (
+      select 1, 0, format('alter role %I login', r.rolname) from owners r where not r.rolcanlogin
+      union all
+      select 1, 1, format('grant connect on database %I to %I', current_database(), r.rolname)
+        from owners r
+       where not has_database_privilege(r.oid, current_database(), 'connect')
+      union all
+      select 2, 0, format('alter table %s drop constraint %I', k.name, k.conname) from keys k
+      union all
+      select case when t.is_isolated then 4 else 3 end, t.oid::bigint,
+             case
+               when not t.is_isolated then format('select create_reference_table(%L)', t.name)
+               when t.oid = f.oid then format('select create_distributed_table(%L, %L, colocate_with => %L)', t.name, 'tenant_id', 'none')
+               else format('select create_distributed_table(%L, %L, colocate_with => %L)', t.name, 'tenant_id', f.name)
+             end
+        from tables t
+        left join first f on true
+       where t.is_new
+      union all
+      -- The rows that were there have been copied.
+      select 5, t.oid::bigint, format('select truncate_local_data_after_distributing_table(%L)', t.name)
+        from tables t
+       where t.is_new
+      union all
+      select 6, 0, format('alter table %s add constraint %I %s', k.name, k.conname, k.definition) from keys k
+      union all
+      select distinct 7, 0, format('grant %s on table %s to %s', g.privilege_type, t.name, g.grantee::regrole)
+        from tables t
+        join pg_attribute a on a.attrelid = t.oid
+       cross join lateral aclexplode(a.attacl) g
+       where not has_table_privilege(g.grantee, t.oid, g.privilege_type)
+      union all
+      -- An update of api_keys locks the tenants that its foreign key refers to. Row security shows none of them.
+      select 7, 1, 'grant update on table private.tenants to gateway_keys'
+        from tables t
+       where t.oid = to_regclass('private.api_keys')
+         and not has_table_privilege('gateway_keys', 'private.tenants', 'update')
+      union all
+      select 8, p.oid::bigint, format('select create_distributed_function(%L)', p.oid::regprocedure)
+        from pg_proc p
+       where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+         and not exists (select from pg_dist_object o where o.classid = 'pg_proc'::regclass and o.objid = p.oid)
+         and not exists (
+           select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
+         )
+    )
+    select s.command from steps s order by s.place, s.part, s.command
+  $steps$;
+end;
+$$;
+comment on function private.distribution_steps() is
+  'The statements that private.distribute executes, in their order; none where Citus is not installed';
+
+create function private.distribute()
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_steps constant text[] := array(select private.distribution_steps());
+  v_step text;
+begin
+  -- Citus refuses to change tables with foreign keys over several connections at once.
+  perform set_config('citus.multi_shard_modify_mode', 'sequential', true) where cardinality(v_steps) > 0;
+  foreach v_step in array v_steps loop
+    execute v_step;
+  end loop;
+end;
+$$;
+comment on function private.distribute() is
+  'Distributes what is new over the nodes of Citus, with the rows that are there; does nothing where Citus is not installed';
+
+create function private.isolate(p_table regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  execute format('alter table %s enable row level security', p_table);
+  -- Forced row security applies to the owner of the table too, who therefore needs a policy.
+  execute format('alter table %s force row level security', p_table);
+  execute format('create policy administration on %s to current_user using (true)', p_table);
+  execute format(
+    'create policy tenant_isolation on %s to gateway_functions using (tenant_id = private.current_tenant())', p_table
+  );
+  perform private.distribute();
+end;
+$$;
+comment on function private.isolate(regclass) is
+  'Shows the rows of a table only to their tenant, by tenant_id, and on Citus distributes the table; only after it can foreign keys refer to tables of tenants';
 
 create function private.publish(p_function regproc)
 returns void

@@ -20,8 +20,7 @@ create table private.anamneses (
     constraint anamneses_resposta_length check (octet_length(resposta::text) <= 65536),
   criado_em timestamptz not null default clock_timestamp(),
   preenchida boolean not null generated always as (coalesce(resposta <> '{}', false)) stored,
-  primary key (tenant_id, id),
-  foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)
+  primary key (tenant_id, id)
 );
 comment on table private.anamneses is 'Anamneses of a tenant''s students';
 comment on column private.anamneses.resposta is 'The answers, free-form; null or empty until the form is filled in';
@@ -32,24 +31,11 @@ create index anamneses_in_order on private.anamneses (tenant_id, criado_em, id) 
 create index anamneses_by_aluno on private.anamneses (tenant_id, aluno_id, criado_em, id);
 create index anamneses_by_status on private.anamneses (tenant_id, status, criado_em, id) where preenchida;
 
-alter table private.anamnese_secoes enable row level security;
-alter table private.anamnese_secoes force row level security;
-create policy administration on private.anamnese_secoes
-  to current_user
-  using (true);
-create policy tenant_isolation on private.anamnese_secoes
-  to gateway_functions
-  using (tenant_id = (select private.current_tenant()));
+select private.isolate('private.anamnese_secoes');
 grant select on private.anamnese_secoes to gateway_functions;
 
-alter table private.anamneses enable row level security;
-alter table private.anamneses force row level security;
-create policy administration on private.anamneses
-  to current_user
-  using (true);
-create policy tenant_isolation on private.anamneses
-  to gateway_functions
-  using (tenant_id = (select private.current_tenant()));
+select private.isolate('private.anamneses');
+alter table private.anamneses add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
 grant select on private.anamneses to gateway_functions;
 
 -- Callable with a key that has the permission: the key proves the tenant.

@@ -1,0 +1,82 @@
+// A cluster of Citus: a coordinator and two workers on Debian's Postgres 15.
+
+import { existsSync } from 'node:fs';
+import { type BareDebianPostgres, startBareDebianPostgres } from './debian-postgres.ts';
+import { asAdmin, type Database, databaseUrl, fillDatabase, newName } from './servers.ts';
+
+const EXTENSION = '/usr/share/postgresql/15/extension/citus.control';
+
+const SETTINGS = [
+  'shared_preload_libraries=citus',
+  'max_connections=200',
+  'max_prepared_transactions=200',
+  // Moves shards while requests run.
+  'wal_level=logical',
+  'max_replication_slots=50',
+  'max_wal_senders=50',
+  // They are on one machine.
+  'citus.node_conninfo=sslmode=disable',
+  // Each takes some 10 ms to create.
+  'citus.shard_count=8',
+];
+
+/** Whether Citus is installed. No package has it, so that it is no error in CI if not. */
+export function canTestOnCitus(): boolean {
+  const found = existsSync(EXTENSION);
+  if (!found)
+    console.warn("\nCitus is not installed for Debian's Postgres 15: its tests cannot run, and are SKIPPED\n");
+  return found;
+}
+
+/** The servers of a cluster, the coordinator first. */
+export type Citus = { readonly nodes: readonly BareDebianPostgres[]; stop(): Promise<void> };
+
+/** Starts the servers; each database has a cluster of its own on them. */
+export async function startCitus(): Promise<Citus> {
+  // Without passwords: the nodes connect to each other, and only this machine reaches them.
+  const start = () => startBareDebianPostgres('postgres', { settings: SETTINGS, auth: 'trust' });
+  const nodes = await Promise.all([start(), start(), start()]);
+  return {
+    nodes,
+    stop: async () => {
+      await Promise.all(nodes.map((node) => node.stop()));
+    },
+  };
+}
+
+/**
+ * Creates a database on the nodes with these superuser's URLs. By default it is a cluster with the migrations and the demo
+ * data; `fill` may add them before Citus.
+ */
+export async function createCitusDatabase(
+  nodes: readonly string[],
+  fill: (adminUrl: string, addCitus: () => Promise<void>) => Promise<void> = async (adminUrl, addCitus) => {
+    await addCitus();
+    await asAdmin(adminUrl, fillDatabase);
+  },
+): Promise<Database> {
+  const name = newName();
+  const urls = nodes.map((node) => databaseUrl(node, name));
+  for (const node of nodes) await asAdmin(node, (admin) => admin.query(`create database ${name} template template0`));
+  const [adminUrl = ''] = urls;
+  await fill(adminUrl, () => addCitus(urls));
+  const drop = (node: string) => asAdmin(node, (admin) => admin.query(`drop database if exists ${name} with (force)`));
+  return {
+    name,
+    adminUrl,
+    drop: async () => {
+      for (const node of nodes) await drop(node);
+    },
+  };
+}
+
+/** Makes a cluster of the databases with these URLs, the first one its coordinator. */
+async function addCitus(urls: readonly string[]): Promise<void> {
+  for (const url of urls) await asAdmin(url, (admin) => admin.query('create extension citus'));
+  const [coordinator, ...workers] = urls.map((url) => new URL(url));
+  if (!coordinator) throw new Error('there are no nodes');
+  await asAdmin(coordinator.href, async (admin) => {
+    await admin.query('select citus_set_coordinator_host($1, $2)', [coordinator.hostname, coordinator.port]);
+    for (const { hostname, port } of workers) await admin.query('select citus_add_node($1, $2)', [hostname, port]);
+  });
+}
