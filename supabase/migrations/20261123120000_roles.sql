@@ -86,11 +86,16 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-  -- Without a tenant this fails: a setting that is lost on the way to another node must not look like an empty list.
-  select current_setting('wellness.tenant_id')::uuid;
+  -- After a commit the setting is '' and not null. On Citus it could be lost on the way to another node, which must not look
+  -- like an empty list: there its lack is an error.
+  select case
+    when current_setting('citus.propagate_set_commands', true) is null
+      then nullif(current_setting('wellness.tenant_id', true), '')
+    else current_setting('wellness.tenant_id')
+  end::uuid;
 $$;
 comment on function private.current_tenant() is
-  'The tenant that private.verify_key has set for this transaction; fails if there is none; row security reads it';
+  'The tenant that private.verify_key has set for this transaction, or null; row security reads it';
 grant execute on function private.current_tenant() to gateway_functions, gateway_search;
 
 -- On Citus every table with rows of tenants is distributed by tenant_id, and the others are copied to every node. Citus
@@ -102,13 +107,22 @@ language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_schema constant regnamespace := (select e.extnamespace::regnamespace from pg_extension e where e.extname = 'citus');
 begin
-  if not exists (select from pg_extension where extname = 'citus') then
+  if v_schema is null then
     return;
   end if;
+  -- The migrations keep PUBLIC from executing functions that come after them.
+  if not has_function_privilege('gateway', 'pg_catalog.assign_distributed_transaction_id(integer, bigint, timestamptz)', 'execute') then
+    raise exception using
+      errcode = 'object_not_in_prerequisite_state',
+      message = 'the functions of Citus cannot be executed by PUBLIC, because the extension came after the migrations',
+      hint = 'Create it again: drop extension citus; alter default privileges grant execute on functions to public; '
+             'create extension citus; alter default privileges revoke execute on functions from public';
+  end if;
 
-  -- As a text: elsewhere Citus's functions and tables do not exist.
-  return query execute $steps$
+  return query execute replace($steps$
     with owners as (
       select r.oid, r.rolname, r.rolcanlogin
         from pg_roles r
@@ -123,7 +137,7 @@ begin
                   and pg_get_expr(p.polqual, c.oid) like '%tenant_id = private.current_tenant()%'
              ) as is_isolated
         from pg_class c
-        left join pg_dist_partition d on d.logicalrelid = c.oid and d.colocationid > 0
+        left join citus_schema.pg_dist_partition d on d.logicalrelid = c.oid and d.colocationid > 0
        where c.relnamespace = 'private'::regnamespace
          and c.relkind = 'r'
          and exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'administration')
@@ -178,13 +192,13 @@ begin
       select 8, p.oid::bigint, format('select create_distributed_function(%L)', p.oid::regprocedure)
         from pg_proc p
        where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
-         and not exists (select from pg_dist_object o where o.classid = 'pg_proc'::regclass and o.objid = p.oid)
+         and not exists (select from citus_schema.pg_dist_object o where o.classid = 'pg_proc'::regclass and o.objid = p.oid)
          and not exists (
            select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
          )
     )
     select s.command from steps s order by s.place, s.part, s.command
-  $steps$;
+  $steps$, 'citus_schema', v_schema::text);
 end;
 $$;
 comment on function private.distribution_steps() is

@@ -24,7 +24,7 @@ begin
 end;
 $$;
 
-select plan(29);
+select plan(30);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -167,6 +167,9 @@ select lives_ok(
 );
 reset role;
 select is((select count(*) from created where nome = 'Eva'), 1::bigint, 'which creates a student');
+set local role gateway;
+select lives_ok($$ select public.record_key_use('test_um') $$, 'the use of a key is recorded');
+reset role;
 select results_eq(
   'select tenant, key, created_at, response ->> ''nome'' from kept order by tenant, key',
   $$
@@ -174,7 +177,7 @@ select results_eq(
            ('Academia Um', 'k2', now(), 'Ana'),
            ('Academia Um', 'k3', now(), 'Ana')
   $$,
-  'and whose answer is kept, while the answers of others that are 24 hours old are gone'
+  'and its answer is kept, while the answers of others that are 24 hours old are gone'
 );
 
 -- The functions in private that every idempotent function calls.
@@ -226,7 +229,7 @@ reset role;
 insert into private.idempotency_keys (tenant_id, key, request_hash, created_at)
 select 'e0000000-0000-4000-8000-000000000001', format('old %s', n), sha256(''),
        now() - interval '24 hours' - n * interval '1 hour'
-  from generate_series(0, 24) n;
+  from generate_series(0, 10004) n;
 set local role gateway_retention;
 select is(
   (select count(*) from private.idempotency_keys),
@@ -240,7 +243,7 @@ reset role;
 select set_eq(
   $$ select key from kept where key like 'old %' $$,
   array['old 0', 'old 1', 'old 2', 'old 3', 'old 4'],
-  'the 20 oldest are deleted, of every tenant'
+  'the 10,000 oldest are deleted, of every tenant'
 );
 set local role gateway_functions;
 select lives_ok('select private.forget_responses()', 'the next time follow the others');

@@ -252,8 +252,7 @@ export const catalogChecks: readonly Check[] = [
 
 function isolationOf(table: string): string {
   const column = ISOLATED.but[table] ?? ISOLATED.by;
-  const tenant = '( SELECT private.current_tenant() AS current_tenant)';
-  return `${table}.tenant_isolation: permissive, all to gateway_functions using (${column} = ${tenant})`;
+  return `${table}.tenant_isolation: permissive, all to gateway_functions using (${column} = private.current_tenant())`;
 }
 
 /** The texts that a query of one column gives. */

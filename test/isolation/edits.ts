@@ -12,8 +12,8 @@ type Edit = { readonly what: string; readonly pattern: RegExp; readonly replacem
 export const PREDICATES: readonly Edit[] = [
   { what: 'removed', pattern: /\b\w+\.tenant_id = [pv]_tenant\b/g, replacement: 'true' },
   { what: 'inverted', pattern: /(\b\w+\.tenant_id) = ([pv]_tenant\b)/g, replacement: '$1 <> $2' },
-  { what: 'removed', pattern: /and \w+\.tenant_id = \(select private\.current_tenant\(\)\)/g, replacement: '' },
-  { what: 'inverted', pattern: /(\w+\.tenant_id) = (?=\(select private\.current_tenant)/g, replacement: '$1 <> ' },
+  { what: 'removed', pattern: /and \w+\.tenant_id = private\.current_tenant\(\)/g, replacement: '' },
+  { what: 'inverted', pattern: /(\w+\.tenant_id) = (?=private\.current_tenant)/g, replacement: '$1 <> ' },
 ];
 
 /** What is asked of a key. */

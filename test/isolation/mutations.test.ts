@@ -18,7 +18,7 @@ const EQUIVALENT: Record<string, string> = {
   'search_alunos: "(p_tenant" replaced': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" removed': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" inverted': BY_INDEX,
-  'search_alunos: "and m.tenant_id = (select private.current_tenant())" removed': BY_INDEX,
+  'search_alunos: "and m.tenant_id = private.current_tenant()" removed': BY_INDEX,
   'search_alunos: "m.tenant_id = " inverted': BY_INDEX,
 };
 

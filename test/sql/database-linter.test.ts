@@ -27,12 +27,12 @@ const OFFENCES: readonly { readonly rule: string; readonly also?: string[]; read
   },
   {
     rule: '0003_auth_rls_initplan',
-    sql: `${TABLE} create policy slow on private.visitas to gateway using (tenant_id = private.current_tenant())`,
+    sql: `${TABLE} create policy slow on private.visitas to gateway using (id = private.to_uuid(id::text))`,
   },
   {
     rule: '0003_auth_rls_initplan',
     sql: `${TABLE} create policy slow on private.visitas to gateway
-              using (tenant_id = (select private.current_tenant()) and id::text = lower(current_setting('a.b')))`,
+              using (tenant_id = private.current_tenant() and id::text = lower(current_setting('a.b')))`,
   },
   {
     rule: '0004_no_primary_key',

@@ -1,0 +1,336 @@
+// The schema on a cluster: how it comes there, and that both walls stand.
+
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { compile } from '../../src/openapi/compile.ts';
+import { findDrift } from '../../src/openapi/drift.ts';
+import {
+  applyMigrations,
+  distribute,
+  MigrationError,
+  readDistribution,
+  readMigrations,
+  runScript,
+  splitStatements,
+} from '../../src/store/migrations.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Call, Store } from '../../src/store/store.ts';
+import { openSupabase } from '../../src/store/supabase/store.ts';
+import { document } from '../helpers/api.ts';
+import { createCitusDatabase } from '../helpers/citus.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
+import {
+  asAdmin,
+  type Database,
+  databaseUrl,
+  fillDatabase,
+  loginUrl,
+  POSTGREST_KEY,
+  startPostgrest,
+} from '../helpers/servers.ts';
+
+const never = new AbortController().signal;
+const KEY = 'wms_demo_aurora';
+const OTHER_KEY = 'wms_demo_bosque';
+
+const list = (name: string, key = KEY, args: Call['args'] = {}): Call => ({
+  function: name,
+  args: { p_api_key: key, p_limit: 1_000, ...args },
+  returns: 'rows',
+  readOnly: true,
+});
+
+const create = (args: Call['args']): Call => ({
+  function: 'criar_aluno',
+  args: { p_api_key: KEY, p_nome: 'Ana', p_email: 'a@b.co', ...args },
+  returns: 'row',
+  readOnly: false,
+});
+
+async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
+  const result = await store.call(call, never);
+  if ('failure' in result) throw new Error(JSON.stringify(result.failure));
+  return JSON.parse(result.json);
+}
+
+/** The store of a node. */
+function openNode(node: string, database: Database): Store {
+  const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
+  return openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+}
+
+/** Does something with the store of each node. */
+async function onEachNode(database: Database, work: (store: Store, node: string) => Promise<void>): Promise<void> {
+  for (const node of inject('nodes')) {
+    const store = openNode(node, database);
+    try {
+      await work(store, node);
+    } finally {
+      await store.close();
+    }
+  }
+}
+
+const LISTS = [
+  'listar_academias',
+  'listar_personais',
+  'listar_alunos',
+  'listar_treinos',
+  'listar_anamneses',
+  'listar_secoes',
+];
+
+/** The number of the demo data's rows in each list, of both tenants. */
+async function countAll(store: Store): Promise<number[]> {
+  const counts: number[] = [];
+  for (const key of [KEY, OTHER_KEY]) {
+    for (const name of LISTS) counts.push((await ask(store, list(name, key))).length);
+  }
+  return counts;
+}
+
+const COUNTS = [3, 4, 250, 400, 50, 6, 1, 1, 5, 5, 2, 3];
+
+/** Without them a query is one of all nodes, which Citus cannot plan before it knows the parameters. */
+function withoutPredicates(definition: string): string {
+  return definition
+    .replaceAll(/\b\w+\.tenant_id = [pv]_tenant\b/g, 'true')
+    .replace(`SET plan_cache_mode TO 'force_generic_plan'`, `SET plan_cache_mode TO 'force_custom_plan'`);
+}
+
+describe('a distributed database', () => {
+  let database: Database;
+
+  beforeAll(async () => {
+    database = await createCitusDatabase(inject('nodes'));
+  });
+
+  afterAll(() => database.drop());
+
+  const asOwner = <T>(work: Parameters<typeof asAdmin<T>>[1]) => asAdmin(database.adminUrl, work);
+
+  test('has the tables of tenants by tenant, and the others on every node', async () => {
+    const { rows } = await asOwner((db) =>
+      db.query(`select replace(table_name::text, 'private.', '') as name, citus_table_type as type, distribution_column as by,
+                       dense_rank() over (order by colocation_id) as "group"
+                  from citus_tables order by 2, 1`),
+    );
+    const distributed = [
+      'academias',
+      'alunos',
+      'anamnese_secoes',
+      'anamneses',
+      'idempotency_keys',
+      'personais',
+      'treinos',
+    ];
+    expect(rows).toEqual([
+      ...distributed.map((name) => ({ name, type: 'distributed', by: 'tenant_id', group: '2' })),
+      ...['api_keys', 'tenants'].map((name) => ({ name, type: 'reference', by: '<none>', group: '1' })),
+    ]);
+  });
+
+  test('gives both tenants all their rows on every node, and has what the document needs', async () => {
+    const { operations } = await compile(document);
+    await onEachNode(database, async (store) => {
+      expect(await countAll(store)).toEqual(COUNTS);
+      const description = await store.describe(never);
+      if ('failure' in description) throw description.failure.cause;
+      expect(findDrift(operations, description.functions)).toEqual([]);
+      expect(await store.check(never)).toBeUndefined();
+    });
+  });
+
+  test('makes a creation once, on whatever nodes it is asked for', async () => {
+    const answers: unknown[] = [];
+    await onEachNode(database, async (store, node) => {
+      answers.push(await ask(store, create({ p_idempotency_key: 'one' })));
+      answers.push(await ask(store, create({ p_idempotency_key: 'one' })));
+      const use: Call = { function: 'record_key_use', args: { p_api_key: KEY }, returns: 'rows', readOnly: false };
+      expect(await ask(store, use)).toEqual([{ recorded: node === inject('nodes')[0] }]);
+    });
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+  });
+
+  test('gives an error and no empty list where the tenant is lost on the way', async () => {
+    // As a store would that does not open a transaction.
+    const call = `select * from public.listar_alunos('${KEY}')`;
+    let failures = 0;
+    for (const node of inject('nodes')) {
+      const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
+      await asAdmin(url, async (db) => {
+        await db.query('set role gateway');
+        // A node finds its own rows without asking another one.
+        const count = await db.query(call).then(
+          ({ rowCount }) => rowCount,
+          () => undefined,
+        );
+        expect(count === undefined || count === 100).toBe(true);
+        if (count === undefined) failures += 1;
+      });
+    }
+    expect(failures).toBeGreaterThanOrEqual(1);
+  });
+
+  test.each([
+    ['row security', withoutPredicates],
+    ['the predicates of the functions', undefined],
+  ])('shows no row of another tenant with %s alone', async (_, edit) => {
+    const copy = await createCitusDatabase(inject('nodes'));
+    try {
+      await asAdmin(copy.adminUrl, async (db) => {
+        if (edit) {
+          const { rows } = await db.query(
+            `select pg_get_functiondef(oid) as text from pg_proc where proname like 'listar%' and pronamespace = 'public'::regnamespace`,
+          );
+          const changed = rows.filter(({ text }) => edit(text) !== text);
+          expect(changed).toHaveLength(LISTS.length);
+          for (const { text } of changed) await db.query(edit(text));
+        } else {
+          const { rows } = await db.query(
+            `select oid::regclass as name from pg_class where relnamespace = 'private'::regnamespace and relkind = 'r'`,
+          );
+          for (const { name } of rows) await db.query(`alter table ${name} disable row level security`);
+          const search = await db.query(`select pg_get_functiondef('private.search_alunos'::regproc) as text`);
+          await db.query(search.rows[0].text.replaceAll(/and \w\.tenant_id = private\.current_tenant\(\)/g, ''));
+        }
+      });
+      await onEachNode(copy, async (store) => {
+        for (const [key, counts] of [
+          [KEY, COUNTS.slice(0, 6)],
+          [OTHER_KEY, COUNTS.slice(6)],
+        ] as const) {
+          for (const [n, name] of LISTS.entries())
+            expect(await ask(store, list(name, key))).toHaveLength(counts[n] ?? 0);
+        }
+      });
+    } finally {
+      await copy.drop();
+    }
+  });
+
+  test('serves through PostgREST on the coordinator', async () => {
+    const { url, stop } = await startPostgrest(database);
+    const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 2, deadlineMs: 20_000 });
+    try {
+      expect(await ask(store, list('listar_alunos', OTHER_KEY))).toHaveLength(5);
+      expect(await ask(store, list('listar_alunos', KEY, { p_nome: 'ana' }))).not.toHaveLength(0);
+      expect(await ask<{ nome: string }>(store, create({ p_nome: 'Zé' }))).toMatchObject({ nome: 'Zé' });
+    } finally {
+      await store.close();
+      await stop();
+    }
+  });
+
+  test('takes a later table and function by the recipe of one machine', async () => {
+    const sql = `
+      create table private.armarios (
+        tenant_id uuid not null references private.tenants (id),
+        id uuid not null default gen_random_uuid(),
+        academia_id uuid not null,
+        numero integer not null,
+        primary key (tenant_id, id)
+      );
+      comment on table private.armarios is 'Lockers; and "; in quotes '' does not end it';
+      select private.isolate('private.armarios');
+      alter table private.armarios add foreign key (tenant_id, academia_id) references private.academias (tenant_id, id);
+      grant select, insert (tenant_id, academia_id, numero) on private.armarios to gateway_functions;
+      create function public.criar_armario(p_api_key text, p_numero integer)
+      returns table (numero integer) language plpgsql volatile rows 1 security definer
+      set search_path = pg_catalog, pg_temp as $$
+      declare
+        v_tenant constant uuid := private.verify_key(p_api_key, 'criar_armario');
+      begin
+        return query insert into private.armarios as a (tenant_id, academia_id, numero)
+          select v_tenant, g.id, p_numero from private.academias g where g.tenant_id = v_tenant order by g.id limit 1
+          returning a.numero;
+      end; $$;
+      select private.publish('public.criar_armario');
+      create function public.listar_armarios(p_api_key text)
+      returns table (numero integer) language plpgsql stable security definer
+      set search_path = pg_catalog, pg_temp as $$
+      declare
+        v_tenant constant uuid := private.verify_key(p_api_key, 'listar_armarios');
+      begin
+        return query select a.numero from private.armarios a where a.tenant_id = v_tenant order by a.id;
+      end; $$;
+      select private.publish('public.listar_armarios');`;
+    await asOwner(async (db) => {
+      await runScript(db, { file: 'armarios.sql', sql });
+      expect(await distribute(db)).toEqual(['grant INSERT on table private.armarios to gateway_functions']);
+    });
+    await onEachNode(database, async (store) => {
+      const call: Call = { ...create({}), function: 'criar_armario', args: { p_api_key: KEY, p_numero: 7 } };
+      expect(await ask(store, call)).toEqual({ numero: 7 });
+      expect((await ask(store, { ...list('listar_armarios'), args: { p_api_key: OTHER_KEY } })).length).toBe(0);
+    });
+  });
+
+  test('says the line of a statement that fails', async () => {
+    const sql = `create table private.a (id integer primary key);\n-- One; two.\nselect 'é;' from private.b;`;
+    const run = asOwner((db) => runScript(db, { file: 'bad.sql', sql }));
+    await expect(run).rejects.toThrow(MigrationError);
+    await expect(run).rejects.toThrow('bad.sql:3:18: relation "private.b" does not exist');
+  });
+});
+
+describe('Citus in a database with rows', () => {
+  test('gets the schema and the rows by the next migration, all of it or nothing', async () => {
+    const database = await createCitusDatabase(inject('nodes'), async (adminUrl, addCitus) => {
+      await asAdmin(adminUrl, async (db) => {
+        await fillDatabase(db);
+        // The migrations keep PUBLIC from executing new functions, and Citus's own have to be open to it.
+        await db.query('alter default privileges grant execute on functions to public');
+      });
+      await addCitus();
+      await asAdmin(adminUrl, (db) => db.query('alter default privileges revoke execute on functions from public'));
+    });
+    try {
+      await asAdmin(database.adminUrl, async (db) => {
+        expect(await applyMigrations(db, readMigrations(MIGRATIONS))).toEqual([]);
+        expect(await readDistribution(db)).toContain(`select create_reference_table('private.tenants')`);
+        // Half-way it fails, and nothing has happened.
+        await db.query(`create function private.fails() returns event_trigger language plpgsql as $$
+          begin if exists (select from pg_dist_partition where logicalrelid = 'private.treinos'::regclass) then
+            raise 'in the middle'; end if; end; $$`);
+        await db.query('create event trigger half on ddl_command_end execute function private.fails()');
+        await expect(distribute(db)).rejects.toThrow('in the middle');
+        const { rows } = await db.query('select count(*)::integer as n from citus_tables');
+        expect(rows).toEqual([{ n: 0 }]);
+        await db.query('drop event trigger half');
+        await db.query('drop function private.fails()');
+        expect(await distribute(db)).not.toEqual([]);
+        expect(await distribute(db)).toEqual([]);
+      });
+      await onEachNode(database, async (store) => expect(await countAll(store)).toEqual(COUNTS));
+    } finally {
+      await database.drop();
+    }
+  });
+});
+
+test('Citus whose functions are closed is refused, with the remedy', async () => {
+  const database = await createCitusDatabase(inject('nodes'), async (adminUrl, addCitus) => {
+    await asAdmin(adminUrl, fillDatabase);
+    await addCitus();
+  });
+  try {
+    await expect(asAdmin(database.adminUrl, distribute)).rejects.toMatchObject({
+      hint: expect.stringContaining('alter default privileges grant execute on functions to public'),
+    });
+  } finally {
+    await database.drop();
+  }
+});
+
+test('a script is split where its statements end', () => {
+  const statements = [
+    `create function f() returns text language sql as $$ select ';'; $$;`,
+    `\nselect 'a;''b', e'c\\';d', "e;f" -- g;h\n /* i;j */ , $k$;$$;$k$, a$b;`,
+    `\nselect 1`,
+  ];
+  expect(splitStatements(`${statements.join('')}\n-- The end;\n`).map(({ sql }) => sql)).toEqual([
+    ...statements.slice(0, 2),
+    `${statements[2]}\n-- The end;\n`,
+  ]);
+  expect(splitStatements('select 1;; -- nothing\n')).toHaveLength(1);
+});
