@@ -12,12 +12,20 @@ export function readCpu(pid: number): number | undefined {
   return stat === undefined ? undefined : parseCpu(stat);
 }
 
+/** The processor time that a server has used with its processes, those that have ended too, in µs. */
+export function readFamilyCpu(pid: number): number | undefined {
+  const children = read(pid, `task/${pid}/children`)?.trim().split(' ').filter(Boolean).map(Number);
+  const stat = read(pid, 'stat');
+  if (!children || stat === undefined) return undefined;
+  return children.reduce((sum, child) => sum + (readCpu(child) ?? 0), parseCpu(stat, [11, 12, 13, 14]));
+}
+
 /** The processor time in the text of /proc/PID/stat, in µs. */
-export function parseCpu(stat: string): number {
+export function parseCpu(stat: string, places: readonly number[] = [11, 12]): number {
   // The program's name is in parentheses and may contain blanks and parentheses. utime and stime are the 14th and 15th
-  // field, the 12th and 13th after the name.
+  // field, the 12th and 13th after the name; those of children that have ended follow them.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1e6;
+  return (places.reduce((sum, place) => sum + Number(fields[place]), 0) / TICKS_PER_SECOND) * 1e6;
 }
 
 /** The resident memory of a process now, in bytes. */

@@ -27,7 +27,7 @@ const read = (file: string) => readFileSync(file, 'utf8');
 const VARIABLES = collectVariables();
 /** How long a gateway takes to stop: the notice, and the requests in progress on two ports. */
 const STOP_MS =
-  readConfig({}).drainMs + 2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/service.ts'))?.[1]?.replaceAll('_', ''));
+  readConfig({}).drainMs + 2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/http/ports.ts'))?.[1]?.replaceAll('_', ''));
 
 function collectVariables(): string[] {
   const names = new Set<string>();

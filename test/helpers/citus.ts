@@ -6,7 +6,8 @@ import { asAdmin, type Database, databaseUrl, fillDatabase, newName } from './se
 
 const EXTENSION = '/usr/share/postgresql/15/extension/citus.control';
 
-const SETTINGS = [
+/** What a server of a cluster needs, in the tests and the benchmark. */
+export const SETTINGS = [
   'shared_preload_libraries=citus',
   'max_connections=200',
   'max_prepared_transactions=200',
@@ -71,7 +72,7 @@ export async function createCitusDatabase(
 }
 
 /** Makes a cluster of the databases with these URLs, the first one its coordinator. */
-async function addCitus(urls: readonly string[]): Promise<void> {
+export async function addCitus(urls: readonly string[]): Promise<void> {
   for (const url of urls) await asAdmin(url, (admin) => admin.query('create extension citus'));
   const [coordinator, ...workers] = urls.map((url) => new URL(url));
   if (!coordinator) throw new Error('there are no nodes');

@@ -66,6 +66,8 @@ export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
   kill(): void;
   /** Starts it again. */
   start(): Promise<void>;
+  /** The server's process. */
+  readonly pid: number;
 };
 
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
@@ -112,6 +114,9 @@ export async function startBareDebianPostgres(
     },
     kill: () => server?.pid !== undefined && killFamily(server.pid),
     start,
+    get pid() {
+      return server?.pid ?? 0;
+    },
   };
 }
 

@@ -123,7 +123,8 @@ function createFetch(
       return throwWithMessage(error);
     });
     const { status, text } = await answer;
-    return new Response(text, { status });
+    // A status such as 204 has no body, not even an empty one.
+    return new Response(text || null, { status });
   };
 }
 
