@@ -1,0 +1,319 @@
+// Nodes of Citus that fail while gateways on several nodes serve tenants of several nodes:
+//
+// | Event | Tenants of other nodes | Tenants of the node |
+// |---|---|---|
+// | worker killed | served | 502 at once, served again within 5 s after its start |
+// | coordinator killed | served | has none |
+//
+// In each case no acknowledged student is lost, none is created twice when requests with an Idempotency-Key are sent again,
+// and no answer has rows of another tenant. The use of a key cannot be recorded while any node is away, because all nodes have
+// the keys: no request fails for it.
+
+import { randomUUID } from 'node:crypto';
+import type pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { limited } from '../../src/store/limits.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import { type Citus, createCitusDatabase, startCitus } from '../helpers/citus.ts';
+import type { BareDebianPostgres } from '../helpers/debian-postgres.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { asAdmin, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+const DEADLINE_MS = 5_000;
+/** The deadline, with headroom for a busy machine. */
+const IN_TIME_MS = DEADLINE_MS * 1.1 + 2_000;
+/** How soon a node that is back has to be used. */
+const BACK_MS = 5_000;
+/** How many good answers in a row show that a client is served. */
+const SERVED = 30;
+const TENANTS_PER_NODE = 2;
+
+/** A tenant and what it has. */
+type Tenant = { readonly id: string; readonly key: string; readonly name: string; readonly gyms: readonly string[] };
+
+type Action = 'create' | 'list' | 'search';
+type Answer = {
+  readonly action: Action;
+  readonly status: number;
+  readonly body: unknown;
+  readonly ms: number;
+  readonly at: number;
+};
+
+let citus: Citus;
+let database: Database;
+let coordinator: BareDebianPostgres;
+let worker: BareDebianPostgres;
+let other: BareDebianPostgres;
+/** Tenants of each worker. */
+let tenants: Map<BareDebianPostgres, Tenant[]>;
+let gateways: { readonly gateway: TestGateway; readonly results: Map<string, string[]> }[] = [];
+/** The acknowledged students of all tests. */
+const created = new Map<string, { readonly tenant: string; readonly nome: string }>();
+
+beforeAll(async () => {
+  citus = await startCitus();
+  [coordinator, worker, other] = citus.nodes as [BareDebianPostgres, BareDebianPostgres, BareDebianPostgres];
+  database = await createCitusDatabase([coordinator, worker, other].map(({ adminUrl }) => adminUrl));
+  tenants = await asAdmin(database.adminUrl, createTenants);
+});
+
+afterEach(async () => {
+  for (const { gateway } of gateways) {
+    await gateway.close();
+    await gateway.store.close();
+  }
+  gateways = [];
+});
+
+afterAll(() => citus.stop());
+
+/** Creates tenants until each worker has enough. */
+async function createTenants(admin: pg.Client): Promise<Map<BareDebianPostgres, Tenant[]>> {
+  const found = new Map<BareDebianPostgres, Tenant[]>([
+    [worker, []],
+    [other, []],
+  ]);
+  for (let n = 1; [...found.values()].some(({ length }) => length < TENANTS_PER_NODE); n += 1) {
+    const tenant = await createTenant(admin, `Academia ${n}`);
+    found.get(await ownerOf(admin, tenant))?.push(tenant);
+  }
+  return new Map([...found].map(([node, all]) => [node, all.slice(0, TENANTS_PER_NODE)]));
+}
+
+async function createTenant(admin: pg.Client, name: string): Promise<Tenant> {
+  const { rows } = await admin.query('select private.create_tenant($1) as id', [name]);
+  const { id } = rows[0];
+  const gyms = ['Centro', 'Norte', 'Sul'].map((place) => `${name} ${place}`);
+  for (const gym of gyms)
+    await admin.query('insert into private.academias (tenant_id, nome) values ($1, $2)', [id, gym]);
+  return { id, key: await issueKey(admin, id), name, gyms };
+}
+
+async function issueKey(admin: pg.Client, tenant: string): Promise<string> {
+  const { rows } = await admin.query('select key from private.issue_key($1, $2)', [tenant, 'Teste']);
+  return rows[0].key;
+}
+
+/** The server that has a tenant's rows. */
+async function ownerOf(admin: pg.Client, { id }: Tenant): Promise<BareDebianPostgres> {
+  const { rows } = await admin.query(
+    `select n.nodeport
+       from pg_dist_placement p
+       join pg_dist_node n using (groupid)
+      where p.shardid = get_shard_id_for_distribution_column('private.alunos', $1::uuid)`,
+    [id],
+  );
+  const owner = citus.nodes.find(({ adminUrl }) => new URL(adminUrl).port === String(rows[0].nodeport));
+  if (!owner) throw new Error(`no server has the rows of ${id}`);
+  return owner;
+}
+
+const tenantsOf = (node: BareDebianPostgres) => tenants.get(node) ?? [];
+const allTenants = () => [...tenants.values()].flat();
+
+/** Starts a gateway that is connected to a node. */
+async function startOn(node: BareDebianPostgres): Promise<TestGateway> {
+  const url = loginUrl(databaseUrl(node.adminUrl, database.name), 'gateway_test');
+  const opened = openPostgres({ url, connections: 10, prepare: true, deadlineMs: DEADLINE_MS });
+  const store = limited(opened, { running: 10, waiting: 1_000, runningOfShare: 5 });
+  const results = new Map<string, string[]>();
+  const onCall = (name: string, result: string) => results.set(name, [...(results.get(name) ?? []), result]);
+  const gateway = await startGateway({ store, deadlineMs: DEADLINE_MS, onCall });
+  gateways.push({ gateway, results });
+  return gateway;
+}
+
+/** Sends one tenant's requests to one gateway, one after the other. */
+class Client {
+  readonly tenant: Tenant;
+  readonly answers: Answer[] = [];
+  /** Answers with the right status and something else than what is the tenant's. */
+  readonly wrong: Answer[] = [];
+  /** How many answers were good since the last other one, and when that came. */
+  served = 0;
+  failedAt = performance.now();
+  readonly #url: string;
+  #isDone = false;
+  #run: Promise<void>;
+
+  constructor(gateway: TestGateway, tenant: Tenant) {
+    this.#url = gateway.url;
+    this.tenant = tenant;
+    this.#run = this.#send();
+  }
+
+  /** Finishes the student that is being created. */
+  async stop(): Promise<void> {
+    this.#isDone = true;
+    await this.#run;
+  }
+
+  async #send(): Promise<void> {
+    const { gyms, name } = this.tenant;
+    while (!this.#isDone) {
+      await this.#create();
+      await this.#ask('list', 200, '/academias', undefined, namesAre(gyms));
+      const search = `/alunos?limit=5&nome=${encodeURIComponent('aluno')}`;
+      await this.#ask('search', 200, search, undefined, namesBegin(name));
+    }
+  }
+
+  /** Sends a creation again until it is acknowledged. */
+  async #create(): Promise<void> {
+    const { id: tenant, name } = this.tenant;
+    const key = randomUUID();
+    const nome = `${name}, aluno ${key}`;
+    const init = {
+      method: 'POST',
+      headers: { 'Idempotency-Key': key },
+      body: JSON.stringify({ p_nome: nome, p_email: 'aluno@academia.example' }),
+    };
+    for (let last = 0; last < 200; last += this.#isDone ? 1 : 0) {
+      const { status, body } = await this.#ask('create', 201, '/alunos', init, (answer) => namesAre([nome])([answer]));
+      if (status !== 201) continue;
+      created.set((body as { id: string }).id, { tenant, nome });
+      return;
+    }
+    throw new Error(`${nome} could not be created`);
+  }
+
+  async #ask(
+    action: Action,
+    expected: number,
+    path: string,
+    { headers, ...init }: { method?: string; headers?: Record<string, string>; body?: string } = {},
+    isRight: (body: unknown) => boolean,
+  ): Promise<Answer> {
+    const startedAt = performance.now();
+    const url = this.#url + path;
+    const response = await fetch(url, { ...init, headers: { ...headers, 'X-Api-Key': this.tenant.key } });
+    const body = await response.json();
+    const at = performance.now();
+    const answer = { action, status: response.status, body, ms: at - startedAt, at };
+    this.answers.push(answer);
+    if (answer.status !== expected) {
+      this.served = 0;
+      this.failedAt = at;
+    } else {
+      this.served += 1;
+      if (!isRight(body)) this.wrong.push(answer);
+    }
+    return answer;
+  }
+}
+
+const namesOf = (body: unknown) => (body as { nome: string }[]).map(({ nome }) => nome);
+const namesAre = (names: readonly string[]) => (body: unknown) => namesOf(body).join() === names.join();
+const namesBegin = (name: string) => (body: unknown) => namesOf(body).every((nome) => nome.startsWith(`${name},`));
+
+/** Sends requests of all tenants to each gateway while something happens. */
+async function underLoad<T>(on: readonly TestGateway[], work: (clients: Client[]) => Promise<T>): Promise<Client[]> {
+  const clients = on.flatMap((gateway) => allTenants().map((tenant) => new Client(gateway, tenant)));
+  try {
+    await serves(clients);
+    await work(clients);
+  } finally {
+    await Promise.all(clients.map((client) => client.stop()));
+  }
+  return clients;
+}
+
+/** Waits until every client has had so many more good answers in a row. */
+async function serves(clients: readonly Client[]): Promise<void> {
+  for (const client of clients) client.served = 0;
+  await waitFor(() => {
+    for (const { served } of clients) expect(served).toBeGreaterThanOrEqual(SERVED);
+  });
+}
+
+const isOf = (node: BareDebianPostgres) => (client: Client) => tenantsOf(node).includes(client.tenant);
+const failuresOf = (clients: readonly Client[]) =>
+  clients.flatMap(({ tenant, answers }) =>
+    answers.filter(({ status }) => status >= 300).map((answer) => ({ tenant: tenant.name, ...answer })),
+  );
+
+/** The students of all tests are those that were acknowledged, each once and in its tenant, and no answer was wrong. */
+async function expectNothingLost(clients: readonly Client[]): Promise<void> {
+  expect(clients.flatMap(({ wrong }) => wrong)).toEqual([]);
+  const rows = await asAdmin(database.adminUrl, async (admin) => {
+    const ids = allTenants().map(({ id }) => id);
+    const found = await admin.query(
+      `select id, tenant_id, nome from private.alunos where tenant_id = any ($1) and nome like '%, aluno %'`,
+      [ids],
+    );
+    return found.rows as { id: string; tenant_id: string; nome: string }[];
+  });
+  const toLine = (id: string, tenant: string, nome: string) => `${id} ${tenant} ${nome}`;
+  const found = rows.map(({ id, tenant_id, nome }) => toLine(id, tenant_id, nome));
+  const expected = [...created].map(([id, { tenant, nome }]) => toLine(id, tenant, nome));
+  expect(found.toSorted()).toEqual(expected.toSorted());
+}
+
+/** The server may need some time for what the old processes hold. */
+const startAgain = (node: BareDebianPostgres) => waitFor(() => node.start());
+
+function report(name: string, clients: readonly Client[], on: readonly TestGateway[]): void {
+  const count = clients.reduce((sum, { answers }) => sum + answers.length, 0);
+  const causes = new Map<string, number>();
+  for (const { kind, cause } of on.flatMap(({ faults }) => faults)) {
+    const { code = '', message = '' } = cause as { code?: string; message?: string };
+    const text = `${kind} ${code} ${message}`;
+    causes.set(text, (causes.get(text) ?? 0) + 1);
+  }
+  const slowest = Math.max(...clients.flatMap(({ answers }) => answers.map(({ ms }) => ms)));
+  console.log(`${name}: ${count} answers, the slowest after ${Math.round(slowest)} ms`, causes);
+}
+
+test('a killed worker fails only its own tenants, and they are served again when it is back', async () => {
+  const late = await asAdmin(database.adminUrl, (admin) =>
+    Promise.all([1, 2].map(() => issueKey(admin, tenantsOf(other)[0]?.id ?? ''))),
+  );
+  const on = [await startOn(coordinator), await startOn(other)];
+  let backAt = 0;
+  const clients = await underLoad(on, async (clients) => {
+    const [lost, kept] = [clients.filter(isOf(worker)), clients.filter(isOf(other))];
+    worker.kill();
+    await waitFor(() => {
+      for (const client of lost) expect(failuresOf([client]).length).toBeGreaterThan(20);
+    });
+    await serves(kept);
+
+    // The first use of a key is recorded, which cannot succeed now.
+    for (const [n, { gateway, results }] of gateways.entries()) {
+      const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': late[n] ?? '' } });
+      expect([answer.status, namesOf(await answer.json())]).toEqual([200, tenantsOf(other)[0]?.gyms]);
+      await waitFor(() => expect(results.get('record_key_use')?.at(-1)).toMatch(/^store/));
+    }
+
+    await startAgain(worker);
+    backAt = performance.now();
+    await serves(clients);
+  });
+  const lost = clients.filter(isOf(worker));
+  report('worker killed', clients, on);
+  const lastFailedAt = Math.max(backAt, ...lost.map(({ failedAt }) => failedAt));
+  console.log(`served again after ${Math.round(lastFailedAt - backAt)} ms`);
+
+  expect(failuresOf(clients.filter(isOf(other)))).toEqual([]);
+  for (const { status, body, ms } of failuresOf(lost)) {
+    expect([status, body]).toEqual([502, { error: expect.stringMatching(/^Data store (unavailable|error)$/) }]);
+    expect(ms).toBeLessThan(IN_TIME_MS);
+  }
+  expect(lastFailedAt - backAt).toBeLessThan(BACK_MS);
+  await expectNothingLost(clients);
+});
+
+test('a killed coordinator fails no request of gateways on workers', async () => {
+  const on = [await startOn(worker), await startOn(other)];
+  const clients = await underLoad(on, async (clients) => {
+    coordinator.kill();
+    await serves(clients);
+    await startAgain(coordinator);
+    await serves(clients);
+  });
+  report('coordinator killed', clients, on);
+  expect(failuresOf(clients)).toEqual([]);
+  await expectNothingLost(clients);
+});
