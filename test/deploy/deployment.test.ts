@@ -27,7 +27,8 @@ const read = (file: string) => readFileSync(file, 'utf8');
 const VARIABLES = collectVariables();
 /** How long a gateway takes to stop: the notice, and the requests in progress on two ports. */
 const STOP_MS =
-  readConfig({}).drainMs + 2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/http/ports.ts'))?.[1]?.replaceAll('_', ''));
+  readConfig({}).drainMs +
+  2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/http/ports.ts'))?.[1]?.replaceAll('_', ''));
 
 function collectVariables(): string[] {
   const names = new Set<string>();
@@ -119,18 +120,25 @@ type Service = {
   readonly build?: string;
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
-  readonly depends_on?: Readonly<Record<string, unknown>>;
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
   readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
+  readonly networks?: readonly string[] | Readonly<Record<string, { readonly aliases?: readonly string[] }>>;
   readonly stop_grace_period?: string;
   readonly profiles?: readonly string[];
   readonly restart?: string;
   readonly logging?: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
 };
 
+type Subnet = { readonly subnet: string };
+
 describe('compose.yaml', () => {
   const text = read('compose.yaml');
-  const { services } = parse(text, { merge: true }) as { services: Record<string, Service> };
+  const { services, networks, volumes } = parse(text, { merge: true }) as {
+    services: Record<string, Service>;
+    networks: Record<string, { readonly internal: boolean; readonly ipam?: { readonly config: readonly [Subnet] } }>;
+    volumes: Record<string, unknown>;
+  };
   const gateways = Object.entries(services).filter(([, { build, ports }]) => build && ports);
   const references = [...text.matchAll(/\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g)].map(([, name = '', operator, word]) => ({
     ...{ name, operator, word },
@@ -168,15 +176,17 @@ describe('compose.yaml', () => {
       expect([name, word]).toEqual([name, '']);
   });
 
-  test('requires nothing for a service of a profile', () => {
-    for (const [name, { profiles }] of Object.entries(services).filter(([, { profiles }]) => profiles)) {
-      expect(JSON.stringify(services[name]), `${name}, ${profiles}`).not.toContain(':?');
-    }
+  test('requires nothing more for a service of a profile', () => {
+    const required = (isInProfile: boolean) => {
+      const some = Object.values(services).filter(({ profiles }) => (profiles !== undefined) === isInProfile);
+      return new Set([...JSON.stringify(some).matchAll(/\$\{(\w+):\?/g)].map(([, name]) => name));
+    };
+    expect([...required(true).difference(required(false))]).toEqual([]);
   });
 
   test('passes every variable to the gateways, except for its own', () => {
     const names = gateways.flatMap(([, { environment = {} }]) => Object.keys(environment));
-    expect(gateways.map(([name]) => name)).toEqual(['gateway', 'gateway-on-postgrest']);
+    expect(gateways.map(([name]) => name)).toEqual(['gateway', 'gateway-on-postgrest', 'gateway-on-citus']);
     expect(unknown(names)).toEqual([]);
     const own = ['PORT', 'HOST', 'DATA_DIR', 'DEMO_DATA', 'PREPARE'];
     expect([...new Set(known(names)), ...own].sort()).toEqual([...VARIABLES].sort());
@@ -212,6 +222,12 @@ describe('compose.yaml', () => {
     expect(readConfig(environmentOf('migrate', passwords)).store).toMatchObject({
       ...{ kind: 'postgres', url: 'postgres://postgres:one@postgres:5432/wellness' },
     });
+    expect(readConfig(environmentOf('migrate-citus', passwords)).store).toMatchObject({
+      ...{ kind: 'postgres', url: 'postgres://postgres:one@citus-coordinator:5432/wellness' },
+    });
+    expect(readConfig(environmentOf('gateway-on-citus', passwords)).store).toMatchObject({
+      ...{ kind: 'postgres', url: 'postgres://gateway_login:two@citus-worker-1:5432/wellness' },
+    });
     expect(metricsPort).not.toBe(readConfig({}).port);
     expect(read('scripts/deploy/prometheus.yaml')).toContain(
       `names: [${gateways.map(([name]) => name).join(', ')}], type: A, port: ${metricsPort}`,
@@ -230,14 +246,80 @@ describe('compose.yaml', () => {
     }
   });
 
-  test('names files and services that exist', () => {
-    for (const { volumes = [], depends_on = {} } of Object.values(services)) {
-      for (const volume of volumes.filter((volume) => volume.startsWith('.')))
-        expect(existsSync(volume.split(':')[0] ?? ''), volume).toBe(true);
-      for (const name of Object.keys(depends_on)) expect(Object.keys(services)).toContain(name);
+  test('names files, volumes, networks and services that exist', () => {
+    for (const service of Object.values(services)) {
+      for (const volume of service.volumes ?? []) {
+        const [source = ''] = volume.split(':');
+        expect(source.startsWith('.') ? existsSync(source) : source in volumes, volume).toBe(true);
+      }
+      for (const name of networksOf(service)) expect([...Object.keys(networks), 'default']).toContain(name);
+      for (const name of Object.keys(service.depends_on ?? {})) expect(Object.keys(services)).toContain(name);
     }
   });
+
+  test('starts a service of a profile without those of other profiles', () => {
+    for (const [name, { profiles, depends_on = {} }] of Object.entries(services)) {
+      for (const needed of Object.keys(depends_on))
+        expect([undefined, profiles?.join()], `${name} needs ${needed}`).toContain(services[needed]?.profiles?.join());
+    }
+  });
+
+  describe('profile citus', () => {
+    const nodes = Object.entries(services).filter(([, { image }]) => image.startsWith('citusdata/citus:'));
+    const aliases = nodes.flatMap(([, { networks }]) =>
+      networks && 'citus' in networks ? (networks.citus?.aliases ?? []) : [],
+    );
+
+    test('has a coordinator and two workers, each with a volume of its own', () => {
+      expect(nodes.map(([name]) => name)).toEqual(['citus-coordinator', 'citus-worker-1', 'citus-worker-2']);
+      for (const [name, { volumes }] of nodes) expect(volumes).toContain(`${name}:/var/lib/postgresql/data`);
+    });
+
+    test('runs the steps in order: nodes, cluster, migrations, logins, gateway', () => {
+      const conditions = (name: string) =>
+        Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
+      expect(conditions('citus-cluster')).toEqual(nodes.map(([name]) => `${name} service_healthy`));
+      expect(conditions('migrate-citus')).toEqual(['citus-cluster service_completed_successfully']);
+      expect(conditions('logins-citus')).toEqual(['migrate-citus service_completed_successfully']);
+      expect(conditions('gateway-on-citus')).toEqual(['logins-citus service_completed_successfully']);
+      expect(services['logins-citus']?.command).toEqual(services.logins?.command);
+      expect(services['migrate-citus']?.command).toEqual(services.migrate?.command);
+    });
+
+    test('makes a cluster of all nodes, by names that only their own network has', () => {
+      const statements = services['citus-cluster']?.command?.filter((word) => word.startsWith('--command=')) ?? [];
+      const [coordinator, ...workers] = aliases;
+      expect(statements).toEqual([
+        `--command=select citus_set_coordinator_host('${coordinator}')`,
+        ...workers.map((worker) => `--command=select citus_add_node('${worker}', 5432)`),
+      ]);
+      expect(new Set(aliases).size).toBe(nodes.length);
+      for (const alias of aliases) expect(Object.keys(services)).not.toContain(alias);
+    });
+
+    test('lets only nodes in without a password', () => {
+      const inNetwork = Object.entries(services).filter(([, service]) => networksOf(service).includes('citus'));
+      expect(inNetwork.map(([name]) => name)).toEqual(nodes.map(([name]) => name));
+      expect(networks.citus?.internal).toBe(true);
+      const file = 'scripts/deploy/citus-pg_hba.conf';
+      for (const [name, { volumes, command }] of nodes) {
+        expect(volumes, name).toContain(`./${file}:/etc/citus/pg_hba.conf:ro`);
+        expect(command, name).toContain('hba_file=/etc/citus/pg_hba.conf');
+      }
+      const rules = read(file).match(/^(?:local|host) .*$/gm) ?? [];
+      expect(rules.map((rule) => rule.replaceAll(/ +/g, ' '))).toEqual([
+        'local all all trust',
+        'host all all 127.0.0.1/32 trust',
+        `host all all ${networks.citus?.ipam?.config[0].subnet} trust`,
+        'host all all all scram-sha-256',
+      ]);
+    });
+  });
 });
+
+function networksOf({ networks = ['default'] }: Service): string[] {
+  return Array.isArray(networks) ? networks : Object.keys(networks);
+}
 
 type Probe = { readonly httpGet: { readonly path: string; readonly port: string }; readonly timeoutSeconds: number };
 type Container = {
