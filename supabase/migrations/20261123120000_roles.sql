@@ -84,18 +84,18 @@ create function private.current_tenant()
 returns uuid
 language sql
 stable
-set search_path = pg_catalog, pg_temp
-as $$
-  -- After a commit the setting is '' and not null. On Citus it could be lost on the way to another node, which must not look
-  -- like an empty list: there its lack is an error.
-  select case
-    when current_setting('citus.propagate_set_commands', true) is null
-      then nullif(current_setting('wellness.tenant_id', true), '')
-    else current_setting('wellness.tenant_id')
-  end::uuid;
-$$;
+-- Without a search path, so that Postgres can make it part of each query; what a body without quotes calls is found when the
+-- function is created.
+return case
+  -- Citus could lose the setting on the way to another node, which must not look like an empty list.
+  when current_user in ('gateway_functions', 'gateway_search')
+       and pg_catalog.current_setting('citus.propagate_set_commands', true) is not null
+    then pg_catalog.current_setting('wellness.tenant_id')
+  -- After a commit the setting is '' and not null.
+  else nullif(pg_catalog.current_setting('wellness.tenant_id', true), '')
+end::uuid;
 comment on function private.current_tenant() is
-  'The tenant that private.verify_key has set for this transaction, or null; row security reads it';
+  'The tenant that private.verify_key has set for this transaction, or null; on Citus an error for the functions if it is lost; row security reads it';
 grant execute on function private.current_tenant() to gateway_functions, gateway_search;
 
 -- On Citus every table with rows of tenants is distributed by tenant_id, and the others are copied to every node. Citus
@@ -123,7 +123,26 @@ begin
   end if;
 
   return query execute replace($steps$
-    with owners as (
+    -- Another node lets PUBLIC connect and execute functions until it is told not to; so does a node that is added.
+    with is_open as (
+      select coalesce(bool_or(n.result = '0'), false) as is_open
+        from run_command_on_workers(
+               'select count(*) from pg_default_acl
+                 where defaclrole = current_user::regrole and defaclnamespace = 0 and defaclobjtype = ''f'''
+             ) n
+    ),
+    functions as (
+      select p.oid, p.oid::regprocedure as name,
+             exists (
+               select from citus_schema.pg_dist_object o where o.classid = 'pg_proc'::regclass and o.objid = p.oid
+             ) as is_known
+        from pg_proc p
+       where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+         and not exists (
+           select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
+         )
+    ),
+    owners as (
       select r.oid, r.rolname, r.rolcanlogin
         from pg_roles r
        where r.rolname in ('gateway_functions', 'gateway_keys', 'gateway_search', 'gateway_retention')
@@ -152,15 +171,9 @@ begin
          and exists (select from tables t where t.is_new and t.oid in (k.conrelid, k.confrelid))
     ),
     steps (place, part, command) as (
-      select 1, 0, format('alter role %I login', r.rolname) from owners r where not r.rolcanlogin
+      select 1, 0, format('alter table %s drop constraint %I', k.name, k.conname) from keys k
       union all
-      select 1, 1, format('grant connect on database %I to %I', current_database(), r.rolname)
-        from owners r
-       where not has_database_privilege(r.oid, current_database(), 'connect')
-      union all
-      select 2, 0, format('alter table %s drop constraint %I', k.name, k.conname) from keys k
-      union all
-      select case when t.is_isolated then 4 else 3 end, t.oid::bigint,
+      select case when t.is_isolated then 3 else 2 end, t.oid::bigint,
              case
                when not t.is_isolated then format('select create_reference_table(%L)', t.name)
                when t.oid = f.oid then format('select create_distributed_table(%L, %L, colocate_with => %L)', t.name, 'tenant_id', 'none')
@@ -171,31 +184,64 @@ begin
        where t.is_new
       union all
       -- The rows that were there have been copied.
-      select 5, t.oid::bigint, format('select truncate_local_data_after_distributing_table(%L)', t.name)
+      select 4, t.oid::bigint, format('select truncate_local_data_after_distributing_table(%L)', t.name)
         from tables t
        where t.is_new
       union all
-      select 6, 0, format('alter table %s add constraint %I %s', k.name, k.conname, k.definition) from keys k
+      select 5, 0, format('alter table %s add constraint %I %s', k.name, k.conname, k.definition) from keys k
       union all
-      select distinct 7, 0, format('grant %s on table %s to %s', g.privilege_type, t.name, g.grantee::regrole)
+      select distinct 6, 0, format('grant %s on table %s to %s', g.privilege_type, t.name, g.grantee::regrole)
         from tables t
         join pg_attribute a on a.attrelid = t.oid
        cross join lateral aclexplode(a.attacl) g
        where not has_table_privilege(g.grantee, t.oid, g.privilege_type)
       union all
       -- An update of api_keys locks the tenants that its foreign key refers to. Row security shows none of them.
-      select 7, 1, 'grant update on table private.tenants to gateway_keys'
+      select 6, 1, 'grant update on table private.tenants to gateway_keys'
         from tables t
        where t.oid = to_regclass('private.api_keys')
          and not has_table_privilege('gateway_keys', 'private.tenants', 'update')
       union all
-      select 8, p.oid::bigint, format('select create_distributed_function(%L)', p.oid::regprocedure)
-        from pg_proc p
-       where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
-         and not exists (select from citus_schema.pg_dist_object o where o.classid = 'pg_proc'::regclass and o.objid = p.oid)
+      select 0, 0, format('select run_command_on_workers(%L)', 'alter default privileges revoke execute on functions from public')
+        from is_open o
+       where o.is_open
+      union all
+      select 8, 2, format(
+               'select run_command_on_workers(%L)',
+               format('grant %s on database %I to %I', g.privilege_type, d.datname, g.grantee::regrole)
+             )
+        from is_open o
+       cross join pg_database d
+       cross join lateral aclexplode(d.datacl) g
+       where o.is_open
+         and d.datname = current_database()
+         and g.grantee <> 0
+      union all
+      select 8, 3, format(
+               'select run_command_on_workers(%L)',
+               format('revoke connect, temporary on database %I from public', current_database())
+             )
+        from is_open o
+       where o.is_open
          and not exists (
-           select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
+           select
+             from pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) g
+            where d.datname = current_database() and g.grantee = 0
          )
+      union all
+      select 7, f.oid::bigint, format('select create_distributed_function(%L)', f.name) from functions f where not f.is_known
+      union all
+      select 7, f.oid::bigint, format('revoke all on function %s from public', f.name)
+        from functions f, is_open o
+       where o.is_open
+         and f.is_known
+      union all
+      -- Citus has made the roles on the other nodes by now.
+      select 8, 0, format('alter role %I login', r.rolname) from owners r where not r.rolcanlogin
+      union all
+      select 8, 1, format('grant connect on database %I to %I', current_database(), r.rolname)
+        from owners r
+       where not has_database_privilege(r.oid, current_database(), 'connect')
     )
     select s.command from steps s order by s.place, s.part, s.command
   $steps$, 'citus_schema', v_schema::text);

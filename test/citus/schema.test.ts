@@ -265,6 +265,33 @@ describe('a distributed database', () => {
     });
   });
 
+  test('lets an administrator write who is a member of the owners, and imports students', async () => {
+    await asOwner(async (db) => {
+      const lines = ['1990-05-17', '18/05/1991'].map((date, n) => ({
+        line: n + 2,
+        p_nome: `Importada ${n}`,
+        p_email: 'i@b.co',
+        p_data_nascimento: date,
+      }));
+      const tenant = `(select tenant_id from private.api_keys where key_hash = sha256('${OTHER_KEY}'))`;
+      const bad = await db.query(`select * from private.import_alunos(${tenant}, $1::json)`, [JSON.stringify(lines)]);
+      expect(bad.rows).toEqual([]);
+      await db.query(`do $$ begin create role other_admin login; exception when duplicate_object then null; end $$`);
+      await db.query('grant gateway_functions to other_admin');
+      await db.query('grant usage on schema private to other_admin');
+      await db.query(`grant connect on database ${database.name} to other_admin`);
+      await db.query('grant all on private.academias to other_admin');
+      await db.query('create policy other on private.academias to other_admin using (true)');
+      await db.query('set role other_admin');
+      const { rows } = await db.query(`select count(*)::integer as n from private.academias`);
+      expect(rows).toEqual([{ n: 4 }]);
+    });
+    await onEachNode(database, async (store) => {
+      const found = await ask<{ nome: string }[]>(store, list('listar_alunos', OTHER_KEY, { p_nome: 'importada' }));
+      expect(found.map(({ nome }) => nome)).toEqual(['Importada 0', 'Importada 1']);
+    });
+  });
+
   test('says the line of a statement that fails', async () => {
     const sql = `create table private.a (id integer primary key);\n-- One; two.\nselect 'é;' from private.b;`;
     const run = asOwner((db) => runScript(db, { file: 'bad.sql', sql }));

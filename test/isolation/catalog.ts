@@ -100,6 +100,8 @@ export const catalogChecks: readonly Check[] = [
         `select format('%s.%s has %s', n.nspname, p.proname, coalesce(p.proconfig::text, 'no path'))
            from pg_proc p join pg_namespace n on n.oid = p.pronamespace
           where n.nspname in ${OUR_SCHEMAS}
+            -- The body of a function without one was resolved when it was created.
+            and p.prosqlbody is null
             and not coalesce(p.proconfig @> '{"search_path=pg_catalog, pg_temp"}', false)`,
       ),
   },

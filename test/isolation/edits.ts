@@ -49,7 +49,7 @@ export const PERMISSION: readonly Edit[] = [
 /** What row security takes for the tenant. */
 export const TENANT: readonly Edit[] = [
   { what: 'replaced', pattern: /'wellness\.tenant_id'/g, replacement: `'wellness.other'` },
-  { what: 'removed', pattern: /nullif\((.*), ''\)/g, replacement: '$1' },
+  { what: 'removed', pattern: /nullif\((.*), ''(?:::text)?\)/gi, replacement: '$1' },
 ];
 
 /** Each place that the edits find in the functions of these names, by itself. Throws for an edit that finds none. */

@@ -221,6 +221,8 @@ describe('a server that does not keep to the protocol', () => {
         connection.write(Buffer.concat([message('R', int32(0)), message('K', int32(1), int32(2)), READY]));
         connection.on('data', async (bytes) => {
           const code = bytes.toString('latin1', 0, 1);
+          // The question for Citus.
+          if (code === 'Q') return connection.write(Buffer.concat([message('C', texts('SELECT 0')), READY]));
           sent.push(code);
           if (code === 'P') await onDescribe();
           connection.write(code === 'P' ? DESCRIBED : answer);
