@@ -1,9 +1,11 @@
-// Nodes of Citus that fail while gateways on several nodes serve tenants of several nodes:
+// Nodes of Citus that fail, join and hand over shards while gateways on several nodes serve tenants of several nodes:
 //
 // | Event | Tenants of other nodes | Tenants of the node |
 // |---|---|---|
 // | worker killed | served | 502 at once, served again within 5 s after its start |
 // | coordinator killed | served | has none |
+// | node added, tenant moved to it alone | served | reads served; a create may wait, or be a 502 |
+// | shards rebalanced | served | reads served; a create may wait, or be a 502 |
 //
 // In each case no acknowledged student is lost, none is created twice when requests with an Idempotency-Key are sent again,
 // and no answer has rows of another tenant. The use of a key cannot be recorded while any node is away, because all nodes have
@@ -14,7 +16,7 @@ import type pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import { type Citus, createCitusDatabase, startCitus } from '../helpers/citus.ts';
+import { addCitusNode, type Citus, createCitusDatabase, startCitus } from '../helpers/citus.ts';
 import type { BareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { asAdmin, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
@@ -46,6 +48,7 @@ let database: Database;
 let coordinator: BareDebianPostgres;
 let worker: BareDebianPostgres;
 let other: BareDebianPostgres;
+let spare: BareDebianPostgres;
 /** Tenants of each worker. */
 let tenants: Map<BareDebianPostgres, Tenant[]>;
 let gateways: { readonly gateway: TestGateway; readonly results: Map<string, string[]> }[] = [];
@@ -53,8 +56,13 @@ let gateways: { readonly gateway: TestGateway; readonly results: Map<string, str
 const created = new Map<string, { readonly tenant: string; readonly nome: string }>();
 
 beforeAll(async () => {
-  citus = await startCitus();
-  [coordinator, worker, other] = citus.nodes as [BareDebianPostgres, BareDebianPostgres, BareDebianPostgres];
+  citus = await startCitus(4);
+  [coordinator, worker, other, spare] = citus.nodes as [
+    BareDebianPostgres,
+    BareDebianPostgres,
+    BareDebianPostgres,
+    BareDebianPostgres,
+  ];
   database = await createCitusDatabase([coordinator, worker, other].map(({ adminUrl }) => adminUrl));
   tenants = await asAdmin(database.adminUrl, createTenants);
 });
@@ -317,3 +325,93 @@ test('a killed coordinator fails no request of gateways on workers', async () =>
   expect(failuresOf(clients)).toEqual([]);
   await expectNothingLost(clients);
 });
+
+test('a tenant moves to a new node of its own while it is used', async () => {
+  const [tenant] = tenantsOf(worker);
+  if (!tenant) throw new Error('there is no tenant');
+  await asAdmin(database.adminUrl, (admin) =>
+    admin.query(
+      `insert into private.alunos (tenant_id, nome, email)
+       select $1::uuid, $2::text || ', antigo ' || n, 'aluno@academia.example' from generate_series(1, 10000) n`,
+      [tenant.id, tenant.name],
+    ),
+  );
+  const on = [await startOn(coordinator), await startOn(worker)];
+  const clients = await underLoad(on, async (clients) => {
+    await addCitusNode(database, spare.adminUrl);
+    await change((admin) => isolate(admin, tenant, spare));
+    await serves(clients);
+  });
+  report('tenant moved', clients, on);
+  expectOnlyCreationsToFail(clients);
+  await expectNothingLost(clients);
+  expect(await asAdmin(database.adminUrl, countShards)).toBe(1);
+
+  // The new node serves as the others do.
+  const served = await underLoad([await startOn(spare)], serves);
+  expect(failuresOf(served)).toEqual([]);
+  await expectNothingLost(served);
+});
+
+test('shards move to a new node while they are used', async () => {
+  const on = [await startOn(coordinator), await startOn(other)];
+  let before = 0;
+  const clients = await underLoad(on, async (clients) => {
+    if (!(await asAdmin(database.adminUrl, hasSpare))) await addCitusNode(database, spare.adminUrl);
+    before = await asAdmin(database.adminUrl, countShards);
+    await change((admin) =>
+      admin.query(`select rebalance_table_shards('private.alunos', shard_transfer_mode => 'force_logical')`),
+    );
+    await serves(clients);
+  });
+  report('rebalanced', clients, on);
+  expectOnlyCreationsToFail(clients);
+  await expectNothingLost(clients);
+  expect(await asAdmin(database.adminUrl, countShards)).toBeGreaterThan(before);
+});
+
+/** Changes the cluster: what Citus cannot end, it tries for ever. */
+const change = (work: (admin: pg.Client) => Promise<unknown>) =>
+  asAdmin(database.adminUrl, async (admin) => {
+    await admin.query(`set statement_timeout = '80s'`);
+    await work(admin);
+  });
+
+/** Gives a tenant shards of its own, and moves them to a node. */
+async function isolate(admin: pg.Client, tenant: Tenant, node: BareDebianPostgres): Promise<void> {
+  // Without `block_writes` Citus 13.2 splits shards for ever when rows are updated meanwhile (its issue 6790).
+  const { rows } = await admin.query(
+    `select isolate_tenant_to_new_shard('private.alunos', $1::uuid, 'CASCADE', shard_transfer_mode => 'block_writes') as shard`,
+    [tenant.id],
+  );
+  const [source, target] = [await ownerOf(admin, tenant), node].map(({ adminUrl }) => new URL(adminUrl));
+  await admin.query(`select citus_move_shard_placement($1, $2, $3, $4, $5, 'force_logical')`, [
+    rows[0].shard,
+    source?.hostname,
+    source?.port,
+    target?.hostname,
+    target?.port,
+  ]);
+}
+
+/** How many parts of the students are on the node that was added. */
+async function countShards(admin: pg.Client): Promise<number> {
+  const { rows } = await admin.query(
+    `select count(*)::int as n from citus_shards where table_name = 'private.alunos'::regclass and nodeport = $1`,
+    [new URL(spare.adminUrl).port],
+  );
+  return rows[0].n;
+}
+
+async function hasSpare(admin: pg.Client): Promise<boolean> {
+  const found = await admin.query('select from pg_dist_node where nodeport = $1', [new URL(spare.adminUrl).port]);
+  return found.rowCount === 1;
+}
+
+/** A move makes creations wait at its end, perhaps until their deadline. */
+function expectOnlyCreationsToFail(clients: readonly Client[]): void {
+  for (const { action, status, body, ms } of failuresOf(clients)) {
+    expect([action, status, body]).toEqual(['create', 502, { error: expect.stringMatching(/^Data store /) }]);
+    expect(ms).toBeLessThan(IN_TIME_MS);
+  }
+}

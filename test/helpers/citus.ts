@@ -1,6 +1,7 @@
 // A cluster of Citus: a coordinator and two workers on Debian's Postgres 15.
 
 import { existsSync } from 'node:fs';
+import type pg from 'pg';
 import { type BareDebianPostgres, startBareDebianPostgres } from './debian-postgres.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, newName } from './servers.ts';
 
@@ -15,6 +16,7 @@ export const SETTINGS = [
   'wal_level=logical',
   'max_replication_slots=50',
   'max_wal_senders=50',
+  'output_plugin_libraries=pgoutput,citus',
   // They are on one machine.
   'citus.node_conninfo=sslmode=disable',
   // Each takes some 10 ms to create.
@@ -33,10 +35,10 @@ export function canTestOnCitus(): boolean {
 export type Citus = { readonly nodes: readonly BareDebianPostgres[]; stop(): Promise<void> };
 
 /** Starts the servers; each database has a cluster of its own on them. */
-export async function startCitus(): Promise<Citus> {
+export async function startCitus(count = 3): Promise<Citus> {
   // Without passwords: the nodes connect to each other, and only this machine reaches them.
   const start = () => startBareDebianPostgres('postgres', { settings: SETTINGS, auth: 'trust' });
-  const nodes = await Promise.all([start(), start(), start()]);
+  const nodes = await Promise.all(Array.from({ length: count }, start));
   return {
     nodes,
     stop: async () => {
@@ -58,7 +60,7 @@ export async function createCitusDatabase(
 ): Promise<Database> {
   const name = newName();
   const urls = nodes.map((node) => databaseUrl(node, name));
-  for (const node of nodes) await asAdmin(node, (admin) => admin.query(`create database ${name} template template0`));
+  for (const node of nodes) await createEmptyDatabase(node, name);
   const [adminUrl = ''] = urls;
   await fill(adminUrl, () => addCitus(urls));
   const drop = (node: string) => asAdmin(node, (admin) => admin.query(`drop database if exists ${name} with (force)`));
@@ -71,13 +73,29 @@ export async function createCitusDatabase(
   };
 }
 
+/** Adds the node with this superuser's URL to the cluster of a database. */
+export async function addCitusNode({ adminUrl, name }: Database, node: string): Promise<void> {
+  await createEmptyDatabase(node, name);
+  await asAdmin(databaseUrl(node, name), createExtension);
+  await asAdmin(adminUrl, (coordinator) => addNode(coordinator, node));
+}
+
+const createEmptyDatabase = (node: string, name: string) =>
+  asAdmin(node, (admin) => admin.query(`create database ${name} template template0`));
+
+const createExtension = (admin: pg.Client) => admin.query('create extension citus');
+
+async function addNode(coordinator: pg.Client, node: string): Promise<void> {
+  const { hostname, port } = new URL(node);
+  await coordinator.query('select citus_add_node($1, $2)', [hostname, port]);
+}
+
 /** Makes a cluster of the databases with these URLs, the first one its coordinator. */
-export async function addCitus(urls: readonly string[]): Promise<void> {
-  for (const url of urls) await asAdmin(url, (admin) => admin.query('create extension citus'));
-  const [coordinator, ...workers] = urls.map((url) => new URL(url));
-  if (!coordinator) throw new Error('there are no nodes');
-  await asAdmin(coordinator.href, async (admin) => {
-    await admin.query('select citus_set_coordinator_host($1, $2)', [coordinator.hostname, coordinator.port]);
-    for (const { hostname, port } of workers) await admin.query('select citus_add_node($1, $2)', [hostname, port]);
+export async function addCitus([coordinator = '', ...workers]: readonly string[]): Promise<void> {
+  for (const url of [coordinator, ...workers]) await asAdmin(url, createExtension);
+  const { hostname, port } = new URL(coordinator);
+  await asAdmin(coordinator, async (admin) => {
+    await admin.query('select citus_set_coordinator_host($1, $2)', [hostname, port]);
+    for (const worker of workers) await addNode(admin, worker);
   });
 }
