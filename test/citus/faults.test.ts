@@ -3,6 +3,7 @@
 // | Event | Tenants of other nodes | Tenants of the node |
 // |---|---|---|
 // | worker killed | served | 502 at once, served again within 5 s after its start |
+// | worker hung | served | 502 at the deadline, served again when it goes on |
 // | coordinator killed | served | has none |
 // | node added, tenant moved to it alone | served | reads served; a create may wait, or be a 502 |
 // | shards rebalanced | served | reads served; a create may wait, or be a 502 |
@@ -310,6 +311,27 @@ test('a killed worker fails only its own tenants, and they are served again when
     expect(ms).toBeLessThan(IN_TIME_MS);
   }
   expect(lastFailedAt - backAt).toBeLessThan(BACK_MS);
+  await expectNothingLost(clients);
+});
+
+test('a hung worker fails only its own tenants, at the deadline', async () => {
+  const on = [await startOn(coordinator), await startOn(other)];
+  const clients = await underLoad(on, async (clients) => {
+    const [lost, kept] = [clients.filter(isOf(worker)), clients.filter(isOf(other))];
+    await worker.whileHung(async () => {
+      await waitFor(() => {
+        for (const client of lost) expect(failuresOf([client]).length).toBeGreaterThan(0);
+      });
+      await serves(kept);
+    });
+    await serves(clients);
+  });
+  report('worker hung', clients, on);
+  expect(failuresOf(clients.filter(isOf(other)))).toEqual([]);
+  for (const { status, body, ms } of failuresOf(clients)) {
+    expect([status, body]).toEqual([502, { error: 'Data store timeout' }]);
+    expect(ms).toBeLessThan(IN_TIME_MS);
+  }
   await expectNothingLost(clients);
 });
 

@@ -10,7 +10,7 @@ import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort, killFamily, type PostgresServer } from './servers.ts';
+import { asAdmin, findPort, killFamily, type PostgresServer, stopFamily } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 const BINARIES = '/usr/lib/postgresql/15/bin';
@@ -68,6 +68,8 @@ export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
   start(): Promise<void>;
   /** The server's process. */
   readonly pid: number;
+  /** Stops all of its processes for as long as `work` takes; its connections stay open and nothing answers. */
+  whileHung<T>(work: () => Promise<T>): Promise<T>;
 };
 
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
@@ -114,10 +116,17 @@ export async function startBareDebianPostgres(
     },
     kill: () => server?.pid !== undefined && killFamily(server.pid),
     start,
-    get pid() {
+    get pid() 
       return server?.pid ?? 0;
     },
-  };
+    whileHung: async (work) => {
+      const resume = stopFamily(server?.pid ?? 0);
+      try {
+        return await work();
+      } finally {
+        resume();
+      }
+    },;
 }
 
 type Options = Partial<ReturnType<typeof findUser>> & { readonly cwd: string };

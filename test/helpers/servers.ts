@@ -136,12 +136,23 @@ export function killFamily(pid: number): void {
   const children = childrenOf(pid);
   // First the one that would end the others in its own way; of these some end by themselves then.
   process.kill(pid, 'SIGKILL');
-  for (const child of children) killIfThere(child);
+  for (const child of children) signalIfThere(child, 'SIGKILL');
 }
 
-function killIfThere(pid: number): void {
+/** Stops a server and its processes, and returns what lets them go on. */
+export function stopFamily(pid: number): () => void {
+  // First the one that starts others.
+  process.kill(pid, 'SIGSTOP');
+  const family = [...childrenOf(pid), pid];
+  for (const one of family) signalIfThere(one, 'SIGSTOP');
+  return () => {
+    for (const one of family) signalIfThere(one, 'SIGCONT');
+  };
+}
+
+function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(pid, signal);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
