@@ -150,8 +150,10 @@ as $$
 declare
   v_unsigned constant text := format('wms_%s_%s', p_environment, private.random_base62(32));
   v_key constant text := v_unsigned || private.key_checksum(v_unsigned);
+  v_hash constant bytea := sha256(convert_to(v_key, 'UTF8'));
   -- The prefix leaves 24 of the 32 random characters secret: 142 bits.
   v_prefix constant text := left(v_unsigned, -24);
+  v_id uuid;
 begin
   if p_environment is null or p_environment !~ '^[a-z]{1,10}$' then
     raise exception using
@@ -166,10 +168,11 @@ begin
   perform private.require_tenant(p_tenant_id);
   perform private.check_permissions(p_permissions);
 
-  return query
-    insert into private.api_keys as k (tenant_id, name, prefix, key_hash, permissions, expires_at)
-    values (p_tenant_id, p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), p_permissions, p_expires_at)
-    returning k.id, v_key, k.prefix, k.expires_at;
+  -- Without the key itself: Citus sends the statement to every node, with its values in the text, and nodes may log it.
+  insert into private.api_keys as k (tenant_id, name, prefix, key_hash, permissions, expires_at)
+  values (p_tenant_id, p_name, v_prefix, v_hash, p_permissions, p_expires_at)
+  returning k.id into v_id;
+  return query select v_id, v_key, v_prefix, p_expires_at;
 end;
 $$;
 comment on function private.issue_key(uuid, text, text[], timestamptz, text) is

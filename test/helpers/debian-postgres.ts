@@ -116,7 +116,7 @@ export async function startBareDebianPostgres(
     },
     kill: () => server?.pid !== undefined && killFamily(server.pid),
     start,
-    get pid() 
+    get pid() {
       return server?.pid ?? 0;
     },
     whileHung: async (work) => {
@@ -126,7 +126,8 @@ export async function startBareDebianPostgres(
       } finally {
         resume();
       }
-    },;
+    },
+  };
 }
 
 type Options = Partial<ReturnType<typeof findUser>> & { readonly cwd: string };
