@@ -60,9 +60,13 @@ export async function createCitusDatabase(
 ): Promise<Database> {
   const name = newName();
   const urls = nodes.map((node) => databaseUrl(node, name));
-  for (const node of nodes) await createEmptyDatabase(node, name);
   const [adminUrl = ''] = urls;
-  await fill(adminUrl, () => addCitus(urls));
+  // One at a time: they change the same roles, and Postgres refuses two changes of a role at once.
+  await asAdmin(nodes[0] ?? '', async (lock) => {
+    await lock.query('select pg_advisory_lock(1)');
+    for (const node of nodes) await createEmptyDatabase(node, name);
+    await fill(adminUrl, () => addCitus(urls));
+  });
   const drop = (node: string) => asAdmin(node, (admin) => admin.query(`drop database if exists ${name} with (force)`));
   return {
     name,
