@@ -123,7 +123,7 @@ begin
   end if;
 
   return query execute replace($steps$
-    -- Another node lets PUBLIC connect and execute functions until it is told not to; so does a node that is added.
+    -- A node that is added lets PUBLIC connect and execute functions. What is said here again, Citus says to all nodes.
     with is_open as (
       select coalesce(bool_or(n.result = '0'), false) as is_open
         from run_command_on_workers(
@@ -210,10 +210,7 @@ begin
         from is_open o
        where o.is_open
       union all
-      select 8, 2, format(
-               'select run_command_on_workers(%L)',
-               format('grant %s on database %I to %I', g.privilege_type, d.datname, g.grantee::regrole)
-             )
+      select 8, 2, format('grant %s on database %I to %I', g.privilege_type, d.datname, g.grantee::regrole)
         from is_open o
        cross join pg_database d
        cross join lateral aclexplode(d.datacl) g
@@ -221,10 +218,7 @@ begin
          and d.datname = current_database()
          and g.grantee <> 0
       union all
-      select 8, 3, format(
-               'select run_command_on_workers(%L)',
-               format('revoke connect, temporary on database %I from public', current_database())
-             )
+      select 8, 3, format('revoke connect, temporary on database %I from public', current_database())
         from is_open o
        where o.is_open
          and not exists (

@@ -16,7 +16,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { document } from '../helpers/api.ts';
-import { createCitusDatabase } from '../helpers/citus.ts';
+import { addCitusNode, createCitusDatabase } from '../helpers/citus.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
 import {
   asAdmin,
@@ -333,6 +333,38 @@ describe('Citus in a database with rows', () => {
       await database.drop();
     }
   });
+});
+
+test('a node that is added has the privileges of the others after the next migration', async () => {
+  const [coordinator = '', worker = '', added = ''] = inject('nodes');
+  const database = await createCitusDatabase([coordinator, worker]);
+  const readPrivileges = (node: string) =>
+    asAdmin(databaseUrl(node, database.name), async (db) => {
+      const { rows } = await db.query(
+        `select format('%s %s', p.oid::regprocedure, p.proacl) as privileges
+           from pg_proc p
+           join pg_namespace n on n.oid = p.pronamespace
+          where n.nspname in ('public', 'private')
+            and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+         union all
+         select unnest(d.datacl)::text from pg_database d where d.datname = current_database()
+          order by 1`,
+      );
+      return rows.map(({ privileges }) => privileges);
+    });
+  try {
+    const expected = await readPrivileges(coordinator);
+    expect(expected.length).toBeGreaterThan(40);
+    expect(await readPrivileges(worker)).toEqual(expected);
+    await addCitusNode(database, added);
+    expect(await readPrivileges(added)).not.toEqual(expected);
+    await asAdmin(database.adminUrl, distribute);
+    expect(await readPrivileges(added)).toEqual(expected);
+    expect(await asAdmin(database.adminUrl, readDistribution)).toEqual([]);
+  } finally {
+    await asAdmin(added, (admin) => admin.query(`drop database if exists ${database.name} with (force)`));
+    await database.drop();
+  }
 });
 
 test('Citus whose functions are closed is refused, with the remedy', async () => {
