@@ -24,6 +24,8 @@ export function change(sql: string): Mutation {
 /** A function of ours as its grants and rights are. */
 export type OwnFunction = {
   readonly signature: string;
+  /** Whether its names were resolved when it was created. */
+  readonly isResolved: boolean;
   readonly definer: boolean;
   readonly owner: string;
   readonly admin: string;
@@ -35,7 +37,7 @@ export function functions(db: PGlite): Promise<OwnFunction[]> {
   return rows(
     db,
     `select format('%s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) as signature,
-            p.prosecdef as definer, p.proowner::regrole::text as owner, session_user::text as admin,
+            p.prosqlbody is not null as "isResolved", p.prosecdef as definer, p.proowner::regrole::text as owner, session_user::text as admin,
             array(select case when a.grantee = 0 then 'public' else a.grantee::regrole::text end
                     from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a) as executors
        from pg_proc p join pg_namespace n on n.oid = p.pronamespace

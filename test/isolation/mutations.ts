@@ -48,7 +48,8 @@ async function changeRights(db: PGlite): Promise<Mutation[]> {
 }
 
 async function changePaths(db: PGlite): Promise<Mutation[]> {
-  return (await functions(db)).flatMap(({ signature }) => [
+  const withPath = (await functions(db)).filter(({ isResolved }) => !isResolved);
+  return withPath.flatMap(({ signature }) => [
     change(`alter function ${signature} reset search_path`),
     change(`alter function ${signature} set search_path = public, pg_catalog`),
   ]);
