@@ -109,7 +109,9 @@ describe('error-codes.md', () => {
     undefined_function: '42883',
   };
   const table = readFileSync('supabase/error-codes.md', 'utf8');
-  const errors = [...table.matchAll(/^\| `(\w+)` \| `([^`]+)` \| /gm)].map(([, code = '', text = '']) => [code, text]);
+  // That of private.distribution_steps needs Citus: test/citus/schema.test.ts provokes it.
+  const rows = table.matchAll(/^\| `(\w+)` \| `([^`]+)` \| (?!`private\.distribution_steps`)/gm);
+  const errors = [...rows].map(([, code = '', text = '']) => [code, text]);
   const sql = scripts.map((name) => readScript(name).sql).join('\n');
   const provoked = [...sql.matchAll(/ '(\w{5}|p_\w+)', (?:format\()?'([^']+)'/g)].map(
     ([, code, text]) => `${code} ${text}`,
