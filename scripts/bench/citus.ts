@@ -1,7 +1,7 @@
 // What a call costs on a distributed database: npm run bench:citus -- --help
 
 import { distribute } from '../../src/store/migrations.ts';
-import { addCitus, SETTINGS } from '../../test/helpers/citus.ts';
+import { addCitus, startCitus } from '../../test/helpers/citus.ts';
 import { type BareDebianPostgres, startBareDebianPostgres } from '../../test/helpers/debian-postgres.ts';
 import { type CaseId, findCase } from './cases.ts';
 import { createCommand, type Output, readInteger, runCommand, saveResults } from './command.ts';
@@ -42,11 +42,11 @@ const CASES: readonly CaseId[] = ['rows10', 'rows100', 'create'];
 const LOAD = 32;
 const LOGIN = 'bench_gateway';
 
-/** Starts Debian's Postgres 15; only the first server of a cluster is loaded before the others join it. */
-async function startServer(cleanup: Cleanup, settings: readonly string[] = []): Promise<BareDebianPostgres> {
-  const server = await startBareDebianPostgres('postgres', { settings, auth: 'trust' });
-  cleanup.defer(() => server.stop());
-  return server;
+/** Starts the servers of a cluster. */
+async function startNodes(cleanup: Cleanup, count: number): Promise<readonly BareDebianPostgres[]> {
+  const { nodes, stop } = await startCitus(count);
+  cleanup.defer(stop);
+  return nodes;
 }
 
 /** Loads the data into the first server, and distributes it over all of them if they have Citus. */
@@ -84,17 +84,14 @@ async function readKeys(url: string, port: string): Promise<string[]> {
 }
 
 async function openSetups(cleanup: Cleanup, size: Size): Promise<Setup[]> {
-  const plain = await startServer(cleanup);
-  const one = await startServer(cleanup, SETTINGS);
-  const cluster = [
-    await startServer(cleanup, SETTINGS),
-    await startServer(cleanup, SETTINGS),
-    await startServer(cleanup, SETTINGS),
-  ] as const;
+  const plain = await startBareDebianPostgres('postgres', { auth: 'trust' });
+  cleanup.defer(plain.stop);
   await fill([plain], size, false);
+  const [one] = await startNodes(cleanup, 1);
+  const [coordinator, worker, other] = await startNodes(cleanup, 3);
+  if (!one || !coordinator || !worker || !other) throw new Error('a server is missing');
   await fill([one], size, true);
-  await fill(cluster, size, true);
-  const [coordinator, worker, other] = cluster;
+  await fill([coordinator, worker, other], size, true);
   const openPeer = async ({ adminUrl }: BareDebianPostgres) => {
     const env = { DATABASE_URL: adminUrl.replace(/\/\/[^@]+@/, `//${LOGIN}@`), STORE_CONNECTIONS: `${CONNECTIONS}` };
     return createApiPeer({
@@ -132,7 +129,7 @@ async function openSetups(cleanup: Cleanup, size: Size): Promise<Setup[]> {
   ];
 }
 
-/** Measures once; without an answer that a goal could be met with it throws. */
+/** Measures once. Throws if a request fails. */
 async function measureOnce(setup: Setup, id: CaseId, seconds: number, signal: AbortSignal): Promise<Figures> {
   const { title, peer, keys, server, others } = setup;
   const read = () => [

@@ -171,6 +171,10 @@ begin
          and exists (select from tables t where t.is_new and t.oid in (k.conrelid, k.confrelid))
     ),
     steps (place, part, command) as (
+      select 0, 0, 'select run_command_on_workers(''alter default privileges revoke execute on functions from public'')'
+        from is_open o
+       where o.is_open
+      union all
       select 1, 0, format('alter table %s drop constraint %I', k.name, k.conname) from keys k
       union all
       -- Citus moves rows between nodes, while they are used, by logical replication as a member of the tables' owner, which
@@ -180,8 +184,10 @@ begin
       select case when t.is_isolated then 3 else 2 end, t.oid::bigint,
              case
                when not t.is_isolated then format('select create_reference_table(%L)', t.name)
-               when t.oid = f.oid then format('select create_distributed_table(%L, %L, colocate_with => %L)', t.name, 'tenant_id', 'none')
-               else format('select create_distributed_table(%L, %L, colocate_with => %L)', t.name, 'tenant_id', f.name)
+               else format(
+                 'select create_distributed_table(%L, ''tenant_id'', colocate_with => %L)',
+                 t.name, case when t.oid = f.oid then 'none' else f.name::text end
+               )
              end
         from tables t
         left join first f on true
@@ -206,9 +212,19 @@ begin
        where t.oid = to_regclass('private.api_keys')
          and not has_table_privilege('gateway_keys', 'private.tenants', 'update')
       union all
-      select 0, 0, format('select run_command_on_workers(%L)', 'alter default privileges revoke execute on functions from public')
-        from is_open o
+      select 7, f.oid::bigint, format('select create_distributed_function(%L)', f.name) from functions f where not f.is_known
+      union all
+      select 7, f.oid::bigint, format('revoke all on function %s from public', f.name)
+        from functions f, is_open o
        where o.is_open
+         and f.is_known
+      union all
+      -- Citus has made the roles on the other nodes by now.
+      select 8, 0, format('alter role %I login', r.rolname) from owners r where not r.rolcanlogin
+      union all
+      select 8, 1, format('grant connect on database %I to %I', current_database(), r.rolname)
+        from owners r
+       where not has_database_privilege(r.oid, current_database(), 'connect')
       union all
       select 8, 2, format('grant %s on database %I to %I', g.privilege_type, d.datname, g.grantee::regrole)
         from is_open o
@@ -226,20 +242,6 @@ begin
              from pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) g
             where d.datname = current_database() and g.grantee = 0
          )
-      union all
-      select 7, f.oid::bigint, format('select create_distributed_function(%L)', f.name) from functions f where not f.is_known
-      union all
-      select 7, f.oid::bigint, format('revoke all on function %s from public', f.name)
-        from functions f, is_open o
-       where o.is_open
-         and f.is_known
-      union all
-      -- Citus has made the roles on the other nodes by now.
-      select 8, 0, format('alter role %I login', r.rolname) from owners r where not r.rolcanlogin
-      union all
-      select 8, 1, format('grant connect on database %I to %I', current_database(), r.rolname)
-        from owners r
-       where not has_database_privilege(r.oid, current_database(), 'connect')
     )
     select s.command from steps s order by s.place, s.part, s.command
   $steps$, 'citus_schema', v_schema::text);

@@ -7,8 +7,8 @@ import { asAdmin, type Database, databaseUrl, fillDatabase, newName } from './se
 
 const EXTENSION = '/usr/share/postgresql/15/extension/citus.control';
 
-/** What a server of a cluster needs, in the tests and the benchmark. */
-export const SETTINGS = [
+/** What a server of a cluster needs. */
+const SETTINGS = [
   'shared_preload_libraries=citus',
   'max_connections=200',
   'max_prepared_transactions=200',
