@@ -1,5 +1,6 @@
 // The schema on a cluster: how it comes there, and that both walls stand.
 
+import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { compile } from '../../src/openapi/compile.ts';
 import { findDrift } from '../../src/openapi/drift.ts';
@@ -151,6 +152,31 @@ describe('a distributed database', () => {
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
   });
 
+  test.each([...LISTS.map((name) => list(name)), list('listar_alunos', KEY, { p_nome: 'ana' }), create({})])(
+    'takes no more memory with each call of $function',
+    async ({ function: name, args }) => {
+      const names = Object.keys(args).map((argument, n) => `${argument} => $${n + 1}`);
+      const statement = { name, text: `select * from public.${name}(${names})`, values: Object.values(args) };
+      const repeat = async (db: pg.Client, times: number) => {
+        for (let n = 0; n < times; n += 1) {
+          await db.query('begin');
+          await db.query(statement);
+          await db.query('commit');
+        }
+        const { rows } = await db.query('select sum(used_bytes)::integer as bytes from pg_backend_memory_contexts');
+        return rows[0].bytes;
+      };
+      for (const node of inject('nodes')) {
+        const grown = await asAdmin(databaseUrl(node, database.name), async (db) => {
+          const before = await repeat(db, 20);
+          return (await repeat(db, 50)) - before;
+        });
+        // A plan takes some 90 kB.
+        expect(grown).toBeLessThan(1_000_000);
+      }
+    },
+  );
+
   test('gives an error and no empty list where the tenant is lost on the way', async () => {
     // As a store would that does not open a transaction.
     const call = `select * from public.listar_alunos('${KEY}')`;
@@ -256,7 +282,11 @@ describe('a distributed database', () => {
       select private.publish('public.listar_armarios');`;
     await asOwner(async (db) => {
       await runScript(db, { file: 'armarios.sql', sql });
-      expect(await distribute(db)).toEqual(['grant INSERT on table private.armarios to gateway_functions']);
+      expect(await distribute(db)).toEqual([
+        'grant INSERT on table private.armarios to gateway_functions',
+        'alter function public.criar_armario(text,integer) set plan_cache_mode = force_custom_plan',
+        'alter function public.listar_armarios(text) set plan_cache_mode = force_custom_plan',
+      ]);
     });
     await onEachNode(database, async (store) => {
       const call: Call = { ...create({}), function: 'criar_armario', args: { p_api_key: KEY, p_numero: 7 } };
