@@ -39,8 +39,9 @@ describe('drift', () => {
   /** A store whose list of sections gives a text for a number. */
   function newDrifted(): string {
     const folder = newFolder();
-    const sql = `drop function public.listar_secoes(text, integer, integer);
-      create function public.listar_secoes(p_api_key text, p_limit integer default 100, p_offset integer default 0)
+    const sql = `drop function public.listar_secoes(text, integer, integer, uuid);
+      create function public.listar_secoes(
+          p_api_key text, p_limit integer default 100, p_offset integer default 0, p_after uuid default null)
       returns table (id uuid, titulo text, ordem text, ativo boolean) language plpgsql stable
       security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
       select private.publish('public.listar_secoes')`;

@@ -66,7 +66,7 @@ test('reports an unreachable store at the start, answers 502 until it is up, and
 test('stops at drift that it finds after the start', async () => {
   const drifted = await createDatabase(server.adminUrl);
   await asAdmin(drifted.adminUrl, (admin) =>
-    admin.query('alter function public.listar_secoes(text, integer, integer) rename to listar_outras'),
+    admin.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras'),
   );
   const storePort = await findPort();
   const gateway = new GatewayProcess(onSupabase(storePort));

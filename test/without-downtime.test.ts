@@ -29,9 +29,10 @@ const canTest = isPresent(
 
 /** One more column in a table, and in the function that lists it. */
 const COLUMN = `alter table private.academias add column sigla text not null default 'AC';
-drop function public.listar_academias(text, boolean, integer, integer);
+drop function public.listar_academias(text, boolean, integer, integer, uuid);
 create function public.listar_academias(
-  p_api_key text, p_ativo boolean default null, p_limit integer default 100, p_offset integer default 0
+  p_api_key text, p_ativo boolean default null, p_limit integer default 100, p_offset integer default 0,
+  p_after uuid default null
 )
 returns table (id uuid, nome text, ativo boolean, criado_em timestamptz, sigla text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp

@@ -117,8 +117,8 @@ export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Ca
 /** Creates a client of the gateway. Throws TypeError if the key has characters that a header cannot have. */
 export function createClient<Paths = paths>(options: ClientOptions): Client<Paths> {
   const send = createSender(options);
-  const call = (method: string) => (path: string, init?: AnyInit) => send(method, path, init);
-  const pages = (path: string, init?: AnyListInit) => readPages(call('GET'), path, init);
+  const call = (method: string) => async (path: string, init?: AnyInit) => (await send(method, path, init)).result;
+  const pages = (path: string, init?: AnyListInit) => readPages(send, path, init);
   const client = {
     ...Object.fromEntries(['GET', 'PUT', 'POST', 'DELETE', 'PATCH'].map((method) => [method, call(method)])),
     pages,
@@ -129,8 +129,9 @@ export function createClient<Paths = paths>(options: ClientOptions): Client<Path
 
 type AnyInit = { query?: object; header?: object; path?: object; body?: unknown; signal?: AbortSignal };
 type AnyListInit = AnyInit & { pageSize?: number };
-type Sender = (method: string, path: string, init?: AnyInit) => Promise<Result<unknown>>;
-type Get = (path: string, init?: AnyInit) => Promise<Result<unknown>>;
+/** A result, and the header `Link` of its answer. */
+type Answer = { readonly result: Result<unknown>; readonly link?: string | null };
+type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
   // A redirect would send the key to another server, and the gateway never redirects.
@@ -140,9 +141,10 @@ function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
     const init = { params: { query, header, path: names }, body, ...(signal && { signal }), parseAs: 'text' as const };
     try {
       const { response, data, error } = await http.request(method as 'get', path, init as Record<string, unknown>);
-      return response.ok ? readData(response, data) : toFailure(response, error);
+      const result = response.ok ? readData(response, data) : toFailure(response, error);
+      return { result, link: response.headers.get('Link') };
     } catch (cause) {
-      return { ok: false, kind: 'unreachable', cause };
+      return { result: { ok: false, kind: 'unreachable', cause } };
     }
   };
 }
@@ -194,13 +196,23 @@ function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
   return /^\d+$/.test(text) ? { retryAfterSeconds: Number(text) } : {};
 }
 
-async function* readPages(get: Get, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
+async function* readPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
   const { pageSize = DEFAULT_PAGE_SIZE, query, ...rest } = init;
-  for (let offset = 0; ; offset += pageSize) {
-    const page = (await get(path, { ...rest, query: { ...query, limit: pageSize, offset } })) as Result<unknown[]>;
+  let place: object = {};
+  for (let offset = pageSize; ; offset += pageSize) {
+    const answer = await send('GET', path, { ...rest, query: { ...query, limit: pageSize, ...place } });
+    const page = answer.result as Result<unknown[]>;
     yield page;
     if (!page.ok || page.data.length !== pageSize) return;
+    // A proxy may have removed the header.
+    place = readNext(answer.link) ?? { offset };
   }
+}
+
+/** The query of the next page in a header `Link` (RFC 8288). */
+function readNext(link: string | null | undefined): Record<string, string> | undefined {
+  const [, query] = /<[^>?]*\?([^>]*)>\s*;\s*rel="?next\b/.exec(link ?? '') ?? [];
+  return query === undefined ? undefined : Object.fromEntries(new URLSearchParams(query));
 }
 
 async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerator<unknown, void> {

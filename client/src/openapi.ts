@@ -148,6 +148,8 @@ export interface components {
          * @default 0
          */
         Offset: number;
+        /** Format: uuid */
+        After: string;
         NovoAluno: {
             /** @description Full name. Must not be blank. */
             p_nome: string;
@@ -418,6 +420,8 @@ export interface operations {
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
                 /** @description Only students of this gym */
                 academia_id?: string;
                 /**
@@ -555,6 +559,8 @@ export interface operations {
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
                 /** @description Only workouts of this student. The list is empty if there is no such student. */
                 id_aluno?: string;
                 /**
@@ -615,6 +621,8 @@ export interface operations {
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
             };
             header?: never;
             path?: never;
@@ -664,6 +672,8 @@ export interface operations {
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
                 /** @description Only personal trainers of this gym */
                 academia_id?: string;
             };
@@ -715,6 +725,8 @@ export interface operations {
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
                 /** @description Only anamneses of this student. The list is empty if there is no such student. */
                 id_aluno?: string;
                 /** @description Only anamneses with exactly this status */
@@ -768,6 +780,8 @@ export interface operations {
                 limit?: components["schemas"]["Limit"];
                 /** @description The number of records to skip */
                 offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
             };
             header?: never;
             path?: never;

@@ -26,7 +26,7 @@ const MAX_PAGES = 25;
 
 /** The checks of a list. Other lists may show values for a filter whose property its own records do not show. */
 export function createListChecks(setting: Setting, operation: ListOperation, lists: readonly ListOperation[]): Check[] {
-  const { limit, offset, filters } = operation.list;
+  const { limit, offset, after, filters } = operation.list;
   const { minimum = 1, default: defaultLimit } = limit.schema;
   const largest = maxLimit(operation);
   const test = <T>(values: { some: fc.Arbitrary<T>; edges: readonly T[] }, run: (value: T) => Promise<unknown>) =>
@@ -64,6 +64,20 @@ export function createListChecks(setting: Setting, operation: ListOperation, lis
       comparePages([page], rows.slice(offset, offset + limit), rows);
     });
   };
+  const continuesAfterRecords = async () => {
+    const rows = await readWhole();
+    const { length } = rows;
+    if (length === 0) return;
+    const some = fc.record({
+      limit: fc.integer({ min: minimum, max: Math.max(minimum, Math.min(largest, length + 2)) }),
+      index: fc.nat({ max: length - 1 }),
+    });
+    const edges = [0, length - 1].flatMap((index) => [minimum, largest].map((limit) => ({ limit, index })));
+    await test({ some, edges }, async ({ limit, index }) => {
+      const page = await readPage(setting, operation, { limit, after: idOf(rows[index] as Row) });
+      comparePages([page], rows.slice(index + 1, index + 1 + limit), rows);
+    });
+  };
   const endsAtItsEnd = async () => {
     const { length } = await readWhole();
     const { maximum = 2_147_483_647 } = offset.schema;
@@ -81,11 +95,11 @@ export function createListChecks(setting: Setting, operation: ListOperation, lis
     }
   };
 
-  const followNext = async (limit: number): Promise<Page[]> => {
-    let page = await readPage(setting, operation, { limit, offset: 0 });
+  const followNext = async (place: { readonly limit: number; readonly offset?: number }): Promise<Page[]> => {
+    let page = await readPage(setting, operation, place);
     const pages = [page];
     while (page.links.next !== undefined && pages.length < MAX_PAGES) {
-      if (page.rows.length < limit) throw new Mismatch(page.request, 'no Link to a next page', page.links.next);
+      if (page.rows.length < place.limit) throw new Mismatch(page.request, 'no Link to a next page', page.links.next);
       page = await followLink(setting, operation, page, page.links.next);
       pages.push(page);
     }
@@ -94,7 +108,9 @@ export function createListChecks(setting: Setting, operation: ListOperation, lis
   /** The links lead through the whole list and back. */
   const pagesAreLinked = async () => {
     const rows = await readWhole();
-    const pages = await followNext(toSize(rows.length / 3));
+    const limit = toSize(rows.length / 3);
+    comparePages(await followNext({ limit }), rows, rows);
+    const pages = await followNext({ limit, offset: 0 });
     comparePages(pages, rows, rows);
     for (const [index, page] of pages.entries()) {
       const before = pages[index - 1];
@@ -132,6 +148,7 @@ export function createListChecks(setting: Setting, operation: ListOperation, lis
   return [
     { name: 'gives pages that are together the whole list', run: pagesAreComplete },
     { name: 'gives the page of any limit and offset', run: pagesAreParts },
+    ...(after ? [{ name: 'continues after any record', run: continuesAfterRecords }] : []),
     { name: 'gives nothing beyond the end', run: endsAtItsEnd },
     { name: 'gives the same when repeated', run: isStable },
     ...(hasLinks ? [{ name: 'links each page to the next and the previous one', run: pagesAreLinked }] : []),

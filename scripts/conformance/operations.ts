@@ -34,6 +34,7 @@ export type DescribedAnswer = Described & { readonly headers: ReadonlyMap<string
 export type List = {
   readonly limit: Input;
   readonly offset: Input;
+  readonly after?: Input;
   readonly filters: readonly Filter[];
   /** The properties of its records. */
   readonly properties: readonly string[];
@@ -75,15 +76,17 @@ function readOperation({ id, status, hasBody, page, source }: Compiled): Operati
   const records = answers.get(status)?.schema as { items?: Schema };
   const find = (name: string) => inputs.find((input) => input.in === 'query' && input.name === name);
   const [limit, offset] = page ? [find(page.limit.name), find(page.offset.name)] : [];
+  const after = page?.after && find(page.after.name);
   const properties = Object.keys(records.items?.properties ?? {});
   const filters = parameters.flatMap((parameter, index) => {
     const input = inputs[index];
-    return input?.in === 'query' && input !== limit && input !== offset ? [toFilter(input, parameter, properties)] : [];
+    const isFilter = input?.in === 'query' && ![limit, offset, after].includes(input);
+    return isFilter ? [toFilter(input, parameter, properties)] : [];
   });
   return {
     ...{ id, status, hasBody, method: source.method.toUpperCase(), path: source.path, answers },
     inputs: [...inputs, ...readFields(source)],
-    ...(limit && offset ? { list: { limit, offset, filters, properties } } : {}),
+    ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
   };
 }
 

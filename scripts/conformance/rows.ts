@@ -20,17 +20,21 @@ export type Page = { readonly request: Request; readonly rows: readonly Row[]; r
 /** Queries by relation. */
 export type Links = Readonly<Record<string, string>>;
 
-/** Reads one page; without a limit or an offset the request has none. */
+/** Where a page begins, and its size. */
+export type PagePlace = { readonly limit?: number; readonly offset?: number; readonly after?: string };
+
+/** Reads one page; the request has of its place only what is given. */
 export async function readPage(
   setting: Setting,
   operation: ListOperation,
-  place: { readonly limit?: number; readonly offset?: number },
+  place: PagePlace,
   conditions: readonly Condition[] = [],
 ): Promise<Page> {
-  const { limit, offset } = operation.list;
+  const { limit, offset, after } = operation.list;
   const assignments: Assignment[] = conditions.map(({ filter, value }) => ({ input: filter.input, value }));
   if (place.limit !== undefined) assignments.push({ input: limit, value: place.limit });
   if (place.offset !== undefined) assignments.push({ input: offset, value: place.offset });
+  if (place.after !== undefined && after) assignments.push({ input: after, value: place.after });
   const request = toRequest(operation, assignments);
   return sendForPage(setting, operation, request, place.limit ?? limit.schema.default);
 }
@@ -53,7 +57,7 @@ async function sendForPage(
   throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
 }
 
-/** Reads all pages of a size, up to MAX_ROWS records. */
+/** Reads all pages of a size, up to MAX_ROWS records; each after the last record of the one before, if the list has that. */
 export async function readPages(
   setting: Setting,
   operation: ListOperation,
@@ -61,10 +65,13 @@ export async function readPages(
   conditions: readonly Condition[] = [],
 ): Promise<Page[]> {
   const pages: Page[] = [];
-  for (let offset = 0; offset < MAX_ROWS; offset += size) {
-    const page = await readPage(setting, operation, { limit: size, ...(offset > 0 ? { offset } : {}) }, conditions);
+  let place: PagePlace = {};
+  for (let offset = size; offset <= MAX_ROWS; offset += size) {
+    const page = await readPage(setting, operation, { limit: size, ...place }, conditions);
     pages.push(page);
-    if (page.rows.length < size) break;
+    const last = page.rows.at(-1);
+    if (!last || page.rows.length < size) break;
+    place = operation.list.after ? { after: idOf(last) } : { offset };
   }
   return pages;
 }

@@ -108,11 +108,11 @@ function toInvalidLimit(name: string, answerLimit: number): Failure {
   return { kind: 'invalidInput', fields: { [name]: [message.en] }, compose };
 }
 
-function toSuccess(operation: Operation, request: ApiRequest, { json, count }: Rows): Outcome {
-  const link = toLink(operation, request, count);
+function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outcome {
+  const link = toLink(operation, request, rows);
   return {
     status: operation.status,
-    json,
+    json: rows.json,
     headers: link ? { Link: link } : {},
     keptBy: operation.readOnly ? operation.key.header : undefined,
   };

@@ -1,26 +1,55 @@
-import type { Operation } from '../openapi/operations.ts';
-import type { Json } from '../store/store.ts';
+import type { Input, Operation } from '../openapi/operations.ts';
+import type { Json, Rows } from '../store/store.ts';
 import type { ApiRequest } from './request.ts';
 
 /**
- * Creates the Link header (RFC 8288) with the next and the previous page; undefined if there is neither. A full page
- * always has a next page, which may be empty: checking would take a second query.
+ * Creates the Link header (RFC 8288) with the next page, and for a request by offset the previous page; undefined if there
+ * is neither. A full page always has a next page, which may be empty: checking would take a second query.
  */
-export function toLink({ page }: Operation, { query }: ApiRequest, count: number | undefined): string | undefined {
+export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
-  const offset = Number(query[page.offset.name] ?? page.offset.default);
-  const linkTo = (relation: string, target: number) => {
-    const filters = Object.keys(query).filter((name) => name !== page.limit.name && name !== page.offset.name);
+  const linkTo = (relation: string, place: Input, target: Json) => {
+    const places: (string | undefined)[] = [page.limit.name, page.offset.name, page.after?.name];
+    const filters = Object.keys(query).filter((name) => !places.includes(name));
     const pairs = filters.map((name) => toPair(name, query[name]));
-    pairs.push(toPair(page.limit.name, limit), toPair(page.offset.name, target));
+    pairs.push(toPair(page.limit.name, limit), toPair(place.name, target));
     // Relative, because the gateway does not know the public URL behind a proxy.
     return `<?${pairs.join('&')}>; rel="${relation}"`;
   };
-  const next = count === limit ? linkTo('next', offset + limit) : undefined;
+  if (page.after && query[page.offset.name] === undefined) {
+    return count === limit ? linkTo('next', page.after, JSON.parse(lastElement(json)).id) : undefined;
+  }
+  const offset = Number(query[page.offset.name] ?? page.offset.default);
+  const next = count === limit ? linkTo('next', page.offset, offset + limit) : undefined;
   if (offset === 0) return next;
-  const previous = linkTo('prev', Math.max(0, offset - limit));
+  const previous = linkTo('prev', page.offset, Math.max(0, offset - limit));
   return next ? `${next}, ${previous}` : previous;
+}
+
+/**
+ * The last element of a JSON array of objects. Read from its end: parsing the whole array would take longer than the rest of
+ * the request.
+ */
+export function lastElement(json: string): string {
+  const end = json.lastIndexOf('}');
+  let depth = 0;
+  for (let at = end; ; at -= 1) {
+    const sign = json[at];
+    if (sign === '"') at = findStringBegin(json, at);
+    else if (sign === '}' || sign === ']') depth += 1;
+    else if (sign === '{' || sign === '[') depth -= 1;
+    if (depth === 0) return json.slice(at, end + 1);
+  }
+}
+
+/** The index of the quote that begins the string that ends at a quote. In a string, an odd number of backslashes is before each other quote. */
+function findStringBegin(json: string, end: number): number {
+  for (let at = json.lastIndexOf('"', end - 1); ; at = json.lastIndexOf('"', at - 1)) {
+    let before = at;
+    while (json[before - 1] === '\\') before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
 }
 
 function toPair(name: string, value: Json | undefined): string {

@@ -21,6 +21,7 @@ export const messages = {
   isNoField: { en: 'is not a field of this operation', 'pt-BR': 'não é um campo desta operação' },
   isNoParameter: { en: 'is not a parameter of this operation', 'pt-BR': 'não é um parâmetro desta operação' },
   isRepeated: { en: 'must be given once', 'pt-BR': 'deve ser informado uma única vez' },
+  isWithOffset: { en: 'must not be given with offset', 'pt-BR': 'não deve ser informado com offset' },
   isNoObject: { en: 'must be object', 'pt-BR': 'deve ser um objeto' },
   isTooDeep: {
     en: `must not be nested deeper than ${MAX_DEPTH} levels`,

@@ -75,7 +75,7 @@ function decodeUrl(decode: () => string): string {
  * Converts the operation's inputs to their declared types, in place. The coercion is strict: a text that is not exactly
  * the JSON form of the type stays a string and fails validation.
  */
-export function convertInputs(request: ApiRequest, { inputs, key, path }: Operation): void {
+export function convertInputs(request: ApiRequest, { inputs, key, path, page }: Operation): void {
   if (path.includes('{')) readPathParameters(request, path);
   decodeHeader(request, key.header);
   for (const input of inputs) {
@@ -86,6 +86,10 @@ export function convertInputs(request: ApiRequest, { inputs, key, path }: Operat
     const problem = Array.isArray(value) ? messages.isRepeated.en : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
     else if (typeof value === 'string') source[name] = convert(value, input.type);
+  }
+  const { query, problems } = request;
+  if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
+    problems.set(page.after.name, [messages.isWithOffset.en]);
   }
 }
 

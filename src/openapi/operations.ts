@@ -28,13 +28,16 @@ export type Operation = {
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
   /** The inputs that select a page; undefined for an operation without pagination. */
-  readonly page?: { readonly limit: Input; readonly offset: Input };
+  readonly page?: Page;
   /** The body's fields in the document's order; a field's name is its argument's name. */
   readonly fields: readonly Field[];
   readonly key: Key;
   /** The operation in the document. */
   readonly source: DocumentOperation;
 };
+
+/** How a request selects a page: after a record, if the operation has that, or by a number of records to skip. */
+export type Page = { readonly limit: Input; readonly offset: Input; readonly after?: Input };
 
 /** How an operation receives its API key. */
 export type Key = {
@@ -109,7 +112,11 @@ class OperationReader {
       source,
     };
     this.#checkArguments(operation);
-    return { ...operation, ...readPage(operation) };
+    const page = readPage(operation);
+    if (page?.after && this.mistakes.length === 0 && !this.#hasIds()) {
+      this.#mistake('the parameter after names a record by its id: the records must have the property id, as required');
+    }
+    return { ...operation, ...(page ? { page } : {}) };
   }
 
   #readSuccess(): Pick<Operation, 'status' | 'returns'> {
@@ -127,6 +134,14 @@ class OperationReader {
       this.#mistake(`the response ${status} must have an application/json schema of type array or object`);
     }
     return { status: Number(status), returns: schema?.type === 'object' ? 'row' : 'rows' };
+  }
+
+  /** Whether every record of the list has an id. */
+  #hasIds(): boolean {
+    const success = Object.entries(this.#source.responses).find(([status]) => status.startsWith('2'))?.[1];
+    const schema = (success as OpenAPIV3.ResponseObject).content?.['application/json']?.schema;
+    const records = (schema as Partial<OpenAPIV3.ArraySchemaObject>).items as OpenAPIV3.SchemaObject | undefined;
+    return records?.required?.includes('id') ?? false;
   }
 
   #readInput(source: OpenAPIV3.ReferenceObject | OpenAPIV3.ParameterObject): Input[] {
@@ -203,11 +218,11 @@ class OperationReader {
   }
 }
 
-function readPage({ returns, inputs }: Operation): Pick<Operation, 'page'> {
-  const find = (name: string) =>
-    inputs.find((input) => input.in === 'query' && input.name === name && input.default !== undefined);
-  const [limit, offset] = [find('limit'), find('offset')];
-  return returns === 'rows' && limit && offset ? { page: { limit, offset } } : {};
+function readPage({ returns, inputs }: Operation): Page | undefined {
+  const find = (name: string, hasDefault: boolean) =>
+    inputs.find((input) => input.in === 'query' && input.name === name && (input.default !== undefined) === hasDefault);
+  const [limit, offset, after] = [find('limit', true), find('offset', true), find('after', false)];
+  return returns === 'rows' && limit && offset ? { limit, offset, ...(after ? { after } : {}) } : undefined;
 }
 
 /** Derives an argument's name from a parameter's: `limit` → `p_limit`, `X-Api-Key` → `p_api_key`. */

@@ -49,12 +49,30 @@ comment on function private.to_uuid(text) is
   'Converts a text to a uuid, with or without hyphens; null for any other text, so a filter by it finds nothing';
 grant execute on function private.to_uuid(text) to gateway_functions;
 
+create function private.require_record(p_found boolean, p_field text)
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not p_found then
+    raise exception using
+      errcode = 'PT422', message = 'must be the id of a record of the tenant', detail = p_field;
+  end if;
+end;
+$$;
+comment on function private.require_record(boolean, text) is
+  'Refuses a field of the request, such as after, unless the record that it names was found';
+grant execute on function private.require_record(boolean, text) to gateway_functions;
+
 -- Callable with a key that has the permission: the key proves the tenant.
 create function public.listar_academias(
   p_api_key text,
   p_ativo boolean default null,
   p_limit integer default 100,
-  p_offset integer default 0
+  p_offset integer default 0,
+  p_after uuid default null
 )
 returns table (id uuid, nome text, ativo boolean, criado_em timestamptz)
 language plpgsql
@@ -66,12 +84,19 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_academias');
+  v_after timestamptz := timestamptz '-infinity';
+  v_after_id constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
 begin
+  if p_after is not null then
+    select a.criado_em into v_after from private.academias a where a.tenant_id = v_tenant and a.id = p_after;
+    perform private.require_record(found, 'after');
+  end if;
   if p_ativo is null then
     return query
       select a.id, a.nome, a.ativo, a.criado_em
         from private.academias a
        where a.tenant_id = v_tenant
+         and (a.criado_em, a.id) > (v_after, v_after_id)
        order by a.criado_em, a.id
        limit p_limit
       offset p_offset;
@@ -83,12 +108,13 @@ begin
       from private.academias a
      where a.tenant_id = v_tenant
        and a.ativo = p_ativo
+       and (a.criado_em, a.id) > (v_after, v_after_id)
      order by a.criado_em, a.id
      limit p_limit
     offset p_offset;
 end;
 $$;
-comment on function public.listar_academias(text, boolean, integer, integer) is
+comment on function public.listar_academias(text, boolean, integer, integer, uuid) is
   'Gyms of the key''s tenant, oldest first';
 select private.publish('public.listar_academias');
 
@@ -97,7 +123,8 @@ create function public.listar_personais(
   p_api_key text,
   p_limit integer default 100,
   p_offset integer default 0,
-  p_academia_id uuid default null
+  p_academia_id uuid default null,
+  p_after uuid default null
 )
 returns table (id uuid, nome text, email text, ativo boolean, academia_id uuid)
 language plpgsql
@@ -108,12 +135,19 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_personais');
+  v_after timestamptz := timestamptz '-infinity';
+  v_after_id constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
 begin
+  if p_after is not null then
+    select p.criado_em into v_after from private.personais p where p.tenant_id = v_tenant and p.id = p_after;
+    perform private.require_record(found, 'after');
+  end if;
   if p_academia_id is null then
     return query
       select p.id, p.nome, p.email, p.ativo, p.academia_id
         from private.personais p
        where p.tenant_id = v_tenant
+         and (p.criado_em, p.id) > (v_after, v_after_id)
        order by p.criado_em, p.id
        limit p_limit
       offset p_offset;
@@ -125,11 +159,12 @@ begin
       from private.personais p
      where p.tenant_id = v_tenant
        and p.academia_id = p_academia_id
+       and (p.criado_em, p.id) > (v_after, v_after_id)
      order by p.criado_em, p.id
      limit p_limit
     offset p_offset;
 end;
 $$;
-comment on function public.listar_personais(text, integer, integer, uuid) is
+comment on function public.listar_personais(text, integer, integer, uuid, uuid) is
   'Personal trainers of the key''s tenant, oldest first';
 select private.publish('public.listar_personais');

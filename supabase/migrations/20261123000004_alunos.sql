@@ -85,6 +85,8 @@ create function private.search_alunos(
   p_academia_id uuid,
   p_any_personal boolean,
   p_personal uuid,
+  p_after timestamptz,
+  p_after_id uuid,
   p_limit integer,
   p_offset integer
 )
@@ -121,6 +123,7 @@ begin
            and (p_ativo is null or a.ativo = p_ativo)
            and (p_academia_id is null or a.academia_id = p_academia_id)
            and (p_any_personal or a.personal_id = p_personal)
+           and (a.criado_em, a.id) > (p_after, p_after_id)
          order by a.criado_em, a.id
          limit v_look_at
       ) s;
@@ -147,7 +150,8 @@ begin
        and m.nome_busca like v_pattern
        and (p_ativo is null or m.ativo = p_ativo)
        and (p_academia_id is null or m.academia_id = p_academia_id)
-       and (p_any_personal or m.personal_id = p_personal);
+       and (p_any_personal or m.personal_id = p_personal)
+       and (m.criado_em, m.id) > (p_after, p_after_id);
   end if;
 
   return array(
@@ -155,13 +159,13 @@ begin
   );
 end;
 $$;
-comment on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, integer, integer) is
+comment on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer) is
   'Ids of one page of a tenant''s students whose name contains a text, ignoring case';
-revoke all on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, integer, integer) from public;
-grant execute on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, integer, integer)
+revoke all on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer) from public;
+grant execute on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer)
   to gateway_functions;
 grant create on schema private to gateway_search;
-alter function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, integer, integer)
+alter function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer)
   owner to gateway_search;
 revoke create on schema private from gateway_search;
 
@@ -173,7 +177,8 @@ create function public.listar_alunos(
   p_offset integer default 0,
   p_academia_id uuid default null,
   p_id_personal text default null,
-  p_nome text default null
+  p_nome text default null,
+  p_after uuid default null
 )
 returns table (id uuid, nome text, email text, ativo boolean, academia_id uuid, criado_em timestamptz)
 language plpgsql
@@ -187,13 +192,20 @@ as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_alunos');
   v_personal uuid;
+  v_after timestamptz := timestamptz '-infinity';
+  v_after_id constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
   v_page uuid[];
 begin
+  if p_after is not null then
+    select a.criado_em into v_after from private.alunos a where a.tenant_id = v_tenant and a.id = p_after;
+    perform private.require_record(found, 'after');
+  end if;
   if p_offset = 0 and p_ativo is null and p_academia_id is null and p_id_personal is null and p_nome is null then
     return query
       select a.id, a.nome, a.email, a.ativo, a.academia_id, a.criado_em
         from private.alunos a
        where a.tenant_id = v_tenant
+         and (a.criado_em, a.id) > (v_after, v_after_id)
        order by a.criado_em, a.id
        limit p_limit;
     return;
@@ -205,7 +217,7 @@ begin
   if p_nome is not null then
     -- On Citus a query of a table cannot contain a function with another one.
     v_page := private.search_alunos(
-      v_tenant, p_nome, p_ativo, p_academia_id, p_id_personal is null, v_personal, p_limit, p_offset
+      v_tenant, p_nome, p_ativo, p_academia_id, p_id_personal is null, v_personal, v_after, v_after_id, p_limit, p_offset
     );
     return query
       select a.id, a.nome, a.email, a.ativo, a.academia_id, a.criado_em
@@ -224,6 +236,7 @@ begin
              and (p_ativo is null or i.ativo = p_ativo)
              and (p_academia_id is null or i.academia_id = p_academia_id)
              and (p_id_personal is null or i.personal_id = v_personal)
+             and (i.criado_em, i.id) > (v_after, v_after_id)
            order by i.criado_em, i.id
            limit p_limit
           offset p_offset
@@ -238,11 +251,12 @@ begin
          and (p_ativo is null or a.ativo = p_ativo)
          and (p_academia_id is null or a.academia_id = p_academia_id)
          and (p_id_personal is null or a.personal_id = v_personal)
+         and (a.criado_em, a.id) > (v_after, v_after_id)
        order by a.criado_em, a.id
        limit p_limit;
   end if;
 end;
 $$;
-comment on function public.listar_alunos(text, boolean, integer, integer, uuid, text, text) is
+comment on function public.listar_alunos(text, boolean, integer, integer, uuid, text, text, uuid) is
   'Students of the key''s tenant, oldest first';
 select private.publish('public.listar_alunos');

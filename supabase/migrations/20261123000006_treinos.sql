@@ -34,7 +34,8 @@ create function public.listar_treinos(
   p_offset integer default 0,
   p_id_aluno text default null,
   p_id_personal text default null,
-  p_data_inicio_gte date default null
+  p_data_inicio_gte date default null,
+  p_after uuid default null
 )
 returns table (
   id uuid, nome text, id_aluno text, id_personal text, ativo boolean, data_inicio date, criado_em timestamptz
@@ -50,8 +51,14 @@ declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_treinos');
   v_aluno uuid;
   v_personal uuid;
+  v_after timestamptz := timestamptz '-infinity';
+  v_after_id constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
   v_page uuid[];
 begin
+  if p_after is not null then
+    select t.criado_em into v_after from private.treinos t where t.tenant_id = v_tenant and t.id = p_after;
+    perform private.require_record(found, 'after');
+  end if;
   if p_offset = 0 and p_ativo is null and p_id_aluno is null and p_id_personal is null and p_data_inicio_gte is null then
     return query
       select t.id, t.nome, t.aluno_id::text,
@@ -60,6 +67,7 @@ begin
              t.ativo, t.data_inicio, t.criado_em
         from private.treinos t
        where t.tenant_id = v_tenant
+         and (t.criado_em, t.id) > (v_after, v_after_id)
        order by t.criado_em, t.id
        limit p_limit;
     return;
@@ -77,6 +85,7 @@ begin
          and (p_ativo is null or t.ativo = p_ativo)
          and (p_id_aluno is null or t.aluno_id = v_aluno)
          and (p_id_personal is null or t.personal_id = v_personal)
+         and (t.criado_em, t.id) > (v_after, v_after_id)
        order by t.criado_em, t.id
        limit p_limit;
     return;
@@ -91,13 +100,14 @@ begin
          and (p_ativo is null or i.ativo = p_ativo)
          and (p_id_aluno is null or i.aluno_id = v_aluno)
          and (p_id_personal is null or i.personal_id = v_personal)
+         and (i.criado_em, i.id) > (v_after, v_after_id)
        order by i.criado_em, i.id
        limit p_limit
       offset p_offset
     );
   else
     -- Workouts begin about when they are created, which the planner does not know: a page from a date on is either among
-    -- the first 1000 in list order, or behind all workouts from before that date.
+    -- the next 1000 in list order, or behind all workouts from before that date.
     v_page := array(
       select f.id
         from (
@@ -107,6 +117,7 @@ begin
              and (p_ativo is null or i.ativo = p_ativo)
              and (p_id_aluno is null or i.aluno_id = v_aluno)
              and (p_id_personal is null or i.personal_id = v_personal)
+             and (i.criado_em, i.id) > (v_after, v_after_id)
            order by i.criado_em, i.id
            limit 1000
         ) f
@@ -124,6 +135,7 @@ begin
            and (p_id_aluno is null or i.aluno_id = v_aluno)
            and (p_id_personal is null or i.personal_id = v_personal)
            and i.data_inicio >= p_data_inicio_gte
+           and (i.criado_em, i.id) > (v_after, v_after_id)
          -- greatest() matches no index: otherwise the planner would read all workouts in list order again.
          order by greatest(i.criado_em, '-infinity'), i.id
          limit p_limit
@@ -139,6 +151,6 @@ begin
      order by t.criado_em, t.id;
 end;
 $$;
-comment on function public.listar_treinos(text, boolean, integer, integer, text, text, date) is
+comment on function public.listar_treinos(text, boolean, integer, integer, text, text, date, uuid) is
   'Workouts of the key''s tenant, oldest first';
 select private.publish('public.listar_treinos');

@@ -44,7 +44,8 @@ create function public.listar_anamneses(
   p_limit integer default 100,
   p_offset integer default 0,
   p_id_aluno text default null,
-  p_status text default null
+  p_status text default null,
+  p_after uuid default null
 )
 returns table (id uuid, id_aluno text, status text, resposta jsonb, criado_em timestamptz)
 language plpgsql
@@ -57,13 +58,20 @@ as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_anamneses');
   v_aluno uuid;
+  v_after timestamptz := timestamptz '-infinity';
+  v_after_id constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
 begin
+  if p_after is not null then
+    select n.criado_em into v_after from private.anamneses n where n.tenant_id = v_tenant and n.id = p_after;
+    perform private.require_record(found, 'after');
+  end if;
   if p_offset = 0 and p_id_aluno is null and p_status is null then
     return query
       select n.id, n.aluno_id::text, n.status, n.resposta, n.criado_em
         from private.anamneses n
        where n.tenant_id = v_tenant
          and n.preenchida
+         and (n.criado_em, n.id) > (v_after, v_after_id)
        order by n.criado_em, n.id
        limit p_limit;
     return;
@@ -83,6 +91,7 @@ begin
              and i.preenchida
              and (p_id_aluno is null or i.aluno_id = v_aluno)
              and (p_status is null or i.status = p_status)
+             and (i.criado_em, i.id) > (v_after, v_after_id)
            order by i.criado_em, i.id
            limit p_limit
           offset p_offset
@@ -97,12 +106,13 @@ begin
          and n.preenchida
          and (p_id_aluno is null or n.aluno_id = v_aluno)
          and (p_status is null or n.status = p_status)
+         and (n.criado_em, n.id) > (v_after, v_after_id)
        order by n.criado_em, n.id
        limit p_limit;
   end if;
 end;
 $$;
-comment on function public.listar_anamneses(text, integer, integer, text, text) is
+comment on function public.listar_anamneses(text, integer, integer, text, text, uuid) is
   'Filled-in anamneses of the key''s tenant, oldest first';
 select private.publish('public.listar_anamneses');
 
@@ -110,7 +120,8 @@ select private.publish('public.listar_anamneses');
 create function public.listar_secoes(
   p_api_key text,
   p_limit integer default 100,
-  p_offset integer default 0
+  p_offset integer default 0,
+  p_after uuid default null
 )
 returns table (id uuid, titulo text, ordem integer, ativo boolean)
 language plpgsql
@@ -121,17 +132,24 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'listar_secoes');
+  v_after integer := -2147483648;
+  v_after_id constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
 begin
+  if p_after is not null then
+    select s.ordem into v_after from private.anamnese_secoes s where s.tenant_id = v_tenant and s.id = p_after;
+    perform private.require_record(found, 'after');
+  end if;
   return query
     select s.id, s.titulo, s.ordem, s.ativo
       from private.anamnese_secoes s
      where s.tenant_id = v_tenant
        and s.ativo
+       and (s.ordem, s.id) > (v_after, v_after_id)
      order by s.ordem, s.id
      limit p_limit
     offset p_offset;
 end;
 $$;
-comment on function public.listar_secoes(text, integer, integer) is
+comment on function public.listar_secoes(text, integer, integer, uuid) is
   'Active sections of the anamnesis form of the key''s tenant, in their order';
 select private.publish('public.listar_secoes');

@@ -100,7 +100,7 @@ select set_eq(
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_functions') f where f like 'private.%' $$,
   array[
-    'private.current_tenant', 'private.to_uuid', 'private.to_birth_date', 'private.find_invalid_fields',
+    'private.current_tenant', 'private.to_uuid', 'private.require_record', 'private.to_birth_date', 'private.find_invalid_fields',
     'private.verify_key', 'private.touch_key', 'private.search_alunos',
     'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.name_parts'
   ],

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { lastElement } from '../../src/api/links.ts';
 import type { Store } from '../../src/store/store.ts';
 import { call, KEYS, lists } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -65,15 +66,25 @@ describe.each(lists)('$path', ({ path }) => {
     const size = Math.ceil(whole.length / 4);
     const pages = await follow('next', `${path}?limit=${size}`);
     expect(idsOf(pages)).toEqual(whole.map(({ id }) => id));
+    expect(pages.at(-1)?.target).toBe(`${path}?limit=${size}&after=${pages.at(-2)?.rows.at(-1)?.id}`);
+  });
+
+  test('is visited once and in order by following next from an offset', async () => {
+    const size = Math.ceil(whole.length / 4);
+    const pages = await follow('next', `${path}?limit=${size}&offset=0`);
+    expect(idsOf(pages)).toEqual(whole.map(({ id }) => id));
     expect(pages.at(-1)?.target).toBe(`${path}?limit=${size}&offset=${size * (pages.length - 1)}`);
   });
 
   test('leads from a last page that is full to an empty one, which is the end', async () => {
     const target = `${path}?limit=${whole.length}`;
-    expect(await linkOf(target)).toBe(`<?limit=${whole.length}&offset=${whole.length}>; rel="next"`);
+    expect(await linkOf(target)).toBe(`<?limit=${whole.length}&after=${whole.at(-1)?.id}>; rel="next"`);
     const [, empty] = await follow('next', target);
     expect(empty?.rows).toEqual([]);
-    expect(await linkOf(empty?.target ?? '')).toBe(`<?limit=${whole.length}&offset=0>; rel="prev"`);
+    expect(await linkOf(empty?.target ?? '')).toBeNull();
+    const [, beyond] = await follow('next', `${target}&offset=0`);
+    expect(beyond?.rows).toEqual([]);
+    expect(await linkOf(beyond?.target ?? '')).toBe(`<?limit=${whole.length}&offset=0>; rel="prev"`);
   });
 
   test('is visited backwards by following prev', async () => {
@@ -87,10 +98,10 @@ describe.each(lists)('$path', ({ path }) => {
     expect(await linkOf(`${path}?limit=1000`)).toBeNull();
   });
 
-  test('has links that name the limit and the offset where the request does not', async () => {
+  test('has links that name the limit where the request does not', async () => {
     const prev = (await read(`${path}?offset=1`)).prev ?? '';
     expect(parametersOf(prev)).toEqual({ limit: '100', offset: '0' });
-    const next = whole.length >= 100 ? `${path}?limit=100&offset=100` : undefined;
+    const next = whole.length >= 100 ? `${path}?limit=100&after=${whole[99]?.id}` : undefined;
     expect((await read(path)).next).toBe(next);
   });
 
@@ -113,6 +124,17 @@ describe.each(lists)('$path', ({ path }) => {
     const answer = await call(path + query, { key });
     expect([answer.status, answer.headers.get('link')]).toEqual([status, null]);
   });
+});
+
+test.each([
+  '[{"id":"a"}]',
+  '[{"id":"b"}, {"id":"a"} ]',
+  '[{"id":"b","x":{"id":"c"}},{"id":"a","x":[{"id":"c"}],"y":{"id":"d"}}]',
+  String.raw`[{"id":"b"},{"x":"}],{\"id\":\"c\"","id":"a","y":"\\","z":"\\\"{[","":""}]`,
+])('the last element of %s is read from the end', (json) => {
+  const last = lastElement(json);
+  expect(JSON.parse(last)).toEqual(JSON.parse(json).at(-1));
+  expect(JSON.parse(last).id).toBe('a');
 });
 
 describe('a store of its own', () => {
@@ -156,7 +178,8 @@ describe('a store of its own', () => {
     expect(found.map((row) => row.nome)).toEqual(NAMES.slice(0, count));
     expect(pages).toHaveLength(count === 0 ? 1 : 3);
     for (const [index, { target }] of pages.slice(1).entries()) {
-      expect(parametersOf(target)).toEqual({ nome, ativo: 'true', limit: '2', offset: `${2 * index + 2}` });
+      const after = pages[index]?.rows.at(-1)?.id;
+      expect(parametersOf(target)).toEqual({ nome, ativo: 'true', limit: '2', after });
     }
   });
 });
@@ -190,7 +213,7 @@ describe('a list of 1,000', () => {
 });
 
 test('the links hold behind a proxy that puts a path before the interface', async () => {
-  const { next = '' } = readLinks(await linkOf('/alunos?limit=2'));
-  const asked = 'https://api.example/wellness/v1/alunos?limit=2';
+  const { next = '' } = readLinks(await linkOf('/alunos?limit=2&offset=0'));
+  const asked = 'https://api.example/wellness/v1/alunos?limit=2&offset=0';
   expect(new URL(next, asked).href).toBe('https://api.example/wellness/v1/alunos?limit=2&offset=2');
 });

@@ -87,7 +87,11 @@ describe('a list', () => {
   test('is read to its end', async () => {
     const { client, targets } = recordingClient();
     expect(await Array.fromAsync(client.all('/alunos'))).toEqual(await allStudents());
-    expect(targets).toEqual(['?limit=100&offset=0', '?limit=100&offset=100', '?limit=100&offset=200']);
+    expect(targets).toEqual([
+      '?limit=100',
+      '?limit=100&after=a3000000-0000-4000-8000-000000000100',
+      '?limit=100&after=a3000000-0000-4000-8000-000000000200',
+    ]);
   });
 
   test('is read from answers that are compressed', async () => {
@@ -113,7 +117,25 @@ describe('a list', () => {
     for await (const { id } of client.all('/alunos', { pageSize: 10 })) {
       if (id.endsWith('15')) break;
     }
-    expect(targets).toEqual(['?limit=10&offset=0', '?limit=10&offset=10']);
+    expect(targets).toEqual(['?limit=10', '?limit=10&after=a3000000-0000-4000-8000-000000000010']);
+  });
+
+  test('is read from an item on', async () => {
+    const after = 'a3000000-0000-4000-8000-000000000248';
+    const students = await Array.fromAsync(client.all('/alunos', { query: { after } }));
+    expect(students).toEqual((await allStudents()).slice(248));
+  });
+
+  test('is read by offset where no Link comes', async () => {
+    const targets: string[] = [];
+    const fetch = async (request: Request) => {
+      targets.push(new URL(request.url).search);
+      const response = await globalThis.fetch(request);
+      return new Response(response.body, { status: response.status });
+    };
+    const behindProxy = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
+    expect(await Array.fromAsync(behindProxy.all('/alunos'))).toEqual(await allStudents());
+    expect(targets).toEqual(['?limit=100', '?limit=100&offset=100', '?limit=100&offset=200']);
   });
 
   test('is filtered', async () => {

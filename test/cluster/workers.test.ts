@@ -406,7 +406,7 @@ describe('a start', () => {
   test('reports drift once, as an error or as a warning', async () => {
     const database = await createDatabase();
     await asAdmin(database.adminUrl, (admin) =>
-      admin.query('alter function public.listar_secoes(text, integer, integer) rename to listar_outras'),
+      admin.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras'),
     );
     const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
     const [code, output, errors] = await fail({ DATABASE_URL });

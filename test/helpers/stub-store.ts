@@ -30,8 +30,9 @@ export function createStudents(count: number): StubStore {
     academia_id: null,
     criado_em: '2024-02-01T09:00:00+00:00',
   }));
-  return createStubStore(({ args: { p_limit, p_offset } }) => {
-    const page = all.slice(Number(p_offset), Number(p_offset) + Number(p_limit));
+  return createStubStore(({ args: { p_limit, p_offset, p_after } }) => {
+    const begin = Number(p_offset) + 1 + all.findIndex(({ id }) => id === p_after);
+    const page = all.slice(begin, begin + Number(p_limit));
     return { json: JSON.stringify(page), count: page.length };
   });
 }

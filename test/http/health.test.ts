@@ -267,8 +267,9 @@ describe('a database that changes after the start', () => {
     const growing = await createDatabase(server.adminUrl);
     const running = await startOther(environment(growing.adminUrl));
     await asAdmin(growing.adminUrl, (admin) =>
-      admin.query(`drop function public.listar_secoes(text, integer, integer);
-        create function public.listar_secoes(p_api_key text, p_limit integer default 100, p_offset integer default 0)
+      admin.query(`drop function public.listar_secoes(text, integer, integer, uuid);
+        create function public.listar_secoes(
+          p_api_key text, p_limit integer default 100, p_offset integer default 0, p_after uuid default null)
         returns table (id uuid, titulo text, ordem integer, ativo boolean, cor text) language sql stable
         security definer set search_path = pg_catalog, pg_temp
         as $$ select '${ID}'::uuid, 'Hábitos', 1, true, 'azul' $$;

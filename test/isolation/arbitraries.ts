@@ -74,6 +74,7 @@ const personalId = fc.oneof(
 const page = {
   limit: fc.constantFrom('1', '2', '3', '1000'),
   offset: fc.constantFrom('0', '1', '2', '5'),
+  after: spelledId,
 };
 const word = { ativo: fc.constantFrom('true', 'false') };
 const search = fc.oneof({ weight: 3, arbitrary: letter }, { weight: 1, arbitrary: nome });

@@ -20,6 +20,7 @@ const CALLED_BY_FUNCTIONS = [
   'forget_responses',
   'keep_response',
   'recall_response',
+  'require_record',
   'search_alunos',
   'name_parts',
   'to_birth_date',

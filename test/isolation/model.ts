@@ -46,16 +46,20 @@ export class Model {
 
   #expect(request: Request): Expected {
     // The gateway validates before the store verifies the key.
-    if (request.operation === 'listarAlunos' && HYPHENATED.test(request.query.id_personal ?? '')) {
-      return refuse('id_personal', "must be the trainer's id without hyphens (1 to 64 letters, digits or underscores)");
-    }
+    const invalid = findInvalid(request);
+    if (Object.keys(invalid).length > 0) return { status: 422, body: { error: invalid } };
     const refusal = this.#refusalOf(request);
     if (refusal !== undefined) return { status: 401, body: { error: refusal } };
 
     const own = ownOf(this.#world, this.#tenantOf(request));
     const list = LISTS[request.operation];
     if (!list) return this.#expectCreation(request, own);
-    const { limit = '100', offset = '0' } = request.query;
+    const { limit = '100', offset = '0', after } = request.query;
+    const isOwn = ({ id }: { id: string }) => id === after?.toLowerCase();
+    const rows = own[TABLES[request.operation] ?? 'alunos'] as readonly { id: string }[];
+    if (after !== undefined && !rows.some(isOwn)) {
+      return refuse('after', 'must be the id of a record of the tenant');
+    }
     return { status: 200, body: list(own, request.query).slice(Number(offset), Number(offset) + Number(limit)) };
   }
 
@@ -115,12 +119,34 @@ export class Model {
 
 type Query = Request['query'];
 
+/** The messages for inputs that no database is needed for. */
+function findInvalid({ operation, query }: Request): Record<string, string[]> {
+  const text = "must be the trainer's id without hyphens (1 to 64 letters, digits or underscores)";
+  const isHyphenated = operation === 'listarAlunos' && HYPHENATED.test(query.id_personal ?? '');
+  const isTwice = query.after !== undefined && query.offset !== undefined;
+  return {
+    ...(isHyphenated ? { id_personal: [text] } : {}),
+    ...(isTwice ? { after: ['must not be given with offset'] } : {}),
+  };
+}
+
+/** The table that each list is of. */
+const TABLES: Record<string, keyof World> = {
+  listarAlunos: 'alunos',
+  listarTreinos: 'treinos',
+  listarAcademias: 'academias',
+  listarPersonais: 'personais',
+  listarAnamneses: 'anamneses',
+  listarSecoes: 'anamnese_secoes',
+};
+
 const LISTS: Record<string, (own: World, query: Query) => object[]> = {
   listarAlunos: (own, query) =>
     own.alunos
       .filter((row) => isAtivo(row, query) && isOf(row.academia_id, query.academia_id))
       .filter((row) => isOf(row.personal_id, query.id_personal))
       .filter((row) => query.nome === undefined || row.nome.toLowerCase().includes(query.nome.toLowerCase()))
+      .filter(isBehind(own.alunos, query, byAge))
       .toSorted(byAge)
       .map(toStudent),
   listarTreinos: (own, query) =>
@@ -128,6 +154,7 @@ const LISTS: Record<string, (own: World, query: Query) => object[]> = {
       .filter((row) => isAtivo(row, query) && isOf(row.aluno_id, query.id_aluno))
       .filter((row) => isOf(row.personal_id, query.id_personal))
       .filter((row) => query.data_inicio_gte === undefined || row.data_inicio >= query.data_inicio_gte)
+      .filter(isBehind(own.treinos, query, byAge))
       .toSorted(byAge)
       .map(({ id, nome, aluno_id, personal_id, ativo, data_inicio, criado_em }) => {
         return { id, nome, id_aluno: aluno_id, id_personal: unhyphenate(personal_id), ativo, data_inicio, criado_em };
@@ -135,11 +162,13 @@ const LISTS: Record<string, (own: World, query: Query) => object[]> = {
   listarAcademias: (own, query) =>
     own.academias
       .filter((row) => isAtivo(row, query))
+      .filter(isBehind(own.academias, query, byAge))
       .toSorted(byAge)
       .map(({ id, nome, ativo, criado_em }) => ({ id, nome, ativo, criado_em })),
   listarPersonais: (own, query) =>
     own.personais
       .filter((row) => isOf(row.academia_id, query.academia_id))
+      .filter(isBehind(own.personais, query, byAge))
       .toSorted(byAge)
       .map(({ id, nome, email, ativo, academia_id }) => ({ id, nome, email, ativo, academia_id })),
   listarAnamneses: (own, query) =>
@@ -147,6 +176,7 @@ const LISTS: Record<string, (own: World, query: Query) => object[]> = {
       .filter((row) => row.resposta !== null && Object.keys(row.resposta).length > 0)
       .filter((row) => isOf(row.aluno_id, query.id_aluno))
       .filter((row) => query.status === undefined || row.status === query.status)
+      .filter(isBehind(own.anamneses, query, byAge))
       .toSorted(byAge)
       .map(({ id, aluno_id, status, resposta, criado_em }) => ({
         id,
@@ -155,10 +185,11 @@ const LISTS: Record<string, (own: World, query: Query) => object[]> = {
         resposta,
         criado_em,
       })),
-  listarSecoes: (own) =>
+  listarSecoes: (own, query) =>
     own.anamnese_secoes
       .filter(({ ativo }) => ativo)
-      .toSorted((a, b) => a.ordem - b.ordem || compare(a.id, b.id))
+      .filter(isBehind(own.anamnese_secoes, query, byOrdem))
+      .toSorted(byOrdem)
       .map(({ id, titulo, ordem, ativo }) => ({ id, titulo, ordem, ativo })),
 };
 
@@ -177,6 +208,12 @@ function isOf(reference: string | null, filter: string | undefined): boolean {
   return HYPHENATED.test(hyphenated) && reference === hyphenated;
 }
 
+/** Whether a row comes behind the one that the request names, which need not be in the list itself. */
+function isBehind<T extends { id: string }>(all: readonly T[], query: Query, order: (a: T, b: T) => number) {
+  const last = all.find(({ id }) => id === query.after?.toLowerCase());
+  return (row: T) => !last || order(row, last) > 0;
+}
+
 function toStudent({ id, nome, email, ativo, academia_id, criado_em }: Student): Student {
   return { id, nome, email, ativo, academia_id, criado_em };
 }
@@ -188,6 +225,10 @@ function textOf({ body }: Request): string {
 
 function byAge(a: { id: string; criado_em: string }, b: { id: string; criado_em: string }): number {
   return compare(instantOf(a.criado_em), instantOf(b.criado_em)) || compare(a.id, b.id);
+}
+
+function byOrdem(a: { id: string; ordem: number }, b: { id: string; ordem: number }): number {
+  return a.ordem - b.ordem || compare(a.id, b.id);
 }
 
 /** A time in UTC, as a text that sorts to the microsecond: Postgres leaves out zeros at the end. */

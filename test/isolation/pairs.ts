@@ -10,6 +10,12 @@ export const ID_INPUTS = [
   { operation: 'listarTreinos', input: 'id_personal', table: 'personais' },
   { operation: 'listarPersonais', input: 'academia_id', table: 'academias' },
   { operation: 'listarAnamneses', input: 'id_aluno', table: 'alunos' },
+  { operation: 'listarAlunos', input: 'after', table: 'alunos' },
+  { operation: 'listarTreinos', input: 'after', table: 'treinos' },
+  { operation: 'listarAcademias', input: 'after', table: 'academias' },
+  { operation: 'listarPersonais', input: 'after', table: 'personais' },
+  { operation: 'listarAnamneses', input: 'after', table: 'anamneses' },
+  { operation: 'listarSecoes', input: 'after', table: 'anamnese_secoes' },
 ] as const;
 
 /** The same request twice: for an id that only another tenant has, and for one that nobody has. */

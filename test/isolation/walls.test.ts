@@ -63,12 +63,12 @@ const VARIANTS: readonly Variant[] = [
     removed: [
       'find_invalid_fields',
       'keep_response',
-      ...Array(2).fill('listar_academias'),
-      ...Array(5).fill('listar_alunos'),
-      ...Array(4).fill('listar_anamneses'),
-      ...Array(2).fill('listar_personais'),
-      'listar_secoes',
-      ...Array(6).fill('listar_treinos'),
+      ...Array(3).fill('listar_academias'),
+      ...Array(6).fill('listar_alunos'),
+      ...Array(5).fill('listar_anamneses'),
+      ...Array(3).fill('listar_personais'),
+      ...Array(2).fill('listar_secoes'),
+      ...Array(7).fill('listar_treinos'),
       'recall_response',
       ...Array(2).fill('search_alunos'),
     ],
@@ -172,7 +172,7 @@ test('the test knows every input that takes an id', () => {
   const found = operations.flatMap(({ id, operation }) => {
     const parameters = (operation.parameters ?? []).map((parameter) => ('name' in parameter ? parameter.name : ''));
     return [...parameters, ...fieldsOf(operation)]
-      .filter((name) => /(^|_)id(_|$)/.test(name))
+      .filter((name) => /(^|_)id(_|$)|^after$/.test(name))
       .map((input) => `${id} ${input}`);
   });
   expect(found.toSorted()).toEqual(ID_INPUTS.map(({ operation, input }) => `${operation} ${input}`).toSorted());

@@ -33,9 +33,9 @@ async function check(sql: string, edit: Edit = () => {}): Promise<Difference[]> 
   });
 }
 
-const SIGNATURE = 'public.listar_academias(text, boolean, integer, integer)';
+const SIGNATURE = 'public.listar_academias(text, boolean, integer, integer, uuid)';
 const FUNCTION = {
-  args: 'p_api_key text, p_ativo boolean default null, p_limit integer default 100, p_offset integer default 0',
+  args: 'p_api_key text, p_ativo boolean default null, p_limit integer default 100, p_offset integer default 0, p_after uuid default null',
   returns: 'table (id uuid, nome text, ativo boolean, criado_em timestamptz)',
   clauses: 'stable security definer set search_path = pg_catalog, pg_temp',
 };
@@ -159,7 +159,7 @@ describe('an input', () => {
 
   test('that may be left out needs a default, of the document or of the function', async () => {
     const args =
-      'p_api_key text, p_ativo boolean, p_limit integer, p_offset integer default 0, p_nada integer default 0';
+      'p_api_key text, p_ativo boolean, p_limit integer, p_offset integer default 0, p_after uuid default null, p_nada integer default 0';
     expect(await find(changed({ args: args.replace('p_offset integer default 0', 'p_offset integer') }))).toEqual([
       'the query parameter ativo may be left out and has no default; p_ativo has no default',
     ]);

@@ -601,8 +601,8 @@ describe('the command', () => {
     });
     expect({ code, errors }).toEqual({ code: 0, errors: '' });
     expect(output).toContain(`Contract tests of ${gateway.url}\nSeed 5, 3 runs; --seed 5 repeats them.`);
-    expect(output).toMatch(/^GET \/anamnese\/secoes +\d+ passed, 7 skipped \d+\.\d s$/m);
-    expect(output).toMatch(/^\d+ passed, 0 failed, 7 skipped; \d+ requests in \d+\.\d s$/m);
+    expect(output).toMatch(/^GET \/anamnese\/secoes +\d+ passed, 8 skipped \d+\.\d s$/m);
+    expect(output).toMatch(/^\d+ passed, 0 failed, 8 skipped; \d+ requests in \d+\.\d s$/m);
     expect(output).not.toContain('\u001b');
   });
 

@@ -531,7 +531,7 @@ describe('a mistake is told in one line without the password', () => {
 
 describe('a gateway that serves', () => {
   const MORE = `create or replace function public.listar_secoes_novas() returns integer language sql return 1;`;
-  const LESS = 'alter function public.listar_secoes(text, integer, integer) rename to listar_outras;';
+  const LESS = 'alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras;';
   let gateway: GatewayProcess;
   let url: string;
 

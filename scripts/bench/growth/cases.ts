@@ -34,6 +34,11 @@ export const CASES: readonly Case[] = [
     ['first-10', 'first page, limit=10', { limit: '10' }],
     ['first', 'first page', {}],
     ['second', 'second page', { offset: '100' }],
+    ['second-after', 'second page, after', ({ tenant }) => ({ after: toId('aluno', tenant, 99) })],
+    ['middle-after', 'page in the middle, after', after('aluno', 0.5)],
+    ['last-after', 'last page, after', after('aluno', 1)],
+    ['last-active-after', 'last page, ativo=true, after', after('aluno', 1, { ativo: 'true' })],
+    ['last-of-gym-after', 'last page, academia_id of half, after', after('aluno', 1, gym('ofHalf'))],
     ['middle', 'page in the middle', at(0.5), SKIPS],
     ['last', 'last page', at(1), SKIPS],
     ['last-active', 'last page, ativo=true', at(0.85, { ativo: 'true' }), SKIPS],
@@ -76,10 +81,22 @@ export const CASES: readonly Case[] = [
     ],
     ['rare-gym', 'nome=(a last name), academia_id', (stage) => ({ ...gym('ofHalf')(stage), nome: toRareName(stage) })],
     ['none-active', 'nome=yq, ativo=true', { nome: 'yq', ativo: 'true' }],
+    ['name-common-after', 'nome=silva, last page, after', after('aluno', 1, { nome: 'silva' })],
+    [
+      'name-rare-after',
+      'nome=(a last name), after',
+      (stage) => after('aluno', 0.5, { nome: toRareName(stage) })(stage),
+    ],
   ]),
   ...inGroup('Workouts', '/treinos', [
     ['workouts', 'first page', {}],
     ['workouts-last', 'last page', at(1), SKIPS],
+    ['workouts-last-after', 'last page, after', after('treino', 1)],
+    [
+      'workouts-half-after',
+      'data_inicio_gte, of half, last page, after',
+      (stage) => after('treino', 1, halfOfDays)(stage),
+    ],
     ['workouts-inactive', 'ativo=false', { ativo: 'false' }],
     ['workouts-student', 'id_aluno', ({ tenant }) => ({ id_aluno: toId('aluno', tenant, 500) })],
     ['workouts-trainer', 'id_personal of a twentieth', trainer('ofTenth')],
@@ -93,6 +110,7 @@ export const CASES: readonly Case[] = [
   ...inGroup('Anamneses', '/anamnese/alunos', [
     ['forms', 'first page', {}],
     ['forms-last', 'last page', at(0.2), SKIPS],
+    ['forms-last-after', 'last page, after', after('anamnese', 1)],
     ['forms-status', 'status of a third', { status: 'pendente' }],
     ['forms-status-of-10', 'status of 10', { status: 'revisão' }],
     ['forms-student', 'id_aluno', ({ tenant }) => ({ id_aluno: toId('aluno', tenant, 500).replaceAll('-', '') })],
@@ -135,6 +153,16 @@ function toHeaders({ tenant }: Stage): Record<string, string> {
 /** The page of 100 that ends at this part of the students. */
 function at(part: number, query: ToQuery = {}): (stage: Stage) => Query {
   return (stage) => ({ ...and(query)(stage), offset: String(Math.max(1, Math.floor(stage.students * part) - 100)) });
+}
+
+/** The page of 100 behind the record that is so many places before this part of the records. */
+function after(kind: 'aluno' | 'treino' | 'anamnese', part: number, query: ToQuery = {}): (stage: Stage) => Query {
+  // Every fifth student has an anamnesis.
+  const places = kind === 'anamnese' ? 500 : 100;
+  return (stage) => {
+    const row = Math.floor((stage.students * part) / 5) * 5 - places - (kind === 'anamnese' ? 5 : 1);
+    return { ...and(query)(stage), after: toId(kind, stage.tenant, row) };
+  };
 }
 
 function gym(name: keyof typeof GYM): (stage: Stage) => Query {

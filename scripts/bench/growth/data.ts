@@ -9,7 +9,7 @@ import { toKey } from '../data.ts';
 export type Stage = { readonly tenant: number; readonly students: number; readonly step: number };
 
 /** The tables' numbers in data.sql. */
-const KINDS = { academia: 3, personal: 4, aluno: 5 };
+const KINDS = { academia: 3, personal: 4, aluno: 5, treino: 6, anamnese: 7 };
 
 /** A last name for each size, of five of the students added to reach it. */
 const RARE_NAMES = ['Kretzschmar', 'Wojciechowski', 'Przybylski', 'Schwartzkopf', 'Brzezinski', 'Gwozdz'];
