@@ -430,8 +430,8 @@ export interface operations {
                  */
                 id_personal?: string;
                 /**
-                 * @description Only students whose name contains this text. Ignores case, also of accented letters (`É` matches `é`).
-                 *     `%`, `_` and `\` are ordinary characters.
+                 * @description Only students whose name contains this text. Ignores case and accents (`antonio` finds `Antônio`, and
+                 *     `CONCEICAO` finds `Conceição`). `%`, `_` and `\` are ordinary characters.
                  */
                 nome?: string;
             };

@@ -171,15 +171,25 @@ function toValues({ input, match }: Filter, found: readonly (Json | undefined)[]
   return { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: texts.slice(0, 3).filter(accepts) };
 }
 
-/** A part of a text, in either case. */
+/** A part of a text, in either case, with its accents or without. */
 function partOf(text: string): fc.Arbitrary<string> {
   const letters = [...text];
   return fc
-    .tuple(fc.nat(letters.length - 1), fc.integer({ min: 1, max: 8 }), fc.constantFrom(same, upper, lower))
+    .tuple(
+      fc.nat(letters.length - 1),
+      fc.integer({ min: 1, max: 8 }),
+      fc.constantFrom(same, upper, lower, withoutAccents),
+    )
     .map(([from, length, change]) => change(letters.slice(from, from + length).join('')));
 }
 
 const same = (text: string): string => text;
+const withoutAccents = (text: string): string =>
+  text
+    .normalize('NFD')
+    .replaceAll(/[\u0300-\u036f]/g, '')
+    .normalize('NFC');
+const toSearchable = (value: Json): string => withoutAccents(String(value).toLowerCase());
 const lower = (text: string): string => text.toLowerCase();
 /** Without letters such as ß, whose other case is not a single letter. */
 const upper = (text: string): string => (lower(text.toUpperCase()) === lower(text) ? text.toUpperCase() : text);
@@ -203,7 +213,7 @@ function isMet({ filter: { match, property }, value }: Condition, row: Row): boo
   if (match === 'none') return true;
   if (actual === null || actual === undefined) return false;
   if (match === 'from') return String(actual) >= String(value);
-  if (match === 'contains') return String(actual).toLowerCase().includes(String(value).toLowerCase());
+  if (match === 'contains') return toSearchable(actual).includes(toSearchable(value));
   return String(actual) === String(value);
 }
 

@@ -1,5 +1,17 @@
 -- Students: the table, the search by name and the list.
 
+create function private.to_searchable(p_text text)
+returns text
+language sql
+immutable
+-- Lets Postgres 18 build the index in parallel.
+parallel safe
+set search_path = pg_catalog, pg_temp
+-- By the rules of Unicode, whatever the locale of the database: lower case, then letters apart from their accents, without
+-- these, and put together again, because some scripts write a letter as several.
+return normalize(regexp_replace(normalize(lower(p_text collate "und-x-icu"), nfd), '[\u0300-\u036f]', '', 'g'), nfc);
+comment on function private.to_searchable(text) is 'A text without accents and in lower case, for a search that ignores both';
+
 create table private.alunos (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
@@ -13,14 +25,13 @@ create table private.alunos (
   personal_id uuid,
   ativo boolean not null default true,
   criado_em timestamptz not null default clock_timestamp(),
-  nome_busca text not null generated always as (lower(nome collate "und-x-icu")) stored,
+  nome_busca text not null generated always as (private.to_searchable(nome)) stored,
   primary key (tenant_id, id)
 );
 comment on table private.alunos is 'Students of a tenant';
 comment on column private.alunos.academia_id is 'The gym; null for a student without one';
 comment on column private.alunos.personal_id is 'The trainer; null for a student without one';
-comment on column private.alunos.nome_busca is
-  'The name in lower case by the rules of Unicode, for the search; lower() alone depends on the locale of the database';
+comment on column private.alunos.nome_busca is 'The name without accents and in lower case, for the search';
 
 -- nome_busca is included so that a search in list order reads the index alone.
 create index alunos_in_order on private.alunos (tenant_id, criado_em, id) include (nome_busca);
@@ -70,8 +81,9 @@ $$;
 comment on function private.name_parts(uuid, text, integer, integer) is
   'Hashes of the parts of a text that have p_least to p_most characters, different for each tenant; the content of the index of names';
 revoke all on function private.name_parts(uuid, text, integer, integer) from public;
--- An insert computes the index, so the writing role needs it too.
-grant execute on function private.name_parts(uuid, text, integer, integer) to gateway_functions, gateway_search;
+-- An insert computes the column and the index, so the writing role needs both functions too.
+grant execute on function private.to_searchable(text), private.name_parts(uuid, text, integer, integer)
+  to gateway_functions, gateway_search;
 
 -- Without fastupdate: every search would read the list of pending entries.
 create index alunos_by_name_parts on private.alunos using gin (private.name_parts(tenant_id, nome_busca, 1, 3))
@@ -98,7 +110,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-  v_part constant text := lower(p_nome collate "und-x-icu");
+  v_part constant text := private.to_searchable(p_nome);
   -- %, _ and \ are ordinary characters.
   v_pattern constant text := '%' || regexp_replace(v_part, '([\\%_])', '\\\1', 'g') || '%';
   -- The index has parts of up to three characters.
@@ -160,7 +172,7 @@ begin
 end;
 $$;
 comment on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer) is
-  'Ids of one page of a tenant''s students whose name contains a text, ignoring case';
+  'Ids of one page of a tenant''s students whose name contains a text, ignoring case and accents';
 revoke all on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer) from public;
 grant execute on function private.search_alunos(uuid, text, boolean, uuid, boolean, uuid, timestamptz, uuid, integer, integer)
   to gateway_functions;

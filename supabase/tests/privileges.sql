@@ -102,7 +102,8 @@ select set_eq(
   array[
     'private.current_tenant', 'private.to_uuid', 'private.require_record', 'private.to_birth_date', 'private.find_invalid_fields',
     'private.verify_key', 'private.touch_key', 'private.search_alunos',
-    'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.name_parts'
+    'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.name_parts',
+    'private.to_searchable'
   ],
   'gateway_functions executes what the functions in public call, and what an index is of'
 );
@@ -113,7 +114,7 @@ select set_eq(
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_search') f $$,
-  array['private.search_alunos', 'private.current_tenant', 'private.name_parts'],
+  array['private.search_alunos', 'private.current_tenant', 'private.name_parts', 'private.to_searchable'],
   'gateway_search executes its own function, asks for the tenant, and uses the index of parts of names'
 );
 select set_eq(
@@ -129,7 +130,8 @@ select is_empty(
      where a.grantee <> f.owner
        and a.grantee::regrole::text not in ('gateway', 'service_role', 'gateway_functions')
        and (f.name, a.grantee::regrole::text) not in (
-             ('private.current_tenant', 'gateway_search'), ('private.name_parts', 'gateway_search')
+             ('private.current_tenant', 'gateway_search'), ('private.name_parts', 'gateway_search'),
+             ('private.to_searchable', 'gateway_search')
            )
   $$,
   'no other role is granted a function'

@@ -24,6 +24,7 @@ const CALLED_BY_FUNCTIONS = [
   'search_alunos',
   'name_parts',
   'to_birth_date',
+  'to_searchable',
   'to_uuid',
   'touch_key',
   'verify_key',
@@ -123,6 +124,7 @@ export const catalogChecks: readonly Check[] = [
         ...CALLED_BY_FUNCTIONS.map((name) => `gateway_functions: private.${name}`),
         'gateway_search: private.current_tenant',
         'gateway_search: private.name_parts',
+        'gateway_search: private.to_searchable',
       ]);
     },
   },

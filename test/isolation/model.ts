@@ -145,7 +145,7 @@ const LISTS: Record<string, (own: World, query: Query) => object[]> = {
     own.alunos
       .filter((row) => isAtivo(row, query) && isOf(row.academia_id, query.academia_id))
       .filter((row) => isOf(row.personal_id, query.id_personal))
-      .filter((row) => query.nome === undefined || row.nome.toLowerCase().includes(query.nome.toLowerCase()))
+      .filter((row) => query.nome === undefined || toSearchable(row.nome).includes(toSearchable(query.nome)))
       .filter(isBehind(own.alunos, query, byAge))
       .toSorted(byAge)
       .map(toStudent),
@@ -212,6 +212,14 @@ function isOf(reference: string | null, filter: string | undefined): boolean {
 function isBehind<T extends { id: string }>(all: readonly T[], query: Query, order: (a: T, b: T) => number) {
   const last = all.find(({ id }) => id === query.after?.toLowerCase());
   return (row: T) => !last || order(row, last) > 0;
+}
+
+function toSearchable(text: string): string {
+  return text
+    .toLowerCase()
+    .normalize('NFD')
+    .replaceAll(/[\u0300-\u036f]/g, '')
+    .normalize('NFC');
 }
 
 function toStudent({ id, nome, email, ativo, academia_id, criado_em }: Student): Student {

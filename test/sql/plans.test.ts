@@ -172,13 +172,13 @@ async function search(db: pg.Client, query: Query, page: { limit: string; offset
        from private.alunos a
        join private.api_keys k on k.tenant_id = a.tenant_id
       where k.key_hash = sha256(convert_to($1, 'UTF8'))
-        and strpos(a.nome_busca, $2) > 0
+        and strpos(a.nome_busca, private.to_searchable($2)) > 0
         and a.ativo = coalesce($3, a.ativo)
         and ($4::uuid is null or a.academia_id = $4)
         and ($5::uuid is null or a.personal_id = $5)
       order by a.criado_em, a.id limit $6 offset $7`,
     [
-      ...[toKey(STAGE.tenant), query.nome?.toLowerCase(), query.ativo, query.academia_id, query.id_personal],
+      ...[toKey(STAGE.tenant), query.nome, query.ativo, query.academia_id, query.id_personal],
       ...[page.limit, page.offset],
     ],
   );

@@ -59,6 +59,7 @@ test('describes its functions as the document has them', async () => {
     'p_id_aluno text true',
     'p_id_personal text true',
     'p_data_inicio_gte date true',
+    'p_after uuid true',
   ]);
 });
 
