@@ -31,11 +31,17 @@ const CAMPAIGNS = [
   'test/scripts/conformance.test.ts',
 ];
 
+const hasSupabase = canTestSupabase();
+const hasCitus = canTestOnCitus();
+
 const projects = [
   { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
   { name: 'postgres', kind: 'postgres', include: EVERY_STORE },
-  ...(canTestSupabase() ? [{ name: 'supabase', kind: 'supabase', include: EVERY_STORE } as const] : []),
-  ...(canTestOnCitus() ? [{ name: 'citus', kind: 'citus', include: [...EVERY_STORE, CITUS] } as const] : []),
+  ...(hasSupabase ? [{ name: 'supabase', kind: 'supabase', include: EVERY_STORE } as const] : []),
+  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_STORE, CITUS] } as const] : []),
+  ...(hasCitus && hasSupabase
+    ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: EVERY_STORE } as const]
+    : []),
   { name: 'long', kind: 'embedded', include: CAMPAIGNS },
 ] as const;
 

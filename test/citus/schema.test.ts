@@ -15,19 +15,10 @@ import {
 } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
-import { openSupabase } from '../../src/store/supabase/store.ts';
 import { document } from '../helpers/api.ts';
 import { addCitusNode, createCitusDatabase } from '../helpers/citus.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
-import {
-  asAdmin,
-  type Database,
-  databaseUrl,
-  fillDatabase,
-  loginUrl,
-  POSTGREST_KEY,
-  startPostgrest,
-} from '../helpers/servers.ts';
+import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
 const KEY = 'wms_demo_aurora';
@@ -90,13 +81,6 @@ async function countAll(store: Store): Promise<number[]> {
 }
 
 const COUNTS = [3, 4, 250, 400, 50, 6, 1, 1, 5, 5, 2, 3];
-
-/** Without them a query is one of all nodes, which Citus cannot plan before it knows the parameters. */
-function withoutPredicates(definition: string): string {
-  return definition
-    .replaceAll(/\b\w+\.tenant_id = [pv]_tenant\b/g, 'true')
-    .replace(`SET plan_cache_mode TO 'force_generic_plan'`, `SET plan_cache_mode TO 'force_custom_plan'`);
-}
 
 describe('a distributed database', () => {
   let database: Database;
@@ -195,56 +179,6 @@ describe('a distributed database', () => {
       });
     }
     expect(failures).toBeGreaterThanOrEqual(1);
-  });
-
-  test.each([
-    ['row security', withoutPredicates],
-    ['the predicates of the functions', undefined],
-  ])('shows no row of another tenant with %s alone', async (_, edit) => {
-    const copy = await createCitusDatabase(inject('nodes'));
-    try {
-      await asAdmin(copy.adminUrl, async (db) => {
-        if (edit) {
-          const { rows } = await db.query(
-            `select pg_get_functiondef(oid) as text from pg_proc where proname like 'listar%' and pronamespace = 'public'::regnamespace`,
-          );
-          const changed = rows.filter(({ text }) => edit(text) !== text);
-          expect(changed).toHaveLength(LISTS.length);
-          for (const { text } of changed) await db.query(edit(text));
-        } else {
-          const { rows } = await db.query(
-            `select oid::regclass as name from pg_class where relnamespace = 'private'::regnamespace and relkind = 'r'`,
-          );
-          for (const { name } of rows) await db.query(`alter table ${name} disable row level security`);
-          const search = await db.query(`select pg_get_functiondef('private.search_alunos'::regproc) as text`);
-          await db.query(search.rows[0].text.replaceAll(/and \w\.tenant_id = private\.current_tenant\(\)/g, ''));
-        }
-      });
-      await onEachNode(copy, async (store) => {
-        for (const [key, counts] of [
-          [KEY, COUNTS.slice(0, 6)],
-          [OTHER_KEY, COUNTS.slice(6)],
-        ] as const) {
-          for (const [n, name] of LISTS.entries())
-            expect(await ask(store, list(name, key))).toHaveLength(counts[n] ?? 0);
-        }
-      });
-    } finally {
-      await copy.drop();
-    }
-  });
-
-  test('serves through PostgREST on the coordinator', async () => {
-    const { url, stop } = await startPostgrest(database);
-    const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 2, deadlineMs: 20_000 });
-    try {
-      expect(await ask(store, list('listar_alunos', OTHER_KEY))).toHaveLength(5);
-      expect(await ask(store, list('listar_alunos', KEY, { p_nome: 'ana' }))).not.toHaveLength(0);
-      expect(await ask<{ nome: string }>(store, create({ p_nome: 'Zé' }))).toMatchObject({ nome: 'Zé' });
-    } finally {
-      await store.close();
-      await stop();
-    }
   });
 
   test('takes a later table and function by the recipe of one machine', async () => {

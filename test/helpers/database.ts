@@ -3,13 +3,16 @@ import { PGlite } from '@electric-sql/pglite';
 import { inject } from 'vitest';
 import { copyDataDir } from './gateway.ts';
 
+/** What runs single statements: an embedded Postgres, or a client of another one. */
+export type Sql = { query<T>(sql: string, values?: unknown[]): Promise<{ rows: T[] }> };
+
 /** Opens an embedded Postgres with its own copy of the demo data, as its administrator. */
 export function openDatabase(): Promise<PGlite> {
   return PGlite.create({ dataDir: join(copyDataDir(inject('dataDir')), 'postgres') });
 }
 
 /** The rows of a query. */
-export async function rows<T = Record<string, unknown>>(db: PGlite, sql: string, values: unknown[] = []): Promise<T[]> {
+export async function rows<T = Record<string, unknown>>(db: Sql, sql: string, values: unknown[] = []): Promise<T[]> {
   return (await db.query<T>(sql, values)).rows;
 }
 

@@ -22,8 +22,8 @@ import { createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPostgrest } 
 export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
 
-/** The kinds of store. */
-export type StoreKind = 'embedded' | 'postgres' | 'supabase' | 'citus';
+/** The kinds of store; Citus by each of its two ways. */
+export type StoreKind = 'embedded' | 'postgres' | 'supabase' | 'citus' | 'citus by PostgREST';
 
 export type TestGatewayOptions = {
   readonly store: Store;
@@ -66,7 +66,7 @@ export async function openDemoStore(
     return closing(await openEmbedded(options), async () => rmSync(copy, { recursive: true }));
   }
 
-  const database = await (kind === 'citus' ? createCitusDatabase(nodes) : createDatabase(adminUrl));
+  const database = await (isOnCitus(kind) ? createCitusDatabase(nodes) : createDatabase(adminUrl));
   if (kind === 'citus') {
     // Any node answers; here one that is not the coordinator.
     const url = loginUrl(databaseUrl(nodes[1] ?? '', database.name), 'gateway_test');
@@ -82,6 +82,11 @@ export async function openDemoStore(
     await stop();
     await database.drop();
   });
+}
+
+/** Whether a kind of store needs the nodes of Citus. */
+export function isOnCitus(kind: StoreKind): boolean {
+  return kind.startsWith('citus');
 }
 
 /** Opens a store of the running project's kind with its own copy of the demo data. */

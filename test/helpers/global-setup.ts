@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { startCitus } from './citus.ts';
-import { MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
+import { isOnCitus, MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
 import { isPresent } from './requirement.ts';
 import { hasPostgrest, startPostgres } from './servers.ts';
 
@@ -31,7 +31,7 @@ declare module 'vitest' {
 export default async function setup(root: TestProject): Promise<() => Promise<void>> {
   const folder = mkdtempSync(join(tmpdir(), 'embedded-'));
   const dataDir = join(folder, 'template');
-  const needsCitus = root.vitest.projects.some((project) => project.getProvidedContext().kind === 'citus');
+  const needsCitus = root.vitest.projects.some((project) => isOnCitus(project.getProvidedContext().kind));
   const [postgres, citus] = await Promise.all([
     startPostgres(),
     needsCitus ? startCitus() : undefined,

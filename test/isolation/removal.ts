@@ -1,7 +1,6 @@
 // Takes one of the two walls between the tenants away, to see that the other one holds.
 
-import type { PGlite } from '@electric-sql/pglite';
-import { rows } from '../helpers/database.ts';
+import { rows, type Sql } from '../helpers/database.ts';
 
 /** A tenant predicate in the query of a function that the gateway calls, itself or through another one. */
 const PREDICATE = /\b\w+\.tenant_id (?:=|<>) [pv]_tenant\b/g;
@@ -10,37 +9,38 @@ const PREDICATE = /\b\w+\.tenant_id (?:=|<>) [pv]_tenant\b/g;
 const POLICY_BY_HAND = /\band \w+\.tenant_id (?:=|<>) private\.current_tenant\(\)/g;
 
 /** Lets every query of the functions look at all tenants; gives the function of each predicate that there was. */
-export function removePredicates(db: PGlite): Promise<string[]> {
-  return removeFromFunctions(db, PREDICATE, 'true');
+export function removePredicates(db: Sql, functions = /./): Promise<string[]> {
+  return removeFromFunctions(db, PREDICATE, 'true', functions);
 }
 
 /** Lets every role see all rows of the tables that it may read; gives the tables, and the functions with a policy's words. */
-export async function removeRowSecurity(db: PGlite): Promise<string[]> {
+export async function removeRowSecurity(db: Sql): Promise<string[]> {
   const tables = await rows<{ name: string }>(
     db,
     `select oid::regclass::text as name
        from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') order by 1`,
   );
   for (const { name } of tables) {
-    await db.exec(`alter table ${name} disable row level security; alter table ${name} no force row level security`);
+    await db.query(`alter table ${name} disable row level security`);
+    await db.query(`alter table ${name} no force row level security`);
   }
   const inFunctions = await removeFromFunctions(db, POLICY_BY_HAND, '');
   return [...tables.map(({ name }) => name), ...inFunctions];
 }
 
-async function removeFromFunctions(db: PGlite, pattern: RegExp, replacement: string): Promise<string[]> {
+async function removeFromFunctions(db: Sql, pattern: RegExp, replacement: string, functions = /./): Promise<string[]> {
   const removed: string[] = [];
   for (const { name, definition } of await functionsOf(db)) {
     const places = definition.match(pattern) ?? [];
-    if (places.length === 0) continue;
-    await db.exec(definition.replaceAll(pattern, replacement));
+    if (places.length === 0 || !functions.test(name)) continue;
+    await db.query(definition.replaceAll(pattern, replacement));
     removed.push(...places.map(() => name));
   }
   return removed;
 }
 
 /** Every function of ours with its definition. */
-export function functionsOf(db: PGlite): Promise<{ name: string; definition: string }[]> {
+export function functionsOf(db: Sql): Promise<{ name: string; definition: string }[]> {
   return rows(
     db,
     `select p.proname as name, pg_get_functiondef(p.oid) as definition

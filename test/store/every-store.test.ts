@@ -163,6 +163,12 @@ describe('a failure', () => {
 });
 
 test('runs the tests of the kind of store that its project is for', () => {
-  const descriptions = { embedded: /^embedded/, postgres: /^Postgres/, supabase: /^Supabase/, citus: /^Postgres/ };
+  const descriptions = {
+    embedded: /^embedded/,
+    postgres: /^Postgres/,
+    supabase: /^Supabase/,
+    citus: /^Postgres/,
+    'citus by PostgREST': /^Supabase/,
+  };
   expect(store.description).toMatch(descriptions[inject('kind')]);
 });
