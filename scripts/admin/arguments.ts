@@ -14,8 +14,12 @@ const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 /** Postgres's time that never comes. */
 export const NEVER = 'infinity';
 
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}
+
 export function readTenantId(text: string): string {
-  return expect(UUID.test(text) ? text : undefined, "a tenant's id, as in `npm run admin -- tenant list`");
+  return expect(isUuid(text) ? text : undefined, "a tenant's id, as in `npm run admin -- tenant list`");
 }
 
 export function readName(text: string): string {

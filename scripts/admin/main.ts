@@ -14,6 +14,7 @@ import {
   readTenantId,
   readWhen,
 } from './arguments.ts';
+import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
 import { type Report, toReport } from './errors.ts';
 import {
   createTenant,
@@ -46,6 +47,7 @@ For scripts: npm run --silent admin -- … --json prints one JSON value on stand
 
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
+const YES = 'do not ask for the name, for scripts';
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
@@ -57,8 +59,9 @@ function createProgram(): Command {
     .configureOutput({ outputError: () => {} })
     .addHelpText('after', STORES)
     .addHelpText('afterAll', CODES);
-  addTenantCommands(program.command('tenant').description('create and list tenants'));
+  addTenantCommands(program.command('tenant').description('create, list and delete tenants'));
   addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'));
+  addStudentCommands(program.command('student').description('show and erase what the store has of one student'));
   addImportCommand(program.command('import').description("import a tenant's data"));
   return program;
 }
@@ -70,6 +73,24 @@ function addTenantCommands(tenant: Command): void {
   add(tenant, 'list', 'list the tenants with their ids', 'tenant list').action((options: WithJson) =>
     run(options, listTenants),
   );
+  add(tenant, 'delete', 'delete a tenant, its keys and all its data', 'tenant delete ID')
+    .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
+    .option('--yes', YES)
+    .action((id: string, options: WithJson & { yes?: boolean }) => run(options, (db) => deleteTenant(db, id, options)));
+}
+
+function addStudentCommands(student: Command): void {
+  type Options = WithJson & { tenant: string; yes?: boolean };
+  const addOne = (name: string, description: string, example: string) =>
+    add(student, name, description, example)
+      .argument('<STUDENT>', "the student's id or e-mail")
+      .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId);
+  addOne('data', 'print all data about a student as JSON', 'student data ana@minha.example --tenant ID').action(
+    (name: string, options: Options) => run(options, (db) => showStudent(db, options.tenant, name)),
+  );
+  addOne('erase', 'delete all data about a student', 'student erase ana@minha.example --tenant ID')
+    .option('--yes', YES)
+    .action((name: string, options: Options) => run(options, (db) => eraseStudent(db, options.tenant, name, options)));
 }
 
 function addKeyCommands(key: Command): void {

@@ -256,6 +256,25 @@ describe('a distributed database', () => {
     });
   });
 
+  test('deletes a student and a tenant on the nodes that have them', async () => {
+    const copy = await createCitusDatabase(inject('nodes'));
+    try {
+      await asAdmin(copy.adminUrl, async (db) => {
+        const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
+        const { rows } = await db.query('select private.student_data($1, $2) as data', student);
+        expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}] });
+        await db.query('select private.erase_student($1, $2)', student);
+        await db.query('select private.delete_tenant($1)', ['b0000000-0000-4000-8000-000000000000']);
+      });
+      await onEachNode(copy, async (store) => {
+        expect(await ask(store, list('listar_alunos'))).toHaveLength(249);
+        await expect(ask(store, list('listar_alunos', OTHER_KEY))).rejects.toThrow('API Key inválida');
+      });
+    } finally {
+      await copy.drop();
+    }
+  });
+
   test('says the line of a statement that fails', async () => {
     const sql = `create table private.a (id integer primary key);\n-- One; two.\nselect 'é;' from private.b;`;
     const run = asOwner((db) => runScript(db, { file: 'bad.sql', sql }));

@@ -1,0 +1,69 @@
+// The commands that delete: each asks for a name first. And what the store has of one student, which an erasure deletes.
+
+import { createInterface } from 'node:readline/promises';
+import { InvalidArgumentError } from 'commander';
+import type { Connection } from '../../src/store/migrations.ts';
+import { isUuid } from './arguments.ts';
+import { CommandError } from './errors.ts';
+import type { Output } from './keys.ts';
+import { queryRows } from './store.ts';
+
+type Confirmed = { readonly yes?: boolean };
+type Named = { readonly id: string; readonly name: string };
+type Deleted = { readonly name: string; readonly deleted: number };
+
+/** Deletes a tenant with everything that it has. */
+export async function deleteTenant(db: Connection, id: string, { yes }: Confirmed): Promise<Output> {
+  await db.query('select private.require_tenant($1)', [id]);
+  const [tenant] = (await queryRows<Named>(db, 'select id, name from private.tenants where id = $1', [id])) as [Named];
+  await confirm(`Deletes the tenant ${tenant.name}, its keys and all its data.`, tenant.name, yes);
+  return toOutput(`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
+}
+
+/** Everything that the store has of a student, as JSON. */
+export async function showStudent(db: Connection, tenant: string, name: string): Promise<Output> {
+  const { id } = await findStudent(db, tenant, name);
+  const [{ data }] = (await queryRows(db, 'select private.student_data($1, $2) as data', [tenant, id])) as [
+    { data: unknown },
+  ];
+  return { json: data, text: JSON.stringify(data, null, 2) };
+}
+
+/** Deletes everything that the store has of a student. */
+export async function eraseStudent(db: Connection, tenant: string, name: string, { yes }: Confirmed): Promise<Output> {
+  const student = await findStudent(db, tenant, name);
+  await confirm(`Erases the student ${student.name} and everything that refers to it.`, student.name, yes);
+  const sql = 'select * from private.erase_student($1, $2)';
+  return toOutput(`Student ${student.id} was erased`, await queryRows(db, sql, [tenant, student.id]));
+}
+
+/** Finds a student by id or e-mail. */
+async function findStudent(db: Connection, tenant: string, name: string): Promise<Named> {
+  await db.query('select private.require_tenant($1)', [tenant]);
+  const condition = isUuid(name) ? 'id = $2::uuid' : 'lower(email) = lower($2)';
+  const sql = `select id, nome as name from private.alunos where tenant_id = $1 and ${condition} order by criado_em, id`;
+  const [student, ...others] = await queryRows<Named>(db, sql, [tenant, name]);
+  if (!student) throw new CommandError({ error: `the tenant has no student ${name}` });
+  if (others.length === 0) return student;
+  const list = [student, ...others].map(({ id, name }) => `${id} (${name})`).join(', ');
+  throw new CommandError({ error: `${name} is the e-mail of several students`, hint: `Name one by its id: ${list}` });
+}
+
+/** Throws unless the name is typed on the terminal, or `isSure`. */
+async function confirm(warning: string, name: string, isSure = false): Promise<void> {
+  if (isSure) return;
+  if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const typed = await terminal.question(`${warning} This cannot be undone.\nType its name to go on: `);
+    if (typed.trim() !== name.trim()) throw new CommandError({ error: 'That is another name: nothing was deleted.' });
+  } finally {
+    terminal.close();
+  }
+}
+
+function toOutput(what: string, tables: readonly Deleted[]): Output {
+  const counts = tables.map(({ name, deleted }) => [name.replace('private.', ''), deleted] as const);
+  const lines = counts.filter(([, deleted]) => deleted > 0).map(([name, deleted]) => `${name} ${deleted}`);
+  return { json: { deleted: Object.fromEntries(counts) }, text: `${what}: ${lines.join(', ')}.` };
+}

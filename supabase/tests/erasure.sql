@@ -1,0 +1,146 @@
+-- What is deleted with a student and with a tenant, and what stays.
+
+begin;
+set local client_min_messages = warning;
+create extension if not exists pgtap with schema extensions;
+set local search_path = extensions;
+
+select plan(15);
+
+insert into private.tenants (id, name) values
+  ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
+  ('e0000000-0000-4000-8000-000000000002', 'Academia Dois');
+insert into private.api_keys (tenant_id, name, key_hash) values
+  ('e0000000-0000-4000-8000-000000000001', 'Um', sha256('test_um')),
+  ('e0000000-0000-4000-8000-000000000002', 'Dois', sha256('test_dois'));
+-- Both tenants have the same ids.
+insert into private.academias (tenant_id, id, nome)
+select t.id, 'e1000000-0000-4000-8000-000000000001', 'Centro' from private.tenants t where t.name like 'Academia %';
+insert into private.personais (tenant_id, id, nome, email, academia_id)
+select a.tenant_id, 'e2000000-0000-4000-8000-000000000001', 'Bruno', 'b@um.example', a.id from private.academias a
+ where a.id = 'e1000000-0000-4000-8000-000000000001';
+insert into private.alunos (tenant_id, id, nome, email)
+select p.tenant_id, n.id::uuid, n.nome, 'a@um.example'
+  from private.personais p,
+       (values ('e3000000-0000-4000-8000-000000000001', 'Ana'), ('e3000000-0000-4000-8000-000000000002', 'Eva')) n (id, nome)
+ where p.id = 'e2000000-0000-4000-8000-000000000001';
+insert into private.treinos (tenant_id, nome, aluno_id, personal_id, data_inicio)
+select a.tenant_id, 'Força', a.id, 'e2000000-0000-4000-8000-000000000001', '2026-01-01'
+  from private.alunos a where a.email = 'a@um.example';
+insert into private.anamneses (tenant_id, aluno_id, status)
+select a.tenant_id, a.id, 'pendente' from private.alunos a where a.email = 'a@um.example';
+insert into private.anamnese_secoes (tenant_id, titulo, ordem)
+select t.id, 'Objetivos', 1 from private.tenants t where t.name like 'Academia %';
+insert into private.idempotency_keys (tenant_id, key, request_hash, response)
+select a.tenant_id, a.nome, sha256('test'), to_jsonb(a) from private.alunos a where a.email = 'a@um.example';
+
+create function pg_temp.counts(p_tenant uuid)
+returns text
+language plpgsql
+as $$
+declare
+  v_table regclass;
+  v_count bigint;
+  v_counts text := '';
+begin
+  for v_table in select t.name from private.tenant_tables() t order by t.name::text loop
+    execute format('select count(*) from %s where tenant_id = $1', v_table) into v_count using p_tenant;
+    v_counts := v_counts || replace(v_table::text, 'private.', ' ') || ' ' || v_count;
+  end loop;
+  return v_counts;
+end;
+$$;
+
+select results_eq(
+  $$ select key, jsonb_array_length(value) from
+       jsonb_each(private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001'))
+      order by key $$,
+  $$ values ('alunos', 1), ('anamneses', 1), ('idempotency_keys', 1), ('treinos', 1) $$,
+  'the data of a student is of every table that refers to it, and its kept responses'
+);
+select is(
+  (private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001')
+    #>> '{treinos,0,aluno_id}'),
+  'e3000000-0000-4000-8000-000000000001',
+  'it is of this student alone'
+);
+select results_eq(
+  $$ select name, deleted from
+       private.erase_student('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001') $$,
+  $$ values ('private.idempotency_keys', 1::bigint), ('private.anamneses', 1), ('private.treinos', 1), ('private.alunos', 1) $$,
+  'an erasure deletes the student last'
+);
+select is(
+  pg_temp.counts('e0000000-0000-4000-8000-000000000001'),
+  ' academias 1 alunos 1 anamnese_secoes 1 anamneses 1 api_keys 1 idempotency_keys 1 personais 1 treinos 1',
+  'the tenant keeps everything else'
+);
+select is(
+  pg_temp.counts('e0000000-0000-4000-8000-000000000002'),
+  ' academias 1 alunos 2 anamnese_secoes 1 anamneses 2 api_keys 1 idempotency_keys 2 personais 1 treinos 2',
+  'another tenant keeps a student of the same id'
+);
+select throws_ok(
+  $$ select private.erase_student('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001') $$,
+  'P0002', 'the tenant has no student e3000000-0000-4000-8000-000000000001',
+  'a student is erased once'
+);
+select throws_ok(
+  $$ select private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001') $$,
+  'P0002', 'the tenant has no student e3000000-0000-4000-8000-000000000001',
+  'nothing is left to show'
+);
+select is_empty(
+  $$ select from public.listar_treinos('test_um', p_id_aluno => 'e3000000-0000-4000-8000-000000000001') $$,
+  'a filter by the id finds what a filter by no id finds'
+);
+select throws_ok(
+  $$ select public.listar_alunos('test_um', p_after => 'e3000000-0000-4000-8000-000000000001') $$,
+  'PT422', 'must be the id of a record of the tenant',
+  'and after refuses it like one that never was'
+);
+
+-- A table that an administrator has added.
+create table private.armarios (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  aluno_id uuid not null,
+  primary key (tenant_id, id)
+);
+select private.isolate('private.armarios');
+alter table private.armarios add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
+insert into private.armarios (tenant_id, aluno_id)
+values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001'),
+       ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000002');
+select is(
+  (select e.deleted
+     from private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001') e
+    where e.name = 'private.armarios'),
+  1::bigint,
+  'a table of later is erased from too'
+);
+select is(
+  (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d),
+  9::numeric,
+  'a tenant is deleted with all its rows'
+);
+select is(
+  pg_temp.counts('e0000000-0000-4000-8000-000000000002'),
+  ' academias 0 alunos 0 anamnese_secoes 0 anamneses 0 api_keys 0 armarios 0 idempotency_keys 0 personais 0 treinos 0',
+  'nothing is left of it'
+);
+select is_empty(
+  $$ select from private.tenants t where t.id = 'e0000000-0000-4000-8000-000000000002' $$,
+  'not even the tenant'
+);
+select throws_ok(
+  $$ select public.listar_alunos('test_dois') $$, 'PT401', 'API Key inválida', 'its keys are unknown'
+);
+select throws_ok(
+  $$ select private.delete_tenant('e0000000-0000-4000-8000-000000000002') $$,
+  'P0002', 'there is no tenant e0000000-0000-4000-8000-000000000002',
+  'a tenant is deleted once'
+);
+
+select * from finish();
+rollback;
