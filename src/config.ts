@@ -35,6 +35,8 @@ export type Config = {
   readonly corsOrigins: readonly string[];
   /** Whether the documentation page and the document are served. */
   readonly docs: boolean;
+  /** Whether the Model Context Protocol is served. */
+  readonly mcp: boolean;
   /** A separate port for the metrics. */
   readonly metricsPort: number | undefined;
   readonly log: LogConfig;
@@ -105,6 +107,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
       'origins like https://painel.example, separated by commas, or *',
     ),
     docs: reader.flag('DOCS', true),
+    mcp: reader.flag('MCP', false),
     metricsPort: reader.integer('METRICS_PORT', undefined, 0, 65_535),
     log: {
       level: reader.choice('LOG_LEVEL', ['info', 'debug', 'warn', 'error', 'silent']),

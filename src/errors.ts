@@ -10,6 +10,7 @@ const table = {
   missingKey: { status: 400, text: 'Missing X-Api-Key header' },
   invalidJson: { status: 400, text: 'Invalid JSON body' },
   malformedUrl: { status: 400, text: 'Malformed URL' },
+  originRefused: { status: 403, text: 'Origin not allowed' },
   notFound: { status: 404, text: 'Not found' },
   requestTimeout: { status: 408, text: 'Request timeout' },
   bodyTooLarge: { status: 413, text: 'Request body too large' },

@@ -9,6 +9,7 @@ import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
+import type { Mcp } from './http/mcp.ts';
 import { close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { createFaultHandler, createRecorder } from './http/recorder.ts';
@@ -121,6 +122,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => document.source) : undefined,
     rateLimiter: rateLimits?.middleware,
+    mcp: await openMcp(config, () => document),
     handler: (request) => handler(request),
     addressOf,
     bodyLimit: config.bodyLimit,
@@ -155,7 +157,17 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
     return {
       welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) =>
-        welcome({ server, workers, metricsOrigin, log, docs: config.docs, document, store, isDemoWanted }),
+        welcome({
+          server,
+          workers,
+          metricsOrigin,
+          log,
+          docs: config.docs,
+          mcp: config.mcp,
+          document,
+          store,
+          isDemoWanted,
+        }),
       follow: async () => {
         if (isWatching) stopWatching = await watch();
         if (fault) await readiness.reportUntilReachable(fault);
@@ -179,6 +191,12 @@ async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | 
   if (!traces) return undefined;
   const { openTracing } = await import('./telemetry/tracing.ts');
   return openTracing({ ...traces, warn });
+}
+
+async function openMcp(config: Config, readDocument: () => CompiledDocument): Promise<Mcp | undefined> {
+  if (!config.mcp) return undefined;
+  const { serveMcp } = await import('./http/mcp.ts');
+  return serveMcp({ ...config, readDocument });
 }
 
 function readKeyHeaders({ operations }: CompiledDocument): string[] {

@@ -22,6 +22,7 @@ export const messages = {
   isNoParameter: { en: 'is not a parameter of this operation', 'pt-BR': 'não é um parâmetro desta operação' },
   isRepeated: { en: 'must be given once', 'pt-BR': 'deve ser informado uma única vez' },
   isWithOffset: { en: 'must not be given with offset', 'pt-BR': 'não deve ser informado com offset' },
+  isNoScalar: { en: 'must be a string, a number or a boolean', 'pt-BR': 'deve ser um texto, um número ou um booleano' },
   isNoObject: { en: 'must be object', 'pt-BR': 'deve ser um objeto' },
   isTooDeep: {
     en: `must not be nested deeper than ${MAX_DEPTH} levels`,

@@ -19,6 +19,8 @@ export type HttpRequest = {
   /** Aborted with ClientGone when the client disconnects, and with DeadlineError after the deadline. */
   readonly controller: AbortController;
   readonly record: RequestRecord;
+  /** Problems with inputs that a URL and headers cannot carry. */
+  readonly problems?: Problems | undefined;
   /** Reads the body; rejects with RequestFailed. */
   readBody(): Promise<Uint8Array>;
 };
@@ -41,7 +43,7 @@ export type ApiRequest = {
 export type Problems = Map<string, string[]>;
 
 /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
-export function readRequest({ method, url, headers }: HttpRequest): ApiRequest {
+export function readRequest({ method, url, headers, problems }: HttpRequest): ApiRequest {
   const end = url.includes('?') ? url.indexOf('?') : url.length;
   return {
     method: method.toLowerCase(),
@@ -51,7 +53,7 @@ export function readRequest({ method, url, headers }: HttpRequest): ApiRequest {
     query: parseQuery(url.slice(end + 1)),
     params: Object.create(null),
     cookies: {},
-    problems: new Map(),
+    problems: new Map(problems),
   };
 }
 
@@ -129,21 +131,29 @@ function convert(text: string, type: Input['type']): Json {
  * `invalidInput`.
  */
 export function takeBody(request: ApiRequest, bytes: Uint8Array): void {
+  const { fields, problems } = readObject(bytes);
+  if (Object.keys(fields).length > MAX_INPUTS) {
+    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields.en] } });
+  }
+  for (const [name, value] of Object.entries(fields)) {
+    const problem = problems.has(name) ? undefined : findProblem(value);
+    if (problem !== undefined) problems.set(name, [problem]);
+  }
+  request.requestBody = fields;
+  for (const [field, found] of problems) request.problems.set(field, found);
+}
+
+/**
+ * Parses a JSON object, and finds the fields that contain a repeated name or are nested too deep. Throws RequestFailed
+ * with `invalidJson` or `invalidInput`.
+ */
+export function readObject(bytes: Uint8Array): { fields: Readonly<Record<string, Json>>; problems: Problems } {
   const text = toText(bytes);
   const fields = parseJson(text);
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
   }
-  if (Object.keys(fields).length > MAX_INPUTS) {
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields.en] } });
-  }
-  const problems = inspectText(text);
-  for (const [name, value] of Object.entries(fields)) {
-    const problem = problems.has(name) ? undefined : findProblem(value);
-    if (problem !== undefined) problems.set(name, [problem]);
-  }
-  request.requestBody = fields as Readonly<Record<string, Json>>;
-  for (const [field, found] of problems) request.problems.set(field, found);
+  return { fields: fields as Readonly<Record<string, Json>>, problems: inspectText(text) };
 }
 
 function toText(bytes: Uint8Array): string {

@@ -5,11 +5,12 @@ import cors from 'cors';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { ClientGone } from '../api/call.ts';
 import type { Handler, Outcome } from '../api/handler.ts';
-import type { HttpRequest } from '../api/request.ts';
+import type { HttpRequest, Problems } from '../api/request.ts';
 import { type Fault, storeFault } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { readBody } from './body.ts';
 import { toNetwork } from './client-address.ts';
+import type { Mcp, RunOperation, ToolRequest } from './mcp.ts';
 import { recordOf } from './recorder.ts';
 import { type Endpoints, respond } from './respond.ts';
 import type { Unread } from './unread.ts';
@@ -21,6 +22,7 @@ export type AppParts = ApiParts & {
   readonly operational?: readonly Endpoints[];
   readonly docs?: Endpoints | undefined;
   readonly rateLimiter?: RequestHandler | undefined;
+  readonly mcp?: Mcp | undefined;
   /** The origins whose pages may call the gateway; `*` allows all. */
   readonly corsOrigins?: readonly string[];
 };
@@ -42,6 +44,7 @@ export function createApp({
   corsOrigins = [],
   docs,
   rateLimiter,
+  mcp,
   ...api
 }: AppParts): Express {
   const app = createExpress();
@@ -50,7 +53,9 @@ export function createApp({
   if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
   docs?.(app);
   if (rateLimiter) app.use(rateLimiter);
-  app.use(serveApi(api), answerErrors(api.onFault));
+  const run = createRun(api);
+  mcp?.(run)(app);
+  app.use(serveApi(run), answerErrors(api.onFault));
   return app;
 }
 
@@ -79,7 +84,12 @@ function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
 }
 
 /** Serves the operations of the document, and answers every other request with 404 or 405. */
-function serveApi(parts: ApiParts): RequestHandler {
+function serveApi(run: RunOperation): RequestHandler {
+  return async (_req, res) => respond(res, await run(res));
+}
+
+/** Creates the function that runs an operation: for the request itself, or for the tool call in it. */
+function createRun(parts: ApiParts): RunOperation {
   const { handler, unread, onFault } = parts;
   /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
   function admit(outcome: Outcome, res: ServerResponse): Outcome {
@@ -93,10 +103,7 @@ function serveApi(parts: ApiParts): RequestHandler {
     onFault(fault.failure, recordOf(res));
     return fault;
   }
-  return async (_req, res) => {
-    const outcome = await handler(new SocketRequest(res, parts));
-    respond(res, admit(outcome, res));
-  };
+  return async (res, tool) => admit(await handler(new SocketRequest(res, parts, tool)), res);
 }
 
 /**
@@ -108,19 +115,23 @@ class SocketRequest implements HttpRequest {
   readonly url: string;
   readonly headers: HttpRequest['headers'];
   readonly record: RequestRecord;
+  readonly problems: Problems | undefined;
   readonly #res: ServerResponse;
   readonly #parts: ApiParts;
+  readonly #body: Uint8Array | undefined;
   #network: string | undefined;
   #controller: AbortController | undefined;
 
-  constructor(res: ServerResponse, parts: ApiParts) {
-    const { method = '', url = '/', headers } = res.req;
+  constructor(res: ServerResponse, parts: ApiParts, tool?: ToolRequest) {
+    const { method = '', url = '/', headers } = tool ?? res.req;
     this.method = method;
     this.url = url;
     this.headers = headers;
     this.record = recordOf(res);
+    this.problems = tool?.problems;
     this.#res = res;
     this.#parts = parts;
+    this.#body = tool?.body;
   }
 
   get network(): string {
@@ -134,6 +145,7 @@ class SocketRequest implements HttpRequest {
   }
 
   readBody(): Promise<Uint8Array> {
+    if (this.#body) return Promise.resolve(this.#body);
     return readBody(this.#res.req, this.#res, this.#parts.bodyLimit);
   }
 }

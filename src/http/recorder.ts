@@ -52,7 +52,7 @@ export function createRecorder(sinks: readonly Sink[], startSpan?: StartSpan): R
     res.on('close', () => {
       const request = Object.assign(record, {
         route: record.operation ?? toRoute(req),
-        status: res.writableFinished ? res.statusCode : CLIENT_GONE,
+        status: res.writableFinished ? (record.toolStatus ?? res.statusCode) : CLIENT_GONE,
         durationMs: performance.now() - record.startedAt,
         responseBytes: readBytes(),
       });

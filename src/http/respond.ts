@@ -38,13 +38,16 @@ export type Endpoints = (router: IRouter) => void;
 
 /** Adds an endpoint for GET and HEAD; any other method is a 405. */
 export function addEndpoint(router: IRouter, path: string, ...handlers: RequestHandler[]): void {
-  router.all(path, refuseOtherMethods, ...handlers);
+  router.all(path, allowOnly('GET', 'HEAD'), ...handlers);
 }
 
-const refuseOtherMethods: RequestHandler = (req, res, next) => {
-  if (req.method === 'GET' || req.method === 'HEAD') next();
-  else respond(res, { failure: { kind: 'methodNotAllowed', allow: ['GET', 'HEAD'] } });
-};
+/** Answers every other method with 405. */
+export function allowOnly(...allow: readonly string[]): RequestHandler {
+  return (req, res, next) => {
+    if (allow.includes(req.method)) next();
+    else respond(res, { failure: { kind: 'methodNotAllowed', allow } });
+  };
+}
 
 /** Writes the answer to a request; does nothing after another answer, or when the client has disconnected. */
 export function respond(res: ServerResponse, outcome: Outcome): void {

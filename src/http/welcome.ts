@@ -22,6 +22,8 @@ export type WelcomeOptions = Welcome & {
   readonly store: Store;
   /** Whether the documentation page is served. */
   readonly docs: boolean;
+  /** Whether the Model Context Protocol is served. */
+  readonly mcp: boolean;
   /** Whether DEMO_DATA asks for the demo data. */
   readonly isDemoWanted: boolean;
   readonly log: Pick<Log, 'info' | 'warn'>;
@@ -32,7 +34,7 @@ const FIRST_CALL_MS = 5_000;
 
 /** Logs the listen address and an example request, after checking that its call succeeds. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
-  const { server, metricsOrigin, store, workers, docs, isDemoWanted, log } = options;
+  const { server, metricsOrigin, store, workers, docs, mcp, isDemoWanted, log } = options;
   const { source: document, operations } = options.document;
   const origin = toOrigin(server);
   // A stopped server has no address.
@@ -40,6 +42,7 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   const url = origin + readApiRoot(document);
   log.info(`Listening on ${url}`);
   if (docs) log.info(`Documentation: ${origin}/docs`);
+  if (mcp) log.info(`MCP: ${origin}/mcp`);
   if (metricsOrigin) log.info(`Metrics: ${metricsOrigin}/metrics`);
   if (workers > 1) log.info(`Workers: ${workers}`);
   log.info(`Store: ${store.description}`);

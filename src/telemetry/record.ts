@@ -20,6 +20,8 @@ export type RequestRecord = {
   span?: Span;
   /** The operationId of the document. */
   operation?: string;
+  /** The status that the operation of a tool call ended with; the HTTP status is 200. */
+  toolStatus?: number;
   /** The duration of the store call, queue included, in milliseconds. */
   storeMs?: number;
   fault?: Fault;
@@ -38,7 +40,7 @@ export type Span = {
 export type EndedRequest = RequestRecord & {
   /** The operationId, or the path of another endpoint; `none` for an unknown path. */
   readonly route: string;
-  /** The status; 499 if the client disconnected before the answer was sent. */
+  /** The status, of a tool call its operation's; 499 if the client disconnected before the answer was sent. */
   readonly status: number;
   readonly durationMs: number;
   /** Bytes sent on the socket, headers included. */

@@ -52,6 +52,7 @@ beforeAll(async () => {
       CONTRACT_CHECK: 'warn',
       PROXY_HOPS: '2',
       CORS_ORIGINS: 'https://panel.example',
+      MCP: 'on',
       KEY_REQUESTS_PER_MINUTE: '10000000',
       ADDRESS_REQUESTS_PER_MINUTE: '10000000',
     },
@@ -82,9 +83,16 @@ function request(method: string, target: string, headers: object = {}, body = ''
 const get = (target: string, headers?: object) => request('GET', target, headers);
 const post = (body: string, headers: object = {}) =>
   request('POST', '/v1/alunos', { 'Content-Length': body.length, ...headers }, body);
+const postMessage = (body: string) =>
+  request('POST', '/mcp', { 'Content-Length': body.length, ...MESSAGE_HEADERS }, body);
+/** A call of the tool that creates a student. */
+const postArguments = (args: string) =>
+  postMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"criarAluno","arguments":{${args}}}}`);
 /** A body in chunks of one letter. */
 const postChunks = (body: string) =>
   request('POST', '/v1/alunos', { 'Transfer-Encoding': 'chunked' }, `${body.replace(/./g, '1\r\n$&\r\n')}0\r\n\r\n`);
+
+const MESSAGE_HEADERS = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
 
 /** Repeats a text up to a size. */
 const fill = (size: number, text: string) => text.repeat(size / text.length);
@@ -182,6 +190,30 @@ const requests: readonly Row[] = [
   ['an e-mail without @', 422, BODY, (size) => post(`{"p_email":"${fill(size, 'a.')}"}`)],
   ['an e-mail with many labels', 422, BODY, (size) => post(`{"p_email":"a@${fill(size, 'a.')}!"}`)],
   ['an e-mail with a long label', 422, BODY, (size) => post(`{"p_email":"a@${fill(size, 'a-')}!"}`)],
+
+  ['arguments of a tool', 200, BODY, (size) => postArguments(fillDistinct(size, ',', (n) => `"${n}":0`))],
+  ['a nested argument', 200, BODY, (size) => postArguments(`"a":[${fill(size, '0,')}0]`)],
+  ['an argument', 200, BODY, (size) => postArguments(`"Idempotency-Key":"${fill(size, '\xc3\xa9')}"`)],
+  [
+    'the name of a tool',
+    200,
+    BODY,
+    (size) => postMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${fill(size, 'a')}"}}`),
+  ],
+  [
+    'nested arrays in a message',
+    422,
+    BODY,
+    (size) => postMessage(`{"a":${fill(size / 2, '[')}${fill(size / 2, ']')}}`),
+  ],
+  [
+    'values of a message',
+    413,
+    BODY,
+    (size) => postMessage(`{"params":{${fillDistinct(size, ',', (n) => `"${n}":0`)}}}`),
+  ],
+  ['a batch of messages', 422, BODY, (size) => postMessage(`[${fill(size, '{},')}{}]`)],
+
   // As many as are taken.
   ['chunks of a body', 422, 2_400, (size) => postChunks(`{"p_nome":"${fill(size, 'a')}"}`)],
 ];

@@ -1,0 +1,338 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { Ajv } from 'ajv';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { storeFault } from '../../src/errors.ts';
+import type { AppParts } from '../../src/http/app.ts';
+import { createAddressReader } from '../../src/http/client-address.ts';
+import { serveMcp } from '../../src/http/mcp.ts';
+import { openRateLimits } from '../../src/http/rate-limits.ts';
+import { createRecorder } from '../../src/http/recorder.ts';
+import { compile } from '../../src/openapi/compile.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { EndedRequest } from '../../src/telemetry/record.ts';
+import { document, KEYS, operations, STUDENT } from '../helpers/api.ts';
+import { openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import { send } from '../helpers/send.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+const PANEL = 'https://painel.example';
+const BODY_LIMIT = 2_000;
+const AURORA = { 'X-Api-Key': KEYS.aurora };
+const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
+
+const ends: (() => Promise<void>)[] = [];
+let store: Store;
+let gateway: TestGateway;
+const ended: EndedRequest[] = [];
+
+/** A gateway with MCP, which ends with its test. */
+async function start(options: Partial<TestGatewayOptions>, parts: Partial<AppParts> = {}): Promise<TestGateway> {
+  const served = await compile(options.document ?? document);
+  const mcp = serveMcp({ readDocument: () => served, bodyLimit: BODY_LIMIT, corsOrigins: [PANEL] });
+  const started = await startGateway({ store, bodyLimit: BODY_LIMIT, ...options, parts: { mcp, ...parts } });
+  ends.push(started.close);
+  return started;
+}
+
+beforeAll(async () => {
+  store = await openTestStore();
+  gateway = await start({}, { recorder: createRecorder([(request) => ended.push(request)]) });
+  ends.pop();
+});
+
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await store.close();
+});
+
+const endpointOf = ({ url }: { readonly url: string }) => new URL('/mcp', url);
+
+/** Connects the SDK's client, which ends with its test. */
+async function connect(headers: Record<string, string> = AURORA, to = gateway): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' });
+  const transport = new StreamableHTTPClientTransport(endpointOf(to), { requestInit: { headers } });
+  await client.connect(transport as Parameters<Client['connect']>[0]);
+  ends.push(() => client.close());
+  return client;
+}
+
+type Result = { readonly isError: boolean; readonly body: unknown };
+
+async function callTool(name: string, args: object = {}, client?: Client): Promise<Result> {
+  const result = await (client ?? (await connect())).callTool({ name, arguments: { ...args } });
+  const [content, ...others] = result.content as { readonly type: string; readonly text: string }[];
+  expect({ type: content?.type, others }).toEqual({ type: 'text', others: [] });
+  return { isError: result.isError === true, body: JSON.parse(content?.text ?? '') };
+}
+
+/** Posts a message as a client does. */
+const post = (body: string, headers: Record<string, string> = {}, to = gateway) =>
+  send(String(endpointOf(to)), {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      ...AURORA,
+      ...headers,
+    },
+    body,
+  });
+
+const toMessage = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+
+const reads = operations.filter(({ method }) => method === 'GET');
+const [list, creation] = [
+  operations.find(({ method, path }) => method === 'GET' && path === '/alunos'),
+  operations.find(({ method }) => method === 'POST'),
+].map((operation) => operation?.id ?? '') as [string, string];
+
+describe('the tools', () => {
+  test('are the operations of the document, for which no key is needed', async () => {
+    const { tools } = await (await connect({})).listTools();
+    const expected = operations.map(({ id, method, operation }) => ({
+      name: id,
+      title: operation.summary,
+      description: expect.stringContaining(operation.description?.trim() ?? ''),
+      annotations: { readOnlyHint: method === 'GET' },
+    }));
+    expect(tools).toHaveLength(expected.length);
+    for (const tool of expected) expect(tools).toContainEqual(expect.objectContaining(tool));
+  });
+
+  test('take the parameters and the fields of the body, and no key', async () => {
+    const { tools } = await (await connect({})).listTools();
+    for (const { id, operation } of operations) {
+      const parameters = (operation.parameters ?? []) as OpenAPIV3.ParameterObject[];
+      const body = document.components?.schemas?.NovoAluno as OpenAPIV3.SchemaObject;
+      const fields = operation.requestBody ? Object.keys(body.properties ?? {}) : [];
+      const { inputSchema } = tools.find(({ name }) => name === id) ?? {};
+      expect(Object.keys(inputSchema?.properties ?? {}), id).toEqual([
+        ...parameters.map(({ name }) => name),
+        ...fields,
+      ]);
+      expect(inputSchema?.required, id).toEqual(operation.requestBody ? body.required : []);
+      // Throws for keywords that JSON Schema does not have.
+      new Ajv({ strict: true, validateFormats: false }).compile(inputSchema ?? {});
+    }
+  });
+
+  test('come with the description of the API', async () => {
+    const client = await connect({});
+    expect(client.getInstructions()).toBe(document.info.description);
+    expect(client.getServerVersion()).toEqual({ name: document.info.title, version: document.info.version });
+  });
+
+  test.each(reads)('$id answers what the operation answers', async ({ id, path }) => {
+    const answer = await fetch(`${gateway.url}${path}?limit=3`, { headers: AURORA });
+    expect(await callTool(id, { limit: 3 })).toEqual({ isError: false, body: await answer.json() });
+  });
+
+  test('takes every kind of parameter', async () => {
+    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const parameters = [
+      { name: 'a', in: 'path', required: true, schema: { type: 'string' } },
+      { name: 'b', in: 'query', schema: { type: 'boolean' } },
+      { name: 'x-c', in: 'header', schema: { type: 'string', nullable: true, 'x-note': 1 } },
+    ];
+    const { responses } = document.paths['/alunos']?.get ?? {};
+    const get = { operationId: 'um', 'x-rpc': 'um', parameters, responses };
+    const paths = { '/um/{a}/dois': { get } } as unknown as OpenAPIV3.PathsObject;
+    const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));
+    const [tool] = (await client.listTools()).tools;
+    expect(tool?.inputSchema).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
+    expect(tool?.inputSchema.properties?.['x-c']).not.toHaveProperty('x-note');
+
+    const args = { a: '../é?&/', b: true, 'x-c': 'ç' };
+    expect(await callTool('um', args, client)).toEqual({ isError: false, body: [] });
+    expect(stub.calls[0]?.args).toEqual({ p_api_key: KEYS.aurora, p_a: args.a, p_b: true, p_c: 'ç' });
+    const missing = { error: { a: ['is required'], b: ['must be boolean'] } };
+    expect(await callTool('um', { b: 'yes' }, client)).toEqual({ isError: true, body: missing });
+  });
+});
+
+describe('a creation', () => {
+  test('returns the record', async () => {
+    const { isError, body } = await callTool(creation, STUDENT);
+    expect(isError).toBe(false);
+    expect(body).toMatchObject({ nome: STUDENT.p_nome, email: STUDENT.p_email, ativo: true });
+  });
+
+  test('takes place once for an Idempotency-Key', async () => {
+    const args = { ...STUDENT, 'Idempotency-Key': 'mcp-once' };
+    const first = await callTool(creation, args);
+    expect(await callTool(creation, args)).toEqual(first);
+    const error = { 'Idempotency-Key': ['was used for another request in the last 24 hours'] };
+    expect(await callTool(creation, { ...args, p_nome: 'Outra' })).toEqual({ isError: true, body: { error } });
+  });
+});
+
+/** More names than an operation can have. */
+const MANY = Array.from({ length: 150 }, (_, n) => `a${n}`);
+
+describe('the errors of a tool', () => {
+  test.each([
+    ['values out of bounds', 'limit=0&nada=1&academia_id=x', { limit: 0, nada: 1, academia_id: 'x' }],
+    ['other types', 'limit=5.5&ativo=sim', { limit: 5.5, ativo: 'sim' }],
+    ['an empty text', 'nome=', { nome: '' }],
+    ['U+0000', 'nome=%00', { nome: '\0' }],
+    ['names of Object', '__proto__=1&constructor=2', JSON.parse('{"__proto__":1,"constructor":2}')],
+    ['too many arguments', MANY.join('=&'), Object.fromEntries(MANY.map((name) => [name, '']))],
+  ])('are those of the query: %s', async (_what, query, args) => {
+    const answer = await fetch(`${gateway.url}/alunos?${query}`, { headers: AURORA });
+    expect(answer.status).toBe(422);
+    expect(await callTool(list, args)).toEqual({ isError: true, body: await answer.json() });
+  });
+
+  test.each([
+    {},
+    { p_nome: ' ', p_email: 'ana', p_apelido: 'Aninha' },
+    { p_nome: null, p_email: 5 },
+    { ...STUDENT, p_api_key: KEYS.aurora },
+    { ...STUDENT, p_telefone: '\ud800' },
+    { ...STUDENT, p_data_nascimento: '2024-02-30' },
+  ])('are those of the body: %j', async (args) => {
+    for (const language of ['en', 'pt-BR']) {
+      const headers = { ...AURORA, 'Accept-Language': language };
+      const answer = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body: JSON.stringify(args) });
+      expect(answer.status).toBe(422);
+      const client = await connect(headers);
+      expect(await callTool(creation, args, client)).toEqual({ isError: true, body: await answer.json() });
+    }
+  });
+
+  test.each([null, [], ['Ana'], {}])('name a parameter that is no text: %j', async (value) => {
+    const error = { nome: ['must be a string, a number or a boolean'], limit: ['must be >= 1'] };
+    expect(await callTool(list, { nome: value, limit: 0 })).toEqual({ isError: true, body: { error } });
+  });
+
+  test.each([
+    ['no key', {}, 'Missing X-Api-Key header'],
+    ['an unknown key', { 'X-Api-Key': 'wms_demo_nada' }, 'API Key inválida'],
+    ['an expired key', { 'X-Api-Key': KEYS.expired }, 'API Key expirada'],
+    ['a key without the permission', { 'X-Api-Key': KEYS.readOnly }, 'API Key sem permissão para criar_aluno'],
+  ])('are told for %s', async (_what, headers, error) => {
+    const client = await connect(headers as Record<string, string>);
+    expect(await callTool(creation, STUDENT, client)).toEqual({ isError: true, body: { error } });
+  });
+
+  test('are told for a fault of the store, without its cause', async () => {
+    const failing = await start({ store: createStubStore(() => storeFault('storeError', 'a secret cause')) });
+    const result = await callTool(list, {}, await connect(AURORA, failing));
+    expect(result).toEqual({ isError: true, body: { error: 'Data store error' } });
+    expect(failing.faults).toHaveLength(1);
+  });
+
+  test('are of the protocol for an unknown tool, and for arguments that are no object', async () => {
+    await expect(callTool('nada')).rejects.toThrow('Unknown tool: nada');
+    const { status, text } = await post(toMessage({ name: list, arguments: [1] }));
+    expect({ status, error: JSON.parse(text).error.code }).toEqual({ status: 200, error: -32602 });
+  });
+});
+
+describe('a tool call is a request', () => {
+  test('that is recorded with its operation and the status of the operation', async () => {
+    const calls = [
+      { name: list, arguments: { limit: 1 } },
+      { name: list, arguments: { limit: 0 } },
+      { name: creation, arguments: STUDENT },
+    ];
+    const id = 'mcp-recorded';
+    for (const message of [...calls.map(toMessage), PING]) await post(message, { 'X-Request-Id': id });
+    const requests = await waitFor(() => {
+      const found = ended.filter((request) => request.id === id);
+      expect(found).toHaveLength(4);
+      return found;
+    });
+    expect(requests.map(({ method, url, route, status }) => [method, url, route, status])).toEqual([
+      ['POST', '/mcp', list, 200],
+      ['POST', '/mcp', list, 422],
+      ['POST', '/mcp', creation, 201],
+      ['POST', '/mcp', '/mcp', 200],
+    ]);
+    expect(requests[0]?.storeMs).toBeGreaterThan(0);
+  });
+
+  test('that the rate limits count', async () => {
+    const limits = await openRateLimits(
+      { perKey: 4, perAddress: 0, redisUrl: undefined },
+      {
+        keyHeaders: ['X-Api-Key'],
+        addressOf: createAddressReader(0),
+        isAccepted: () => false,
+        onFault: () => {},
+        onRecovered: () => {},
+      },
+    );
+    if (!limits) throw new Error('nothing is limited');
+    ends.push(limits.close);
+    const limited = await start({}, { rateLimiter: limits.middleware });
+    const statuses: number[] = [];
+    for (let n = 0; n < 3; n += 1) statuses.push((await post(toMessage({ name: list }), {}, limited)).status);
+    statuses.push((await fetch(`${limited.url}/academias`, { headers: AURORA })).status);
+    expect(statuses).toEqual([200, 200, 200, 200]);
+    await expect(connect(AURORA, limited)).rejects.toThrow('{"error":"Too many requests"}');
+  });
+
+  test('whose answer is compressed', async () => {
+    const message = toMessage({ name: list, arguments: { limit: 100 } });
+    const { headers } = await post(message, { 'Accept-Encoding': 'br' });
+    expect(headers).toMatchObject({ 'content-encoding': 'br', 'cache-control': 'no-store' });
+  });
+});
+
+describe('the endpoint', () => {
+  test.each(['GET', 'DELETE', 'PUT', 'HEAD'])('has no %s', async (method) => {
+    const { status, headers, text } = await send(String(endpointOf(gateway)), { method });
+    expect({ status, allow: headers.allow }).toEqual({ status: 405, allow: 'POST' });
+    if (method !== 'HEAD') expect(text).toBe('{"error":"Method not allowed"}');
+  });
+
+  test.each([
+    ['several messages', `[${PING},${PING}]`, 422, { body: ['must be object'] }],
+    ['a repeated name', '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', 422, { id: ['must be given once'] }],
+    ['no JSON', '{', 400, 'Invalid JSON body'],
+    ['a long body', ' '.repeat(BODY_LIMIT + 1), 413, 'Request body too large'],
+  ])('refuses %s', async (_what, body, status, error) => {
+    const answer = await post(body);
+    expect({ status: answer.status, ...JSON.parse(answer.text) }).toEqual({ status, error });
+  });
+
+  test.each([
+    [900, 200],
+    [1_000, 413],
+  ])('answers a message of %i values beside the arguments with %i', async (count, status) => {
+    const message = { ...JSON.parse(PING), params: { _meta: { values: Array(count).fill(1) } } };
+    expect((await post(JSON.stringify(message))).status).toBe(status);
+  });
+
+  test('refuses a nesting that would cost more than its bytes', async () => {
+    const { status, text } = await post(`{"params":${'['.repeat(500)}${']'.repeat(500)}}`);
+    const error = { params: ['must not be nested deeper than 64 levels'] };
+    expect({ status, ...JSON.parse(text) }).toEqual({ status: 422, error });
+  });
+
+  test.each([
+    [undefined, 200],
+    [PANEL, 200],
+    ['https://other.example', 403],
+    ['null', 403],
+  ])('of a page of %s answers with %i', async (origin, expected) => {
+    const { status, text } = await post(PING, origin ? { Origin: origin } : {});
+    expect(status).toBe(expected);
+    if (status === 403) expect(text).toBe('{"error":"Origin not allowed"}');
+  });
+
+  test('is served only if configured', async () => {
+    const off = await startGateway({ store });
+    ends.push(off.close);
+    const { status, text } = await post(PING, {}, off);
+    expect({ status, text }).toEqual({ status: 404, text: '{"error":"Not found"}' });
+  });
+});
