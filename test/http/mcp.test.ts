@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Ajv } from 'ajv';
@@ -14,7 +17,10 @@ import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { document, KEYS, operations, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { runCommand } from '../helpers/run.ts';
 import { send } from '../helpers/send.ts';
+import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -334,5 +340,47 @@ describe('the endpoint', () => {
     ends.push(off.close);
     const { status, text } = await post(PING, {}, off);
     expect({ status, text }).toEqual({ status: 404, text: '{"error":"Not found"}' });
+  });
+});
+
+describe('two workers', () => {
+  const home = mkdtempSync(join(tmpdir(), 'inspector-'));
+  let database: Database;
+  let gateway: GatewayProcess;
+
+  beforeAll(async () => {
+    database = await createDatabase();
+    const env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), WORKERS: '2', MCP: 'on' };
+    gateway = await startProcess(env);
+  });
+
+  afterAll(async () => {
+    await gateway.stop();
+    await database.drop();
+    rmSync(home, { recursive: true });
+  });
+
+  /** Runs the inspector, which keeps files in the home folder. */
+  const inspect = async (...args: readonly string[]) => {
+    const options = ['--cli', `${gateway.origin}/mcp`, '--transport', 'http', ...args];
+    const { output } = await runCommand('node_modules/.bin/mcp-inspector', options, { env: { HOME: home } });
+    return JSON.parse(output);
+  };
+
+  test('answer the inspector in command-line mode', async () => {
+    await gateway.printed(`MCP: ${gateway.origin}/mcp`);
+    const { tools } = await inspect('--method', 'tools/list');
+    expect(tools.map(({ name }: { name: string }) => name).sort()).toEqual(operations.map(({ id }) => id).sort());
+
+    const call = ['--method', 'tools/call', '--tool-name', list, '--tool-arg', 'limit=1'];
+    const { content } = await inspect(...call, '--header', `X-Api-Key: ${KEYS.aurora}`);
+    expect(JSON.parse(content[0].text)).toHaveLength(1);
+    expect(await inspect(...call)).toEqual({
+      content: [{ type: 'text', text: '{"error":"Missing X-Api-Key header"}' }],
+      isError: true,
+    });
+    const wanted = { method: 'POST', path: '/mcp', operation: list };
+    await gateway.line((line) => expect.objectContaining({ ...wanted, status: 200 }).asymmetricMatch(line));
+    await gateway.line((line) => expect.objectContaining({ ...wanted, status: 400 }).asymmetricMatch(line));
   });
 });
