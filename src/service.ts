@@ -7,10 +7,11 @@ import type { Config } from './config.ts';
 import { createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
+import { findDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
 import type { Mcp } from './http/mcp.ts';
-import { close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
+import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { createFaultHandler, createRecorder } from './http/recorder.ts';
 import { createServer, type GatewayServer } from './http/server.ts';
@@ -76,6 +77,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const { isWatching = false, group, file = DOCUMENT, openStore = openConfiguredStore } = options;
   // Before the store: an applied migration stays, even if the document is invalid.
   let document = await compileFile(file);
+  if (!group) await checkPorts(config);
   const keyHeaders = readKeyHeaders(document);
   const log = openLog(config, keyHeaders);
   const { store, migrate } = await openStore(config, { migrations: MIGRATIONS, seed: SEED }, log);
@@ -120,7 +122,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     recorder: createRecorder([log.request, metrics.request], tracing?.start),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
-    docs: config.docs ? serveDocs(() => document.source) : undefined,
+    docs: config.docs ? serveDocs(() => ({ document: document.source, demoKey })) : undefined,
     rateLimiter: rateLimits?.middleware,
     mcp: await openMcp(config, () => document),
     handler: (request) => handler(request),
@@ -132,6 +134,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const server = createServer(app, config);
 
   let operational: GatewayServer | undefined;
+  let demoKey: string | undefined;
   let stopWatching = () => {};
   const close = async ({ noticeMs = 0, isReplaced = false }: Ending = {}) => {
     stopWatching();
@@ -154,6 +157,10 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     // The primary process opens that of a group: no worker can hold it up.
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
+    const demo = findDemo(document, store);
+    void demo.then((found) => {
+      demoKey = found?.key;
+    });
     const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
     return {
       welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) =>
@@ -166,6 +173,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
           mcp: config.mcp,
           document,
           store,
+          demo,
           isDemoWanted,
         }),
       follow: async () => {

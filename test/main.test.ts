@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -132,8 +132,11 @@ describe('start', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const gateway = await fail({ DATA_DIR: newFolder(), PORT: String(port) });
+    const dataDir = join(root, 'never');
+    const gateway = await fail({ DATA_DIR: dataDir, PORT: String(port) });
     expect(gateway.errors).toBe(`port ${port} of 127.0.0.1 is in use: set PORT to another port\n`);
+    // Before anything is made.
+    expect(existsSync(dataDir)).toBe(false);
     other.close();
   });
 });

@@ -81,6 +81,8 @@ export class Primary {
 
   /** Opens METRICS_PORT, if it is set, and starts the workers. Throws OperatorError if the port cannot be opened. */
   async start(): Promise<void> {
+    const { checkPorts } = await import('../http/ports.ts');
+    await checkPorts(this.#config);
     if (this.#config.metricsPort !== undefined) await this.#openOperational();
     // The others start when the first one is serving, so that a startup error is reported only once.
     for (const first of this.#slots.slice(0, 1)) if (!this.#isStopping()) this.#start(first);

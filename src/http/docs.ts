@@ -18,21 +18,28 @@ const JSON_TEXT = 'application/json; charset=utf-8';
 /** RFC 9512 defines no charset parameter: YAML is UTF-8. */
 const YAML = 'application/yaml';
 
+/** What the page shows. */
+export type Shown = {
+  readonly document: OpenAPIV3.Document;
+  /** The key that the page fills in, while the demo data is served. */
+  readonly demoKey?: string | undefined;
+};
+
 /**
  * Serves the page at /docs, to which / redirects, and the current document at /openapi.json and /openapi.yaml. The URLs
  * in the page are relative, so a proxy may add a prefix.
  */
-export function serveDocs(readDocument: () => OpenAPIV3.Document): Endpoints {
+export function serveDocs(read: () => Shown): Endpoints {
   const scalar = findScalar();
   const redirect = (status: number, location: string): RequestHandler => {
     return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
   };
-  const text = (type: string, write: (document: OpenAPIV3.Document) => string) => serveText(type, readDocument, write);
-  const page = text('text/html; charset=utf-8', (document) => toPage(document, scalar.path));
-  const start = text(SCRIPT, () => START_SCRIPT);
-  const shown = text(JSON_TEXT, (document) => JSON.stringify(toShownDocument(document)));
-  const json = text(JSON_TEXT, (document) => JSON.stringify(document));
-  const yaml = text(YAML, (document) => stringify(document));
+  const text = (type: string, write: (shown: Shown) => string) => serveText(type, read, write);
+  const page = text('text/html; charset=utf-8', ({ document }) => toPage(document, scalar.path));
+  const start = text(SCRIPT, toStartScript);
+  const shown = text(JSON_TEXT, (shown) => JSON.stringify(toShownDocument(shown)));
+  const json = text(JSON_TEXT, ({ document }) => JSON.stringify(document));
+  const yaml = text(YAML, ({ document }) => stringify(document));
   return (router) => {
     addEndpoint(router, '/', redirect(302, 'docs'));
     addEndpoint(router, '/docs/', redirect(308, '../docs'));
@@ -52,24 +59,16 @@ function findScalar(): { readonly file: string; readonly path: string } {
   return { file: join(dirname(manifest), browser), path: `docs/scalar-${version}.js` };
 }
 
-type Text = { readonly body: string; readonly tag: string };
-
-/** Serves a text that is generated once per document: npm run dev replaces the document. */
-function serveText(
-  type: string,
-  readDocument: () => OpenAPIV3.Document,
-  write: (document: OpenAPIV3.Document) => string,
-): RequestHandler {
-  const texts = new WeakMap<OpenAPIV3.Document, Text>();
-  const read = (document: OpenAPIV3.Document): Text => {
-    const body = write(document);
-    const text = { body, tag: toEntityTag(body) };
-    texts.set(document, text);
-    return text;
-  };
+/** Serves a text that is generated once: npm run dev replaces the document, and the demo data is found after the start. */
+function serveText(type: string, read: () => Shown, write: (shown: Shown) => string): RequestHandler {
+  let written: { readonly shown: Shown; readonly body: string; readonly tag: string } | undefined;
   return (_req, res) => {
-    const document = readDocument();
-    const { body, tag } = texts.get(document) ?? read(document);
+    const shown = read();
+    if (written?.shown.document !== shown.document || written.shown.demoKey !== shown.demoKey) {
+      const body = write(shown);
+      written = { shown, body, tag: toEntityTag(body) };
+    }
+    const { body, tag } = written;
     const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache', ETag: tag, Vary: 'Accept-Encoding' };
     sendText(res, { status: 200, headers, body });
   };
@@ -155,11 +154,19 @@ const SETTINGS = {
 } as const satisfies Partial<ApiReferenceConfiguration> & { agent: { disabled: true } };
 
 /** The script that starts Scalar in the page. Requests go to the host that served the page. */
-const START_SCRIPT = `Scalar.createApiReference('#reference', {
-  ...${JSON.stringify(SETTINGS)},
+function toStartScript({ document, demoKey }: Shown): string {
+  const [scheme] = Object.keys(document.components?.securitySchemes ?? {});
+  const isFilledIn = demoKey !== undefined && scheme !== undefined;
+  const authentication = isFilledIn && {
+    preferredSecurityScheme: scheme,
+    securitySchemes: { [scheme]: { value: demoKey } },
+  };
+  return `Scalar.createApiReference('#reference', {
+  ...${JSON.stringify({ ...SETTINGS, ...(authentication && { authentication }) })},
   baseServerURL: new URL('.', location.href).href,
 });
 `;
+}
 
 /** The page; `scalar` is the path of Scalar's script. */
 function toPage(document: OpenAPIV3.Document, scalar: string): string {
@@ -185,9 +192,16 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** The document for the page: it links to the served document, and its examples are complete requests. */
-function toShownDocument(document: OpenAPIV3.Document): OpenAPIV3.Document {
+/**
+ * The document for the page: it links to the served document, its examples are complete requests, and it names the key that is
+ * filled in.
+ */
+function toShownDocument({ document, demoKey }: Shown): OpenAPIV3.Document {
   const shown = structuredClone(document);
+  if (demoKey !== undefined) {
+    const note = `**Demo data.** This gateway serves its demo data, whose key \`${demoKey}\` is filled in below.`;
+    shown.info.description = `${note}\n\n${shown.info.description ?? ''}`;
+  }
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
   for (const item of Object.values(shown.paths)) {
     for (const operation of Object.values(item ?? {})) {

@@ -1,8 +1,8 @@
 // Listening on PORT and METRICS_PORT, and closing them.
 
 import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { Server as HttpServer } from 'node:http';
+import { type AddressInfo, createServer as createNetServer, type Server } from 'node:net';
 import { getSystemErrorMessage } from 'node:util';
 import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
@@ -14,6 +14,19 @@ import { createServer, type GatewayServer } from './server.ts';
 
 /** How long requests in progress may take once the port is closed, in milliseconds. */
 const FINISH_MS = 10_000;
+
+/** Throws OperatorError if a port of the configuration cannot be listened on, before a store is made for nothing. */
+export async function checkPorts({ port, metricsPort, host }: Config): Promise<void> {
+  for (const [variable, number] of [
+    ['PORT', port],
+    ['METRICS_PORT', metricsPort],
+  ] as const) {
+    if (number === undefined) continue;
+    const probe = createNetServer();
+    await listen(probe, variable, number, host);
+    await new Promise((resolve) => probe.close(resolve));
+  }
+}
 
 /** Opens METRICS_PORT, if it is set, with these endpoints. Throws OperatorError if it cannot listen. */
 export async function openOperationalServer(
@@ -55,7 +68,7 @@ export async function close(server: GatewayServer | undefined, noticeMs = 0): Pr
 }
 
 /** The origin under which this machine reaches a server that listens. */
-export function toOrigin(server: Server): string {
+export function toOrigin(server: HttpServer): string {
   const { address, family, port } = server.address() as AddressInfo;
   const reachable = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
   return `http://${family === 'IPv6' ? `[${reachable}]` : reachable}:${port}`;

@@ -270,7 +270,7 @@ describe('a gateway of two workers', () => {
     const before = childrenOf(gateway);
     const rename = (from: string, to: string) =>
       asAdmin(database.adminUrl, (admin) =>
-        admin.query(`alter function public.${from}(text, integer, integer) rename to ${to}`),
+        admin.query(`alter function public.${from} rename to ${to}`),
       );
     await rename('listar_secoes', 'listar_outras');
     gateway.child.kill('SIGHUP');

@@ -15,11 +15,15 @@ const SCALAR = readFileSync('node_modules/@scalar/api-reference/dist/browser/sta
 
 const document = readDocument('openapi.yaml');
 let served = document;
+let demoKey: string | undefined;
 let gateway: TestGateway;
 let origin: string;
 
 beforeAll(async () => {
-  gateway = await startGateway({ store: await openTestStore(), parts: { docs: serveDocs(() => served) } });
+  gateway = await startGateway({
+    store: await openTestStore(),
+    parts: { docs: serveDocs(() => ({ document: served, demoKey })) },
+  });
   origin = new URL(gateway.url).origin;
 });
 
@@ -78,7 +82,7 @@ describe('the document', () => {
     const { ativo, nome } = Object.fromEntries(parameters.map(({ name, examples }) => [name, examples]));
     expect(ativo?.inactive).toEqual({ value: 'false' });
     expect(ativo?.firstPage).toEqual({ value: '', 'x-disabled': true });
-    expect(nome?.byName).toEqual({ value: 'CONCEIÇÃO' });
+    expect(nome?.byName).toEqual({ value: 'CONCEICÃO' });
     expect(Object.keys(nome ?? {})[0]).toBe('firstPage');
   });
 });
@@ -204,6 +208,20 @@ describe
     expect(urls.at(-1)).toBe(`${gateway.url}/alunos?limit=2`);
     const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
     expect(kept).not.toContain(KEY);
+  });
+
+  test("fills in the demo data's key while that is served, and says so", async () => {
+    demoKey = KEY;
+    try {
+      await page.goto('about:blank');
+      await page.goto(`${origin}/docs`);
+      await page.getByText('This gateway serves its demo data, whose key').waitFor();
+      const dialog = await openRequest('Test Request (get /alunos)', 'tag/alunos/GET/alunos');
+      await dialog.getByRole('button', { name: 'Send get request' }).click();
+      await dialog.getByText('200 OK').waitFor();
+    } finally {
+      demoKey = undefined;
+    }
   });
 
   test('shows what is wrong with a body', async () => {

@@ -36,7 +36,7 @@ beforeAll(async () => {
     next();
   };
   const operational = [serveHealth(readiness), serveMetrics(metrics)];
-  gateway = await startGateway({ store, parts: { operational, rateLimiter, docs: serveDocs(() => document) } });
+  gateway = await startGateway({ store, parts: { operational, rateLimiter, docs: serveDocs(() => ({ document })) } });
   origin = new URL(gateway.url).origin;
 });
 

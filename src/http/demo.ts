@@ -1,0 +1,29 @@
+// Whether the demo data is in the store: the document's first example of a list is correct for it.
+
+import type { CompiledDocument } from '../openapi/compile.ts';
+import { readExamples } from '../openapi/examples.ts';
+import type { Store } from '../store/store.ts';
+
+/** The demo data's key, by the header that takes it, and an example request. */
+export type Demo = {
+  readonly key: string;
+  /** Path and query, relative to the document's server. */
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** Timeout of the call that looks for the demo data, in milliseconds. */
+const CALL_MS = 5_000;
+
+/** Calls the store directly: a logged request that nobody sent would be confusing. */
+export async function findDemo({ source, operations }: CompiledDocument, store: Store): Promise<Demo | undefined> {
+  const example = readExamples(source).find(({ request, status }) => request.method === 'GET' && status === 200);
+  if (!example) return undefined;
+  const { target, headers } = example.request;
+  const { function: name = '', key } = operations.get(example.operationId) ?? {};
+  const value = Object.entries(headers).find(([header]) => header.toLowerCase() === key?.header)?.[1];
+  if (!key || value === undefined) return undefined;
+  const call = { function: name, args: { [key.argument]: value }, returns: 'rows', readOnly: true } as const;
+  const result = await store.call(call, AbortSignal.timeout(CALL_MS));
+  return 'failure' in result ? undefined : { key: value, target, headers };
+}
