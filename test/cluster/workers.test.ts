@@ -269,9 +269,7 @@ describe('a gateway of two workers', () => {
     const gateway = await start();
     const before = childrenOf(gateway);
     const rename = (from: string, to: string) =>
-      asAdmin(database.adminUrl, (admin) =>
-        admin.query(`alter function public.${from} rename to ${to}`),
-      );
+      asAdmin(database.adminUrl, (admin) => admin.query(`alter function public.${from} rename to ${to}`));
     await rename('listar_secoes', 'listar_outras');
     gateway.child.kill('SIGHUP');
     await gateway.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
