@@ -1,17 +1,21 @@
 // Connects scripts to a database: the folder of an embedded store, or DATABASE_URL.
 
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
+import type { StoreConfig } from '../src/config.ts';
 import { OperatorError } from '../src/errors.ts';
 import { lockFolder } from '../src/store/embedded/lock.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}
 
+const SUPABASE = join(import.meta.dirname, '../supabase');
 /** Timeout of connecting, in ms. */
 const CONNECT_MS = 10_000;
+/** Timeout of a statement of the gateway, which a new store needs none of, in ms. */
+const CREATE_MS = 60_000;
 
 /** What to do about a connection error, by the code of Postgres or of the system. */
 const ADVICE: Readonly<Record<string, string>> = {
@@ -22,16 +26,19 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'check the host in DATABASE_URL',
 };
 
+type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
+
 /**
- * Opens the store in a folder as its administrator; undefined means a store in memory, which only its own process can
- * reach. Throws AccessError without a store, and FolderError if another process has it open.
+ * Opens an embedded store as its administrator, and creates it first if there is none. Throws AccessError for a store in memory,
+ * which only its own process can reach, and FolderError if another process has the store open.
  */
-export async function openFolder(dataDir: string | undefined): Promise<{ db: PGlite; close(): Promise<void> }> {
+export async function openFolder({
+  dataDir,
+  demoData,
+}: EmbeddedConfig): Promise<{ db: PGlite; close(): Promise<void> }> {
   if (!dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   const folder = join(dataDir, 'postgres');
-  if (!existsSync(folder)) {
-    throw new AccessError(`There is no store in ${dataDir}: npm start creates one, without demo data if DEMO_DATA=off`);
-  }
+  if (!existsSync(folder)) await createStore(dataDir, demoData);
   const unlock = lockFolder(dataDir);
   try {
     const db = await openPGlite(folder);
@@ -40,6 +47,19 @@ export async function openFolder(dataDir: string | undefined): Promise<{ db: PGl
     unlock();
     throw error;
   }
+}
+
+/** Creates a store as the gateway would. */
+async function createStore(dataDir: string, demoData: boolean): Promise<void> {
+  if (process.stderr.isTTY) console.error(`Creating a store in ${dataDir}, which takes a few seconds`);
+  const { openEmbedded } = await import('../src/store/embedded/store.ts');
+  const store = await openEmbedded({
+    dataDir,
+    migrationsDir: join(SUPABASE, 'migrations'),
+    seed: demoData ? { file: 'seed.sql', sql: readFileSync(join(SUPABASE, 'seed.sql'), 'utf8') } : undefined,
+    statementLimitMs: CREATE_MS,
+  });
+  await store.close();
 }
 
 /** Loaded only here: loading takes longer than a command on another Postgres. */

@@ -25,7 +25,7 @@ async function run(file: string): Promise<void> {
   }
   // npm runs in the package's folder and names the caller's in INIT_CWD.
   const sql = readFileSync(file === '-' ? 0 : resolve(process.env.INIT_CWD ?? '.', file), 'utf8');
-  const { db, close } = await openFolder(store.dataDir);
+  const { db, close } = await openFolder(store);
   try {
     const results: Result[] = [];
     const connection: Connection = {

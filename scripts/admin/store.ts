@@ -9,7 +9,7 @@ export type AdminStore = Connection & { close(): Promise<void> };
 
 /** Opens the configured store for its administrator. Throws AccessError and FolderError. */
 export function openStore(config: StoreConfig): Promise<AdminStore> {
-  if (config.kind === 'embedded') return openEmbedded(config.dataDir);
+  if (config.kind === 'embedded') return openEmbedded(config);
   if (config.kind === 'postgres') return openPostgres(config.url);
   throw new AccessError(
     "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
@@ -17,8 +17,8 @@ export function openStore(config: StoreConfig): Promise<AdminStore> {
 }
 
 /** Applies new migrations first, like the gateway. */
-async function openEmbedded(dataDir: string | undefined): Promise<AdminStore> {
-  const { db, close } = await openFolder(dataDir);
+async function openEmbedded(config: Extract<StoreConfig, { kind: 'embedded' }>): Promise<AdminStore> {
+  const { db, close } = await openFolder(config);
   try {
     await applyMigrations(db, readMigrations(join(import.meta.dirname, '../../supabase/migrations')));
   } catch (error) {

@@ -360,8 +360,11 @@ begin
       execute format('alter database %I set %I = 0', current_database(), v_setting);
     exception
       when insufficient_privilege then
-        raise warning 'API keys can appear in the log of Postgres, as parameters of logged statements'
-          using hint = format('As a superuser: alter database %I set %I = 0', current_database(), v_setting);
+        -- A superuser may have set it before.
+        if current_setting(v_setting) <> '0' then
+          raise warning 'API keys can appear in the log of Postgres, as parameters of logged statements'
+            using hint = format('As a superuser: alter database %I set %I = 0', current_database(), v_setting);
+        end if;
     end;
   end loop;
 end;

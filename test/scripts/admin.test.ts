@@ -355,13 +355,15 @@ test.each([[], ['tenant'], ['key'], ['key', 'rotate'], ['import', 'alunos']].map
 describe('a store that cannot be had', () => {
   const SECRET = 'hunter2';
 
-  test('is told how to make it where it is an embedded one', async () => {
-    const folder = join(root, 'none');
-    expect(await admin(['tenant', 'list'], { DATA_DIR: folder })).toEqual({
-      code: 1,
-      output: '',
-      errors: `There is no store in ${folder}: npm start creates one, without demo data if DEMO_DATA=off\n`,
-    });
+  test('is made where it is an embedded one that does not exist, with or without demo data', async () => {
+    const env = { DATA_DIR: join(root, 'none') };
+    expect(await json(['tenant', 'list'], env)).toMatchObject([{ name: 'Academia Aurora' }, { name: 'Rede Bosque' }]);
+    const own = { DATA_DIR: join(root, 'own'), DEMO_DATA: 'off' };
+    const { id } = await json(['tenant', 'create', 'Minha Academia'], own);
+    expect(await json(['tenant', 'list'], own)).toMatchObject([{ id, name: 'Minha Academia' }]);
+  });
+
+  test('is none where it is in memory', async () => {
     expect(await failure(['tenant', 'list'], { DATA_DIR: ':memory:' })).toEqual({
       code: 1,
       error: 'DATA_DIR=:memory: keeps no store: set it to the folder of a store',

@@ -51,7 +51,7 @@ describe('it breaks clients that', () => {
     ['a parameter is removed', [[`${GYMS} parameters 0`, undefined]], /^GET \/academias query ativo: \{.* → none$/],
     [
       'a required parameter is new',
-      [[`${GYMS} parameters 3`, { ...DAY, required: true }]],
+      [[`${GYMS} parameters 4`, { ...DAY, required: true }]],
       /^GET \/academias query dia: none → \{/,
     ],
     [
@@ -62,7 +62,7 @@ describe('it breaks clients that', () => {
     ],
     [
       'a required parameter is new and shared',
-      [[`${GYMS} parameters 3`, SHARED_DAY]],
+      [[`${GYMS} parameters 4`, SHARED_DAY]],
       /^GET \/academias query dia: none → \{/,
       [['components parameters', { Dia: { ...DAY, required: true } }]],
     ],
@@ -72,7 +72,7 @@ describe('it breaks clients that', () => {
       /^GET \/academias query dia: required: none → true$/,
       [
         ['components parameters', { Dia: DAY }],
-        [`${GYMS} parameters 3`, SHARED_DAY],
+        [`${GYMS} parameters 4`, SHARED_DAY],
       ],
     ],
     ['a maximum is lowered', [[`${LIMIT} maximum`, 500]], /^GET \/alunos query limit: schema.maximum: 1000 → 500$/],
@@ -188,7 +188,7 @@ describe('it breaks clients that', () => {
 describe('it breaks nothing that', () => {
   test.each<[string, Edit[], Edit[]?]>([
     ['an operation is new', [['paths /turmas', { get: { operationId: 'x', responses: {} } }]]],
-    ['an optional parameter is new', [[`${GYMS} parameters 3`, DAY]]],
+    ['an optional parameter is new', [[`${GYMS} parameters 4`, DAY]]],
     ['an optional field is new', [[`${NEW} properties p_cpf`, STRING]]],
     ['a field is no longer required', [[`${NEW} required 1`, undefined]]],
     ['a maximum is raised', [[`${LIMIT} maximum`, 2000]]],
@@ -326,7 +326,7 @@ describe('the command', () => {
   test('ends with 0 where nothing breaks, compared with the last release', () => {
     git('tag', 'v1.0.0');
     git('tag', 'other');
-    write(edited(SOURCE, [[`${GYMS} parameters 3`, DAY]]).toString());
+    write(edited(SOURCE, [[`${GYMS} parameters 4`, DAY]]).toString());
     expect(run()).toEqual({
       code: 0,
       lines: [
