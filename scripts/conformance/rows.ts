@@ -65,12 +65,15 @@ export async function readPages(
   conditions: readonly Condition[] = [],
 ): Promise<Page[]> {
   const pages: Page[] = [];
+  const seen = new Set<string>();
   let place: PagePlace = {};
   for (let offset = size; offset <= MAX_ROWS; offset += size) {
     const page = await readPage(setting, operation, { limit: size, ...place }, conditions);
     pages.push(page);
     const last = page.rows.at(-1);
-    if (!last || page.rows.length < size) break;
+    // A page that ends like an earlier one would begin a circle.
+    if (!last || page.rows.length < size || seen.has(idOf(last))) break;
+    seen.add(idOf(last));
     place = operation.list.after ? { after: idOf(last) } : { offset };
   }
   return pages;

@@ -152,8 +152,8 @@ describe('a distributed database', () => {
       };
       for (const node of inject('nodes')) {
         const grown = await asAdmin(databaseUrl(node, database.name), async (db) => {
-          const before = await repeat(db, 20);
-          return (await repeat(db, 50)) - before;
+          const before = await repeat(db, 10);
+          return (await repeat(db, 25)) - before;
         });
         // A plan takes some 90 kB.
         expect(grown).toBeLessThan(1_000_000);

@@ -17,7 +17,7 @@ import { emptyWorld, loadWorld } from '../isolation/world.ts';
 
 /** WALLS_SEED makes the worlds of an earlier run again, and WALLS_WORLDS more of them. */
 const SEED = Number(process.env.WALLS_SEED ?? Date.now() % 2 ** 31);
-const WORLDS = Number(process.env.WALLS_WORLDS ?? 10);
+const WORLDS = Number(process.env.WALLS_WORLDS ?? 5);
 
 describe.each<[string, (db: Sql) => Promise<string[]>, number]>([
   ['both walls', async () => [], 0],

@@ -74,6 +74,7 @@ export const SAMPLE: World = {
     [A, ALSO_BOTH, 11, { nome: 'A2', aluno_id: ONLY_A, personal_id: ONLY_A, ativo: false, data_inicio: '2024-03-02' }],
     [B, BOTH, 8, { nome: 'B1', aluno_id: ALSO_BOTH, personal_id: ALSO_BOTH, ativo: false, data_inicio: '2024-03-02' }],
     [B, ALSO_BOTH, 10, { nome: 'B2', aluno_id: ONLY_B, personal_id: ONLY_B, ativo: true, data_inicio: '2024-03-01' }],
+    [B, ONLY_B, 12, { nome: 'B3', aluno_id: ONLY_B, personal_id: ONLY_B, ativo: true, data_inicio: '2024-03-01' }],
   ),
   anamneses: rowsOf(
     [A, BOTH, 9, { aluno_id: BOTH, status: 'concluida', resposta: { dona: 'A1' } }],
@@ -88,6 +89,7 @@ export const SAMPLE: World = {
     { tenant_id: A, id: ALSO_BOTH, titulo: 'A2', ordem: 4, ativo: true },
     { tenant_id: B, id: BOTH, titulo: 'B1', ordem: 1, ativo: true },
     { tenant_id: B, id: ALSO_BOTH, titulo: 'B2', ordem: 3, ativo: true },
+    { tenant_id: B, id: ONLY_B, titulo: 'B3', ordem: 5, ativo: true },
   ],
 };
 
@@ -100,11 +102,18 @@ const lists = [
   'listarSecoes',
 ];
 const someIds = [BOTH, ONLY_B, MISSING_ID];
+const afterSome = someIds.map((after) => ({ after }));
 
 /** What A asks; of each line B asks the first two. */
 const QUERIES: readonly (readonly [operation: string, ...queries: Record<string, string>[]])[] = [
-  ['listarAcademias', {}, { limit: '1', offset: '1' }, { ativo: 'false' }],
-  ['listarPersonais', {}, { limit: '1', offset: '1' }, ...someIds.map((academia_id) => ({ academia_id }))],
+  ['listarAcademias', {}, { limit: '1', offset: '1' }, { ativo: 'false' }, ...afterSome],
+  [
+    'listarPersonais',
+    {},
+    { limit: '1', offset: '1' },
+    ...someIds.map((academia_id) => ({ academia_id })),
+    ...afterSome,
+  ],
   [
     'listarAlunos',
     {},
@@ -112,6 +121,7 @@ const QUERIES: readonly (readonly [operation: string, ...queries: Record<string,
     { ativo: 'false' },
     ...someIds.map((academia_id) => ({ academia_id })),
     ...someIds.map((id) => ({ id_personal: id.replaceAll('-', '') })),
+    ...afterSome,
   ],
   [
     'listarAlunos',
@@ -134,6 +144,7 @@ const QUERIES: readonly (readonly [operation: string, ...queries: Record<string,
     { data_inicio_gte: '2024-03-01', limit: '1', offset: '1' },
     ...someIds.map((id_aluno) => ({ id_aluno })),
     ...someIds.map((id_personal) => ({ id_personal })),
+    ...afterSome,
   ],
   [
     'listarAnamneses',
@@ -141,8 +152,9 @@ const QUERIES: readonly (readonly [operation: string, ...queries: Record<string,
     { limit: '1', offset: '1' },
     { status: 'pendente' },
     ...someIds.map((id_aluno) => ({ id_aluno })),
+    ...afterSome,
   ],
-  ['listarSecoes', {}, { limit: '1', offset: '1' }],
+  ['listarSecoes', {}, { limit: '1', offset: '1' }, ...afterSome],
 ];
 
 const ask = (key: string, operation: string, query: Record<string, string> = {}): Request => {

@@ -318,26 +318,27 @@ describe.runIf(inject('isLong'))('a faulty gateway', () => {
   });
 
   test('is caught with a page that repeats a record', async () => {
-    const fault = parameter((name, value) =>
-      name === 'offset' && Number(value) > 0 ? String(Number(value) - 1) : value,
-    );
+    const fault = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '1') : value));
     expect(await findFault('gives pages that are together the whole list', fault, { only })).toMatchObject({
-      curl: `${GET} '$URL/personais?limit=1&offset=1'`,
+      curl: `${GET} '$URL/personais?limit=1&after=a2000000-0000-4000-8000-000000000002'`,
       expected: 'every record once',
-      got: expect.stringMatching(/^a2000000-0000-4000-8000-000000000001 .* as its record 1, for the second time$/),
+      got: expect.stringMatching(/^a2000000-0000-4000-8000-000000000002 .* as its record 1, for the second time$/),
     });
   });
 
   test('is caught with a page that skips a record', async () => {
-    const fault = parameter((name, value) =>
+    const byOffset = parameter((name, value) =>
       name === 'offset' && Number(value) > 1 ? String(Number(value) + 1) : value,
     );
-    expect(await findFault('gives the page of any limit and offset', fault, { only })).toMatchObject({
+    expect(await findFault('gives the page of any limit and offset', byOffset, { only })).toMatchObject({
       curl: expect.stringMatching(/\?limit=1&offset=[23]'$/),
     });
-    expect(await findFault('gives pages that are together the whole list', fault, { only })).toMatchObject({
-      expected: 'a2000000-0000-4000-8000-000000000003 in that place',
-    });
+    const byRecord = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '3') : value));
+    for (const check of ['gives pages that are together the whole list', 'continues after any record']) {
+      expect(await findFault(check, byRecord, { only })).toMatchObject({
+        expected: 'a2000000-0000-4000-8000-000000000003 in that place',
+      });
+    }
   });
 
   test('is caught with a page that is longer than its limit', async () => {
