@@ -213,6 +213,8 @@ describe
   test("fills in the demo data's key while that is served, and says so", async () => {
     demoKey = KEY;
     try {
+      // Leaving earlier would break off what the page loads.
+      await page.getByRole('heading', { name: document.info.title }).waitFor();
       await page.goto('about:blank');
       await page.goto(`${origin}/docs`);
       await page.getByText('This gateway serves its demo data, whose key').waitFor();
