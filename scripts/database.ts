@@ -26,7 +26,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'check the host in DATABASE_URL',
 };
 
-type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
+/** The configuration of an embedded store. */
+export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
 
 /**
  * Opens an embedded store as its administrator, and creates it first if there is none. Throws AccessError for a store in memory,

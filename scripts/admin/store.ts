@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { StoreConfig } from '../../src/config.ts';
 import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
-import { AccessError, connect, openFolder } from '../database.ts';
+import { AccessError, connect, type EmbeddedConfig, openFolder } from '../database.ts';
 
 /** An open store. */
 export type AdminStore = Connection & { close(): Promise<void> };
@@ -17,7 +17,7 @@ export function openStore(config: StoreConfig): Promise<AdminStore> {
 }
 
 /** Applies new migrations first, like the gateway. */
-async function openEmbedded(config: Extract<StoreConfig, { kind: 'embedded' }>): Promise<AdminStore> {
+async function openEmbedded(config: EmbeddedConfig): Promise<AdminStore> {
   const { db, close } = await openFolder(config);
   try {
     await applyMigrations(db, readMigrations(join(import.meta.dirname, '../../supabase/migrations')));

@@ -113,7 +113,7 @@ class OperationReader {
     };
     this.#checkArguments(operation);
     const page = readPage(operation);
-    if (page?.after && this.mistakes.length === 0 && !this.#hasIds()) {
+    if (page?.after && this.mistakes.length === 0 && !this.#hasIds(operation)) {
       this.#mistake('the parameter after names a record by its id: the records must have the property id, as required');
     }
     return { ...operation, ...(page ? { page } : {}) };
@@ -128,19 +128,22 @@ class OperationReader {
       );
       return { status: 200, returns: 'rows' };
     }
-    const response = this.#source.responses[status] as OpenAPIV3.ResponseObject;
-    const schema = response.content?.['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
+    const schema = this.#successSchema(status);
     if (schema?.type !== 'array' && schema?.type !== 'object') {
       this.#mistake(`the response ${status} must have an application/json schema of type array or object`);
     }
     return { status: Number(status), returns: schema?.type === 'object' ? 'row' : 'rows' };
   }
 
+  #successSchema(status: number | string): OpenAPIV3.SchemaObject | undefined {
+    const response = this.#source.responses[status] as OpenAPIV3.ResponseObject;
+    return response.content?.['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
+  }
+
   /** Whether every record of the list has an id. */
-  #hasIds(): boolean {
-    const success = Object.entries(this.#source.responses).find(([status]) => status.startsWith('2'))?.[1];
-    const schema = (success as OpenAPIV3.ResponseObject).content?.['application/json']?.schema;
-    const records = (schema as Partial<OpenAPIV3.ArraySchemaObject>).items as OpenAPIV3.SchemaObject | undefined;
+  #hasIds({ status }: Operation): boolean {
+    const schema = this.#successSchema(status) as Partial<OpenAPIV3.ArraySchemaObject> | undefined;
+    const records = schema?.items as OpenAPIV3.SchemaObject | undefined;
     return records?.required?.includes('id') ?? false;
   }
 

@@ -17,8 +17,8 @@ import { emptyWorld, loadWorld, type World } from './world.ts';
 /** WALLS_SEED makes the worlds of an earlier run again; a failure tells the path to its smallest case too. */
 const SEED = Number(process.env.WALLS_SEED ?? Date.now() % 2 ** 31);
 const isLong = inject('isLong');
-const WORLDS = isLong ? 100 : 10;
-const WORLDS_OF_PAIRS = isLong ? 12 : 3;
+const WORLDS = isLong ? 200 : 10;
+const WORLDS_OF_PAIRS = isLong ? 24 : 3;
 // After this time a failure is reported with the smallest case so far.
 const RUN = { seed: SEED, interruptAfterTimeLimit: 90_000 };
 /** Answers that a long run contains; without them the property would say little. */
