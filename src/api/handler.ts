@@ -11,8 +11,8 @@ import { type AcceptedKeys, createKeyUseRecorder } from './keys.ts';
 import { toLink } from './links.ts';
 import { localizeErrors } from './localize.ts';
 import { describeLargeAnswer } from './messages.ts';
-import { type ApiRequest, convertInputs, type HttpRequest, readRequest, takeBody } from './request.ts';
-import { validate } from './validate.ts';
+import type { ApiRequest, HttpRequest } from './request.ts';
+import { receive } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
 export type HandlerOptions = CallerOptions & {
@@ -48,17 +48,9 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   const refusals = createDelayedRefusals(options.refusalsPerMinute);
 
   async function handle(http: HttpRequest): Promise<Outcome> {
-    const request = readRequest(http);
-    const operation = document.match(request.method, request.path);
-    http.record.operation = operation.id;
-    convertInputs(request, operation);
-    const key = String(request.headers[operation.key.header] ?? '');
-    // Checks the key before reading the body.
-    if (key === '') return { failure: { kind: 'missingKey' } };
-    if (operation.hasBody) takeBody(request, await http.readBody());
-    const invalid = validate(document, operation, request);
-    if (invalid) return { failure: invalid };
-
+    const received = await receive(document, http);
+    if ('failure' in received) return received;
+    const { operation, request, key } = received;
     const isAccepted = acceptedKeys.has(key);
     const place = isAccepted ? undefined : refusals.takePlace(http.network);
     if (place?.isTaken) return { failure: { kind: 'tooManyRefusals' } };

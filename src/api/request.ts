@@ -1,7 +1,7 @@
-// Reads a request: its parts, their declared types, and the problems that no schema can describe.
+// Reads a request: its parts, their declared types, and the problems that no schema can describe. Runs in browsers too, in
+// the client's handlers for msw.
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { parse } from 'node:querystring';
 import { RequestFailed } from '../errors.ts';
 import { type Input, normalizePath, type Operation } from '../openapi/operations.ts';
 import type { Json } from '../store/store.ts';
@@ -43,7 +43,12 @@ export type ApiRequest = {
 export type Problems = Map<string, string[]>;
 
 /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
-export function readRequest({ method, url, headers, problems }: HttpRequest): ApiRequest {
+export function readRequest({
+  method,
+  url,
+  headers,
+  problems,
+}: Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems'>): ApiRequest {
   const end = url.includes('?') ? url.indexOf('?') : url.length;
   return {
     method: method.toLowerCase(),
@@ -59,9 +64,17 @@ export function readRequest({ method, url, headers, problems }: HttpRequest): Ap
 
 /** Parses the query by name; a repeated name has an array of values. */
 function parseQuery(query: string): Record<string, Json> {
-  // The parser ignores malformed escapes. No escape spans a separator, so decoding the whole query finds them.
+  // URLSearchParams ignores malformed escapes. No escape spans a separator, so decoding the whole query finds them.
   if (query.includes('%')) decodeUrl(() => decodeURIComponent(query));
-  return parse(query, '&', '=', { maxKeys: 0 }) as Record<string, Json>;
+  const result: Record<string, string | string[]> = Object.create(null);
+  // Without the ampersand it would drop a leading question mark.
+  for (const [name, value] of new URLSearchParams(`&${query}`)) {
+    const earlier = result[name];
+    if (earlier === undefined) result[name] = value;
+    else if (Array.isArray(earlier)) earlier.push(value);
+    else result[name] = [earlier, value];
+  }
+  return result;
 }
 
 /** Throws RequestFailed with `malformedUrl` for anything but percent-encoded UTF-8. */
@@ -109,7 +122,8 @@ function readPathParameters({ path, params }: ApiRequest, template: string): voi
 function decodeHeader({ headers }: ApiRequest, name: string): void {
   const value = headers[name];
   if (typeof value !== 'string' || !/[\x80-\xff]/.test(value)) return;
-  const decoded = Buffer.from(value, 'latin1').toString('utf8');
+  const bytes = Uint8Array.from(value, (letter) => letter.charCodeAt(0));
+  const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   if (!decoded.includes('\ufffd')) headers[name] = decoded;
 }
 

@@ -1,17 +1,43 @@
-// Validates a request against its operation, and creates the error messages.
+// Validates a request against its operation, and creates the error messages. Runs in browsers too, in the client's handlers
+// for msw.
 
 import type { ErrorObject } from 'ajv';
-import type { FieldErrors, InvalidInput } from '../errors.ts';
+import type { Failure, FieldErrors, InvalidInput } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { unescapePointer } from '../openapi/document.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import type { Translations } from '../openapi/translations.ts';
 import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, messages, toPortuguese } from './messages.ts';
-import type { ApiRequest, Problems } from './request.ts';
+import { type ApiRequest, convertInputs, type HttpRequest, type Problems, readRequest, takeBody } from './request.ts';
+
+/** A valid request, its operation and its API key. */
+export type Received = { readonly operation: Operation; readonly request: ApiRequest; readonly key: string };
+
+/** What `receive` needs of a document. */
+export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
+
+/** What `receive` needs of a request; it sets the record's operation. */
+export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems' | 'readBody'> & {
+  readonly record: { operation?: string };
+};
+
+/** Reads and validates a request, without verifying its key. Throws RequestFailed for a request that cannot be read. */
+export async function receive(document: Routes, http: Incoming): Promise<Received | { readonly failure: Failure }> {
+  const request = readRequest(http);
+  const operation = document.match(request.method, request.path);
+  http.record.operation = operation.id;
+  convertInputs(request, operation);
+  const key = String(request.headers[operation.key.header] ?? '');
+  // Checks the key before reading the body.
+  if (key === '') return { failure: { kind: 'missingKey' } };
+  if (operation.hasBody) takeBody(request, await http.readBody());
+  const invalid = validate(document, operation, request);
+  return invalid ? { failure: invalid } : { operation, request, key };
+}
 
 /** Returns all errors in a request's inputs and body; undefined if it is valid. */
-export function validate(
-  { validators, translations }: CompiledDocument,
+function validate(
+  { validators, translations }: Routes,
   { id, inputs }: Operation,
   request: ApiRequest,
 ): InvalidInput | undefined {

@@ -1,0 +1,26 @@
+// The formats that requests and responses are validated by. Runs in browsers too, in the client's handlers for msw.
+
+import type { Format } from 'ajv';
+import { fullFormats } from 'ajv-formats/dist/formats.js';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const YEAR_ZERO = /^0000/;
+const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
+
+const date = fullFormats.date as { validate: (text: string) => boolean };
+
+/** The formats by name; they accept exactly what Postgres accepts. */
+export const formats: Readonly<Record<string, Format>> = {
+  ...fullFormats,
+  // ajv-formats also accepts the prefix urn:uuid:, but Postgres does not.
+  uuid: UUID,
+  // Not checked: the linter requires bounds with this format, and a value out of bounds would get two messages.
+  int32: true,
+  // Postgres has no year zero.
+  date: { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) },
+  'birth-date': (text: string) => {
+    const [, day, month, year] = BRAZILIAN_DATE.exec(text) ?? [];
+    const iso = year === undefined ? text : `${year}-${month}-${day}`;
+    return !YEAR_ZERO.test(iso) && date.validate(iso);
+  },
+};
