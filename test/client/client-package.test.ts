@@ -68,7 +68,7 @@ async function check(...args: string[]): Promise<string[]> {
   return errors.length > 0 || code === 0 ? errors : [output];
 }
 
-test('the package brings the client and what it needs, and nothing of the gateway', () => {
+test('the package brings the client and what it needs; msw is optional', () => {
   const installed = readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.'));
   expect(installed.sort()).toEqual(['openapi-fetch', 'openapi-typescript-helpers', 'wellness-gateway-client']);
   const files = readdirSync(join(project, 'node_modules/wellness-gateway-client'), { recursive: true });
@@ -78,6 +78,9 @@ test('the package brings the client and what it needs, and nothing of the gatewa
     'dist',
     'dist/client.d.ts',
     'dist/client.js',
+    'dist/msw.d.ts',
+    'dist/msw.js',
+    'dist/msw.licenses.txt',
     'dist/openapi.d.ts',
     'dist/openapi.js',
     'package.json',
@@ -94,6 +97,7 @@ test('the package is of the version of the gateway, and on the client that the t
   expect(client.version).toBe(gateway.version);
   const versions = { ...gateway.dependencies, ...gateway.devDependencies };
   expect(client.dependencies).toEqual({ 'openapi-fetch': versions['openapi-fetch'] });
+  expect(client.peerDependencies).toEqual({ msw: versions.msw });
   expect(readFileSync('client/LICENSE', 'utf8')).toBe(readFileSync('LICENSE', 'utf8'));
 });
 
@@ -104,9 +108,11 @@ test('a program with it is type-checked, compiled and run', async () => {
   expect(JSON.parse(output)).toEqual(['Ana Alves', 400, 'API Key inválida']);
 });
 
-describe('the example of the README', () => {
-  const [, example = ''] = /^```js\n(.*?)^```$/ms.exec(readFileSync('client/README.md', 'utf8')) ?? [];
+const [example = '', mswExample = ''] = [
+  ...readFileSync('client/README.md', 'utf8').matchAll(/^```js\n(.*?)^```$/gms),
+].map(([, text = '']) => text);
 
+describe('the example of the README', () => {
   test('runs as a plain JavaScript module', async () => {
     const gateway = await startGateway({ store: await openTestStore() });
     const local = example.replace('http://127.0.0.1:3000/v1', gateway.url);
@@ -129,4 +135,28 @@ describe('the example of the README', () => {
 test('its misuse is an error of types', async () => {
   const errors = ['misuse.ts(5) TS2322', 'misuse.ts(6) TS2339', 'misuse.ts(7) TS2345'];
   expect(await check(...NODENEXT, '--noEmit', 'misuse.ts')).toEqual(errors);
+});
+
+describe('the handlers for msw', () => {
+  beforeAll(async () => {
+    const { version } = JSON.parse(readFileSync('node_modules/msw/package.json', 'utf8'));
+    await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', `msw@${version}`]);
+  }, 180_000);
+
+  test('answer in the example of the README', async () => {
+    writeFileSync(join(project, 'handlers.mjs'), mswExample);
+    const { output } = await run(process.execPath, ['handlers.mjs']);
+    expect(output).toContain("[ 'Ana Alves', 'Antônio Alves' ]");
+    expect(output).toContain("p_nome: [ 'must not be blank' ]");
+    expect(output).toContain("message: 'API Key expirada'");
+  });
+
+  // msw's own types need those of Node.
+  test.each([NODENEXT, BUNDLER])('have types, in the example too', async (...options) => {
+    writeFileSync(join(project, 'handlers.ts'), mswExample);
+    const types = ['--typeRoots', resolve('node_modules/@types'), '--types', 'node', '--skipLibCheck'];
+    expect(await check(...options, ...types, '--noEmit', 'handlers.ts')).toEqual([]);
+    writeFileSync(join(project, 'misuse.ts'), mswExample.replace("'listarAlunos', 401", "'listarAlunos', 418"));
+    expect(await check(...options, ...types, '--noEmit', 'misuse.ts')).toEqual(['misuse.ts(17) TS2345']);
+  });
 });

@@ -15,6 +15,7 @@ import { createRecorder } from '../../src/http/recorder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { importMsw } from '../helpers/msw-handlers.ts';
 import { findPort } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -22,12 +23,13 @@ const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 
 type Aluno = components['schemas']['Aluno'];
 
+const FAILING_URL = 'http://gateway.example/v1';
 /** The failures of a server that a gateway does not make on demand; any other host is real. */
-const server = setupServer();
+const handlers = (await importMsw()).createHandlers({ baseUrl: FAILING_URL });
+const server = setupServer(...handlers);
 // Before the clients, which keep the fetch that they find.
 server.listen({ onUnhandledFrame: 'bypass' });
 const client = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora });
-const FAILING_URL = 'http://gateway.example/v1';
 const failing = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora });
 /** Answers the lists of students at FAILING_URL one after the other. */
 const answerStudents = (...answers: Response[]) =>
@@ -220,29 +222,23 @@ describe('a failure', () => {
   });
 
   test('of the data store is a 502, with the seconds to wait where the gateway says them', async () => {
-    answerStudents(
-      HttpResponse.json(
-        { error: 'Data store unavailable' },
-        { status: 502, headers: { 'Retry-After': '1', 'X-Request-Id': 'one' } },
-      ),
-      HttpResponse.json({ error: 'Data store timeout' }, { status: 502 }),
-    );
+    answerStudents(HttpResponse.json({ error: 'Data store timeout' }, { status: 502 }));
+    server.use(handlers.respond('listarAlunos', 502, { once: true }));
     const failure = { ok: false, kind: 'storeFailure', status: 502 };
     expect(await failing.GET('/alunos')).toEqual({
       ...failure,
-      requestId: 'one',
+      requestId: ID,
       message: 'Data store unavailable',
-      retryAfterSeconds: 1,
+      retryAfterSeconds: 60,
     });
     expect(await failing.GET('/alunos')).toEqual({ ...failure, message: 'Data store timeout' });
   });
 
   test('of too many requests is a 429, with the seconds to wait', async () => {
-    answerStudents(
-      HttpResponse.json({ error: 'Too many requests' }, { status: 429, headers: { 'Retry-After': '60' } }),
-    );
+    server.use(handlers.respond('listarAlunos', 429));
     expect(await failing.GET('/alunos')).toEqual({
       ok: false,
+      requestId: ID,
       kind: 'tooManyRequests',
       status: 429,
       message: 'Too many requests',

@@ -1,0 +1,353 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { getResponse } from 'msw';
+import { setupServer } from 'msw/node';
+import { rolldown } from 'rolldown';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { buildMsw } from '../../client/build.ts';
+import { createClient } from '../../client/src/client.ts';
+import type { Handlers } from '../../client/src/msw.ts';
+import { readContract } from '../../scripts/conformance/operations.ts';
+import { type Assignment, toRequest } from '../../scripts/conformance/request.ts';
+import { assignRequired, createValid } from '../../scripts/conformance/values.ts';
+import { createViolations } from '../../scripts/conformance/violations.ts';
+import { type Example, readExamples } from '../../src/openapi/examples.ts';
+import { document, operations, STUDENT } from '../helpers/api.ts';
+import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { importMsw } from '../helpers/msw-handlers.ts';
+import { EXAMPLE, withExample } from '../helpers/readme.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+
+const BASE_URL = 'https://gateway.example/v1';
+const KEY = 'key-of-a-test';
+
+const { createHandlers } = await importMsw();
+const handlers = createHandlers({ baseUrl: BASE_URL });
+const server = setupServer(...handlers);
+server.listen({ onUnhandledFrame: 'bypass' });
+const client = createClient({ baseUrl: BASE_URL, apiKey: KEY });
+
+const examples = readExamples(document);
+const findExample = (id: string, name: string) =>
+  examples.find((example) => example.operationId === id && example.name === name);
+
+/** A gateway whose store accepts every call: what it refuses, its validation refuses. */
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  const store = createStubStore(({ returns }) =>
+    returns === 'row' ? { json: '{}', count: 1 } : { json: '[]', count: 0 },
+  );
+  gateway = await startGateway({ store });
+});
+
+afterEach(() => server.resetHandlers());
+afterAll(async () => {
+  server.close();
+  await gateway.close();
+});
+
+type Sent = {
+  readonly target: string;
+  readonly method?: string;
+  readonly headers?: object;
+  readonly body?: string | Uint8Array;
+};
+
+async function send(url: string, { target, method = 'GET', headers = {}, body }: Sent) {
+  const init = { method, headers: { 'X-Api-Key': KEY, ...headers }, ...(body === undefined ? {} : { body }) };
+  const response = await fetch(url + target, init as RequestInit);
+  const text = await response.text();
+  const names = ['Content-Type', 'Content-Language', 'Allow'];
+  return {
+    status: response.status,
+    headers: response.headers,
+    told: names.map((name) => response.headers.get(name)),
+    body: text === '' ? undefined : JSON.parse(text),
+  };
+}
+
+/** Compares the handlers' answer with the gateway's; returns the status. */
+async function compare(request: Sent): Promise<number> {
+  const [expected, found] = [await send(gateway.url, request), await send(BASE_URL, request)];
+  const describe_ = ({ status, told, body }: typeof expected) => ({
+    request,
+    status,
+    ...(status < 400 ? {} : { told, body }),
+  });
+  expect(describe_(found)).toEqual(describe_(expected));
+  return found.status;
+}
+
+describe('a request', () => {
+  test('is validated as the gateway validates it, whatever its inputs', async () => {
+    const statuses: number[] = [];
+    for (const operation of (await readContract(document)).operations) {
+      const compareWith = async (assignments: readonly Assignment[], headers = {}) => {
+        const names = assignments.map(({ input }) => input.name);
+        const base = assignRequired(operation).filter(({ input }) => !names.includes(input.name));
+        const { headers: own, ...request } = toRequest(operation, [...base, ...assignments]);
+        statuses.push(await compare({ ...request, headers: { ...own, ...headers } }));
+      };
+      for (const input of operation.inputs) {
+        const values = [createValid(input), ...createViolations(input)].flatMap(({ edges }) => edges);
+        for (const value of values) await compareWith([{ input, value }]);
+        const [value = ''] = values;
+        await compareWith([
+          { input, value },
+          { input, value },
+        ]);
+        await compareWith([{ input, value: values.at(-1) ?? '' }], { 'Accept-Language': 'pt-BR' });
+        await compareWith([{ input: { name: `${input.name}_`, in: input.in }, value: '1' }]);
+      }
+      await compareWith([], { 'X-Api-Key': '' });
+      await compareWith(
+        operation.inputs.map((input) => ({ input, value: 'é' })),
+        { 'Accept-Language': 'en, pt;q=0.9' },
+      );
+    }
+    for (const status of [200, 201, 400, 422]) expect(statuses.filter((one) => one === status)).not.toEqual([]);
+  });
+
+  const post = (body: string | Uint8Array): Sent => ({ target: '/alunos', method: 'POST', body });
+  test.each<Sent>([
+    { target: '' },
+    { target: '/' },
+    { target: '/nada' },
+    { target: '/alunos/' },
+    { target: '//alunos' },
+    { target: '/Alunos' },
+    { target: '/%61lunos' },
+    { target: '/alunos%2f' },
+    { target: '/%ff' },
+    { target: '/alunos', method: 'DELETE' },
+    { target: '/treinos', method: 'POST', body: '{}' },
+    { target: '/alunos', method: 'HEAD' },
+    { target: '/alunos?' },
+    { target: '/alunos??limit=1' },
+    { target: '/alunos?limit=1&&offset=2' },
+    { target: '/alunos?limit=1&limit=1' },
+    { target: '/alunos?limit' },
+    { target: '/alunos?=1' },
+    { target: '/alunos?nome=%ff' },
+    { target: '/alunos?nome=a%00' },
+    { target: '/alunos?nome=a+%2B%20%C3%A9' },
+    { target: '/alunos?__proto__=1&constructor=1' },
+    { target: `/alunos?${'a&'.repeat(101)}` },
+    { target: `/alunos?${Array.from({ length: 101 }, (_, n) => `a${n}`).join('&')}` },
+    { target: '/alunos?offset=1&after=a3000000-0000-4000-8000-000000000002' },
+    { ...post(JSON.stringify(STUDENT)), headers: { 'Idempotency-Key': 'é' } },
+    { ...post(JSON.stringify(STUDENT)), headers: { 'Content-Type': 'text/plain' } },
+    post(''),
+    post('{'),
+    post('[]'),
+    post('null'),
+    post('\ufeff{}'),
+    post(new Uint8Array([0x22, 0xff, 0x22])),
+    post('{"p_nome":"Ana","p_nome":"Ana"}'),
+    post(`{"p_nome":${'['.repeat(70)}${']'.repeat(70)}}`),
+    post('{"p_nome":1e400,"p_email":"\\ud800"}'),
+    post(JSON.stringify(Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`p_${n}`, n])))),
+  ])('is answered as by the gateway: %j', async (request) => {
+    await compare(request);
+  });
+
+  const isStateless = ({ store, rateLimit, connection, after, status }: Example) =>
+    store !== 'unavailable' && !rateLimit && !connection && !after && status !== 413 && status !== 431;
+
+  test.each(examples.filter(isStateless))('gets its example: $operationId $status $name', async (example) => {
+    const { target, ...request } = example.request;
+    const headers = { 'X-Api-Key': '', ...request.headers };
+    const { status, body } = await send(BASE_URL, { ...request, target, headers });
+    expect({ status, body }).toEqual({ status: example.status, body: example.value });
+  });
+
+  test('without an example of its own gets the first one', async () => {
+    expect(await client.POST('/alunos', { body: STUDENT })).toEqual({
+      ok: true,
+      data: findExample('criarAluno', 'created')?.value,
+    });
+    const found = await client.GET('/alunos', { query: { nome: 'ninguém' } });
+    expect(found).toEqual({ ok: true, data: findExample('listarAlunos', 'firstPage')?.value });
+  });
+
+  test('has the id that the client gave it, or a new one', async () => {
+    const headers = { 'X-Request-Id': 'mine' };
+    expect((await send(BASE_URL, { target: '/alunos', headers })).headers.get('X-Request-Id')).toBe('mine');
+    expect((await send(BASE_URL, { target: '/alunos' })).headers.get('X-Request-Id')).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test.each(['https://gateway.example/v10/alunos', 'https://gateway.example/', 'https://other.example/v1/alunos'])(
+    'of another server is none of theirs: %s',
+    async (url) => {
+      expect(await getResponse([...handlers], new Request(url))).toBeUndefined();
+    },
+  );
+});
+
+describe('a list', () => {
+  test.each([1, 2, 3, 100])('ends, in pages of %i', async (pageSize) => {
+    for (const { path, method } of operations.filter(({ method }) => method === 'GET')) {
+      const pages = await Array.fromAsync(client.pages(path as '/alunos', { pageSize }));
+      expect(
+        pages.map(({ ok }) => ok),
+        `${method} ${path}`,
+      ).not.toContain(false);
+      const ids = pages.flatMap((page) => (page.ok ? page.data.map(({ id }) => id) : []));
+      expect(ids.length).toBeGreaterThan(0);
+      expect(new Set(ids).size).toBe(ids.length);
+    }
+  });
+
+  test('ends by offset too', async () => {
+    const lengths: number[] = [];
+    for (let offset = 0; offset < 3; offset += 1) {
+      const page = await client.GET('/alunos', { query: { limit: 1, offset } });
+      lengths.push(page.ok ? page.data.length : -1);
+    }
+    expect(lengths).toEqual([1, 1, 0]);
+  });
+});
+
+describe('a chosen answer', () => {
+  type Respond = (id: string, ...rest: [status: number, options?: object]) => ReturnType<Handlers['respond']>;
+  const respond = handlers.respond as Respond;
+
+  const declared = operations.flatMap(({ id, path, method, operation }) =>
+    Object.keys(operation.responses).map((status) => ({ id, path, method, status: Number(status) })),
+  );
+
+  test.each(declared)('can have every declared status: $id $status', async ({ id, path, method, status }) => {
+    const own = examples.filter((example) => example.operationId === id && example.status === status);
+    server.use(respond(id, status));
+    const first = await send(BASE_URL, { target: `${path}?not=valid`, method, headers: { 'X-Api-Key': '' } });
+    expect([first.status, first.body]).toEqual([status, own[0]?.value]);
+    expect(first.headers.get('RateLimit')).toMatch(/^"address";r=/);
+    expect(first.headers.get('Retry-After')).toBe([429, 502].includes(status) ? '60' : null);
+    expect(first.headers.has('Link')).toBe(method === 'GET' && [200, 304].includes(status));
+    for (const { name, value } of own) {
+      server.use(respond(id, status, { example: name }));
+      expect((await send(BASE_URL, { target: path, method })).body).toEqual(value);
+    }
+  });
+
+  test('is that of its operation alone', async () => {
+    server.use(handlers.respond('listarAlunos', 429));
+    expect(await client.POST('/alunos', { body: STUDENT })).toMatchObject({ ok: true });
+    expect(await client.GET('/treinos')).toMatchObject({ ok: true });
+    expect(await client.GET('/alunos')).toMatchObject({ kind: 'tooManyRequests', retryAfterSeconds: 60 });
+  });
+
+  test('can be for one request, while the ones after it get the next', async () => {
+    const once = { once: true };
+    server.use(handlers.respond('listarAlunos', 502, once), handlers.respond('listarAlunos', 401, once));
+    await client.GET('/treinos');
+    const kinds: string[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      const result = await client.GET('/alunos');
+      kinds.push(result.ok ? 'ok' : result.kind);
+    }
+    expect(kinds).toEqual(['storeFailure', 'refusedKey', 'ok']);
+  });
+
+  test('has to be in the document', () => {
+    expect(() => handlers.respond('criarAluno', 401, { example: 'forgottenKey' })).toThrow(
+      new RangeError(
+        'criarAluno 401 has no example forgottenKey: it has unknownKey, inactiveKey, expiredKey, missingPermission',
+      ),
+    );
+    // @ts-expect-error no such status
+    expect(() => handlers.respond('criarAluno', 304)).toThrow(RangeError);
+    // @ts-expect-error no such operation
+    expect(() => handlers.respond('apagarAluno', 200)).toThrow(RangeError);
+  });
+});
+
+describe('another document', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'document-'));
+  const file = join(folder, 'openapi.yaml');
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('needs no change of the handlers', async () => {
+    writeFileSync(file, withExample(readFileSync('openapi.yaml', 'utf8')));
+    const baseUrl = 'https://other.example/prefix';
+    server.use(...(await importMsw(file)).createHandlers({ baseUrl: `${baseUrl}/` }));
+    const [, target = ''] = /\/v1([^']*)'/.exec(EXAMPLE.curl) ?? [];
+    expect(await send(baseUrl, { target })).toMatchObject({ status: 200, body: EXAMPLE.answer });
+    expect(await send(baseUrl, { target: target.replace(/=\w+$/, '=x') })).toMatchObject({ status: 422 });
+  });
+});
+
+describe('the built module', () => {
+  const folder = mkdtempSync(resolve('node_modules/.msw-'));
+  const read = (file: string) => readFileSync(file, 'utf8');
+  beforeAll(() => buildMsw(folder));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('imports msw and nothing else', () => {
+    const imports = read(join(folder, 'msw.js')).matchAll(/\b(?:from|import)\s*["'`]([^"'`]+)["'`]/g);
+    expect([...imports].map(([, name]) => name)).toEqual(['msw']);
+  });
+
+  test.skipIf(!canTestInBrowser())('answers a client in a browser whose page forbids eval', async () => {
+    writeFileSync(join(folder, 'page.js'), PAGE);
+    const bundle = await rolldown({ input: join(folder, 'page.js'), platform: 'browser' });
+    const { output } = await bundle.generate();
+    await bundle.close();
+    const files: Record<string, readonly [type: string, text: string]> = {
+      '/': ['text/html', '<!doctype html><script type="module" src="page.js"></script>'],
+      '/page.js': ['text/javascript', output[0].code],
+      '/mockServiceWorker.js': ['text/javascript', read('node_modules/msw/lib/mockServiceWorker.js')],
+    };
+    const pages = createServer((req, res) => {
+      const [type, text] = files[req.url ?? ''] ?? ['text/plain', 'none'];
+      res.writeHead(200, { 'Content-Type': type, 'Content-Security-Policy': "script-src 'self'" }).end(text);
+    });
+    await new Promise<void>((resolve) => pages.listen(0, '127.0.0.1', resolve));
+    const browser = await launchBrowser();
+    try {
+      const page = await browser.newPage();
+      const errors: Error[] = [];
+      page.on('pageerror', (error) => errors.push(error));
+      await page.goto(`http://127.0.0.1:${(pages.address() as AddressInfo).port}/`);
+      await page.waitForFunction(() => 'results' in globalThis);
+      const [list, created, invalid, failed, relative] = await page.evaluate(() => Reflect.get(globalThis, 'results'));
+      expect(list).toEqual({ ok: true, data: findExample('listarAlunos', 'lastPage')?.value });
+      expect(created).toEqual({ ok: true, data: findExample('criarAluno', 'createdMinimal')?.value });
+      expect(invalid).toMatchObject({ kind: 'invalidInput', fields: { p_nome: ['must not be blank'] } });
+      expect(failed).toMatchObject({ kind: 'storeFailure', message: 'Data store unavailable', retryAfterSeconds: 60 });
+      expect(relative).toMatchObject({ ok: true });
+      expect(errors).toEqual([]);
+    } finally {
+      await browser.close();
+      pages.close();
+      pages.closeAllConnections();
+    }
+  });
+});
+
+/** A page that calls the handlers through msw's service worker. */
+const PAGE = `
+import { setupWorker } from 'msw/browser';
+import { createClient } from '${resolve('client/src/client.ts')}';
+import { createHandlers } from './msw.js';
+
+const baseUrl = '${BASE_URL}';
+const gateway = createHandlers({ baseUrl });
+const worker = setupWorker(...gateway, ...createHandlers({ baseUrl: '/v1' }));
+await worker.start({ quiet: true });
+const client = createClient({ baseUrl, apiKey: '${KEY}' });
+const results = [
+  await client.GET('/alunos', { query: { limit: 2, offset: 248 } }),
+  await client.POST('/alunos', { body: { p_nome: 'Quirino Dantas', p_email: 'quirino@aurora.example' } }),
+  await client.POST('/alunos', { body: { p_nome: ' ', p_email: 'quirino@aurora.example' } }),
+];
+worker.use(gateway.respond('listarAlunos', 502));
+results.push(await client.GET('/alunos'));
+results.push(await createClient({ baseUrl: '/v1', apiKey: '${KEY}' }).GET('/treinos'));
+globalThis.results = results;
+`;
