@@ -1,191 +1,311 @@
-// The import of students: every line passes the rules of the document and of SQL, or no student is created.
+// The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
-import { createReadStream, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import type { OpenAPIV3 } from 'openapi-types';
+import { createReadStream, readdirSync, statSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { findProblem, type Problems } from '../../src/api/request.ts';
 import { toFieldErrors } from '../../src/api/validate.ts';
 import type { FieldErrors } from '../../src/errors.ts';
-import { compile, createAjv } from '../../src/openapi/compile.ts';
-import { readDocument } from '../../src/openapi/document.ts';
+import { createAjv } from '../../src/openapi/compile.ts';
 import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
 import type { Output } from './keys.ts';
+import { queryRows } from './store.ts';
+import { type Column, findTable, readTables, type Table, withoutSchema } from './tables.ts';
 
-type ImportOptions = { readonly tenant: string; readonly delimiter?: string; readonly encoding: string };
-type Fields = Readonly<Record<string, string>>;
-
-/** The document's rules for the fields of a student. */
-export type Rules = {
-  readonly fields: readonly string[];
-  readonly required: readonly string[];
-  check(fields: Fields): FieldErrors;
+export type ImportOptions = {
+  readonly tenant: string;
+  readonly delimiter?: string;
+  readonly encoding: string;
+  readonly dryRun?: boolean;
 };
 
-/** A column: its name in the file, and the field. */
-type Column = { readonly name: string; readonly field: string };
+/** A file for a table. */
+type Source = { readonly table: string; readonly name: string; open(): AsyncIterable<Uint8Array> };
+type Fields = Record<string, string>;
+type Check = (fields: Fields) => FieldErrors;
 
-/** A CSV file whose header has been read. */
-type AlunoFile = {
-  readonly name: string;
-  readonly columns: readonly Column[];
-  readonly records: AsyncIterable<CsvRecord>;
-};
+/** A column of a file: its name there, and the table's column. */
+type Header = { readonly title: string; readonly column: Column };
 
 /** A line: its valid fields, or undefined if it cannot be read, and its problems. */
-type Line = { readonly line: number; readonly fields: Record<string, string> | undefined; readonly bad: BadLine[] };
+type Line = { readonly line: number; readonly fields: Fields | undefined; readonly bad: BadLine[] };
 
-const OPERATION = 'criarAluno';
-/** Lines in one SQL call. */
-const BATCH = 1_000;
+/** Lines in one SQL call. Each call that looks for e-mails or names reads all of a tenant's. */
+const BATCH = 5_000;
+/** The resource that stands for all, in a folder. */
+const ALL = 'all';
 
-/** Imports students from a file. Problems of the file alone are found before the store is opened. */
-export async function importFile(
-  file: string,
-  { tenant, delimiter, encoding }: ImportOptions,
+const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
+/** As spreadsheets in English and in Portuguese write them. */
+const BOOLEANS: Readonly<Record<string, string>> = {
+  true: 'true',
+  verdadeiro: 'true',
+  sim: 'true',
+  false: 'false',
+  falso: 'false',
+  não: 'false',
+};
+
+/** Imports a file, or all files of a folder. A file that is not there is found before the store is opened. */
+export async function importData(
+  resource: string,
+  path: string,
+  options: ImportOptions,
   run: (work: (db: Connection) => Promise<Output>) => Promise<void>,
 ): Promise<void> {
-  const rules = await readRules(readDocument(join(import.meta.dirname, '../../openapi.yaml')));
-  const { name, bytes } = openFile(file);
-  const records = readRecords(decode(name, bytes, encoding), delimiter);
-  try {
-    const columns = await readHeader(name, records, rules);
-    await run(async (db) => {
-      const created = await importAlunos(db, tenant, { name, columns, records }, rules);
-      return { json: { created }, text: `Created ${toCount(created, 'student')}.` };
+  const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
+  await run(async (db) => {
+    const tables = await readTables(db);
+    for (const { table } of sources) findTable(tables, table);
+    const counts = await inTransaction(db, async () => {
+      await db.query('select private.require_tenant($1)', [options.tenant]);
+      await db.query('savepoint before_import');
+      const counts: [string, number][] = [];
+      for (const table of tables) {
+        const source = sources.find((source) => source.table === table.name);
+        if (source) counts.push([table.name, await importSource(db, table, source, options)]);
+      }
+      if (options.dryRun) await db.query('rollback to savepoint before_import');
+      return counts;
     });
+    return toOutput(counts, options);
+  });
+}
+
+/** A path is relative to the folder where npm was called. */
+function toPath(name: string): string {
+  return resolve(process.env.INIT_CWD ?? '.', name);
+}
+
+function findFile(table: string, name: string): Source {
+  if (name === '-') return { table, name: 'standard input', open: () => process.stdin };
+  const path = toPath(name);
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) throw new CommandError({ error: `There is no file ${name}` });
+  if (stat.isDirectory()) throw new CommandError({ error: `${name} is a folder: expected a CSV file` });
+  return { table, name, open: () => createReadStream(path) };
+}
+
+function findFiles(folder: string): Source[] {
+  const path = toPath(folder);
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new CommandError({ error: `There is no folder ${folder}` });
+  }
+  const files = readdirSync(path).filter((file) => file.endsWith('.csv'));
+  if (files.length === 0) throw new CommandError({ error: `${folder} has no CSV file` });
+  return files.map((file) => findFile(basename(file, '.csv'), join(folder, file)));
+}
+
+/** Creates a row from each record and returns their number. Throws CommandError with all bad lines in order. */
+export async function importSource(
+  db: Connection,
+  table: Table,
+  { name, open }: Source,
+  { tenant, delimiter, encoding }: ImportOptions,
+): Promise<number> {
+  const records = readRecords(decode(name, open(), encoding), delimiter);
+  try {
+    const headers = await readHeader(name, records, table);
+    const check = createCheck(table);
+    const find = createFinder(db, tenant);
+    const bad: BadLine[] = [];
+    let total = 0;
+    for await (const batch of inBatches(records)) {
+      const lines = batch.map((record) => checkRecord(record, headers, check));
+      await find(lines, headers);
+      bad.push(...lines.flatMap((line) => line.bad), ...(await send(db, tenant, table, lines, headers)));
+      total += batch.length;
+      showProgress(name, total);
+    }
+    if (total === 0) throw new CommandError({ error: `${name} has a header and no other line: nothing was imported` });
+    if (bad.length > 0) throw toError(name, bad, total);
+    return total;
   } finally {
     // Unread standard input would keep the process alive.
     await records.return(undefined);
   }
 }
 
-/** A path is relative to the folder where npm was called. */
-function openFile(file: string): { name: string; bytes: AsyncIterable<Uint8Array> } {
-  if (file === '-') return { name: 'standard input', bytes: process.stdin };
-  const path = resolve(process.env.INIT_CWD ?? '.', file);
-  const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new CommandError({ error: `There is no file ${file}` });
-  if (stat.isDirectory()) throw new CommandError({ error: `${file} is a folder: expected a CSV file` });
-  return { name: file, bytes: createReadStream(path) };
+/** Reads the header. Throws CommandError with all mistakes unless its columns are columns of the table. */
+async function readHeader(
+  name: string,
+  records: AsyncGenerator<CsvRecord, void>,
+  { columns }: Table,
+): Promise<readonly Header[]> {
+  const known = columns.map(({ name, known_by: label }) => (label ? `${name} (an id or ${label})` : name));
+  const required = columns.filter((column) => column.required).map((column) => column.name);
+  const needed = required.length > 0 ? `; required: ${required.join(', ')}` : '';
+  const hint = `The first line names the columns: ${known.join(', ')}${needed}.`;
+  const { value: header } = await records.next();
+  if (!header) throw new CommandError({ error: `${name} is empty: expected CSV with a header`, hint });
+  const fail = (mistakes: readonly string[]) =>
+    new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint });
+  if ('problem' in header) throw fail([header.problem]);
+  const titles = header.cells.map((cell) => cell.trim());
+  const found = titles.map((title) => columns.find((column) => toTitles(column).includes(title.toLowerCase())));
+  const mistakes = [
+    ...titles.flatMap((title, index) => (title === '' ? [`column ${index + 1} has no name`] : [])),
+    ...titles.flatMap((title, index) =>
+      title === '' || found[index] ? [] : [`unknown column ${JSON.stringify(title)}`],
+    ),
+    ...titles.flatMap((title, index) =>
+      found[index] && found.indexOf(found[index]) < index ? [`column ${JSON.stringify(title)} is repeated`] : [],
+    ),
+    ...required
+      .filter((name) => !found.some((column) => column?.name === name))
+      .map((name) => `column ${JSON.stringify(name)} is missing`),
+  ];
+  if (mistakes.length > 0) throw fail(mistakes);
+  return titles.map((title, index) => ({ title, column: found[index] as Column }));
 }
 
-/** Reads the rules from the document. */
-export async function readRules(document: OpenAPIV3.Document): Promise<Rules> {
-  const operation = (await compile(document)).operations.get(OPERATION);
-  const body = operation?.source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
-  const schema = body?.content['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
-  if (!schema) throw new Error(`the document has no ${OPERATION} with a body`);
-  const validate = createAjv().compile({ type: 'object', properties: { requestBody: schema } });
-  const check = (fields: Fields) => {
+/** The names that a file may use: the table's, those of the interface, and one without _id for an e-mail or a name. */
+function toTitles({ name, refers_to }: Column): string[] {
+  const thing = name.replace(/_id$/, '');
+  return [name, `p_${name}`, ...(refers_to ? [thing, `id_${thing}`] : [])];
+}
+
+/** Creates the check of a line's fields, with the messages of the API. */
+function createCheck({ columns }: Table): Check {
+  const required = columns.filter((column) => column.required).map((column) => column.name);
+  const properties = Object.fromEntries(columns.map((column) => [column.name, toSchema(column)]));
+  const validate = createAjv().compile({
+    type: 'object',
+    properties: { requestBody: { type: 'object', properties, required } },
+  });
+  const documents = columns.filter(({ type }) => type === 'jsonb').map(({ name }) => name);
+  return (fields) => {
     validate({ requestBody: fields });
-    return toFieldErrors(validate.errors ?? [], findProblems(fields), []);
+    return toFieldErrors(validate.errors ?? [], findProblems(fields, documents), []);
   };
-  return { fields: Object.keys(schema.properties ?? {}), required: schema.required ?? [], check };
 }
 
-function findProblems(fields: Fields): Problems {
-  const found = Object.entries(fields).map(([field, text]) => [field, findProblem(text)] as const);
+function toSchema({ name, type, required, max_length: maxLength, refers_to }: Column): object {
+  if (refers_to) return {};
+  switch (type) {
+    case 'uuid':
+      return { format: 'uuid' };
+    case 'boolean':
+      return { enum: ['true', 'false'] };
+    case 'date':
+      return { format: 'date', 'x-format-message': 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY' };
+    case 'timestamp with time zone':
+      return { format: 'date-time', 'x-format-message': 'must be a time, as 2026-12-31T18:00:00Z' };
+    case 'integer':
+      return { pattern: '^-?\\d+$', 'x-pattern-message': 'must be an integer' };
+    default:
+      return {
+        ...(maxLength === null ? {} : { maxLength }),
+        ...(name === 'email' ? { format: 'email' } : {}),
+        ...(required ? { pattern: '[^\\s\\x85]', 'x-pattern-message': 'must not be blank' } : {}),
+      };
+  }
+}
+
+function findProblems(fields: Fields, documents: readonly string[]): Problems {
+  const found = Object.entries(fields).map(([field, text]) => {
+    const problem = documents.includes(field) ? findDocumentProblem(text) : findProblem(text);
+    return [field, problem] as const;
+  });
   return new Map(found.flatMap(([field, problem]) => (problem ? [[field, [problem]]] : [])));
 }
 
-/** Reads the header. Throws CommandError with all mistakes unless its columns are fields of a student. */
-export async function readHeader(
-  name: string,
-  records: AsyncGenerator<CsvRecord, void>,
-  { fields, required }: Rules,
-): Promise<readonly Column[]> {
-  const [known, needed] = [fields, required].map((names) => names.map(withoutPrefix));
-  const hint = `The first line names the columns: ${known?.join(', ')}; ${needed?.join(' and ')} are required.`;
-  const { value: header } = await records.next();
-  if (!header) throw new CommandError({ error: `${name} is empty: expected CSV with a header`, hint });
-  const columns =
-    'cells' in header
-      ? header.cells.map((cell) => ({ name: cell.trim(), field: `p_${withoutPrefix(cell.trim())}` }))
-      : [];
-  const mistakes = 'cells' in header ? findMistakes(columns, fields, required) : [header.problem];
-  if (mistakes.length === 0) return columns;
-  throw new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint });
+function findDocumentProblem(text: string): string | undefined {
+  try {
+    return findProblem(JSON.parse(text));
+  } catch {
+    return 'must be JSON';
+  }
 }
 
-function withoutPrefix(name: string): string {
-  return name.toLowerCase().replace(/^p_/, '');
-}
-
-function findMistakes(columns: readonly Column[], fields: readonly string[], required: readonly string[]): string[] {
-  const found = columns.map(({ field }) => field);
-  const unnamed = columns.flatMap(({ name }, index) => (name === '' ? [`column ${index + 1} has no name`] : []));
-  const unknown = columns.filter(({ name, field }) => name !== '' && !fields.includes(field));
-  const first = fields.map((field) => found.indexOf(field));
-  const repeated = columns.filter(({ field }, index) => fields.includes(field) && !first.includes(index));
-  const missing = required.filter((field) => !found.includes(field));
-  return [
-    ...unnamed,
-    ...unknown.map(({ name }) => `unknown column ${JSON.stringify(name)}`),
-    ...repeated.map(({ name }) => `column ${JSON.stringify(name)} is repeated`),
-    ...missing.map((field) => `column ${JSON.stringify(withoutPrefix(field))} is missing`),
-  ];
-}
-
-/** Creates a student from each record and returns their number. Throws CommandError with all bad lines in order. */
-export function importAlunos(db: Connection, tenant: string, file: AlunoFile, rules: Rules): Promise<number> {
-  const { name, columns, records } = file;
-  return inTransaction(db, async () => {
-    await db.query('select private.require_tenant($1)', [tenant]);
-    const bad: BadLine[] = [];
-    let total = 0;
-    for await (const batch of inBatches(records)) {
-      const lines = batch.map((record) => checkRecord(record, columns, rules));
-      bad.push(...lines.flatMap((line) => line.bad));
-      bad.push(...(await send(db, tenant, lines, columns, bad.length > 0)));
-      total += batch.length;
-      showProgress(total);
-    }
-    if (total === 0) throw new CommandError({ error: `${name} has a header and no other line: nothing was imported` });
-    if (bad.length > 0) throw toError(name, bad, total);
-    return total;
-  });
-}
-
-function checkRecord(record: CsvRecord, columns: readonly Column[], rules: Rules): Line {
+function checkRecord(record: CsvRecord, headers: readonly Header[], check: Check): Line {
   const { line } = record;
   const unusable = (message: string) => ({ line, fields: undefined, bad: [{ line, field: null, message }] });
   if ('problem' in record) return unusable(record.problem);
   const { cells } = record;
-  if (cells.length !== columns.length) {
-    return unusable(`has ${toCount(cells.length, 'value')}, but the header has ${toCount(columns.length, 'column')}`);
+  if (cells.length !== headers.length) {
+    return unusable(`has ${toCount(cells.length, 'value')}, but the header has ${toCount(headers.length, 'column')}`);
   }
-  const pairs = columns.map(({ field }, index) => [field, cells[index] ?? ''] as const);
+  const pairs = headers.map(({ column }, index) => [column.name, convert(cells[index] ?? '', column)] as const);
   const fields = Object.fromEntries(pairs.filter(([, text]) => text !== ''));
-  const errors = Object.entries(rules.check(fields));
+  const errors = Object.entries(check(fields));
   const bad = errors.flatMap(([field, messages]) =>
-    messages.map((message) => ({ line, field: toName(field, columns), message })),
+    messages.map((message) => ({ line, field: toTitle(field, headers), message })),
   );
   for (const [field] of errors) delete fields[field];
   return { line, fields, bad };
 }
 
-/** Sends a batch to SQL, which creates all students unless a line is bad, or only checks the lines. */
+/** What people write, as Postgres takes it. */
+function convert(text: string, { type }: Column): string {
+  if (type === 'boolean') return BOOLEANS[text.trim().toLowerCase()] ?? text;
+  return type === 'date' ? text.replace(BRAZILIAN_DATE, '$3-$2-$1') : text;
+}
+
+/** Creates a function that replaces the ids, e-mails and names of other records by ids; it looks for each text once. */
+function createFinder(
+  db: Connection,
+  tenant: string,
+): (lines: readonly Line[], headers: readonly Header[]) => Promise<void> {
+  const found = new Map<Column, Map<string, string[]>>();
+
+  async function find(column: Column, texts: readonly string[]): Promise<Map<string, string[]>> {
+    const ids = found.get(column) ?? new Map<string, string[]>();
+    found.set(column, ids);
+    const unknown = [...new Set(texts)].filter((text) => !ids.has(text));
+    for (const text of unknown) ids.set(text, []);
+    const records = await queryRows<{ value: string; id: string }>(
+      db,
+      'select * from private.find_records($1, $2::text::regclass, $3, $4)',
+      [tenant, column.refers_to, column.known_by, JSON.stringify(unknown)],
+    );
+    for (const { value, id } of records) ids.get(value)?.push(id);
+    return ids;
+  }
+
+  return async (lines, headers) => {
+    for (const { title, column } of headers.filter(({ column }) => column.refers_to)) {
+      const ids = await find(
+        column,
+        lines.flatMap(({ fields }) => fields?.[column.name] ?? []),
+      );
+      for (const { line, fields, bad } of lines) {
+        const text = fields?.[column.name];
+        if (!fields || text === undefined) continue;
+        const [id, another] = ids.get(text) ?? [];
+        if (id !== undefined && another === undefined) fields[column.name] = id;
+        else bad.push({ line, field: title, message: describeReference(column, another !== undefined) });
+      }
+    }
+  };
+}
+
+function describeReference({ refers_to: table, known_by: label }: Column, isOfSeveral: boolean): string {
+  const records = withoutSchema(table ?? '');
+  if (isOfSeveral) return `is the ${label} of several ${records}: give the id`;
+  return `must be the id${label ? ` or the ${label}` : ''} of one of the tenant's ${records}`;
+}
+
+/** Sends the good lines to SQL, and returns those that the table refuses. */
 async function send(
   db: Connection,
   tenant: string,
+  { name }: Table,
   lines: readonly Line[],
-  columns: readonly Column[],
-  isCheck: boolean,
+  headers: readonly Header[],
 ): Promise<BadLine[]> {
-  const good = lines.flatMap(({ line, fields }) => (fields ? [{ line, ...fields }] : []));
-  const { rows } = await db.query('select line, field, message from private.import_alunos($1, $2::json, $3)', [
+  const good = lines.filter(({ bad }) => bad.length === 0).map(({ line, fields }) => ({ line, fields }));
+  const bad = await queryRows<BadLine>(db, 'select * from private.import_rows($1, $2::text::regclass, $3)', [
     tenant,
+    `private.${name}`,
     JSON.stringify(good),
-    String(isCheck),
   ]);
-  const bad = rows as (BadLine & { field: string })[];
-  return bad.map(({ line, field, message }) => ({ line, field: toName(field, columns), message }));
+  return bad.map(({ line, field, message }) => ({ line, field: field && toTitle(field, headers), message }));
 }
 
-function toName(field: string, columns: readonly Column[]): string {
-  return columns.find((column) => column.field === field)?.name ?? field;
+function toTitle(name: string, headers: readonly Header[]): string {
+  return headers.find(({ column }) => column.name === name)?.title ?? name;
 }
 
 async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
@@ -199,8 +319,8 @@ async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
   if (batch.length > 0) yield batch;
 }
 
-function showProgress(lines: number): void {
-  if (process.stderr.isTTY && lines % BATCH === 0) process.stderr.write(`\r${lines} lines\r`);
+function showProgress(name: string, lines: number): void {
+  if (process.stderr.isTTY && lines % BATCH === 0) process.stderr.write(`\r${name}: ${lines} lines\r`);
 }
 
 function toError(name: string, bad: readonly BadLine[], total: number): CommandError {
@@ -208,9 +328,20 @@ function toError(name: string, bad: readonly BadLine[], total: number): CommandE
   return new CommandError({
     error: `Nothing was imported from ${name}: ${count} of ${total} lines ${count === 1 ? 'is' : 'are'} bad`,
     hint: 'Correct them and import the file again: all lines are imported, or none.',
-    // SQL's rules are checked after the document's.
+    // The rules of the table are checked last.
     lines: bad.toSorted((one, other) => one.line - other.line),
   });
+}
+
+function toOutput(
+  counts: readonly (readonly [table: string, count: number])[],
+  { dryRun = false }: ImportOptions,
+): Output {
+  const list = counts.map(([table, count]) => `${table} ${count}`).join(', ');
+  return {
+    json: { [dryRun ? 'wouldCreate' : 'created']: Object.fromEntries(counts) },
+    text: dryRun ? `Nothing is wrong, and nothing was changed. The import would create: ${list}.` : `Created: ${list}.`,
+  };
 }
 
 function toCount(count: number, thing: string): string {

@@ -16,6 +16,8 @@ import {
 } from './arguments.ts';
 import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
 import { type Report, toReport } from './errors.ts';
+import { exportData } from './export.ts';
+import type { ImportOptions } from './import.ts';
 import {
   createTenant,
   issueKey,
@@ -62,7 +64,7 @@ function createProgram(): Command {
   addTenantCommands(program.command('tenant').description('create, list and delete tenants'));
   addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'));
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'));
-  addImportCommand(program.command('import').description("import a tenant's data"));
+  addDataCommands(program);
   return program;
 }
 
@@ -149,23 +151,35 @@ function addKeyCommands(key: Command): void {
     });
 }
 
-function addImportCommand(parent: Command): void {
-  add(
-    parent,
-    'alunos',
-    'create a student from each line of a CSV file, or none if a line is bad',
-    'import alunos alunos.csv --tenant ID',
+function addDataCommands(program: Command): void {
+  const addOne = (name: string, description: string, ...examples: string[]) =>
+    add(program, name, description, ...examples).requiredOption(
+      '--tenant <ID>',
+      'the tenant, as in tenant list',
+      readTenantId,
+    );
+  addOne(
+    'import',
+    'create a record from each line of a CSV file, or none if a line is bad',
+    'import alunos alunos.csv --tenant ID --dry-run',
     'import alunos alunos.csv --tenant ID --encoding windows-1252',
+    'import all export --tenant ID',
   )
-    .argument('<FILE>', 'CSV whose first line names the fields: nome, email, …; - is standard input')
-    .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId)
+    .argument('<RESOURCE>', 'academias, personais, alunos, …: a table with data of tenants; or all')
+    .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; with all, a folder of them')
+    .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
     .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
-    .action(async (file: string, options: WithJson & { tenant: string; delimiter?: string; encoding: string }) => {
-      // The other commands should not wait for the CSV parser and the document.
-      const { importFile } = await import('./import.ts');
-      await importFile(file, options, (work) => run(options, work));
+    .action(async (resource: string, file: string, options: WithJson & ImportOptions) => {
+      // The other commands should not wait for the CSV parser and the validator.
+      const { importData } = await import('./import.ts');
+      await importData(resource, file, options, (work) => run(options, work));
     });
+  addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export export --tenant ID')
+    .argument('<FOLDER>', 'where to write them; it is created')
+    .action((folder: string, options: WithJson & { tenant: string }) =>
+      run(options, (db) => exportData(db, options.tenant, folder)),
+    );
 }
 
 function add(parent: Command, name: string, description: string, ...examples: string[]): Command {

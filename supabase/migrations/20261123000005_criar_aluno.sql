@@ -1,4 +1,4 @@
--- The creation of students: idempotency keys, the function of the gateway, and the import.
+-- The creation of students: idempotency keys and the function of the gateway.
 
 create table private.idempotency_keys (
   tenant_id uuid not null references private.tenants (id),
@@ -230,47 +230,3 @@ $$;
 comment on function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) is
   'Creates a student in the key''s tenant and returns it, once for each idempotency key; raises PT422 on p_data_nascimento and p_academia_id together, and on Idempotency-Key';
 select private.publish('public.criar_aluno');
-
--- For administrators: no role is granted this function.
-create function private.import_alunos(p_tenant_id uuid, p_lines json, p_check_only boolean default false)
-returns table (line integer, field text, message text)
-language plpgsql
-volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz;
-  v_aluno record;
-begin
-  perform private.require_tenant(p_tenant_id);
-
-  return query
-    select l.line, i.field, i.message
-      from json_to_recordset(p_lines) as l (line integer, p_data_nascimento text, p_academia_id uuid)
-     cross join lateral private.find_invalid_fields(p_tenant_id, l.p_data_nascimento, l.p_academia_id) i;
-  if found or p_check_only then
-    return;
-  end if;
-
-  -- Each line is one microsecond later than the one before, because lists are in order of creation and the clock of the
-  -- embedded Postgres counts milliseconds. One by one, because Citus copies the rows of a query, which row security forbids.
-  v_now := clock_timestamp();
-  for v_aluno in
-    select l.*, private.to_birth_date(l.p_data_nascimento) as data_nascimento
-      from json_to_recordset(p_lines) as l (
-             line integer, p_nome text, p_email text, p_telefone text, p_sexo text, p_data_nascimento text,
-             p_academia_id uuid, p_modalidade text
-           )
-     order by l.line
-  loop
-    v_now := v_now + interval '1 microsecond';
-    insert into private.alunos
-      (tenant_id, criado_em, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)
-    values
-      (p_tenant_id, v_now, v_aluno.p_nome, v_aluno.p_email, v_aluno.p_telefone, v_aluno.p_sexo, v_aluno.data_nascimento,
-       v_aluno.p_academia_id, v_aluno.p_modalidade);
-  end loop;
-end;
-$$;
-comment on function private.import_alunos(uuid, json, boolean) is
-  'Creates a student from each object of an array; if any has an invalid field, creates none and returns the line, field and message of each. An object has the fields of the document and its number in line; p_check_only creates nothing';

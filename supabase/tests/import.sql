@@ -1,120 +1,212 @@
--- The import of students, which is in the hands of administrators.
+-- The import and the export, which are in the hands of administrators.
 
 begin;
 set local client_min_messages = warning;
 create extension if not exists pgtap with schema extensions;
 set local search_path = extensions;
 
-select plan(11);
+select plan(17);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
   ('e0000000-0000-4000-8000-000000000002', 'Academia Dois');
 insert into private.academias (tenant_id, id, nome) values
   ('e0000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000001', 'Um'),
+  ('e0000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000003', 'Gêmea'),
+  ('e0000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000004', 'GÊMEA'),
   ('e0000000-0000-4000-8000-000000000002', 'e1000000-0000-4000-8000-000000000002', 'Dois');
 
+-- What an administrator may add.
+create table private.planos (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  nome text not null unique constraint planos_nome_length check (char_length(nome) <= 100),
+  preco numeric(8, 2) not null check (preco >= 0),
+  primary key (tenant_id, id)
+);
+select private.isolate('private.planos');
+create table private.contratos (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  plano_id uuid not null,
+  numero integer generated always as identity,
+  primary key (tenant_id, id)
+);
+select private.isolate('private.contratos');
+alter table private.contratos add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
+
 create temporary view imported as
-select a.tenant_id, a.nome, a.email, a.telefone, a.sexo, a.data_nascimento, a.academia_id, a.modalidade, a.ativo
+select a.tenant_id, a.nome, a.email, a.telefone, a.data_nascimento, a.academia_id, a.ativo, a.criado_em
   from private.alunos a
  where a.tenant_id in ('e0000000-0000-4000-8000-000000000001', 'e0000000-0000-4000-8000-000000000002');
 
-select is_empty(
+select results_eq(
+  'select name::text from private.data_tables()',
   $$
-    select * from private.import_alunos('e0000000-0000-4000-8000-000000000001', '[
-      {"line": 2, "p_nome": "Ana", "p_email": "ana@um.example", "p_telefone": "1", "p_sexo": "feminino",
-       "p_data_nascimento": "28/02/2001", "p_academia_id": "e1000000-0000-4000-8000-000000000001",
-       "p_modalidade": "pilates"},
-      {"line": 3, "p_nome": "Caio", "p_email": "caio@um.example"}
-    ]')
+    values ('private.academias'), ('private.personais'), ('private.alunos'), ('private.planos'),
+           ('private.anamnese_secoes'), ('private.anamneses'), ('private.contratos'), ('private.treinos')
   $$,
-  'lines without a mistake are not given back'
+  'each table is after those that it refers to, also those of an administrator; keys are none of a tenant''s data'
 );
 select results_eq(
-  'select * from imported order by nome',
+  $$ select name, type, required, max_length, refers_to::text, known_by from private.data_columns('private.treinos') $$,
   $$
-    values ('e0000000-0000-4000-8000-000000000001'::uuid, 'Ana', 'ana@um.example', '1', 'feminino',
-            date '2001-02-28', 'e1000000-0000-4000-8000-000000000001'::uuid, 'pilates', true),
-           ('e0000000-0000-4000-8000-000000000001', 'Caio', 'caio@um.example', null, null, null, null, null, true)
+    values ('id', 'uuid', false, null::integer, null, null),
+           ('nome', 'text', true, 255, null, null),
+           ('aluno_id', 'uuid', true, null, 'private.alunos', 'email'),
+           ('personal_id', 'uuid', true, null, 'private.personais', 'email'),
+           ('ativo', 'boolean', false, null, null, null),
+           ('data_inicio', 'date', true, null, null, null),
+           ('criado_em', 'timestamp with time zone', false, null, null, null)
   $$,
-  'each of them makes a student with all of its fields'
+  'a column has what a line needs to be checked'
 );
 select results_eq(
-  'select a.nome from private.alunos a where a.tenant_id = ''e0000000-0000-4000-8000-000000000001'' order by a.criado_em',
-  $$ values ('Ana'), ('Caio') $$,
-  'the students have the order of their lines'
-);
-select is_empty(
-  $$
-    select * from private.import_alunos('e0000000-0000-4000-8000-000000000001', '[
-      {"line": 2, "p_nome": "Davi", "p_email": "davi@um.example"}
-    ]', true);
-  $$,
-  'lines may be checked alone'
-);
-select is_empty(
-  $$ select * from private.import_alunos('e0000000-0000-4000-8000-000000000001', '[]') $$,
-  'of no lines nothing is given back'
+  $$ select name, refers_to::text, known_by from private.data_columns('private.contratos') $$,
+  $$ values ('id', null, null), ('plano_id', 'private.planos', 'nome') $$,
+  'a column that Postgres fills in is none of a file'
 );
 
 select results_eq(
   $$
-    select * from private.import_alunos('e0000000-0000-4000-8000-000000000002', '[
-      {"line": 2, "p_nome": "Boa", "p_email": "boa@dois.example"},
-      {"line": 3, "p_nome": "Data", "p_email": "data@dois.example", "p_data_nascimento": "2001-02-29"},
-      {"line": 4, "p_nome": "Alheia", "p_email": "alheia@dois.example",
-       "p_academia_id": "e1000000-0000-4000-8000-000000000001"},
-      {"line": 5, "p_nome": "Ambas", "p_email": "ambas@dois.example", "p_data_nascimento": "ontem",
-       "p_academia_id": "e1000000-0000-4000-8000-00000000000f"},
-      {"line": 6, "p_nome": "Sua", "p_email": "sua@dois.example",
-       "p_academia_id": "e1000000-0000-4000-8000-000000000002"}
-    ]')
+    select value, id from private.find_records(
+      'e0000000-0000-4000-8000-000000000001', 'private.academias', 'nome',
+      '["UM", "Dois", "gêmea", "e1000000-0000-4000-8000-000000000001", "e1000000000040008000000000000001",
+        "e1000000-0000-4000-8000-000000000002"]'
+    ) order by value collate "C", id
   $$,
   $$
-    values (3, 'p_data_nascimento', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'),
-           (4, 'p_academia_id', 'must be the id of a gym of the tenant'),
-           (5, 'p_data_nascimento', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'),
-           (5, 'p_academia_id', 'must be the id of a gym of the tenant')
+    values ('UM', 'e1000000-0000-4000-8000-000000000001'::uuid),
+           ('e1000000-0000-4000-8000-000000000001', 'e1000000-0000-4000-8000-000000000001'),
+           ('e1000000000040008000000000000001', 'e1000000-0000-4000-8000-000000000001'),
+           ('gêmea', 'e1000000-0000-4000-8000-000000000003'),
+           ('gêmea', 'e1000000-0000-4000-8000-000000000004')
   $$,
-  'every mistake is given back, with its line and field'
+  'a record is found by its id and by its name, in any case, and never in another tenant'
+);
+
+select is_empty(
+  $$
+    select * from private.import_rows('e0000000-0000-4000-8000-000000000001', 'private.alunos', '[
+      {"line": 2, "fields": {"nome": "Ana", "email": "ana@um.example", "telefone": "1", "data_nascimento": "2001-02-28",
+                             "academia_id": "e1000000-0000-4000-8000-000000000001", "ativo": "false"}},
+      {"line": 3, "fields": {"nome": "Caio", "email": "caio@um.example"}},
+      {"line": 4, "fields": {"nome": "Bia", "email": "bia@um.example", "criado_em": "2024-05-01T10:00:00Z"}}
+    ]')
+  $$,
+  'lines that are good are not returned'
 );
 select results_eq(
+  'select nome, email, telefone, data_nascimento, academia_id, ativo from imported order by nome',
   $$
-    select line, field from private.import_alunos('e0000000-0000-4000-8000-000000000002', '[
-      {"line": 2, "p_nome": "Boa", "p_email": "boa@dois.example"},
-      {"line": 3, "p_nome": "Ruim", "p_email": "ruim@dois.example", "p_data_nascimento": ""}
-    ]')
+    values ('Ana', 'ana@um.example', '1', date '2001-02-28', 'e1000000-0000-4000-8000-000000000001'::uuid, false),
+           ('Bia', 'bia@um.example', null, null, null, true),
+           ('Caio', 'caio@um.example', null, null, null, true)
   $$,
-  $$ values (3, 'p_data_nascimento') $$,
-  'a mistake in a date of birth is given back'
+  'each becomes a row with its fields, and the defaults of the table'
 );
 select results_eq(
-  $$
-    select line, field from private.import_alunos('e0000000-0000-4000-8000-000000000002', '[
-      {"line": 2, "p_nome": "Boa", "p_email": "boa@dois.example"},
-      {"line": 3, "p_nome": "Ruim", "p_email": "ruim@dois.example",
-       "p_academia_id": "e1000000-0000-4000-8000-000000000001"}
-    ]')
-  $$,
-  $$ values (3, 'p_academia_id') $$,
-  'a mistake in the id of a gym is given back'
+  'select nome from imported order by criado_em',
+  $$ values ('Bia'), ('Ana'), ('Caio') $$,
+  'the rows are in the order of their lines, except for those that name the time of their creation'
+);
+select ok(
+  exists (select from pg_class where relname = 'alunos_by_name_parts' and 'fastupdate=off' = any (reloptions)),
+  'the index of names is as before'
 );
 select is_empty(
-  $$ select from imported where tenant_id = 'e0000000-0000-4000-8000-000000000002' $$,
-  'no line makes a student where one has a mistake'
+  $$ select * from private.import_rows('e0000000-0000-4000-8000-000000000001', 'private.alunos', '[]') $$,
+  'no lines are good'
 );
-select throws_ok(
+
+select results_eq(
   $$
-    select private.import_alunos('e0000000-0000-4000-8000-000000000002',
-                                 '[{"line": 2, "p_nome": "", "p_email": "a@dois.example"}]')
+    select * from private.import_rows('e0000000-0000-4000-8000-000000000002', 'private.alunos', jsonb_build_array(
+      jsonb_build_object('line', 2, 'fields', jsonb_build_object('nome', 'Boa', 'email', 'boa@dois.example')),
+      jsonb_build_object('line', 3, 'fields',
+                         jsonb_build_object('nome', 'Longa', 'email', 'b@dois.example', 'telefone', repeat('9', 41))),
+      jsonb_build_object('line', 4, 'fields', jsonb_build_object('nome', 'Data', 'email', 'd@dois.example',
+                                                                 'data_nascimento', '2001-02-29')),
+      jsonb_build_object('line', 6, 'fields', jsonb_build_object('nome', 'Alheia', 'email', 'a@dois.example',
+                                                                 'academia_id', 'e1000000-0000-4000-8000-000000000001'))
+    ))
   $$,
-  '23514', null,
-  'a student without a name is refused by its table'
+  $$
+    values (3, 'telefone', 'must satisfy (char_length(telefone) <= 40)'),
+           (4, null, 'date/time field value out of range: "2001-02-29"'),
+           (6, 'academia_id',
+            'insert or update on table "alunos" violates foreign key constraint "alunos_tenant_id_academia_id_fkey"')
+  $$,
+  'every line that the table refuses is returned, with the reason'
+);
+select results_eq(
+  $$
+    select * from private.import_rows('e0000000-0000-4000-8000-000000000001', 'private.planos', '[
+      {"line": 2, "fields": {"id": "e2000000-0000-4000-8000-000000000001", "nome": "Mensal", "preco": "99.90"}},
+      {"line": 3, "fields": {"id": "e2000000-0000-4000-8000-000000000001", "nome": "Anual", "preco": "999.00"}},
+      {"line": 4, "fields": {"nome": "Mensal", "preco": "1"}},
+      {"line": 5, "fields": {"nome": "Grátis", "preco": "-1"}},
+      {"line": 6, "fields": {"nome": "Caro", "preco": "9999999"}}
+    ]')
+  $$,
+  $$
+    values (3, 'id', 'must not be that of another record'),
+           (4, 'nome', 'must not be that of another record'),
+           (5, 'preco', 'must satisfy (preco >= (0)::numeric)'),
+           (6, null, 'numeric field overflow')
+  $$,
+  'the rules of an administrator''s table are kept too'
 );
 select throws_ok(
-  $$ select private.import_alunos('e0000000-0000-4000-8000-00000000000f', '[]') $$,
+  $$ select private.import_rows('e0000000-0000-4000-8000-00000000000f', 'private.alunos', '[]') $$,
   'P0002', 'there is no tenant e0000000-0000-4000-8000-00000000000f',
   'nothing is imported for a tenant that is not there'
+);
+
+-- Runs the query of an export.
+create function pg_temp.exported(p_tenant_id uuid, p_table regclass)
+returns setof text
+language plpgsql
+as $$
+begin
+  return query execute private.export_query(p_tenant_id, p_table);
+end;
+$$;
+insert into private.anamneses (tenant_id, id, aluno_id, status, resposta, criado_em)
+select a.tenant_id, 'e5000000-0000-4000-8000-000000000001', a.id, 'concluida',
+       '{"peso": 61.50, "n": 12345678901234567890, "texto": "á \"b\""}', '2026-01-01T10:00:00.123456Z'
+  from private.alunos a
+ where a.nome = 'Ana' and a.tenant_id = 'e0000000-0000-4000-8000-000000000001';
+update private.alunos set id = id; -- Leaves the order of the table to chance.
+select results_eq(
+  $$
+    select t::json ->> 1, t::json ->> 9 from pg_temp.exported('e0000000-0000-4000-8000-000000000001', 'private.alunos') t
+  $$,
+  $$ values ('Bia', 'true'), ('Ana', 'false'), ('Caio', 'true') $$,
+  'an export has the rows of the tenant in order of creation, with all columns as texts'
+);
+select set_config('timezone', 'America/Sao_Paulo', true);
+select results_eq(
+  $$ select pg_temp.exported('e0000000-0000-4000-8000-000000000001', 'private.anamneses')::jsonb - 1 $$,
+  $$
+    values (jsonb_build_array(
+      'e5000000-0000-4000-8000-000000000001', 'concluida',
+      '{"n": 12345678901234567890, "peso": 61.50, "texto": "á \"b\""}', '2026-01-01T07:00:00.123456-03:00'
+    ))
+  $$,
+  'a number and a time lose no digit'
+);
+select is_empty(
+  $$ select pg_temp.exported('e0000000-0000-4000-8000-000000000002', 'private.anamneses') $$,
+  'an export has no rows of another tenant'
+);
+select lives_ok(
+  $$ select pg_temp.exported('e0000000-0000-4000-8000-000000000001', 'private.planos') $$,
+  'a table without a time of creation is exported'
+);
+select ok(
+  not has_function_privilege('gateway_functions', 'private.import_rows(uuid, regclass, jsonb)', 'execute'),
+  'no role but the administrator imports'
 );
 
 select * from finish();

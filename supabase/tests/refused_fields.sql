@@ -24,7 +24,7 @@ begin
 end;
 $$;
 
-select plan(26);
+select plan(27);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -109,5 +109,23 @@ select throws_ok(
 );
 
 reset role;
+select results_eq(
+  $$
+    select t.line, i.*
+      from (values (1, '2001-02-28', null::uuid),
+                   (2, '2001-02-29', null),
+                   (3, null, 'e1000000-0000-4000-8000-00000000000f'),
+                   (4, 'ontem', 'e1000000-0000-4000-8000-00000000000f')) t (line, data, gym)
+     cross join lateral private.find_invalid_fields('e0000000-0000-4000-8000-000000000001', t.data, t.gym) i
+  $$,
+  $$
+    values (2, 'p_data_nascimento', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'),
+           (3, 'p_academia_id', 'must be the id of a gym of the tenant'),
+           (4, 'p_data_nascimento', 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'),
+           (4, 'p_academia_id', 'must be the id of a gym of the tenant')
+  $$,
+  'every invalid field is returned, with its message'
+);
+
 select * from finish();
 rollback;

@@ -7,9 +7,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { decode, readRecords } from '../../scripts/admin/csv.ts';
 import { CommandError } from '../../scripts/admin/errors.ts';
-import { importAlunos, readHeader, readRules } from '../../scripts/admin/import.ts';
+import { importSource } from '../../scripts/admin/import.ts';
+import type { Column } from '../../scripts/admin/tables.ts';
 import { document, KEYS } from '../helpers/api.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { findPort } from '../helpers/servers.ts';
@@ -241,7 +241,15 @@ async function askCpuTime(): Promise<number> {
   return (await answer)[0];
 }
 
-const rules = await readRules(document);
+const toColumn = (name: string): Column => ({
+  name,
+  type: 'text',
+  required: true,
+  max_length: 255,
+  refers_to: null,
+  known_by: null,
+});
+const TABLE = { name: 'alunos', columns: [toColumn('nome'), toColumn('email')] };
 
 /** An input of an import by name, and the file that has so many bytes of it, as text or in pieces. */
 const imports: readonly (readonly [name: string, toFile: (size: number) => Iterable<string>])[] = [
@@ -273,10 +281,10 @@ async function importFile(file: Iterable<string>): Promise<void> {
   async function* toBytes() {
     for (const piece of file) yield Buffer.from(piece);
   }
-  const [name, db] = ['file', { query: async () => ({ rows: [] }) }];
-  const records = readRecords(decode(name, toBytes(), 'utf-8'));
+  const db = { query: async () => ({ rows: [{ json: [] }] }) };
+  const source = { table: 'alunos', name: 'file', open: toBytes };
   try {
-    await importAlunos(db, 'tenant', { name, columns: await readHeader(name, records, rules), records }, rules);
+    await importSource(db, TABLE, source, { tenant: 'tenant', encoding: 'utf-8' });
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
   }

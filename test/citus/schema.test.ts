@@ -231,14 +231,11 @@ describe('a distributed database', () => {
 
   test('lets an administrator write who is a member of the owners, and imports students', async () => {
     await asOwner(async (db) => {
-      const lines = ['1990-05-17', '18/05/1991'].map((date, n) => ({
-        line: n + 2,
-        p_nome: `Importada ${n}`,
-        p_email: 'i@b.co',
-        p_data_nascimento: date,
-      }));
+      const lines = [0, 1].map((n) => ({ line: n + 2, fields: { nome: `Importada ${n}`, email: 'i@b.co' } }));
       const tenant = `(select tenant_id from private.api_keys where key_hash = sha256('${OTHER_KEY}'))`;
-      const bad = await db.query(`select * from private.import_alunos(${tenant}, $1::json)`, [JSON.stringify(lines)]);
+      const bad = await db.query(`select * from private.import_rows(${tenant}, 'private.alunos', $1)`, [
+        JSON.stringify(lines),
+      ]);
       expect(bad.rows).toEqual([]);
       await db.query(`do $$ begin create role other_admin login; exception when duplicate_object then null; end $$`);
       await db.query('grant gateway_functions to other_admin');

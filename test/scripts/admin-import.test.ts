@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
@@ -14,11 +14,11 @@ const AURORA_GYM = 'a1000000-0000-4000-8000-000000000001';
 const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
 const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
 const BAD_EMAIL = 'must match format "email"';
-const BAD_GYM = 'must be the id of a gym of the tenant';
+const BAD_GYM = "must be the id or the nome of one of the tenant's academias";
 const NOT_READ = 'the rest was not read';
 const AGAIN = 'Correct them and import the file again: all lines are imported, or none.';
 const COLUMNS =
-  'The first line names the columns: nome, email, telefone, sexo, data_nascimento, academia_id, modalidade; nome and email are required.';
+  'The first line names the columns: id, nome, email, telefone, sexo, data_nascimento, academia_id (an id or nome), modalidade, personal_id (an id or email), ativo, criado_em; required: nome, email.';
 
 const root = mkdtempSync(join(tmpdir(), 'import-'));
 const file = join(root, 'alunos.csv');
@@ -47,13 +47,12 @@ const rows = (sql: string, values: unknown[] = []): Promise<Record<string, unkno
 const students = (columns = 'nome, email') =>
   rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
 
-/** What `npm run admin -- import alunos …` runs, in a process of its own; on the Postgres unless it is told another store. */
-function admin(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
-  return runCommand('scripts/admin/main.ts', ['import', 'alunos', ...args], {
-    env,
-    ...(input === undefined ? {} : { input }),
-  });
+/** What `npm run admin -- …` runs, in a process of its own; on the Postgres unless it is told another store. */
+function run(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
+  return runCommand('scripts/admin/main.ts', args, { env, ...(input === undefined ? {} : { input }) });
 }
+
+const admin = (args: string[], options?: RunOptions) => run(['import', 'alunos', ...args], options);
 
 /** Imports a file with this content. */
 function importing(content: string | Uint8Array, ...args: string[]): Promise<Run> {
@@ -63,7 +62,7 @@ function importing(content: string | Uint8Array, ...args: string[]): Promise<Run
 
 const created = (count: number): Run => ({
   code: 0,
-  output: `Created ${count} student${count === 1 ? '' : 's'}.\n`,
+  output: `Created: alunos ${count}.\n`,
   errors: '',
 });
 
@@ -103,7 +102,7 @@ describe('a good file', () => {
   test('may have thousands of lines, and come through standard input', async () => {
     const lines = Array.from({ length: 2_000 }, (_, index) => `Aluno ${index},aluno${index}@x.example`);
     const run = await admin(['-', '--tenant', tenant, '--json'], { input: ['nome,email', ...lines].join('\n') });
-    expect(run).toEqual({ code: 0, output: '{"created":2000}\n', errors: '' });
+    expect(run).toEqual({ code: 0, output: '{"created":{"alunos":2000}}\n', errors: '' });
     expect((await students()).map(({ nome }) => nome)).toEqual(lines.map((line) => line.split(',')[0]));
   });
 
@@ -176,7 +175,7 @@ describe('bad lines', () => {
         `line 4: academia_id ${BAD_GYM}`,
         'line 5: Nome is required',
         'line 5: email is required',
-        'line 5: academia_id must match format "uuid"',
+        `line 5: academia_id ${BAD_GYM}`,
         'line 6: has 2 values, but the header has 4 columns',
         'line 7: has 6 values, but the header has 4 columns',
         `line 8: p_data_nascimento ${BAD_DATE}`,
@@ -326,18 +325,209 @@ test('a relative path begins where npm was called', async () => {
 
 test('the embedded store takes a file as a whole or not at all', async () => {
   const dataDir = copyDataDir(inject('dataDir'));
-  const run = (lines: string[]) => {
+  const runLines = (lines: string[]) => {
     writeFileSync(file, ['nome;email;academia_id', ...lines].join('\r\n'));
     return admin([file, '--tenant', AURORA], { env: { DATA_DIR: dataDir } });
   };
   const good = Array.from({ length: 1_500 }, (_, index) => `Novo ${index};novo${index}@x.example;${AURORA_GYM}`);
 
-  expect(await run([...good, `Ana;ana;${BOSQUE_GYM}`])).toEqual(
+  expect(await runLines([...good, `Ana;ana;${BOSQUE_GYM}`])).toEqual(
     refused('1 of 1501 lines is bad', `line 1502: email ${BAD_EMAIL}`, `line 1502: academia_id ${BAD_GYM}`),
   );
-  expect(await run(good)).toEqual(created(1_500));
+  expect(await runLines(good)).toEqual(created(1_500));
   const { db, close } = await openFolder({ kind: 'embedded', dataDir, demoData: false });
   const { rows } = await db.query(`select count(*)::integer from private.alunos where nome like 'Novo %'`);
   expect(rows).toEqual([{ count: 1_500 }]);
   await close();
+});
+
+describe('the other resources', () => {
+  const importLines = (resource: string, lines: readonly string[], ...args: string[]) =>
+    run(['import', resource, '-', '--tenant', tenant, ...args], { input: lines.join('\n') });
+  const read = async (columns: string, table: string) =>
+    (await rows(`select ${columns} from private.${table} where tenant_id = $1 order by ${columns}`, [tenant])).map(
+      (row) => Object.values(row),
+    );
+
+  test('are imported with what people have: a gym by its name, students and trainers by e-mail', async () => {
+    const files: readonly (readonly [resource: string, ...lines: string[]])[] = [
+      ['academias', 'nome,ativo', 'Centro,sim', 'Praia,FALSO'],
+      ['personais', 'nome,email,academia', 'Bia Rocha,bia@x.example,CENTRO'],
+      ['alunos', 'nome,email,academia,personal', 'Ana,Ana@x.example,praia,BIA@x.example'],
+      ['treinos', 'nome,id_aluno,id_personal,data_inicio', 'Treino A,ana@x.example,bia@x.example,01/12/2026'],
+      ['anamneses', 'aluno,status,resposta', 'ana@x.example,concluida,"{""peso"": 61.50}"'],
+      ['anamnese_secoes', 'titulo,ordem', 'Hábitos,-1'],
+    ];
+    for (const [resource, ...lines] of files) {
+      const { code, output, errors } = await importLines(resource, lines);
+      expect({ code, output, errors }).toEqual({
+        code: 0,
+        output: `Created: ${resource} ${lines.length - 1}.\n`,
+        errors: '',
+      });
+    }
+    const [[centro, praia], [bia], [ana]] = (await Promise.all(
+      ['academias', 'personais', 'alunos'].map(async (table) =>
+        (
+          await rows(`select id from private.${table} where tenant_id = $1 order by nome`, [tenant])
+        ).map(({ id }) => id),
+      ),
+    )) as [string[], string[], string[]];
+    expect(await read('nome, ativo', 'academias')).toEqual([
+      ['Centro', true],
+      ['Praia', false],
+    ]);
+    expect(await read('academia_id', 'personais')).toEqual([[centro]]);
+    expect(await read('academia_id, personal_id', 'alunos')).toEqual([[praia, bia]]);
+    expect(await read('aluno_id, personal_id, data_inicio::text', 'treinos')).toEqual([[ana, bia, '2026-12-01']]);
+    expect(await read('aluno_id, resposta::text', 'anamneses')).toEqual([[ana, '{"peso": 61.50}']]);
+    expect(await read('titulo, ordem', 'anamnese_secoes')).toEqual([['Hábitos', -1]]);
+  });
+
+  test('have every bad line told', async () => {
+    tenant = AURORA;
+    const lines = [
+      'nome,aluno,personal,data_inicio,ativo,criado_em,id',
+      'Um,aluno001@aurora.example,bruno@aurora.example,2026-02-30,talvez,ontem,7',
+      'Dois,ninguem@aurora.example,aluno@bosque.example,2026-02-28,true,,',
+      ',,,,,,',
+      'Três,aluno001@aurora.example,bruno@aurora.example,2026-02-28,,,a4000000-0000-4000-8000-000000000001',
+    ];
+    const { code, errors } = await importLines('treinos', lines);
+    expect({ code, errors: errors.trimEnd().split('\n') }).toEqual({
+      code: 1,
+      errors: [
+        'line 2: id must match format "uuid"',
+        'line 2: ativo must be equal to one of the allowed values: true, false',
+        `line 2: data_inicio ${BAD_DATE}`,
+        'line 2: criado_em must be a time, as 2026-12-31T18:00:00Z',
+        "line 3: aluno must be the id or the email of one of the tenant's alunos",
+        "line 3: personal must be the id or the email of one of the tenant's personais",
+        'line 4: nome is required',
+        'line 4: aluno is required',
+        'line 4: personal is required',
+        'line 4: data_inicio is required',
+        'line 5: id must not be that of another record',
+        'Nothing was imported from standard input: 4 of 4 lines are bad',
+        AGAIN,
+      ],
+    });
+  });
+
+  test('have documents and numbers checked', async () => {
+    tenant = AURORA;
+    const forms = await importLines('anamneses', [
+      'aluno_id,status,resposta',
+      'a3000000-0000-4000-8000-000000000001,x,{',
+      'a3000000-0000-4000-8000-000000000001,x,[]',
+      'a3000000-0000-4000-8000-000000000001,x,"{""a"": ""\\u0000""}"',
+    ]);
+    expect(forms.errors).toContain(
+      [
+        'line 2: resposta must be JSON',
+        "line 3: resposta must satisfy (jsonb_typeof(resposta) = 'object'::text)",
+        'line 4: resposta must not contain U+0000 or an unpaired surrogate',
+      ].join('\n'),
+    );
+    const sections = await importLines('anamnese_secoes', ['titulo,ordem', 'a,1.5', 'b,99999999999', 'c,']);
+    expect(sections.errors).toContain(
+      [
+        'line 2: ordem must be an integer',
+        'line 3: value "99999999999" is out of range for type integer',
+        'line 4: ordem is required',
+      ].join('\n'),
+    );
+  });
+
+  test('with an e-mail that several students have need the id', async () => {
+    expect(await importing('nome,email\nAna,a@x.example\nEva,A@x.example\n')).toEqual(created(2));
+    const { errors } = await importLines('anamneses', ['aluno,status', 'a@x.example,nova']);
+    expect(errors).toContain('line 2: aluno is the email of several alunos: give the id\n');
+  });
+
+  test('are named if there is no such one', async () => {
+    expect(await importLines('secoes', ['titulo'])).toEqual(
+      failed(
+        'There is no resource secoes',
+        'The resources are academias, personais, alunos, anamnese_secoes, anamneses, treinos.',
+      ),
+    );
+  });
+
+  test('may be checked alone', async () => {
+    const lines = ['nome', 'Centro'];
+    expect(await importLines('academias', lines, '--dry-run')).toEqual({
+      code: 0,
+      output: 'Nothing is wrong, and nothing was changed. The import would create: academias 1.\n',
+      errors: '',
+    });
+    expect((await importLines('academias', lines, '--dry-run', '--json')).output).toBe(
+      '{"wouldCreate":{"academias":1}}\n',
+    );
+    expect(await read('nome', 'academias')).toEqual([]);
+  });
+});
+
+describe('an export', () => {
+  const exporting = (folder: string, from = AURORA) => run(['export', folder, '--tenant', from]);
+  const COUNTS = 'academias 3, personais 4, alunos 250, anamnese_secoes 8, anamneses 60, treinos 400';
+  const readFiles = (folder: string) =>
+    readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')] as const);
+
+  test('imports again in another database, and gives the same export there', async () => {
+    const other = await createDatabase();
+    const env = { DATABASE_URL: other.adminUrl };
+    try {
+      const [before, after] = [join(root, 'before'), join(root, 'after')];
+      await rows(
+        `update private.alunos set nome = $2, telefone = E' "1"\n2;' where tenant_id = $1 and id = (select min(id::text)::uuid from private.alunos where tenant_id = $1)`,
+        [AURORA, '=1+1, "x"'],
+      );
+      const { output } = await exporting(before);
+      expect(output).toMatch(/^Exported to .*: academias 3, personais 4, alunos \d+, /);
+      const { output: created } = await run(['tenant', 'create', 'Nova', '--json'], { env });
+      const { id } = JSON.parse(created);
+      expect((await run(['import', 'all', before, '--tenant', id], { env })).code).toBe(0);
+      expect((await run(['export', after, '--tenant', id], { env })).code).toBe(0);
+      expect(readFiles(after)).toEqual(readFiles(before));
+    } finally {
+      await other.drop();
+    }
+  });
+
+  test('is for its owner alone, and replaces nothing', async () => {
+    const folder = join(root, 'private');
+    expect((await exporting(folder, 'b0000000-0000-4000-8000-000000000000')).code).toBe(0);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    expect(statSync(join(folder, 'alunos.csv')).mode & 0o777).toBe(0o600);
+    rmSync(join(folder, 'academias.csv'));
+    const before = readFiles(folder);
+    const { code, errors } = await exporting(folder);
+    expect({ code, errors }).toEqual({
+      code: 1,
+      errors: `There is ${join(folder, 'personais.csv')} already: nothing was exported\n`,
+    });
+    expect(readFiles(folder)).toEqual(before);
+  });
+
+  test('with a bad file is not imported in part', async () => {
+    const folder = join(root, 'broken');
+    await exporting(folder, 'b0000000-0000-4000-8000-000000000000');
+    appendFileSync(join(folder, 'treinos.csv'), 'x,y\n');
+    const { code, errors } = await run(['import', 'all', folder, '--tenant', tenant]);
+    expect(code).toBe(1);
+    expect(errors).toContain('has 2 values, but the header has 7 columns');
+    expect(await students()).toEqual([]);
+    writeFileSync(join(folder, 'notas.csv'), 'a\n');
+    expect((await run(['import', 'all', folder, '--tenant', tenant])).errors).toMatch(/^There is no resource notas\n/);
+    expect((await run(['import', 'all', join(root, 'none'), '--tenant', tenant])).errors).toMatch(
+      /^There is no folder /,
+    );
+  });
+
+  test('of the embedded store has the same rows', async () => {
+    const env = { DATA_DIR: copyDataDir(inject('dataDir')) };
+    const { output } = await run(['export', join(root, 'embedded'), '--tenant', AURORA], { env });
+    expect(output).toBe(`Exported to ${join(root, 'embedded')}: ${COUNTS}.\n`);
+  });
 });

@@ -58,30 +58,24 @@ test('the functions for keys work as the page describes', async () => {
   expect(keys).toContainEqual({ name: 'Leitor', state: 'active', permissions: null, expires: false });
 });
 
-test('the inserts for gyms, trainers and workouts work, and the table has the columns of each', async () => {
+test('the page about imports has the columns of each resource, and its own table is one', async () => {
   const page = readFileSync('docs/administration.md', 'utf8');
-  const [, insert = ''] = /^```sql\n(.*?)^```$/ms.exec(page) ?? [];
-  await db.exec(`insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', 'Ana', 'ana@minha.example')`);
-  await runScript(db, { file: 'docs/administration.md', sql: insert.replaceAll('<tenant>', AURORA) });
-  const created = await rows(
+  const toNames = (text = '') => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort();
+  const found = [...page.matchAll(/^\| `(\w+)` \| (.*) \| (.*) \|$/gm)].map(([, table, required, optional]) => [
+    table,
+    toNames(required),
+    toNames(optional),
+  ]);
+  const columns = await rows<{ table: string; name: string; required: boolean }>(
     db,
-    `select p.nome from private.treinos t join private.personais p
-    on p.id = t.personal_id where t.nome = 'Treino A' and p.nome = 'Bia Rocha'`,
+    `select replace(t.name::text, 'private.', '') as table, regexp_replace(c.name, '_id$', '') as name, c.required
+       from private.data_tables() t cross join lateral private.data_columns(t.name) c
+      where c.name <> 'id'`,
   );
-  expect(created).toHaveLength(1);
-
-  for (const [, table, required = '', optional = ''] of page.matchAll(/^\| `(\w+)` \| (.*) \| (.*) \|$/gm)) {
-    const toNames = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
-    const columns = await rows<{ name: string; required: boolean }>(
-      db,
-      `select column_name as name, is_nullable = 'NO' and column_default is null as required
-         from information_schema.columns
-        where table_schema = 'private' and table_name = $1 and is_generated = 'NEVER'
-          and column_name not in ('tenant_id', 'id', 'criado_em')`,
-      [table],
-    );
-    const named = (isRequired: boolean) => columns.filter(({ required }) => required === isRequired).map((c) => c.name);
-    expect(toNames(required).sort(), table).toEqual(named(true).sort());
-    expect(toNames(optional).sort(), table).toEqual(named(false).sort());
-  }
+  const names = [...new Set(columns.map(({ table }) => table))];
+  const named = (name: string, isRequired: boolean) =>
+    columns.filter(({ table, required }) => table === name && required === isRequired).map((c) => c.name);
+  const expected = names.map((table) => [table, named(table, true).sort(), named(table, false).sort()]);
+  expect(expected).toContainEqual(['armarios', ['academia', 'numero'], ['criado_em']]);
+  expect(expected.filter(([table]) => table !== 'armarios').sort()).toEqual(found.sort());
 });
