@@ -157,6 +157,7 @@ begin
           into v_rule
           from pg_constraint k
           join pg_attribute a on a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'tenant_id'
+         -- Citus leaves it empty, and the message has to do.
          where k.conrelid = p_table and k.conname = v_constraint
          order by a.attnum
          limit 1;

@@ -1,5 +1,8 @@
 // The schema on a cluster: how it comes there, and that both walls stand.
 
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { compile } from '../../src/openapi/compile.ts';
@@ -18,6 +21,7 @@ import type { Call, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
 import { addCitusNode, createCitusDatabase } from '../helpers/citus.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
+import { runCommand } from '../helpers/run.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
@@ -229,14 +233,8 @@ describe('a distributed database', () => {
     });
   });
 
-  test('lets an administrator write who is a member of the owners, and imports students', async () => {
+  test('lets an administrator write who is a member of the owners', async () => {
     await asOwner(async (db) => {
-      const lines = [0, 1].map((n) => ({ line: n + 2, fields: { nome: `Importada ${n}`, email: 'i@b.co' } }));
-      const tenant = `(select tenant_id from private.api_keys where key_hash = sha256('${OTHER_KEY}'))`;
-      const bad = await db.query(`select * from private.import_rows(${tenant}, 'private.alunos', $1)`, [
-        JSON.stringify(lines),
-      ]);
-      expect(bad.rows).toEqual([]);
       await db.query(`do $$ begin create role other_admin login; exception when duplicate_object then null; end $$`);
       await db.query('grant gateway_functions to other_admin');
       await db.query('grant usage on schema private to other_admin');
@@ -247,10 +245,39 @@ describe('a distributed database', () => {
       const { rows } = await db.query(`select count(*)::integer as n from private.academias`);
       expect(rows).toEqual([{ n: 4 }]);
     });
-    await onEachNode(database, async (store) => {
-      const found = await ask<{ nome: string }[]>(store, list('listar_alunos', OTHER_KEY, { p_nome: 'importada' }));
-      expect(found.map(({ nome }) => nome)).toEqual(['Importada 0', 'Importada 1']);
-    });
+  });
+
+  test('imports what it exported, and tells every bad line', async () => {
+    const copy = await createCitusDatabase(inject('nodes'));
+    const folder = mkdtempSync(join(tmpdir(), 'citus-export-'));
+    const admin = (...args: string[]) =>
+      runCommand('scripts/admin/main.ts', [...args, '--json'], { env: { DATABASE_URL: copy.adminUrl } });
+    try {
+      const export_ = await admin('export', folder, '--tenant', 'a0000000-0000-4000-8000-000000000000');
+      const { id } = JSON.parse((await admin('tenant', 'create', 'Nova')).output);
+      const { exported } = JSON.parse(export_.output);
+      expect(exported).toMatchObject({ alunos: 250, treinos: 400 });
+      expect(JSON.parse((await admin('import', 'all', folder, '--tenant', id)).output)).toEqual({ created: exported });
+
+      const file = join(folder, 'planos.csv');
+      writeFileSync(
+        file,
+        `nome,email,telefone,academia\nAna,a@x.example,1,Aurora Centro\nBia,b@x.example,${'9'.repeat(41)},\n`,
+      );
+      const { errors } = await admin('import', 'alunos', file, '--tenant', id);
+      expect(JSON.parse(errors).lines).toEqual([
+        { line: 3, field: 'telefone', message: 'must NOT have more than 40 characters' },
+      ]);
+      writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
+      const again = await admin('import', 'academias', file, '--tenant', id);
+      expect(JSON.parse(again.errors).lines).toEqual([
+        { line: 2, field: null, message: expect.stringContaining('violates unique constraint') },
+      ]);
+      expect(JSON.parse((await admin('export', join(folder, 'again'), '--tenant', id)).output)).toEqual({ exported });
+    } finally {
+      await copy.drop();
+      rmSync(folder, { recursive: true });
+    }
   });
 
   test('deletes a student and a tenant on the nodes that have them', async () => {
