@@ -38,14 +38,14 @@ const ALL = 'all';
 
 const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 /** As spreadsheets in English and in Portuguese write them. */
-const BOOLEANS: Readonly<Record<string, string>> = {
-  true: 'true',
-  verdadeiro: 'true',
-  sim: 'true',
-  false: 'false',
-  falso: 'false',
-  não: 'false',
-};
+const BOOLEANS: ReadonlyMap<string, string> = new Map([
+  ['true', 'true'],
+  ['verdadeiro', 'true'],
+  ['sim', 'true'],
+  ['false', 'false'],
+  ['falso', 'false'],
+  ['não', 'false'],
+]);
 
 /** Imports a file, or all files of a folder. A file that is not there is found before the store is opened. */
 export async function importData(
@@ -143,21 +143,20 @@ async function readHeader(
     new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint });
   if ('problem' in header) throw fail([header.problem]);
   const titles = header.cells.map((cell) => cell.trim());
-  const found = titles.map((title) => columns.find((column) => toTitles(column).includes(title.toLowerCase())));
-  const mistakes = [
-    ...titles.flatMap((title, index) => (title === '' ? [`column ${index + 1} has no name`] : [])),
-    ...titles.flatMap((title, index) =>
-      title === '' || found[index] ? [] : [`unknown column ${JSON.stringify(title)}`],
-    ),
-    ...titles.flatMap((title, index) =>
-      found[index] && found.indexOf(found[index]) < index ? [`column ${JSON.stringify(title)} is repeated`] : [],
-    ),
-    ...required
-      .filter((name) => !found.some((column) => column?.name === name))
-      .map((name) => `column ${JSON.stringify(name)} is missing`),
-  ];
+  const named = new Map(columns.flatMap((column) => toTitles(column).map((title) => [title, column])));
+  const found = new Set<string>();
+  const mistakes = titles.flatMap((title, index) => {
+    if (title === '') return [`column ${index + 1} has no name`];
+    const column = named.get(title.toLowerCase());
+    if (!column) return [`unknown column ${JSON.stringify(title)}`];
+    if (found.has(column.name)) return [`column ${JSON.stringify(title)} is repeated`];
+    found.add(column.name);
+    return [];
+  });
+  const missing = required.filter((name) => !found.has(name));
+  mistakes.push(...missing.map((name) => `column ${JSON.stringify(name)} is missing`));
   if (mistakes.length > 0) throw fail(mistakes);
-  return titles.map((title, index) => ({ title, column: found[index] as Column }));
+  return titles.map((title) => ({ title, column: named.get(title.toLowerCase()) as Column }));
 }
 
 /** The names that a file may use: the table's, those of the interface, and one without _id for an e-mail or a name. */
@@ -239,7 +238,7 @@ function checkRecord(record: CsvRecord, headers: readonly Header[], check: Check
 
 /** What people write, as Postgres takes it. */
 function convert(text: string, { type }: Column): string {
-  if (type === 'boolean') return BOOLEANS[text.trim().toLowerCase()] ?? text;
+  if (type === 'boolean') return BOOLEANS.get(text.trim().toLowerCase()) ?? text;
   return type === 'date' ? text.replace(BRAZILIAN_DATE, '$3-$2-$1') : text;
 }
 

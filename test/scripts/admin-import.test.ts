@@ -272,7 +272,7 @@ describe('a file that cannot be read', () => {
     [
       'all of that',
       'idade,nome,Nome,\n',
-      'column 4 has no name; unknown column "idade"; column "Nome" is repeated; column "email" is missing',
+      'unknown column "idade"; column "Nome" is repeated; column 4 has no name; column "email" is missing',
     ],
     [
       'quotes that are malformed',
