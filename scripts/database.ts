@@ -2,11 +2,13 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import type { StoreConfig } from '../src/config.ts';
 import { OperatorError } from '../src/errors.ts';
-import { lockFolder } from '../src/store/embedded/lock.ts';
+import { FolderError, lockFolder } from '../src/store/embedded/lock.ts';
+import { ADMINISTRATOR } from '../src/store/embedded/sessions.ts';
+import { DATABASE, PORT, toSocketFolder } from '../src/store/embedded/socket.ts';
+import type { Connection } from '../src/store/migrations.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}
@@ -29,25 +31,89 @@ const ADVICE: Readonly<Record<string, string>> = {
 /** The configuration of an embedded store. */
 export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
 
+/** The result of one statement of a script. */
+export type StatementResult = { readonly rows: object[]; readonly count: number };
+
+/** An embedded store, open for its administrator. */
+export type OpenFolder = Pick<Connection, 'query'> & {
+  /** Whether a gateway serves the store meanwhile. */
+  readonly isServed: boolean;
+  exec(sql: string): Promise<StatementResult[]>;
+  close(): Promise<void>;
+};
+
 /**
- * Opens an embedded store as its administrator, and creates it first if there is none. Throws AccessError for a store in memory,
- * which only its own process can reach, and FolderError if another process has the store open.
+ * Opens an embedded store as its administrator: through the gateway that runs on it, or else itself. Creates it first if there
+ * is none. Throws AccessError for a store in memory, which only its own process can reach, and FolderError if another process
+ * has the store open and serves no socket that this one can reach. `program` is the application_name.
  */
-export async function openFolder({
-  dataDir,
-  demoData,
-}: EmbeddedConfig): Promise<{ db: PGlite; close(): Promise<void> }> {
+export async function openFolder({ dataDir, demoData }: EmbeddedConfig, program: string): Promise<OpenFolder> {
   if (!dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   const folder = join(dataDir, 'postgres');
   if (!existsSync(folder)) await createStore(dataDir, demoData);
-  const unlock = lockFolder(dataDir);
+  let unlock: () => void;
   try {
-    const db = await openPGlite(folder);
-    return { db, close: () => db.close().finally(unlock) };
+    unlock = lockFolder(dataDir);
+  } catch (error) {
+    if (error instanceof FolderError && existsSync(toSocketFolder(dataDir))) return openServed(dataDir, program, error);
+    throw error;
+  }
+  try {
+    return await openPGlite(folder, unlock);
   } catch (error) {
     unlock();
     throw error;
   }
+}
+
+/** Connects to the gateway that has the folder. Throws `inUse` if that does not answer. */
+async function openServed(dataDir: string, program: string, inUse: FolderError): Promise<OpenFolder> {
+  const { types } = await import('@electric-sql/pglite');
+  const client = new pg.Client({
+    host: toSocketFolder(dataDir),
+    port: PORT,
+    user: ADMINISTRATOR,
+    database: DATABASE,
+    ssl: false,
+    application_name: program,
+    connectionTimeoutMillis: CONNECT_MS,
+    // So that values are the same as without a gateway.
+    types: { getTypeParser: (oid, format) => types.parsers[oid] ?? pg.types.getTypeParser(oid, format) },
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+  } catch (error) {
+    await client.end().catch(() => {});
+    if (!(error instanceof pg.DatabaseError)) throw inUse;
+    throw new AccessError(`The gateway that has ${dataDir} refuses the connection: ${error.message}`);
+  }
+  return {
+    isServed: true,
+    query: (sql, values) => client.query(sql, values).catch(failWith),
+    exec: async (sql) => {
+      const results: pg.QueryResult | pg.QueryResult[] = await client.query(sql).catch(failWith);
+      return [results].flat().map(({ command, rows, rowCount }) => toStatementResult(command, rows, rowCount));
+    },
+    close: () => client.end(),
+  };
+}
+
+/** The number of rows that a statement has changed, or else given. */
+function toStatementResult(command: string | undefined, rows: object[], count: number | null = null): StatementResult {
+  const isChange = ['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'].includes(command ?? '');
+  return { rows, count: isChange && count !== null ? count : rows.length };
+}
+
+/**
+ * Throws the error of a query: Postgres's own, or AccessError if the connection is lost, which anything but an answer of the
+ * server, or its last one, means.
+ */
+export function failWith(error: Error): never {
+  if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
+  throw new AccessError(
+    `The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
+  );
 }
 
 /** Creates a store as the gateway would. */
@@ -64,9 +130,18 @@ async function createStore(dataDir: string, demoData: boolean): Promise<void> {
 }
 
 /** Loaded only here: loading takes longer than a command on another Postgres. */
-async function openPGlite(folder: string): Promise<PGlite> {
+async function openPGlite(folder: string, unlock: () => void): Promise<OpenFolder> {
   const { PGlite } = await import('@electric-sql/pglite');
-  return PGlite.create({ dataDir: folder });
+  const db = await PGlite.create({ dataDir: folder });
+  return {
+    isServed: false,
+    query: (sql, values) => db.query(sql, values),
+    exec: async (sql) => {
+      const results = await db.exec(sql);
+      return results.map(({ command, rows, rowCount }) => toStatementResult(command, rows as object[], rowCount));
+    },
+    close: () => db.close().finally(unlock),
+  };
 }
 
 /** Connects to a Postgres; `program` is its application_name. Throws AccessError, without the URL, if it fails. */

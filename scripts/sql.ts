@@ -5,18 +5,15 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
-import { type Connection, runScript } from '../src/store/migrations.ts';
-import { openFolder } from './database.ts';
+import { runScript } from '../src/store/migrations.ts';
+import { openFolder, type StatementResult } from './database.ts';
 
 const HELP = `
-The embedded store is in the folder DATA_DIR, .data by default; no gateway may have it open. For
-other stores use psql.
+The embedded store is in the folder DATA_DIR, .data by default. A gateway that runs on it waits until
+the SQL is done. For other stores use psql.
 
 Example:
   echo 'select nome, email from private.alunos limit 3' | npm run sql -- -`;
-
-/** The result of one statement. */
-type Result = { readonly rows: object[]; readonly affectedRows?: number };
 
 async function run(file: string): Promise<void> {
   const { store } = readConfig(process.env);
@@ -25,24 +22,19 @@ async function run(file: string): Promise<void> {
   }
   // npm runs in the package's folder and names the caller's in INIT_CWD.
   const sql = readFileSync(file === '-' ? 0 : resolve(process.env.INIT_CWD ?? '.', file), 'utf8');
-  const { db, close } = await openFolder(store);
+  const folder = await openFolder(store, 'wellness-sql');
   try {
-    const results: Result[] = [];
-    const connection: Connection = {
-      query: (text, values) => db.query(text, values),
-      exec: async (text) => results.push(...(await db.exec(text))),
-    };
-    await runScript(connection, { file, sql });
-    // PGlite adds up the affected rows of a script.
-    for (const [index, result] of results.entries()) print(result, results[index - 1]?.affectedRows ?? 0);
+    const results: StatementResult[] = [];
+    const exec = async (text: string) => results.push(...(await folder.exec(text)));
+    await runScript({ query: folder.query, exec }, { file, sql });
+    for (const result of results) print(result);
   } finally {
-    await close();
+    await folder.close();
   }
 }
 
-function print({ rows, affectedRows = 0 }: Result, affectedBefore: number): void {
+function print({ rows, count }: StatementResult): void {
   if (rows.length > 0) console.table(rows);
-  const count = affectedRows - affectedBefore || rows.length;
   console.log(`${count} row${count === 1 ? '' : 's'}`);
 }
 

@@ -27,7 +27,8 @@ const COMMANDS: Readonly<Record<string, string>> = {
   'private.list_keys()': 'npm run admin -- key list',
 };
 
-const IN_USE = 'One process at a time can open an embedded store: stop that one, run this, and start it again.';
+const IN_USE =
+  'A running gateway lets its own user in, unless its log has a warning: run this as that user. Otherwise stop the process, or wait until it ends.';
 
 /** The report of an error; undefined for a bug. */
 export function toReport(error: unknown): Report | undefined {

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
-import pg from 'pg';
 import type { StoreConfig } from '../../src/config.ts';
 import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
-import { AccessError, connect, type EmbeddedConfig, openFolder } from '../database.ts';
+import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
+
+const PROGRAM = 'wellness-admin';
 
 /** An open store. */
 export type AdminStore = Connection & { close(): Promise<void> };
@@ -16,32 +17,26 @@ export function openStore(config: StoreConfig): Promise<AdminStore> {
   );
 }
 
-/** Applies new migrations first, like the gateway. */
+/** Applies new migrations first, unless a gateway runs, which did that at its start. */
 async function openEmbedded(config: EmbeddedConfig): Promise<AdminStore> {
-  const { db, close } = await openFolder(config);
+  const store = await openFolder(config, PROGRAM);
   try {
-    await applyMigrations(db, readMigrations(join(import.meta.dirname, '../../supabase/migrations')));
+    if (!store.isServed) {
+      await applyMigrations(store, readMigrations(join(import.meta.dirname, '../../supabase/migrations')));
+    }
   } catch (error) {
-    await close();
+    await store.close();
     throw error;
   }
-  return { query: (sql, values) => db.query(sql, values), close };
+  return { query: store.query, close: store.close };
 }
 
 async function openPostgres(url: string): Promise<AdminStore> {
-  const client = await connect(url, 'wellness-admin');
+  const client = await connect(url, PROGRAM);
   return {
     query: (sql, values) => client.query(sql, values).catch(failWith),
     close: () => client.end(),
   };
-}
-
-/** Anything but an answer of the server, or its last one, means that the connection is lost. */
-function failWith(error: Error): never {
-  if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
-  throw new AccessError(
-    `The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
-  );
 }
 
 /** The rows of a query as JSON: the same from both drivers, whatever types they parse. */

@@ -2,6 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { lockFolder } from '../../src/store/embedded/lock.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -430,49 +431,57 @@ describe('a store that cannot be had', () => {
 describe('an embedded store', () => {
   const dataDir = join(root, 'data');
   const env = { DATA_DIR: dataDir };
+  const open = (migrationsDir: string) => openEmbedded({ dataDir, migrationsDir, statementLimitMs: 5_000 });
 
-  /** Does something with a gateway on the store, which is closed then for the next command. */
-  async function withGateway(migrationsDir: string, work: (url: string) => Promise<void>): Promise<void> {
-    const embedded = await openEmbedded({ dataDir, migrationsDir, statementLimitMs: 5_000 });
-    const own = await startGateway({ store: embedded });
-    try {
-      await work(own.url);
-    } finally {
-      await own.close();
-      await embedded.close();
-    }
-  }
-
-  test('is brought up to date, and serves a key until it is rotated and revoked', async () => {
+  test('is brought up to date', async () => {
     const older = join(root, 'migrations');
     mkdirSync(older);
     for (const { file } of readMigrations(MIGRATIONS).slice(0, 6))
       cpSync(file, join(older, file.slice(MIGRATIONS.length)));
-    await withGateway(older, async () => {
-      expect(await failure(['tenant', 'create', 'Aurora'], env)).toEqual({
-        code: 1,
-        error: expect.stringContaining(`${dataDir} is in use by process ${process.pid} on `),
-        hint: expect.stringContaining('stop that one'),
-      });
+    await (await open(older)).close();
+    const { id } = await json(['tenant', 'create', 'Aurora'], env);
+    // It needs a later migration.
+    expect(await failure(['student', 'data', AURORA, '--tenant', id], env)).toMatchObject({
+      error: `the tenant has no student ${AURORA}`,
     });
+    expect(await json(['tenant', 'list'], env)).toMatchObject([{ id, name: 'Aurora' }]);
+  });
 
-    const tenant = await json(['tenant', 'create', 'Aurora'], env);
-    const first: Issued = await json(['key', 'issue', '--tenant', tenant.id, '--name', 'Site'], env);
-    await withGateway(MIGRATIONS, async (url) => expect(await answerTo(first.key, '/alunos', url)).toEqual([200]));
+  test('that another process has, which lets nobody in, is refused with the name of the process', async () => {
+    const unlock = lockFolder(dataDir);
+    expect(await failure(['tenant', 'list'], env)).toEqual({
+      code: 1,
+      error: expect.stringContaining(`${dataDir} is in use by process ${process.pid} on `),
+      hint: expect.stringContaining('A running gateway lets'),
+    });
+    unlock();
+  });
 
-    const second: Issued = await json(['key', 'rotate', first.prefix, '--overlap', '0s', '--expires', 'never'], env);
-    await json(['key', 'permit', second.prefix, '--permission', 'listar_treinos'], env);
-    const refused = await failure(['key', 'permit', second.prefix, '--permission', 'nada'], env);
-    expect(refused).toMatchObject({ code: 1, hint: `Published are: ${FUNCTIONS}.` });
-    await withGateway(MIGRATIONS, async (url) => {
+  test('is administered while a gateway serves it', async () => {
+    const embedded = await open(MIGRATIONS);
+    const { url, close } = await startGateway({ store: embedded });
+    try {
+      const tenant = await json(['tenant', 'create', 'Bosque'], env);
+      const first: Issued = await json(['key', 'issue', '--tenant', tenant.id, '--name', 'Site'], env);
+      expect(await answerTo(first.key, '/alunos', url)).toEqual([200]);
+
+      const second: Issued = await json(['key', 'rotate', first.prefix, '--overlap', '0s', '--expires', 'never'], env);
+      await json(['key', 'permit', second.prefix, '--permission', 'listar_treinos'], env);
+      const refused = await failure(['key', 'permit', second.prefix, '--permission', 'nada'], env);
+      expect(refused).toMatchObject({ code: 1, hint: `Published are: ${FUNCTIONS}.` });
       expect(await answerTo(first.key, '/alunos', url)).toEqual(EXPIRED);
       expect(await answerTo(second.key, '/alunos', url)).toEqual([401, 'API Key sem permissão para listar_alunos']);
       expect(await answerTo(second.key, '/treinos', url)).toEqual([200]);
-    });
-    await json(['key', 'revoke', second.id], env);
-    expect(await json(['key', 'list'], env)).toMatchObject([
-      { id: first.id, state: 'expired', tenant: 'Aurora', permissions: null },
-      { id: second.id, state: 'revoked', permissions: ['listar_treinos'], expires_at: null },
-    ]);
+
+      await json(['key', 'revoke', second.id], env);
+      expect(await answerTo(second.key, '/treinos', url)).toEqual([401, 'API Key inativa']);
+      expect(await json(['key', 'list', '--tenant', tenant.id], env)).toMatchObject([
+        { id: first.id, state: 'expired', tenant: 'Bosque', permissions: null },
+        { id: second.id, state: 'revoked', permissions: ['listar_treinos'], expires_at: null },
+      ]);
+    } finally {
+      await close();
+      await embedded.close();
+    }
   });
 });

@@ -8,6 +8,8 @@ import { CHECK, createStatementWriter, toResult } from '../statement.ts';
 import type { Call, Description, Result, Store } from '../store.ts';
 import { Claims } from './claims.ts';
 import { lockFolder } from './lock.ts';
+import { type Answer, SessionError, type SessionWork, type Settings } from './sessions.ts';
+import { type AdministratorSession, serveSocket } from './socket.ts';
 import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './thread.ts';
 
 /** Where an embedded store keeps its data, and how it starts. */
@@ -21,7 +23,9 @@ export type EmbeddedOptions = {
   readonly statementLimitMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
-  /** Receives warnings: Postgres's while migrations are applied, and one of a small memory limit. */
+  /** How long an administrator's transaction may be idle, in milliseconds; one minute by default. */
+  readonly idleTransactionMs?: number;
+  /** Receives warnings: Postgres's while migrations are applied, of a small memory limit, and of a socket that fails. */
   readonly onWarning?: (warning: string) => void;
 };
 
@@ -31,13 +35,29 @@ export class EmbeddedStoreError extends OperatorError {}
 /** How long a running statement may delay the end of the store, in milliseconds. */
 const CLOSE_MS = 2_000;
 
+/** Codes of Postgres. */
+const ADMIN_SHUTDOWN = '57P01';
+const INTERNAL_ERROR = 'XX000';
+
 /** A store whose database belongs to the gateway, which migrates it. */
 export type EmbeddedStore = Store & {
   /** Applies new migrations and gives their files. Throws EmbeddedStoreError for one that fails. */
   migrate(): Promise<string[]>;
 };
 
-type Job = { readonly work: Work; readonly settle: (result: Result) => void };
+/** How a job ended: as the thread says, or without it. */
+type JobEnd = Exclude<WorkEnd, { skipped: true }> | Failed;
+type Failed = ReturnType<typeof storeFault>;
+
+type Job = {
+  readonly work: Work;
+  /** Of an administrator; undefined for the gateway. */
+  readonly session: Session | undefined;
+  readonly settle: (end: JobEnd) => void;
+};
+
+/** A session of an administrator. */
+type Session = { readonly id: number; isGone: boolean };
 
 /** A job that was sent to the thread, until it replies. */
 type SentJob = { readonly job: Job; readonly slot: number };
@@ -46,8 +66,8 @@ type SentJob = { readonly job: Job; readonly slot: number };
 const MAX_IN_FLIGHT = 2;
 
 /**
- * Opens a Postgres inside this process, applies the migrations, and loads the seed into a new store. Throws FolderError,
- * MigrationError and EmbeddedStoreError.
+ * Opens a Postgres inside this process, applies the migrations, and loads the seed into a new store. Administrators reach it
+ * over a socket in its folder. Throws FolderError, MigrationError and EmbeddedStoreError.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
   const input: Input = {
@@ -63,6 +83,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSt
     unlock();
     throw error;
   }
+  if (options.dataDir) await store.serveAdministrators(options.dataDir, options.idleTransactionMs);
   return store;
 }
 
@@ -96,6 +117,13 @@ class WorkerStore implements EmbeddedStore {
   #ended: Promise<unknown> = Promise.resolve();
   #starting: Promise<void> | undefined;
   #closed = false;
+  /**
+   * The session that is in a transaction. Until its end only the session's jobs run: those of others would be in the same
+   * transaction.
+   */
+  #turn: Session | undefined;
+  #sessionCount = 0;
+  #closeSocket = () => {};
 
   constructor(options: EmbeddedOptions, input: Input, unlock: () => void) {
     this.description = `embedded Postgres, data in ${options.dataDir ?? 'memory'}`;
@@ -132,9 +160,20 @@ class WorkerStore implements EmbeddedStore {
     return JSON.parse(result.json);
   }
 
+  /** Lets administrators in. Without a socket, the gateway serves all the same. */
+  async serveAdministrators(dataDir: string, idleMs?: number): Promise<void> {
+    try {
+      this.#closeSocket = await serveSocket(dataDir, () => this.#openSession(), idleMs);
+    } catch (error) {
+      const { message } = error as Error;
+      this.#onWarning(`npm run admin, npm run sql and psql cannot work while the gateway runs: ${message}`);
+    }
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#dropWaiting(new Error('the store is closed'));
+    this.#closeSocket();
     // A starting thread would go on using the folder.
     await this.#starting?.catch(() => {});
     const worker = this.#worker;
@@ -179,6 +218,49 @@ class WorkerStore implements EmbeddedStore {
     this.#worker = worker;
   }
 
+  #openSession(): AdministratorSession {
+    this.#sessionCount += 1;
+    const session: Session = { id: this.#sessionCount, isGone: false };
+    return {
+      begin: async (begin) => {
+        const end = await this.#administer(session, { session: session.id, begin });
+        return (end as { settings: Settings }).settings;
+      },
+      run: async (messages, isSynced) => {
+        const end = await this.#administer(session, { session: session.id, messages, isSynced });
+        return (end as { answer: Answer }).answer;
+      },
+      cancel: () => this.#cancel(session, new Error('canceling statement due to user request')),
+      end: () => {
+        if (session.isGone) return;
+        session.isGone = true;
+        // Fails only with the thread, and with it the session ends as well.
+        this.#administer(session, { session: session.id, end: true }).catch(() => {});
+        const [first] = this.#sent;
+        if (this.#worker && first?.job.session === session) this.#watch(this.#worker);
+      },
+    };
+  }
+
+  /** Does an administrator's work. Throws SessionError. */
+  async #administer(session: Session, work: SessionWork): Promise<WorkEnd> {
+    const end = await new Promise<JobEnd>((settle) => {
+      this.#waiting.push({ work, session, settle });
+      this.#next();
+    });
+    if ('error' in end) throw new SessionError(end.error.code ?? INTERNAL_ERROR, end.error.message);
+    if ('failure' in end) throw new SessionError(ADMIN_SHUTDOWN, (end.failure.cause as Error).message);
+    return end;
+  }
+
+  /** Ends the statement of a session. A running one ends with its thread, because PGlite cannot be interrupted. */
+  #cancel(session: Session, cause: Error): void {
+    const job = [...this.#sent.map(({ job }) => job), ...this.#waiting].find((one) => one.session === session);
+    if (!job) return;
+    if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', cause));
+    else if (this.#worker && job === this.#sent[0]?.job) this.#lose(this.#worker, storeFault('storeTimeout', cause));
+  }
+
   #run(work: Work, signal: AbortSignal): Promise<Result> {
     if (signal.aborted) return Promise.resolve(storeFault('storeTimeout', signal.reason));
     return new Promise((resolve) => {
@@ -187,9 +269,10 @@ class WorkerStore implements EmbeddedStore {
       };
       const job: Job = {
         work,
-        settle: (result) => {
+        session: undefined,
+        settle: (end) => {
           signal.removeEventListener('abort', abandon);
-          resolve(result);
+          resolve(toStoreResult(end));
         },
       };
       signal.addEventListener('abort', abandon);
@@ -199,14 +282,16 @@ class WorkerStore implements EmbeddedStore {
   }
 
   #next(): void {
-    while (this.#sent.length < MAX_IN_FLIGHT) {
-      const [job] = this.#waiting;
+    // Nothing is sent behind a session's job, which may begin a transaction.
+    while (this.#sent.length < MAX_IN_FLIGHT && !this.#sent.at(-1)?.job.session) {
+      const index = this.#turn ? this.#waiting.findIndex(({ session }) => session === this.#turn) : 0;
+      const job = this.#waiting[index];
       if (!job) return;
       if (!this.#worker) {
         this.#restart();
         return;
       }
-      this.#waiting.shift();
+      this.#waiting.splice(index, 1);
       this.#send(this.#worker, job);
     }
   }
@@ -232,15 +317,20 @@ class WorkerStore implements EmbeddedStore {
     return sent !== undefined && this.#claims.claim(sent.slot);
   }
 
-  /** Limits the running job. PGlite cannot be interrupted, but its thread can be ended if the data is in a folder. */
+  /**
+   * Limits the running job. PGlite cannot be interrupted, but its thread can be ended if the data is in a folder. The
+   * statement of an administrator may take its time, unless the administrator is gone.
+   */
   #watch(worker: Worker): void {
     clearTimeout(this.#limit);
     const [first] = this.#sent;
-    const work = first?.job.work;
-    if (!work || !this.#input.folder || 'migrations' in work) return;
+    if (!first || !this.#input.folder) return;
+    const { work, session } = first.job;
+    if ('migrations' in work || (session && !session.isGone)) return;
     const end = () => {
       if (first !== this.#sent[0]) return;
-      const cause = new Error(`ended after ${this.#limitMs} ms: ${work.text}`);
+      const text = 'text' in work ? work.text : "an administrator's statement";
+      const cause = new Error(`ended after ${this.#limitMs} ms: ${text}`);
       this.#lose(worker, storeFault('storeTimeout', cause));
     };
     // A reply that arrived while this thread was busy is read first.
@@ -251,15 +341,16 @@ class WorkerStore implements EmbeddedStore {
   #finish(end: WorkEnd): void {
     const ended = this.#sent.shift();
     if (this.#worker) this.#watch(this.#worker);
-    if ('error' in end) ended?.job.settle({ failure: toFailure(end.error) });
-    else if ('row' in end) ended?.job.settle(toResult(end.row));
+    if (ended?.job.session && !('skipped' in end)) this.#turn = isIdle(end) ? undefined : ended.job.session;
+    if (!('skipped' in end)) ended?.job.settle(end);
     this.#next();
   }
 
   /** Abandons the thread: the running job fails, and the others go to the next thread. */
-  #lose(worker: Worker, result: Result): void {
+  #lose(worker: Worker, result: Failed): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
+    this.#turn = undefined;
     clearTimeout(this.#limit);
     const sent = this.#sent;
     this.#sent = [];
@@ -289,4 +380,16 @@ class WorkerStore implements EmbeddedStore {
       if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
     }
   }
+}
+
+/** Whether a session's work ended outside of a transaction. After an error the turn is the session's until it ends. */
+function isIdle(end: WorkEnd): boolean {
+  if ('answer' in end) return end.answer.status === 'I';
+  return !('error' in end);
+}
+
+function toStoreResult(end: JobEnd): Result {
+  if ('failure' in end) return end;
+  if ('error' in end) return { failure: toFailure(end.error) };
+  return toResult('row' in end ? end.row : undefined);
 }

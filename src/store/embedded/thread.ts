@@ -19,6 +19,7 @@ import {
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
+import { type Answer, SessionError, Sessions, type SessionWork, type Settings } from './sessions.ts';
 
 /** The thread's input. */
 export type WorkerInput = {
@@ -31,8 +32,8 @@ export type WorkerInput = {
   readonly claims: SharedArrayBuffer;
 };
 
-/** A statement to run, or migrations to apply. */
-export type Work = Statement | { readonly migrations: readonly Migration[] };
+/** A statement to run, migrations to apply, or work of an administrator's session. */
+export type Work = Statement | { readonly migrations: readonly Migration[] } | SessionWork;
 
 /** A message to the thread. */
 export type WorkerRequest = { readonly slot: number; readonly work: Work } | 'close';
@@ -44,8 +45,14 @@ export type WorkerReply =
   | { readonly warning: string }
   | WorkEnd;
 
-/** How work ended: with its first row, with an error, or skipped because it had been taken back. */
-export type WorkEnd = { readonly row: Row | undefined } | { readonly error: PgError } | { readonly skipped: true };
+/** How work ended: with its first row, with what a session gets, with an error, or skipped because it had been taken back. */
+export type WorkEnd =
+  | { readonly row: Row | undefined }
+  | { readonly settings: Settings }
+  | { readonly answer: Answer }
+  | { readonly sessionEnded: true }
+  | { readonly error: PgError }
+  | { readonly skipped: true };
 
 /** V8 takes 600 MB for a moment to optimize one function of Postgres; with a smaller limit the kernel would kill the process. */
 const OPTIMIZING_BYTES = 1280 * 2 ** 20;
@@ -78,10 +85,14 @@ class EmbeddedSession {
     return answers.find((answer) => answer instanceof messages.DataRowMessage)?.fields;
   }
 
-  /** Prepares every statement again: a function may have been redefined with other types. */
+  /**
+   * Prepares every statement again: a function may have been redefined with other types, or an administrator has dropped
+   * the statements. Those of an administrator stay.
+   */
   async forget(): Promise<void> {
+    const names = [...this.#prepared];
     this.#prepared.clear();
-    await this.db.exec('deallocate all');
+    await this.#send(...names.map((name) => serialize.close({ type: 'S', name })), SYNC);
   }
 
   #send(...parts: Uint8Array[]) {
@@ -99,6 +110,11 @@ try {
   if (constrainedMemory() < OPTIMIZING_BYTES) turnOptimizationOff();
   const db = await prepare(input);
   const session = new EmbeddedSession(db);
+  const sessions = new Sessions(db, async () => {
+    await db.exec(`set timezone = 'UTC'; set role gateway`);
+    await session.forget();
+  });
+  await sessions.toGateway();
   const claims = new Claims(input.claims);
   let last = Promise.resolve();
   port.on('message', (request: WorkerRequest) => {
@@ -107,7 +123,7 @@ try {
         await db.close();
         port.close();
       } else {
-        reply(claims.claim(request.slot) ? await serve(session, request.work) : { skipped: true });
+        reply(claims.claim(request.slot) ? await serve(session, sessions, request.work) : { skipped: true });
       }
     });
   });
@@ -126,13 +142,12 @@ function turnOptimizationOff(): void {
   });
 }
 
-/** Opens and migrates the database, and becomes the role that may only execute the functions. */
+/** Opens and migrates the database. */
 async function prepare({ folder, migrations, seed }: WorkerInput): Promise<PGlite> {
   if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, migrations, seed);
   const db = await open(folder);
   await bringUpToDate(db, migrations);
   if (!folder && seed) await runScript(db, seed);
-  await db.exec(`set timezone = 'UTC'; set role gateway`);
   return db;
 }
 
@@ -191,8 +206,24 @@ function toMessage(error: unknown): string {
   return message ?? `${code ?? JSON.stringify(error)}`;
 }
 
-function serve(session: EmbeddedSession, work: Work): Promise<WorkEnd> {
+async function serve(session: EmbeddedSession, sessions: Sessions, work: Work): Promise<WorkEnd> {
+  if ('session' in work) return administer(sessions, work);
+  if (!sessions.isGateway) await sessions.toGateway();
   return 'migrations' in work ? migrate(session, work.migrations) : run(session, work);
+}
+
+async function administer(sessions: Sessions, work: SessionWork): Promise<WorkEnd> {
+  try {
+    if ('begin' in work) return { settings: await sessions.begin(work.session, work.begin) };
+    if ('messages' in work) return { answer: await sessions.run(work.session, work.messages, work.isSynced) };
+    await sessions.end(work.session);
+    return { sessionEnded: true };
+  } catch (error) {
+    // Anything else ends the thread, and the next one recovers the database.
+    if (!(error instanceof SessionError)) throw error;
+    const { code, message } = error;
+    return { error: { code, message } };
+  }
 }
 
 async function run(session: EmbeddedSession, statement: Statement): Promise<WorkEnd> {

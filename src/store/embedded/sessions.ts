@@ -1,0 +1,193 @@
+// Sessions of administrators in the thread. PGlite has one backend, so the gateway and the sessions take turns in it: each
+// finds its own settings again, and a session its temporary tables and prepared statements, until another one has a turn.
+
+import type { PGlite } from '@electric-sql/pglite';
+import { serialize } from 'pg-protocol';
+import type { PgError } from '../sqlstate.ts';
+
+/** Settings of Postgres by name. */
+export type Settings = Readonly<Record<string, string>>;
+
+/**
+ * Work of a session. It begins with settings; messages of Postgres's protocol follow, "synced" if Postgres answers the last
+ * one with ReadyForQuery; the end undoes its transaction. The id is never used again.
+ */
+export type SessionWork = { readonly session: number } & (
+  | { readonly begin: Settings }
+  | { readonly messages: Uint8Array; readonly isSynced: boolean }
+  | { readonly end: true }
+);
+
+/** The answer to messages, and the state of the transaction: idle, open or failed; undefined before a Sync. */
+export type Answer = { readonly messages: Uint8Array; readonly status: TransactionStatus | undefined };
+
+export type TransactionStatus = 'I' | 'T' | 'E';
+
+/** The size in bytes up to which an answer to one message is kept, and messages are taken. */
+export const MAX_BYTES = 128 * 2 ** 20;
+
+/** The role that owns everything. */
+export const ADMINISTRATOR = 'postgres';
+
+const GATEWAY = 0;
+
+/** `reset session authorization` has no effect in PGlite, because its backend never logged in. */
+const RESET = `set session authorization ${ADMINISTRATOR}; reset role; reset all`;
+
+/** The session's own authorization and role come last: after them others could not be set. */
+const READ_SETTINGS = `
+  select pg_catalog.json_object_agg(name, setting order by rank)::text as settings
+    from (select name, setting, 1 as rank from pg_catalog.pg_settings where source = 'session'
+          union all select 'session_authorization', session_user::text, 2
+          union all select 'role', pg_catalog.current_setting('role'), 3) s`;
+
+/** As a simple query it drops the unnamed statement too: a client cannot take another one for its own. */
+function writeSettings(settings: string): string {
+  const literal = `'${settings.replaceAll("'", "''")}'`;
+  return `select pg_catalog.set_config(key, value, false) from pg_catalog.json_each_text(${literal})`;
+}
+
+/** The settings that Postgres tells a client at the start (PostgreSQL's manual, 54.2.7). */
+const READ_REPORTED = `
+  select name, case name when 'session_authorization' then session_user else pg_catalog.current_setting(name) end as value
+    from pg_catalog.unnest($1::text[]) name`;
+const REPORTED = [
+  'server_version',
+  'server_encoding',
+  'client_encoding',
+  'application_name',
+  'default_transaction_read_only',
+  'in_hot_standby',
+  'is_superuser',
+  'session_authorization',
+  'search_path',
+  'DateStyle',
+  'IntervalStyle',
+  'TimeZone',
+  'integer_datetimes',
+  'standard_conforming_strings',
+  'scram_iterations',
+];
+
+const SYNC = serialize.sync();
+const READY_FOR_QUERY = Buffer.from('Z\0\0\0\x05', 'latin1');
+
+/** An error that ends a session and not the thread. */
+export class SessionError extends Error implements PgError {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Whose settings the backend has. */
+export class Sessions {
+  readonly #db: PGlite;
+  readonly #setUpGateway: () => Promise<void>;
+  /** The session whose settings are in force, or GATEWAY; undefined for nobody's. */
+  #current: number | undefined;
+  /** The session whose temporary tables, prepared statements and locks exist. */
+  #owner: number | undefined;
+  /** The settings of each session, as a JSON object, while they are not in force. */
+  readonly #settings = new Map<number, string>();
+
+  /** `setUpGateway` makes the gateway's settings out of the default ones. */
+  constructor(db: PGlite, setUpGateway: () => Promise<void>) {
+    this.#db = db;
+    this.#setUpGateway = setUpGateway;
+  }
+
+  /** Whether the gateway's settings are in force. */
+  get isGateway(): boolean {
+    return this.#current === GATEWAY;
+  }
+
+  /** Gives the backend back to the gateway. */
+  async toGateway(): Promise<void> {
+    await this.#leave();
+    await this.#db.exec(RESET);
+    await this.#setUpGateway();
+    this.#current = GATEWAY;
+  }
+
+  /** Begins a session, and gives the settings that its client is told. Throws SessionError. */
+  async begin(session: number, settings: Settings): Promise<Settings> {
+    this.#settings.set(session, JSON.stringify(settings));
+    await this.#enter(session);
+    const { rows } = await this.#db.query<{ name: string; value: string }>(READ_REPORTED, [REPORTED]);
+    return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+  }
+
+  /**
+   * Runs messages of a session. Throws SessionError if the session cannot go on. Any other error means that Postgres itself
+   * has failed.
+   */
+  async run(session: number, messages: Uint8Array, isSynced: boolean): Promise<Answer> {
+    await this.#enter(session);
+    const answer = await this.#send(messages);
+    if (!isSynced) return { messages: answer, status: undefined };
+    // Some fatal errors, such as that of an encoding that PGlite lacks, leave it without any answer from then on.
+    if (!answer.subarray(-6, -1).equals(READY_FOR_QUERY)) {
+      throw new Error("Postgres has failed in an administrator's session");
+    }
+    return { messages: answer, status: answer.toString('latin1', answer.length - 1) as TransactionStatus };
+  }
+
+  /** Ends a session: undoes its transaction and drops what belongs to it. */
+  async end(session: number): Promise<void> {
+    if (this.#current === session) {
+      // After an error Postgres ignores everything up to the next Sync.
+      await this.#send(SYNC);
+      await this.#db.exec('rollback');
+    }
+    if (this.#owner === session) {
+      this.#current = undefined;
+      await this.#db.exec(RESET);
+      await this.#db.exec('discard all');
+      this.#owner = undefined;
+    }
+    this.#settings.delete(session);
+  }
+
+  async #enter(session: number): Promise<void> {
+    if (this.#current === session) return;
+    const settings = this.#settings.get(session);
+    if (settings === undefined) throw new SessionError('57P02', 'the database has restarted; connect again');
+    await this.#leave();
+    await this.#db.exec(RESET);
+    if (this.#owner !== session) await this.#db.exec('discard all');
+    this.#owner = session;
+    try {
+      await this.#db.exec(writeSettings(settings));
+    } catch (error) {
+      const { code = 'XX000', message } = error as PgError;
+      throw new SessionError(code, message);
+    }
+    this.#current = session;
+  }
+
+  /** Keeps the settings of the session whose turn it was. */
+  async #leave(): Promise<void> {
+    const session = this.#current;
+    this.#current = undefined;
+    if (session === undefined || session === GATEWAY) return;
+    const { rows } = await this.#db.query<{ settings: string }>(READ_SETTINGS);
+    this.#settings.set(session, rows[0]?.settings ?? '{}');
+  }
+
+  async #send(messages: Uint8Array): Promise<Buffer> {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    // Postgres cannot be stopped, so it goes on to the end, and what it sends is thrown away.
+    const onRawData = (chunk: Uint8Array) => {
+      size += chunk.length;
+      if (size <= MAX_BYTES) chunks.push(chunk.slice());
+      else chunks.length = 0;
+    };
+    await this.#db.execProtocolRawStream(messages, { onRawData });
+    if (size > MAX_BYTES) throw new SessionError('54000', `the answer is larger than ${MAX_BYTES} bytes`);
+    return Buffer.concat(chunks);
+  }
+}
