@@ -68,7 +68,6 @@ export async function openFolder({ dataDir, demoData }: EmbeddedConfig, program:
 
 /** Connects to the gateway that has the folder. Throws `inUse` if that does not answer. */
 async function openServed(dataDir: string, program: string, inUse: FolderError): Promise<OpenFolder> {
-  const { types } = await import('@electric-sql/pglite');
   const client = new pg.Client({
     host: toSocketFolder(dataDir),
     port: PORT,
@@ -77,8 +76,6 @@ async function openServed(dataDir: string, program: string, inUse: FolderError):
     ssl: false,
     application_name: program,
     connectionTimeoutMillis: CONNECT_MS,
-    // So that values are the same as without a gateway.
-    types: { getTypeParser: (oid, format) => types.parsers[oid] ?? pg.types.getTypeParser(oid, format) },
   });
   client.on('error', () => {});
   try {
@@ -91,12 +88,28 @@ async function openServed(dataDir: string, program: string, inUse: FolderError):
   return {
     isServed: true,
     query: (sql, values) => client.query(sql, values).catch(failWith),
-    exec: async (sql) => {
-      const results: pg.QueryResult | pg.QueryResult[] = await client.query(sql).catch(failWith);
+    exec: async (text) => {
+      const types = await readTypes(client).catch(failWith);
+      const results: pg.QueryResult | pg.QueryResult[] = await client.query({ text, types }).catch(failWith);
       return [results].flat().map(({ command, rows, rowCount }) => toStatementResult(command, rows, rowCount));
     },
     close: () => client.end(),
   };
+}
+
+/** PGlite's parsers, so that values are the same as without a gateway. */
+async function readTypes(client: pg.Client): Promise<pg.CustomTypesConfig> {
+  const { types } = await import('@electric-sql/pglite');
+  const { rows } = await client.query<{ oid: number; typarray: number }>(
+    'select oid, typarray from pg_catalog.pg_type where typarray <> 0',
+  );
+  const elements = new Map(rows.map(({ oid, typarray }) => [typarray, oid]));
+  const parse = (oid: number) => (value: string) => {
+    const element = elements.get(oid);
+    if (element !== undefined) return types.arrayParser(value, types.parsers[element] ?? String, oid);
+    return types.parseType(value, oid);
+  };
+  return { getTypeParser: parse as pg.CustomTypesConfig['getTypeParser'] };
 }
 
 /** The number of rows that a statement has changed, or else given. */

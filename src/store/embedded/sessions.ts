@@ -69,7 +69,8 @@ const REPORTED = [
   'scram_iterations',
 ];
 
-const SYNC = serialize.sync();
+/** Undoes messages without a Sync, which alone would commit them: there is no such portal. */
+const UNDO_UNSYNCED = Buffer.concat([serialize.execute({ portal: 'gateway_none' }), serialize.sync()]);
 const READY_FOR_QUERY = Buffer.from('Z\0\0\0\x05', 'latin1');
 
 /** An error that ends a session and not the thread. */
@@ -138,8 +139,7 @@ export class Sessions {
   /** Ends a session: undoes its transaction and drops what belongs to it. */
   async end(session: number): Promise<void> {
     if (this.#current === session) {
-      // After an error Postgres ignores everything up to the next Sync.
-      await this.#send(SYNC);
+      await this.#send(UNDO_UNSYNCED);
       await this.#db.exec('rollback');
     }
     if (this.#owner === session) {
