@@ -56,7 +56,7 @@ function adviceFor(code: string): string | undefined {
     case '3F000':
     case '42P01':
     case '42883':
-      return 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL.';
+      return 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.';
     case '42501':
       return "Use the role that ran `npm run migrate`; the gateway's role may not administer.";
     default:

@@ -40,8 +40,8 @@ const USAGE = 2;
 const CALL = 'npm run admin --';
 
 const STORES = `
-It works on the store in the gateway's configuration: the folder DATA_DIR, .data by default, which
-no gateway may have open; or DATABASE_URL, with the role that migrated the database.`;
+It works on the store in the gateway's configuration, also while the gateway runs: the folder
+DATA_DIR, .data by default, or DATABASE_URL with the role that migrated the database.`;
 
 const CODES = `
 For scripts: npm run --silent admin -- … --json prints one JSON value on standard output, and

@@ -395,7 +395,7 @@ describe('a store that cannot be had', () => {
     expect(await failure(['tenant', 'list'], env)).toEqual({
       code: 1,
       error: 'schema "private" does not exist (3F000)',
-      hint: 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL.',
+      hint: 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.',
     });
   });
 
