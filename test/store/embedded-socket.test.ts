@@ -213,6 +213,15 @@ describe('a transaction', () => {
     expect(await count('Perdida')).toBe(0);
   });
 
+  test('of a client that is lost while a COPY begins is undone', async () => {
+    const client = await connect();
+    await client.query('begin');
+    await client.query(insert('Perdida'));
+    // biome-ignore lint/suspicious/noExplicitAny: its types lack the socket
+    (client as any).connection.stream.end(serialize.query('copy private.alunos from stdin'));
+    expect(await count('Perdida')).toBe(0);
+  });
+
   test('of messages without a Sync keeps its turn, and is undone with its client', async () => {
     const socket = createConnection(join(toSocketFolder(dataDir), '.s.PGSQL.5432'));
     const parse = serialize.parse({ text: insert('Sem Sync') });

@@ -244,6 +244,8 @@ class WorkerStore implements EmbeddedStore {
 
   /** Does an administrator's work. Throws SessionError. */
   async #administer(session: Session, work: SessionWork): Promise<WorkEnd> {
+    // Nobody would end what began behind the end.
+    if (session.isGone && !('end' in work)) throw new SessionError(ADMIN_SHUTDOWN, 'the session has ended');
     const end = await new Promise<JobEnd>((settle) => {
       this.#waiting.push({ work, session, settle });
       this.#next();
