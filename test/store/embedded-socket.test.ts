@@ -18,7 +18,7 @@ import { runCommand } from '../helpers/run.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
-const LIMIT_MS = 1_000;
+const LIMIT_MS = 3_000;
 /** Long enough for everything that comes to its end. */
 const PATIENT_MS = 60_000;
 
