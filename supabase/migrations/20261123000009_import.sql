@@ -96,6 +96,7 @@ declare
   v_index regclass;
   v_is_done boolean;
   v_line jsonb;
+  v_message text;
   v_constraint text;
   v_rule record;
 begin
@@ -147,12 +148,11 @@ begin
         using p_tenant_id, v_line, v_now;
     exception
       when integrity_constraint_violation or data_exception then
-        get stacked diagnostics message = message_text, v_constraint = constraint_name;
+        get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
         select a.attname::text as field,
                case
                  when k.contype = 'c' then 'must satisfy ' || pg_get_expr(k.conbin, k.conrelid)
                  when k.contype in ('p', 'u') then 'must not be that of another record'
-                 else message
                end as message
           into v_rule
           from pg_constraint k
@@ -161,10 +161,7 @@ begin
          where k.conrelid = p_table and k.conname = v_constraint
          order by a.attnum
          limit 1;
-        line := (v_line ->> 'line')::integer;
-        field := v_rule.field;
-        message := coalesce(v_rule.message, message);
-        return next;
+        return query select (v_line ->> 'line')::integer, v_rule.field, coalesce(v_rule.message, v_message);
     end;
   end loop;
 end;
