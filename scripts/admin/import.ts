@@ -105,6 +105,7 @@ export async function importSource(
   { tenant, delimiter, encoding }: ImportOptions,
 ): Promise<number> {
   const records = readRecords(decode(name, open(), encoding), delimiter);
+  let sending: Promise<readonly BadLine[]> = Promise.resolve([]);
   try {
     const headers = await readHeader(name, records, table);
     const check = createCheck(table);
@@ -113,15 +114,21 @@ export async function importSource(
     let total = 0;
     for await (const batch of inBatches(records)) {
       const lines = batch.map((record) => checkRecord(record, headers, check));
+      bad.push(...(await sending));
       await find(lines, headers);
-      bad.push(...lines.flatMap((line) => line.bad), ...(await send(db, tenant, table, lines, headers)));
+      bad.push(...lines.flatMap((line) => line.bad));
+      // The database works on these lines while the next are read.
+      sending = send(db, tenant, table, lines, headers);
+      sending.catch(() => {});
       total += batch.length;
       showProgress(name, total);
     }
+    bad.push(...(await sending));
     if (total === 0) throw new CommandError({ error: `${name} has a header and no other line: nothing was imported` });
     if (bad.length > 0) throw toError(name, bad, total);
     return total;
   } finally {
+    await Promise.allSettled([sending]);
     // Unread standard input would keep the process alive.
     await records.return(undefined);
   }

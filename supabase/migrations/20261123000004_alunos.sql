@@ -57,8 +57,8 @@ create policy search on private.alunos
 grant select (tenant_id, id, ativo, academia_id, personal_id, criado_em, nome_busca)
   on private.alunos to gateway_search;
 
-create function private.name_parts(p_tenant uuid, p_text text, p_least integer, p_most integer)
-returns bigint[]
+create function private.name_parts(p_tenant uuid, p_text text)
+returns tsvector
 language plpgsql
 immutable
 -- Lets Postgres 18 build the index in parallel.
@@ -66,27 +66,25 @@ parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- Equal parts of two tenants' names get different hashes.
-  v_seed constant bigint := hashtextextended(p_tenant::text, 0);
-  v_parts bigint[] := array[]::bigint[];
+  -- Keeps the parts of tenants apart. Two tenants that share it only make a search slower.
+  v_tenant constant text := left(p_tenant::text, 8);
+  v_parts text[] := array[]::text[];
 begin
-  for v_length in p_least .. p_most loop
-    for v_begin in 1 .. char_length(p_text) - v_length + 1 loop
-      v_parts := v_parts || hashtextextended(substr(p_text, v_begin, v_length), v_seed);
-    end loop;
+  for v_begin in 1 .. char_length(p_text) loop
+    v_parts := v_parts || (v_tenant || substr(p_text, v_begin, 3));
   end loop;
-  return v_parts;
+  return array_to_tsvector(v_parts);
 end;
 $$;
-comment on function private.name_parts(uuid, text, integer, integer) is
-  'Hashes of the parts of a text that have p_least to p_most characters, different for each tenant; the content of the index of names';
-revoke all on function private.name_parts(uuid, text, integer, integer) from public;
+comment on function private.name_parts(uuid, text) is
+  'The three characters from each character of a text on, different for each tenant; the content of the index of names';
+revoke all on function private.name_parts(uuid, text) from public;
 -- An insert computes the column and the index, so the writing role needs both functions too.
-grant execute on function private.to_searchable(text), private.name_parts(uuid, text, integer, integer)
+grant execute on function private.to_searchable(text), private.name_parts(uuid, text)
   to gateway_functions, gateway_search;
 
 -- Without fastupdate: every search would read the list of pending entries.
-create index alunos_by_name_parts on private.alunos using gin (private.name_parts(tenant_id, nome_busca, 1, 3))
+create index alunos_by_name_parts on private.alunos using gin (private.name_parts(tenant_id, nome_busca))
   with (fastupdate = off);
 
 -- Executable by gateway_functions only. The query demands the tenant that private.verify_key has set.
@@ -113,8 +111,8 @@ declare
   v_part constant text := private.to_searchable(p_nome);
   -- %, _ and \ are ordinary characters.
   v_pattern constant text := '%' || regexp_replace(v_part, '([\\%_])', '\\\1', 'g') || '%';
-  -- The index has parts of up to three characters.
-  v_length constant integer := greatest(1, least(3, char_length(v_part)));
+  v_length constant integer := least(3, char_length(v_part));
+  v_query tsquery;
   v_wanted constant bigint := p_offset::bigint + p_limit;
   v_look_at bigint := least(bigint '1000', greatest(bigint '200', v_wanted * 10));
   v_looked_at bigint;
@@ -148,11 +146,16 @@ begin
   -- A rare part: use the index of name parts, which has no order. "materialized" forces it: row security hides the
   -- statistics, so the planner expects one row in 200 to match and would read all students of the tenant.
   if not v_is_enough then
+    -- Fewer than three characters are the beginning of a part.
+    select string_agg(array_to_tsvector(array[p.lexeme])::text || case when v_length < 3 then ':*' else '' end, ' & ')::tsquery
+      into v_query
+      from unnest(private.name_parts(p_tenant, v_part)) p
+     where char_length(p.lexeme) = 8 + v_length;
+
     with matches as materialized (
       select a.tenant_id, a.id, a.criado_em, a.nome_busca, a.ativo, a.academia_id, a.personal_id
         from private.alunos a
-       where private.name_parts(a.tenant_id, a.nome_busca, 1, 3)
-             @> private.name_parts(p_tenant, v_part, v_length, v_length)
+       where private.name_parts(a.tenant_id, a.nome_busca) @@ v_query
     )
     select coalesce(array_agg(m.id order by m.criado_em, m.id), '{}')
       into v_found
