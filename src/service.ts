@@ -118,8 +118,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   let handler = createCurrentHandler();
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
+  const sinks = [log.request, metrics.request];
   const app = createApp({
-    recorder: createRecorder([log.request, metrics.request], tracing?.start),
+    recorder: createRecorder(sinks, tracing?.start),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => ({ document: document.source, demoKey })) : undefined,
@@ -131,7 +132,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     unread,
     onFault,
   });
-  const server = createServer(app, config);
+  const server = createServer(app, config, sinks);
 
   let operational: GatewayServer | undefined;
   let demoKey: string | undefined;

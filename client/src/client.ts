@@ -133,10 +133,10 @@ type AnyListInit = AnyInit & { pageSize?: number };
 type Answer = { readonly result: Result<unknown>; readonly link?: string | null };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
-function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
+function createSender({ baseUrl, apiKey, fetch = currentFetch }: ClientOptions): Sender {
   // A redirect would send the key to another server, and the gateway never redirects.
-  const options = { baseUrl, headers: createHeaders(apiKey), redirect: 'error' as const };
-  const http = createFetchClient<Record<string, Record<'get', object>>>({ ...options, ...(fetch && { fetch }) });
+  const options = { baseUrl, headers: createHeaders(apiKey), redirect: 'error' as const, fetch };
+  const http = createFetchClient<Record<string, Record<'get', object>>>(options);
   return async (method, path, { query, header, path: names, body, signal } = {}) => {
     const init = { params: { query, header, path: names }, body, ...(signal && { signal }), parseAs: 'text' as const };
     try {
@@ -147,6 +147,11 @@ function createSender({ baseUrl, apiKey, fetch }: ClientOptions): Sender {
       return { result: { ok: false, kind: 'unreachable', cause } };
     }
   };
+}
+
+/** A test may replace the global fetch after the client was created. */
+function currentFetch(request: Request): Promise<Response> {
+  return fetch(request);
 }
 
 /** Replaces the error of Headers, whose message contains the key. */

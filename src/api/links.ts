@@ -9,11 +9,11 @@ import type { ApiRequest } from './request.ts';
 export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
-  const linkTo = (relation: string, place: Input, target: Json) => {
+  const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
     const places: (string | undefined)[] = [page.limit.name, page.offset.name, page.after?.name];
     const filters = Object.keys(query).filter((name) => !places.includes(name));
     const pairs = filters.map((name) => toPair(name, query[name]));
-    pairs.push(toPair(page.limit.name, limit), toPair(place.name, target));
+    pairs.push(toPair(page.limit.name, size), toPair(place.name, target));
     // Relative, because the gateway does not know the public URL behind a proxy.
     return `<?${pairs.join('&')}>; rel="${relation}"`;
   };
@@ -23,7 +23,8 @@ export function toLink({ page }: Operation, { query }: ApiRequest, { json, count
   const offset = Number(query[page.offset.name] ?? page.offset.default);
   const next = count === limit ? linkTo('next', page.offset, offset + limit) : undefined;
   if (offset === 0) return next;
-  const previous = linkTo('prev', page.offset, Math.max(0, offset - limit));
+  // Before the first whole page there may be a shorter one.
+  const previous = linkTo('prev', page.offset, Math.max(0, offset - limit), Math.min(limit, offset));
   return next ? `${next}, ${previous}` : previous;
 }
 

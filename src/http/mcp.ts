@@ -62,6 +62,9 @@ type JsonObject = { readonly [name: string]: Json };
 /** A message of the protocol without the arguments of its tool call: the SDK would validate them several times. */
 type Message = { readonly envelope: JsonObject; readonly args: Json };
 
+/** `x-instructions` is for a model, which sees no headers and paths. */
+type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
+
 /** The maximum number of values in an envelope: the SDK takes microseconds for each. No real client sends so many. */
 const MAX_VALUES = 1_000;
 
@@ -71,8 +74,8 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
   const jsonSchemaValidator = new AjvJsonSchemaValidator();
 
   function createMcpServer({ source, operations }: CompiledDocument, callTool: CallTool): Server {
-    const { title, version, description = '' } = source.info;
-    const options = { capabilities: { tools: {} }, instructions: description, jsonSchemaValidator };
+    const { title, version, description = '', 'x-instructions': instructions = description } = source.info as Info;
+    const options = { capabilities: { tools: {} }, instructions, jsonSchemaValidator };
     const server = new Server({ name: title, version }, options);
     server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...operations.values()].map(toTool) }));
     server.setRequestHandler(CallToolRequestSchema, ({ params: { name } }) => {

@@ -36,8 +36,9 @@ export async function openOperationalServer(
 ): Promise<GatewayServer | undefined> {
   const { metricsPort, host } = config;
   if (metricsPort === undefined) return undefined;
-  const parts = { recorder: createRecorder([log.request]), operational: endpoints };
-  const server = createServer(createOperationalApp(parts, createFaultHandler(log)), config);
+  const sinks = [log.request];
+  const parts = { recorder: createRecorder(sinks), operational: endpoints };
+  const server = createServer(createOperationalApp(parts, createFaultHandler(log)), config, sinks);
   await listen(server, 'METRICS_PORT', metricsPort, host);
   return server;
 }

@@ -120,9 +120,10 @@ function isKept(condition: string | undefined, tag: string): boolean {
 }
 
 /** The raw HTTP answer for a socket on which Node could not read a request. */
-export function toRawResponse(failure: Failure): string {
+export function toRawResponse(failure: Failure, requestId: string): string {
   const { status, body, headers } = toAnswer({ failure });
-  const lines = Object.entries({ ...headers, 'Content-Length': Buffer.byteLength(body), Connection: 'close' });
+  const own = { 'X-Request-Id': requestId, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
+  const lines = Object.entries({ ...headers, ...own });
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     ...lines.map(([name, value]) => `${name}: ${value}`),

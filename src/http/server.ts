@@ -3,7 +3,9 @@ import { createServer as createHttpServer, IncomingMessage, type Server, ServerR
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Express } from 'express';
-import type { Failure } from '../errors.ts';
+import { type Failure, toHttpError } from '../errors.ts';
+import { createRecord, type RequestRecord } from '../telemetry/record.ts';
+import type { Sink } from './recorder.ts';
 import { respond, toRawResponse } from './respond.ts';
 import { limitReading } from './unread.ts';
 
@@ -30,15 +32,20 @@ const INACTIVITY_MS = 75_000;
 /** Failures by the code of Node's error; any other error is a bad request. */
 const FAILURES: Record<string, Failure> = {
   HPE_HEADER_OVERFLOW: { kind: 'headersTooLarge' },
+  HPE_INVALID_URL: { kind: 'malformedUrl' },
   ERR_HTTP_REQUEST_TIMEOUT: { kind: 'requestTimeout' },
 };
 
 /**
  * Creates the HTTP server: sets its limits, and answers requests that Node cannot parse in the gateway's JSON form.
  * Clients may have `maxSockets` sockets open. The server handles pipelined requests of a socket one at a time, so a
- * socket holds at most one answer in memory.
+ * socket holds at most one answer in memory. The sinks receive the requests that do not get as far as the application.
  */
-export function createServer(app: Express, { maxSockets }: { readonly maxSockets: number }): GatewayServer {
+export function createServer(
+  app: Express,
+  { maxSockets }: { readonly maxSockets: number },
+  sinks: readonly Sink[] = [],
+): GatewayServer {
   /** Every open socket with its unfinished answers; the first one is being handled. */
   const sockets = new Map<Duplex, ServerResponse[]>();
   let refused = 0;
@@ -105,14 +112,23 @@ export function createServer(app: Express, { maxSockets }: { readonly maxSockets
   // body.ts sends 100 Continue when the body is wanted.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
-  server.on('connect', (_req, socket) => refuse(socket, { kind: 'methodNotAllowed', allow: [] }));
+  const refuse = (socket: Duplex, failure: Failure, record: RequestRecord): void => {
+    const answer = toRawResponse(failure, record.id);
+    end(socket, answer);
+    const { status } = toHttpError(failure);
+    const responseBytes = Buffer.byteLength(answer);
+    for (const sink of sinks) sink({ ...record, route: 'none', status, durationMs: 0, responseBytes });
+  };
+  server.on('connect', ({ method = '', url = '', headers }, socket) => {
+    refuse(socket, { kind: 'methodNotAllowed', allow: [] }, createRecord(method, url, headers));
+  });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const failure = FAILURES[error.code ?? ''] ?? { kind: 'badRequest' };
     const pending = sockets.get(socket) ?? [];
     if (!socket.writable || error.code === 'ECONNRESET') {
       socket.destroy();
     } else if (pending.length === 0) {
-      refuse(socket, failure);
+      refuse(socket, failure, createRecord('', '', {}));
     } else {
       // A request with an unreadable body gets this answer. Bad bytes after a complete request get none: the client
       // would take it for the answer to that request.
@@ -161,8 +177,8 @@ function closeAfter(pending: readonly ServerResponse[]): void {
 }
 
 /** Sends an answer on an unusable socket and closes it, whether the client closes its end or not. */
-function refuse(socket: Duplex, failure: Failure): void {
+function end(socket: Duplex, answer: string): void {
   // Node has removed its own error listener in some of these cases; without one, an error would crash the process.
   socket.on('error', () => socket.destroy());
-  socket.end(toRawResponse(failure), () => socket.destroy());
+  socket.end(answer, () => socket.destroy());
 }

@@ -163,7 +163,8 @@ function toSentence(line: Record<string, unknown>, messageKey: string): string {
   if (status === undefined) return `${line[messageKey]}${requestId ? `, request ${requestId}` : ''}`;
   const store = storeMs === undefined ? '' : ` (store ${storeMs} ms)`;
   const key = keyPrefix === undefined ? '' : ` key ${keyPrefix}…`;
-  return `${method} ${path} ${status} in ${durationMs} ms${store}${key} request ${requestId}`;
+  const what = method === '' ? 'Unreadable request' : `${method} ${path}`;
+  return `${what} ${status} in ${durationMs} ms${store}${key} request ${requestId}`;
 }
 
 function readKeys(headers: IncomingHttpHeaders, keyHeaders: readonly string[], minLength: number): string[] {

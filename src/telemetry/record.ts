@@ -6,6 +6,7 @@ import type { Fault } from '../errors.ts';
 
 /** A request as far as it is known; each stage adds what it learns. */
 export type RequestRecord = {
+  /** Empty, as `url` and `headers` are, if the request could not be read. */
   readonly method: string;
   /** Path and query. */
   readonly url: string;

@@ -27,10 +27,10 @@ const FAILING_URL = 'http://gateway.example/v1';
 /** The failures of a server that a gateway does not make on demand; any other host is real. */
 const handlers = (await importMsw()).createHandlers({ baseUrl: FAILING_URL });
 const server = setupServer(...handlers);
-// Before the clients, which keep the fetch that they find.
-server.listen({ onUnhandledFrame: 'bypass' });
 const client = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora });
 const failing = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora });
+// After the clients, as in beforeAll: they use the fetch that is there when they are called.
+server.listen({ onUnhandledFrame: 'bypass' });
 /** Answers the lists of students at FAILING_URL one after the other. */
 const answerStudents = (...answers: Response[]) =>
   server.use(...answers.map((answer) => http.get(`${FAILING_URL}/alunos`, () => answer, { once: true })));

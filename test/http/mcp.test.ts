@@ -129,9 +129,9 @@ describe('the tools', () => {
     }
   });
 
-  test('come with the description of the API', async () => {
+  test('come with the instructions of the document', async () => {
     const client = await connect({});
-    expect(client.getInstructions()).toBe(document.info.description);
+    expect(document.info).toMatchObject({ 'x-instructions': client.getInstructions() });
     expect(client.getServerVersion()).toEqual({ name: document.info.title, version: document.info.version });
   });
 

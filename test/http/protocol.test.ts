@@ -11,6 +11,7 @@ async function raw(text: string): Promise<{ status: number; headers: string; bod
   const answer = await sendRaw(url, text);
   const [headers = '', body = ''] = answer.split('\r\n\r\n');
   expect(headers).toMatch(/^content-type: application\/json; charset=utf-8$/im);
+  expect(headers).toMatch(/^x-request-id: \S+$/im);
   return { status: Number(headers.split(' ')[1]), headers, body };
 }
 
@@ -45,6 +46,11 @@ describe('a path', () => {
       expect((await raw(`GET /v1${path} HTTP/1.1\r\n${HEAD}\r\n`)).body).toBe('{"error":"Malformed URL"}');
     },
   );
+
+  test('with characters that are not encoded is malformed', async () => {
+    const { status, body } = await raw(`GET /v1/alunos?nome=L\xc3\xadgia HTTP/1.1\r\n${HEAD}\r\n`);
+    expect([status, body]).toEqual([400, '{"error":"Malformed URL"}']);
+  });
 
   test('is the same however its characters are encoded', async () => {
     expect((await call('/academias?limit=1')).body).toEqual((await call('/%61cademias?%6Cimit=%31')).body);

@@ -98,6 +98,22 @@ describe('the line of a request', () => {
       expect(durationMs).toBeGreaterThanOrEqual(storeMs);
     }));
 
+  test.each([
+    ['not HTTP', 'hello\r\n\r\n', 400, { method: '', path: '' }],
+    [
+      'a header that is too large',
+      `GET / HTTP/1.1\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`,
+      431,
+      { method: '', path: '' },
+    ],
+    ['CONNECT', 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 405, { method: 'CONNECT', path: 'x:1' }],
+  ])('describes one that the gateway does not read: %s', async (_what, text, status, rest) => {
+    const answer = await sendRaw(gateway.origin, text);
+    const [, id = ''] = /^X-Request-Id: (\S+)$/m.exec(answer) ?? [];
+    const line = { level: 'info', time: expect.any(String), requestId: id, status, durationMs: 0 };
+    expect(await readLines(id)).toEqual([{ ...line, ...rest, responseBytes: Buffer.byteLength(answer) }]);
+  });
+
   test('describes a creation', async () => {
     expect(await lineOf('/v1/alunos', { method: 'POST', body: JSON.stringify(STUDENT) })).toEqual({
       level: 'info',

@@ -189,6 +189,8 @@ describe('requests', () => {
       );
       return all.toSorted();
     };
+    const made = 'FOO /v1/alunos HTTP/1.1\r\nHost: x\r\n\r\n';
+    await sendRaw(gateway.origin, made);
     for (const method of methods) await sendAs(method, '/v1/alunos');
     for (let n = 0; n < 45; n += 1) await garbage(n);
     await waitFor(async () => expect((await names()).join()).toContain('{operation="none",status="405"}'));
@@ -197,7 +199,6 @@ describe('requests', () => {
     await expectAdded('http_server_request_duration_seconds_count', expect.anything(), async () => {
       for (let n = 45; n < 545; n += 1) statuses.add(await garbage(n));
     });
-    const made = 'FOO /v1/alunos HTTP/1.1\r\nHost: x\r\n\r\n';
     expect(await sendRaw(gateway.origin, made)).toMatch(/^HTTP\/1\.1 400 /);
     expect(await names()).toEqual(before);
     expect(statuses).toEqual(new Set([404]));
