@@ -82,18 +82,26 @@ $$;
 
 create function private.current_tenant()
 returns uuid
-language sql
+-- PL/pgSQL, so that it stays a call: Citus plans a query several times, and each time it took apart what a body in SQL put in.
+language plpgsql
 stable
--- Without a search path, so that Postgres can make it part of each query; what a body without quotes calls is found when the
--- function is created.
-return case
-  -- Citus could lose the setting on the way to another node, which must not look like an empty list.
-  when current_user in ('gateway_functions', 'gateway_search')
-       and pg_catalog.current_setting('citus.propagate_set_commands', true) is not null
-    then pg_catalog.current_setting('wellness.tenant_id')
+set search_path = pg_catalog, pg_temp
+as $$
+declare
   -- After a commit the setting is '' and not null.
-  else nullif(pg_catalog.current_setting('wellness.tenant_id', true), '')
-end::uuid;
+  v_tenant constant uuid := nullif(current_setting('wellness.tenant_id', true), '')::uuid;
+begin
+  -- Citus could lose the setting on the way to another node, which must not look like an empty list.
+  if v_tenant is null
+     and current_user in ('gateway_functions', 'gateway_search')
+     and current_setting('citus.propagate_set_commands', true) is not null then
+    raise exception using
+      errcode = 'object_not_in_prerequisite_state',
+      message = 'the tenant of this transaction is not set on this node';
+  end if;
+  return v_tenant;
+end;
+$$;
 comment on function private.current_tenant() is
   'The tenant that private.verify_key has set for this transaction, or null; on Citus an error for the functions if it is lost; row security reads it';
 grant execute on function private.current_tenant() to gateway_functions, gateway_search;

@@ -73,6 +73,8 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+-- One plan is right for every key. On Citus the functions that call this one have their own plans made anew.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_key record;

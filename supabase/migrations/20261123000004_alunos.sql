@@ -6,7 +6,8 @@ language sql
 immutable
 -- Lets Postgres 18 build the index in parallel.
 parallel safe
-set search_path = pg_catalog, pg_temp
+-- Without a search path, so that Postgres makes it part of the insert, which halves its time; what a body without quotes
+-- calls is found when the function is created.
 -- By the rules of Unicode, whatever the locale of the database: lower case, then letters apart from their accents, without
 -- these, and put together again, because some scripts write a letter as several.
 return normalize(regexp_replace(normalize(lower(p_text collate "und-x-icu"), nfd), '[\u0300-\u036f]', '', 'g'), nfc);
