@@ -151,26 +151,32 @@ async function measureOnce(setup: Setup, id: CaseId, seconds: number, signal: Ab
 }
 
 function toReport({ rounds, seconds, rows, ...place }: Results): string {
-  const toCell = (values: readonly number[]) => {
+  const toCell = (values: readonly number[], toText: (value: number) => string = toNumber) => {
     const { median, min, max } = toSpread(values) as Spread;
-    return `${toNumber(median)} (${toNumber(min)}–${toNumber(max)})`;
+    return `${toText(median)} (${toText(min)}–${toText(max)})`;
   };
+  const toRatio = (value: number) => value.toFixed(2);
   return [
     '# A distributed database',
     `${toPlace(place)} Each measurement takes ${seconds} s with ${LOAD} connections; medians of ${rounds}, minimum and maximum in parentheses. All
 servers, the gateway and the load generator share the processors, so the processor time for each request says more than
-the requests per second. It is that of the gateway, of the server that it asks, and of the others together.`,
+the requests per second. It is that of the gateway, of the server that it asks, and of the others together. The ratio is that
+of all servers to plain Postgres in the same round.`,
     ...CASES.map((id) => {
-      const table = rows
-        .filter((row) => row.case === id)
-        .map(({ title, figures }) => [
-          title,
-          toCell(figures.map(({ rate }) => rate)),
-          toCell(figures.map(({ gateway }) => gateway)),
-          toCell(figures.map(({ server }) => server)),
-          toCell(figures.map(({ others }) => others)),
-        ]);
-      return `## ${findCase(id).title}\n\n${toMarkdown(['', 'requests/s', 'gateway µs', 'asked server µs', 'other servers µs'], table)}`;
+      const measured = rows.filter((row) => row.case === id);
+      const plain = measured[0]?.figures ?? [];
+      const table = measured.map(({ title, figures }) => [
+        title,
+        toCell(figures.map(({ rate }) => rate)),
+        toCell(figures.map(({ gateway }) => gateway)),
+        toCell(figures.map(({ server }) => server)),
+        toCell(figures.map(({ others }) => others)),
+        toCell(
+          figures.map(({ server, others }, round) => (server + others) / (plain[round]?.server ?? 0)),
+          toRatio,
+        ),
+      ]);
+      return `## ${findCase(id).title}\n\n${toMarkdown(['', 'requests/s', 'gateway µs', 'asked server µs', 'other servers µs', 'ratio'], table)}`;
     }),
   ].join('\n\n');
 }
