@@ -18,7 +18,6 @@ const EQUIVALENT: Record<string, string> = {
   'verify_key: "v_key.permissions is null or " removed':
     'for null, "= any" gives null, and "if not null" does not raise',
   "verify_key: \"perform set_config('citus.propagate_set_commands', 'local', true);\" removed": CITUS,
-  'current_tenant: "\'wellness.tenant_id\'" replaced': CITUS,
   'search_alunos: "(p_tenant" replaced': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" removed': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" inverted': BY_INDEX,
