@@ -1,6 +1,6 @@
 // Administers tenants, their keys and their data: npm run admin -- --help
 
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { readConfig } from '../../src/config.ts';
 import type { Connection } from '../../src/store/migrations.ts';
 import {
@@ -57,6 +57,7 @@ function createProgram(): Command {
   const program = new Command(CALL)
     .description('Administers tenants, their API keys and their data.')
     .exitOverride()
+    .configureHelp({ optionDescription: describeOption })
     // Printed below, with --json as JSON.
     .configureOutput({ outputError: () => {} })
     .addHelpText('after', STORES)
@@ -66,6 +67,10 @@ function createProgram(): Command {
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'));
   addDataCommands(program);
   return program;
+}
+
+function describeOption(option: Option): string {
+  return new Help().optionDescription(option) + (option.mandatory ? ' (required)' : '');
 }
 
 function addTenantCommands(tenant: Command): void {
@@ -103,6 +108,8 @@ function addKeyCommands(key: Command): void {
     'key issue --tenant ID --name Site',
     'key issue --tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d',
   )
+    // As a tenant is created.
+    .alias('create')
     .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId)
     .requiredOption('--name <NAME>', 'what the key is for', readName)
     .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
@@ -223,6 +230,8 @@ function toText({ error, hint, lines = [] }: Report): string {
   return [...bad, error, ...(hint ? [hint] : [])].join('\n');
 }
 
+// head and the like stop reading.
+process.stdout.on('error', () => {});
 const args = process.argv.slice(2);
 await createProgram()
   .parseAsync(args, { from: 'user' })

@@ -121,6 +121,13 @@ describe('key issue', () => {
     expect((await admin(['key', 'list', '--json'])).output).not.toContain(secret);
   });
 
+  test('is known as "create" too, and its help says what it needs', async () => {
+    expect((await json(['key', 'create', '--tenant', AURORA, '--name', 'Site'])).key).toMatch(WHOLE_KEY);
+    const { output } = await admin(['key', 'create', '--help']);
+    expect(output).toMatch(/--tenant <ID> .* \(required\)\n.*--name <NAME> .* \(required\)\n/);
+    expect(output.match(/\(required\)/g)).toHaveLength(2);
+  });
+
   test('limits the key to the permissions, however they are given', async () => {
     const issued = await issue('--permission', 'listar_alunos', 'listar_treinos', '--permission', 'listar_alunos');
     expect(await listed(issued.id)).toMatchObject({ permissions: ['listar_alunos', 'listar_treinos'] });
