@@ -145,7 +145,7 @@ async function measureOnce(setup: Setup, id: CaseId, seconds: number, signal: Ab
     failed,
   } = await peer.load(findCase(id), keys, { connections: LOAD, seconds, signal });
   if (requests === 0 || refused + failed > 0)
-    throw new Error(`${title}: ${refused + failed} of ${requests} requests failed`);
+    throw new Error(`${title}: ${refused} of ${requests} requests were refused and ${failed} had no answer`);
   const [gateway = 0, own = 0, ...rest] = read().map((value, n) => (value - (before[n] ?? 0)) / requests);
   return { rate: requests / taken, gateway, server: own, others: rest.reduce((sum, value) => sum + value, 0) };
 }
