@@ -177,7 +177,11 @@ function findPending(applied: readonly Applied[], migrations: readonly Migration
           'to a new folder',
       );
     }
-    if (!migration) throw new MigrationError(`The database has migration ${version}, and there is no file for it`);
+    if (!migration) {
+      throw new MigrationError(
+        `The database has migration ${version}, and there is no file for it; restore the file, or run the version that has it`,
+      );
+    }
     if (statements && toComparable(statements.join(';')) !== toComparable(migration.sql)) {
       throw new MigrationError(
         `${migration.file}: has changed since it was applied; restore it, and change the database by a new migration`,
