@@ -24,7 +24,7 @@ begin
 end;
 $$;
 
-select plan(24);
+select plan(26);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -157,6 +157,19 @@ select is_empty(
   $$,
   'every function verifies the key for its own name'
 );
+
+-- A tenant that is lost. Last, because a setting of Citus stays for the rest of the session.
+
+set local role gateway_functions;
+set local wellness.tenant_id = '';
+set local citus.propagate_set_commands = 'none';
+select throws_ok(
+  'select private.current_tenant()',
+  '55000', 'the tenant of this transaction is not set on this node',
+  'where Citus is, a lost tenant is an error for the functions'
+);
+reset role;
+select is(private.current_tenant(), null::uuid, 'for an administrator it is null');
 
 select * from finish();
 rollback;
