@@ -239,7 +239,7 @@ class Comparison {
 
   #checkSecurity({ security }: DatabaseFunction): void {
     if (security === undefined) return;
-    const says = 'x-rpc names a published function';
+    const says = `x-rpc names a function published by private.publish('public.${this.#operation.function}')`;
     if (security.owner !== OWNER || security.ownerIsAble) {
       const able = security.ownerIsAble ? ', which can log in, owns tables or bypasses row security' : '';
       this.#add(['x-rpc'], says, `its owner is ${security.owner}${able}, and not ${OWNER}`);

@@ -293,7 +293,9 @@ describe('the security', () => {
     const findings = await check(sql);
     if (finding) expect(findings.map(({ database }) => database)).toEqual([finding]);
     else expect(findings).toHaveLength(operations.length);
-    for (const { document } of findings) expect(document).toBe('x-rpc names a published function');
+    for (const { document, function: name } of findings) {
+      expect(document).toBe(`x-rpc names a function published by private.publish('public.${name}')`);
+    }
   });
 
   test('lets a secret key of a Supabase project execute it', async () => {
