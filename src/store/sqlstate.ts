@@ -6,6 +6,9 @@ export type PgError = {
   readonly code?: string | undefined;
   readonly message: string;
   readonly detail?: string | undefined;
+  readonly hint?: string | undefined;
+  /** The functions that were running. PostgREST does not give it. */
+  readonly where?: string | undefined;
 };
 
 /** A statement was cancelled, by its timeout or by the gateway. */

@@ -183,10 +183,12 @@ function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
   return JSON.parse(JSON.stringify({ kind, ...describeCause(kind, cause) }, withoutKeys));
 }
 
+/** Postgres's errors have the same form from every store, whether they arrive as errors or as plain objects. */
 function describeCause(kind: Fault['kind'], cause: unknown): Record<string, unknown> {
-  if (!(cause instanceof Error)) return { cause };
-  // Postgres errors also have these fields; `where` names the function that raised the error.
-  const { code, detail, hint, where } = cause as Error & Record<string, string | undefined>;
+  if (typeof cause !== 'object' || cause === null || !('message' in cause)) return { cause };
+  // `where` names the function that raised the error.
+  const { message, code, detail, hint, where } = cause as Record<string, unknown>;
+  if (!(cause instanceof Error)) return { cause: message, code, detail, hint, where };
   return { cause: messageOf(cause), code, detail, hint, where, stack: kind === 'internal' ? cause.stack : undefined };
 }
 

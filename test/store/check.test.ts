@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { compileFile } from '../../src/openapi/compile.ts';
 import { describeDrift } from '../../src/openapi/drift.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -83,6 +83,27 @@ test('without prepared statements a login that inherits nothing fails the check,
   await Promise.all(stores.map((store) => store.close()));
   stores = [];
   await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
+});
+
+test('a login that may not become gateway fails with the remedy, and leaves no connection behind', async () => {
+  const login = `um_login_sem_gateway_${process.pid}`;
+  const url = new URL(database.adminUrl);
+  [url.username, url.password] = [login, 'only-for-tests'];
+  const asSuperuser = (sql: string) => asAdmin(database.adminUrl, (admin) => admin.query(sql));
+  await asSuperuser(
+    `create role ${login} login password 'only-for-tests'; grant connect on database ${database.name} to ${login}`,
+  );
+  const store = open(url.href, true);
+  for (let n = 0; n < 3; n += 1) {
+    expect(await check(store)).toMatch(
+      / "gateway": apply the migrations with npm run migrate, and grant gateway to the login/,
+    );
+  }
+  await vi.waitFor(async () => {
+    const { rows } = await asSuperuser(`select from pg_stat_activity where usename = '${login}'`);
+    expect(rows).toHaveLength(0);
+  }, 10_000);
+  await asSuperuser(`revoke connect on database ${database.name} from ${login}; drop role ${login}`);
 });
 
 test.runIf(hasPostgrest)('a key that may execute no function is one difference, with the remedy', async () => {

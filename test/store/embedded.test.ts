@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,7 +17,11 @@ let folders = 0;
 const SLOW = `create function public.slow(p_seconds float8) returns table (ok boolean)
   language sql stable security definer set search_path = pg_catalog, pg_temp
   as $$ select true from pg_sleep(p_seconds) $$;
-select private.publish('public.slow');`;
+select private.publish('public.slow');
+create function public.fail() returns table (ok boolean)
+  language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+  as $$ begin raise exception using errcode = '22012', message = 'no', hint = 'do not'; end $$;
+select private.publish('public.fail');`;
 
 afterAll(() => rmSync(root, { recursive: true }));
 
@@ -118,6 +122,15 @@ describe('a call', () => {
   test('of a function that does not exist is an error of the store', async () => {
     const result = await store.call({ ...list(), function: 'nada', args: {} }, never);
     expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
+  });
+
+  test('that fails inside of a function has its place and hint', async () => {
+    const call: Call = { ...list(), function: 'fail', args: {} };
+    expect(await store.call(call, never)).toMatchObject({
+      failure: {
+        cause: { message: 'no', hint: 'do not', where: expect.stringContaining('function public.fail() line') },
+      },
+    });
   });
 
   test('takes names literally', async () => {
@@ -231,6 +244,16 @@ test('a signal that has aborted begins nothing', async () => {
 });
 
 describe('a folder', () => {
+  test('with files of something else is refused, and left as it is', async () => {
+    const dataDir = newFolder();
+    mkdirSync(dataDir);
+    writeFileSync(join(dataDir, 'hosts'), '');
+    await expect(open({ dataDir })).rejects.toThrow(
+      `${dataDir} has files of something else, such as hosts: set DATA_DIR`,
+    );
+    expect(readdirSync(dataDir)).toEqual(['hosts']);
+  });
+
   test('that cannot be used is named', async () => {
     const file = join(root, 'a-file');
     writeFileSync(file, '');

@@ -152,7 +152,9 @@ test('a fault is logged in full, except for the key', () => {
     responseBytes: 10,
     fault: {
       kind: 'storeError',
-      cause: { code: '22P02', message: 'bad: [API key]', detail: ['[API key]', 7] },
+      cause: 'bad: [API key]',
+      code: '22P02',
+      detail: ['[API key]', 7],
     },
   });
   expect(lines[1]).toContain('secrets.test.ts');

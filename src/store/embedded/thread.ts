@@ -230,7 +230,7 @@ async function run(session: EmbeddedSession, statement: Statement): Promise<Work
   try {
     return { row: await session.queryRow(statement) };
   } catch (error) {
-    const { code, message, detail } = error as PgError;
-    return { error: { code, message, detail } };
+    const { code, message, detail, hint, where } = error as PgError;
+    return { error: { code, message, detail, hint, where } };
   }
 }

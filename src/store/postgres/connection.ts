@@ -150,9 +150,15 @@ export class Connection {
       key = message;
     });
     await client.connect();
-    if (setup) await client.query(setup);
-    const { rowCount } = await client.query(IS_DISTRIBUTED);
-    return new Connection(client, key, rowCount === 1, listener);
+    try {
+      if (setup) await client.query(setup);
+      const { rowCount } = await client.query(IS_DISTRIBUTED);
+      return new Connection(client, key, rowCount === 1, listener);
+    } catch (error) {
+      // Each attempt would leave a connection behind.
+      void client.end().catch(() => {});
+      throw error;
+    }
   }
 
   constructor(client: pg.Client, key: BackendKey, isDistributed: boolean, listener: Listener | undefined) {

@@ -43,6 +43,11 @@ const BEYOND_MS = 1_000;
 /** A statement that the connection prepared is missing, or one that it prepares is there. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
 
+/** The routine of Postgres that refuses the value of a setting, such as a role that is missing; its text may be translated. */
+const SETTING_REFUSED = 'call_string_check_hook';
+const SETUP_ADVICE =
+  'apply the migrations with npm run migrate, and grant gateway to the login, as scripts/deploy/logins.sql does';
+
 /** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
 const APPLICATION = 'wellness-gateway';
 
@@ -166,6 +171,10 @@ function toSetup(deadlineMs: number): string {
 function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError && FOREIGN_STATEMENT.test(error.code ?? '')) {
     return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+  }
+  if (error instanceof pg.DatabaseError && error.routine === SETTING_REFUSED) {
+    const cause = new OperatorError(`${error.message}: ${SETUP_ADVICE}`, { cause: error });
+    return { kind: 'storeError', cause: Object.assign(cause, { code: error.code }) };
   }
   if (error instanceof pg.DatabaseError) return toFailure(error);
   if (error instanceof OperatorError) return { kind: 'storeError', cause: error };

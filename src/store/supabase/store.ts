@@ -158,9 +158,10 @@ function toResult(call: Call, { error, data, status }: Answer): Result {
 
 /** A network failure has an empty code, a proxy's page has none; errors of PostgREST and Postgres always have one. */
 function toFailureOf(error: NonNullable<Answer['error']>, status: number): ReturnType<typeof toFailure> {
-  const { code, message, details } = error;
+  const { code, message, details, hint } = error;
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
-  return toFailure({ code, message: message || `it answers with status ${status}`, detail: details ?? undefined });
+  const text = message || `it answers with status ${status}`;
+  return toFailure({ code, message: text, detail: details ?? undefined, hint: hint ?? undefined });
 }
 
 /** The rows or the row in an answer; undefined for any other text. */
