@@ -22,30 +22,38 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE: `is longer than ${MAX_RECORD} bytes; a quote may not be closed`,
 };
 
-/** Decodes a file, without a byte order mark. Throws CommandError, with the line, for bytes of another encoding. */
+/**
+ * Decodes a file, without a byte order mark; one of UTF-16 counts more than `encoding`. Throws CommandError, with the line,
+ * for bytes of another encoding.
+ */
 export async function* decode(
   name: string,
   bytes: AsyncIterable<Uint8Array>,
   encoding: string,
 ): AsyncGenerator<string> {
-  const strict = new TextDecoder(encoding, { fatal: true });
+  let used = encoding;
+  let strict: TextDecoder | undefined;
   // Shows where the strict one fails.
-  const lenient = new TextDecoder(encoding);
+  let lenient: TextDecoder | undefined;
   let line = 1;
   // The last character: a chunk may end within CRLF.
   let end = '';
   const countNewBreaks = (text: string) => countBreaks(end + text) - countBreaks(end);
   const check = (text: string, chunk?: Uint8Array) => {
     try {
-      strict.decode(chunk, { stream: chunk !== undefined });
+      strict?.decode(chunk, { stream: chunk !== undefined });
     } catch {
       const at = line + countNewBreaks(text.slice(0, text.indexOf('\ufffd')));
-      const error = `${name}, line ${at}: not ${encoding}; nothing was imported`;
+      const error = `${name}, line ${at}: not ${used}; nothing was imported`;
       const hint = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
       throw new CommandError({ error, hint });
     }
   };
   for await (const chunk of bytes) {
+    if (!lenient) {
+      used = readByteOrderMark(chunk) ?? encoding;
+      [strict, lenient] = [new TextDecoder(used, { fatal: true }), new TextDecoder(used)];
+    }
     const text = lenient.decode(chunk, { stream: true });
     check(text, chunk);
     yield text;
@@ -53,6 +61,12 @@ export async function* decode(
     end = text.slice(-1);
   }
   check('');
+}
+
+/** The encoding in which spreadsheets save "Unicode text", if the file begins like that. */
+function readByteOrderMark([first, second]: Uint8Array): string | undefined {
+  if (first === 0xff && second === 0xfe) return 'utf-16le';
+  return first === 0xfe && second === 0xff ? 'utf-16be' : undefined;
 }
 
 function countBreaks(text: string): number {

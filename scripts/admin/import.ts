@@ -193,7 +193,7 @@ function toSchema({ name, type, required, max_length: maxLength, refers_to }: Co
     case 'uuid':
       return { format: 'uuid' };
     case 'boolean':
-      return { enum: ['true', 'false'] };
+      return { pattern: '^(true|false)$', 'x-pattern-message': 'must be true or false, or sim or não' };
     case 'date':
       return { format: 'date', 'x-format-message': 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY' };
     case 'timestamp with time zone':

@@ -138,6 +138,7 @@ describe('a good file', () => {
       ['--encoding', 'windows-1252'],
       { ...JOSÉ, nome: 'José €' },
     ],
+    ['UTF-16 that says so itself', utf16('\ufeffnome\temail\r\nJosé\tj@x.example\r\n'), [], JOSÉ],
     ['UTF-16', utf16('\ufeffnome\temail\r\nJosé\tj@x.example\r\n'), ['--encoding', 'utf-16le'], JOSÉ],
   ])('may have %s', async (_what, content, args, student) => {
     expect(await importing(content, ...args)).toEqual(created(1));
@@ -398,7 +399,7 @@ describe('the other resources', () => {
       code: 1,
       errors: [
         'line 2: id must match format "uuid"',
-        'line 2: ativo must be equal to one of the allowed values: true, false',
+        'line 2: ativo must be true or false, or sim or não',
         `line 2: data_inicio ${BAD_DATE}`,
         'line 2: criado_em must be a time, as 2026-12-31T18:00:00Z',
         "line 3: aluno must be the id or the email of one of the tenant's alunos",
