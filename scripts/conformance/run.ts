@@ -66,20 +66,22 @@ async function runOperation(options: RunOptions, setting: Setting, operation: Op
   const list = lists.find(({ id }) => id === operation.id);
   const examples = createExampleChecks(setting, operation, document);
   const [entry, ...inputs] = createInputChecks(setting, operation);
+  const creations = createCreationChecks(setting, operation, lists, document);
+  const skipped = [...examples.skipped, ...creations.skipped];
   const checks = [
     ...examples.checks,
     ...inputs,
     ...createHeaderChecks(setting, operation, 'x-translations' in document),
     ...(list ? createListChecks(setting, list, lists) : []),
-    ...createCreationChecks(setting, operation, lists),
+    ...creations.checks,
   ];
   const first = entry ? await runCheck(options, entry) : undefined;
   // Without permission for the operation all other checks would fail too.
   if (first?.result !== 'failed' || !first.got.startsWith('401 ')) {
-    return runSection(options, title, checks, examples.skipped);
+    return runSection(options, title, checks, skipped);
   }
-  const skipped = checks.map(({ name }) => ({ name, reason: 'the operation refuses the key' }));
-  const section = await runSection(options, title, [], [...skipped, ...examples.skipped]);
+  const refused = checks.map(({ name }) => ({ name, reason: 'the operation refuses the key' }));
+  const section = await runSection(options, title, [], [...refused, ...skipped]);
   return { ...section, outcomes: [first, ...section.outcomes] };
 }
 

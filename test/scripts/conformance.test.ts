@@ -123,6 +123,21 @@ describe('a gateway that keeps the contract', () => {
     expect(new Set(created.map(({ by }) => by))).toEqual(new Set(['POST /alunos']));
   });
 
+  test('is sent the id of an example where a creation needs a record, and no creation where none is known', async () => {
+    const copy = structuredClone(document);
+    const schema = copy.components?.schemas?.NovoAluno as OpenAPIV3.SchemaObject;
+    schema.required?.push('p_academia_id');
+    const outcomeOf = async (demo: boolean) => {
+      const report = await run({ document: copy, only: ['criarAluno'], demo });
+      return outcomesOf(report).find(({ name }) => name === 'creates what was sent');
+    };
+    expect(await outcomeOf(true)).toMatchObject({ result: 'passed' });
+    expect(await outcomeOf(false)).toMatchObject({
+      result: 'skipped',
+      reason: 'a value of p_academia_id that keeps its x-rule is known only from an example, with --demo',
+    });
+  });
+
   test('is sent the same by the same seed, and something else by another', async () => {
     const record = async (seed: number) => {
       const proxy = await startProxy(gateway.url);
