@@ -76,6 +76,11 @@ async function apply(
   }
 }
 
+function describe({ code, message }: pg.DatabaseError): string {
+  const advice = code === '42501' ? "; connect as the database's owner, not with the gateway's login" : '';
+  return `${message} (${code})${advice}`;
+}
+
 new Command('npm run migrate --')
   .description('Applies the migrations to the database in DATABASE_URL.')
   .addOption(new Option('--dry-run', 'only list the migrations that it would apply').conflicts('serving'))
@@ -83,6 +88,6 @@ new Command('npm run migrate --')
   .action(run)
   .parseAsync()
   .catch((error) => {
-    console.error(error instanceof pg.DatabaseError ? `${error.message} (${error.code})` : error.message);
+    console.error(error instanceof pg.DatabaseError ? describe(error) : error.message);
     process.exitCode = 1;
   });

@@ -14,6 +14,8 @@ const MAX_HEADER = 100_000;
 
 const LINE_BREAK = /\r\n|\r|\n/g;
 const DELIMITERS = [',', ';', '\t'];
+/** The first line of a file that tells Excel its delimiter. */
+const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'a value continues after its closing quote; write a quote within a value twice',
@@ -74,8 +76,8 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The records of a CSV text without blank lines. The default delimiter is the most frequent of comma, semicolon and
- * tab in the first line. Malformed quotes end the reading, and the last record says so.
+ * The records of a CSV text without blank lines. The default delimiter is the one that a first line `sep=;` names, or the
+ * most frequent of comma, semicolon and tab in the header. Malformed quotes end the reading, and the last record says so.
  */
 export async function* readRecords(text: AsyncIterable<string>, delimiter?: string): AsyncGenerator<CsvRecord, void> {
   let parser: RecordParser | undefined;
@@ -84,7 +86,11 @@ export async function* readRecords(text: AsyncIterable<string>, delimiter?: stri
     pending += piece;
     // Only the new piece: searching the whole text each time would be quadratic.
     if (!parser && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
-    parser ??= createParser(delimiter ?? findDelimiter(pending));
+    if (!parser) {
+      parser = createParser(delimiter ?? findDelimiter(pending));
+      // The line stays, blank, and is counted.
+      pending = pending.replace(DECLARATION, '');
+    }
     for (const record of await parser(pending)) {
       yield record;
       if ('problem' in record) return;
@@ -99,6 +105,8 @@ export async function* readRecords(text: AsyncIterable<string>, delimiter?: stri
 
 /** csv-parse's own `delimiter_auto` fails on characters beyond ASCII. */
 function findDelimiter(text: string): string {
+  const declared = DECLARATION.exec(text)?.[1];
+  if (declared) return declared;
   const [header = ''] = text.split(/[\r\n]/, 1);
   const count = (delimiter: string) => header.split(delimiter).length;
   return DELIMITERS.reduce((best, delimiter) => (count(delimiter) > count(best) ? delimiter : best));

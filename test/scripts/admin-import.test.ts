@@ -138,6 +138,9 @@ describe('a good file', () => {
       ['--encoding', 'windows-1252'],
       { ...JOSÉ, nome: 'José €' },
     ],
+    ['a declared delimiter', 'sep=;\r\nnome;email\r\nJosé;j@x.example\r\n', [], JOSÉ],
+    ['a declared delimiter in quotes', '"sep=|"\nnome|email\nJosé|j@x.example\n', [], JOSÉ],
+    ['a declared delimiter and an option', 'sep=;\nnome,email\nJosé,j@x.example\n', ['--delimiter', ','], JOSÉ],
     ['UTF-16 that says so itself', utf16('\ufeffnome\temail\r\nJosé\tj@x.example\r\n'), [], JOSÉ],
     ['UTF-16', utf16('\ufeffnome\temail\r\nJosé\tj@x.example\r\n'), ['--encoding', 'utf-16le'], JOSÉ],
   ])('may have %s', async (_what, content, args, student) => {
@@ -185,6 +188,12 @@ describe('bad lines', () => {
       ),
     );
     expect(await students()).toEqual([]);
+  });
+
+  test('are counted with a line that declares the delimiter', async () => {
+    expect(await importing('sep=;\r\nnome;email\r\nAna;ana\r\nBia;bia\r\n')).toEqual(
+      refused('2 of 2 lines are bad', `line 3: email ${BAD_EMAIL}`, `line 4: email ${BAD_EMAIL}`),
+    );
   });
 
   test('are given to scripts as JSON', async () => {

@@ -519,7 +519,9 @@ describe('a mistake is told in one line without the password', () => {
     const url = asUser(await newDatabase(), 'migrate_guest');
     const { code, errors } = await migrate(url);
     expect(code).toBe(1);
-    expect(errors).toMatch(/^permission denied for database \S+ \(42501\)\n$/);
+    expect(errors).toMatch(
+      /^permission denied for database \S+ \(42501\); connect as the database's owner, not with the gateway's login\n$/,
+    );
   });
 
   test('an unknown option', async () => {
