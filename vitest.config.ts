@@ -9,12 +9,16 @@ const EVERY_STORE = ['test/store/every-store.test.ts', 'test/operations/*.test.t
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';
 
-/** Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, the packed client. */
+/**
+ * Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, gateways that break the
+ * contract, the packed client.
+ */
 const LONG_ONLY = [
   'test/client/client-package.test.ts',
   'test/deploy/memory.test.ts',
   'test/isolation/mutations.test.ts',
   'test/restart.test.ts',
+  'test/scripts/conformance-faults.test.ts',
   'test/without-downtime.test.ts',
   'test/sql/plans.test.ts',
 ];
@@ -25,10 +29,8 @@ const CAMPAIGNS = [
   'test/add-operation.test.ts',
   'test/api/linear.test.ts',
   'test/deploy/backup.test.ts',
-  'test/http/docs.test.ts',
   'test/isolation/walls.test.ts',
   'test/scripts/bench.test.ts',
-  'test/scripts/conformance.test.ts',
 ];
 
 const hasSupabase = canTestSupabase();

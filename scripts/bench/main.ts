@@ -31,7 +31,7 @@ checks that all of them give the same answers, and measures them in turns. The l
 which must be installed (Debian: apt-get install wrk). With pgbench it measures Postgres alone
 (Debian: apt-get install postgresql-15).
 
---short measures only what the goals need, with little data, in two minutes.
+--short measures only what the goals need, with little data and one round, in a minute and a half.
 --output writes latest.json, latest.md and latest.svg.
 
 Peers: ${PEERS.join(', ')}
@@ -74,7 +74,7 @@ await runCommand(
     .addOption(new Option('--cases <CASE...>', 'only these cases').choices(CASES.map(({ id }) => id)))
     .addOption(
       new Option('--short', 'only what the goals need, with little data').implies({
-        ...{ rounds: 2, seconds: 1, connections: [32], tenants: 10, students: 1_000 },
+        ...{ rounds: 1, seconds: 1, connections: [32], tenants: 10, students: 1_000 },
       }),
     ),
 );

@@ -3,7 +3,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Browser, Page } from 'playwright-core';
 import { request } from 'undici';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { serveDocs } from '../../src/http/docs.ts';
 import { readDocument } from '../../src/openapi/document.ts';
@@ -139,12 +139,10 @@ describe("Scalar's script", () => {
   });
 });
 
-describe
-  .skipIf(!canTestInBrowser())
-  .each([
-    ['desktop', { width: 1440, height: 900 }],
-    ...(inject('isLong') ? [['phone', { width: 390, height: 844 }] as const] : []),
-  ] as const)('in the browser of a %s', (_name, viewport) => {
+describe.skipIf(!canTestInBrowser()).each([
+  ['desktop', { width: 1440, height: 900 }],
+  ['phone', { width: 390, height: 844 }],
+] as const)('in the browser of a %s', (_name, viewport) => {
   let browser: Browser;
   let page: Page;
   const urls: string[] = [];
