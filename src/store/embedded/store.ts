@@ -87,8 +87,11 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSt
   return store;
 }
 
-/** A thread's input without its claims. */
-type Input = Omit<WorkerInput, 'claims'>;
+/** A store's part of the input of its threads. */
+type Input = Omit<WorkerInput, 'claims' | 'postgres'>;
+
+/** Postgres, compiled by the first thread of this process. */
+let postgres: WebAssembly.Module | undefined;
 
 /** Sends statements to the thread, and takes back abandoned ones before they begin. */
 class WorkerStore implements EmbeddedStore {
@@ -191,12 +194,14 @@ class WorkerStore implements EmbeddedStore {
   /** Starts the thread; resolves when it serves, and fails with the reason if it does not. */
   async start(): Promise<void> {
     await this.#ended;
-    const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory };
+    const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory, postgres };
     const worker = new Worker(new URL('./thread.ts', import.meta.url), { workerData });
     const ready = new Promise<void>((resolve, reject) => {
       worker.on('message', (reply: WorkerReply) => {
-        if ('ready' in reply) resolve();
-        else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
+        if ('ready' in reply) {
+          postgres = reply.ready;
+          resolve();
+        } else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
         else if ('warning' in reply) this.#onWarning(reply.warning);
         // An abandoned thread may still reply.
         else if (worker === this.#worker) this.#finish(reply);
