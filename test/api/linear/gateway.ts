@@ -10,6 +10,6 @@ import { readCpuTime } from './cpu-time.ts';
 const [file = ''] = process.argv.slice(2);
 const store = limited(createStudents(10), { running: 10, waiting: 1_000 });
 await openService(readConfig(process.env), { file, openStore: async () => ({ store, migrate: undefined }) });
-process.on('message', async () => process.send?.(await readCpuTime()));
+process.on('message', () => process.send?.(readCpuTime()));
 process.once('disconnect', () => process.exit());
 process.send?.('ready');
