@@ -26,7 +26,11 @@ async function runAlone(config: Config, handlers: SignalHandlers): Promise<void>
   listenToHangup(() => console.error('SIGHUP replaces workers (WORKERS), and there are none: it is ignored'));
   const { openService } = await import('./service.ts');
   const service = await openService(config, { isWatching });
-  handlers.stop = (noticeMs) => service.close({ noticeMs });
+  handlers.stop = async (noticeMs) => {
+    await service.close({ noticeMs });
+    // A name that is being resolved cannot be given up, and would hold the process for many seconds.
+    process.exit();
+  };
   try {
     await service.welcome({ workers: 1 });
     await service.follow();

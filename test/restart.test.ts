@@ -83,7 +83,7 @@ test('stops at drift that it finds after the start', async () => {
 test('a drain under load fails no request that was begun', async () => {
   const url = loginUrl(database.adminUrl, 'gateway_test');
   const store = limited(openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000 }), {
-    running: 4,
+    slots: 4,
     waiting: 1_000,
   });
   const gateway = await startGateway({ store });
@@ -108,7 +108,7 @@ test('a crash of Postgres during creates loses none that was acknowledged and ma
   if (!server.crash) return expect(process.env.TEST_DATABASE_URL).toBeDefined();
   const url = loginUrl(database.adminUrl, 'gateway_test');
   const opened = openPostgres({ url, connections: 8, prepare: true, deadlineMs: 5_000 });
-  const store = limited(opened, { running: 8, waiting: 1_000 });
+  const store = limited(opened, { slots: 8, waiting: 1_000 });
   const gateway = await startGateway({ store });
   const names = Array.from({ length: CREATES }, (_, n) => `Queda ${n}`);
   const statuses = new Map<string, number>();

@@ -28,8 +28,8 @@ export async function openStore(
   // do not share fairly.
   const limits =
     config.store.kind === 'embedded'
-      ? { running: Math.min(3, connections) }
-      : { running: connections, runningOfShare: Math.ceil(connections / 2) };
+      ? { slots: Math.min(3, connections) }
+      : { slots: connections, slotsOfShare: Math.ceil(connections / 2) };
   return { store: limited(store, { ...limits, waiting }), migrate };
 }
 
@@ -40,7 +40,8 @@ async function openUnlimited(
 ): Promise<{ store: Store; migrate: OpenStore['migrate'] }> {
   if (store.kind === 'postgres') {
     const { openPostgres } = await import('./postgres/store.ts');
-    return { store: openPostgres({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
+    const options = { ...store, connections, deadlineMs, answerLimit, onWarning: log.warn };
+    return { store: openPostgres(options), migrate: undefined };
   }
   if (store.kind === 'supabase') {
     const { openSupabase } = await import('./supabase/store.ts');

@@ -1,4 +1,5 @@
 import { constants } from 'node:buffer';
+import { LRUCache } from 'lru-cache';
 import { answerTooLarge, storeFault } from '../errors.ts';
 import type { Call, Result } from './store.ts';
 
@@ -20,33 +21,33 @@ export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
  */
 export type Format = Call['returns'] | 'columns';
 
+/** How many texts are kept: an operation has one for each set of inputs that clients send. */
+const MAX_TEXTS = 1_000;
+
 /**
- * Creates the writer of calls' statements. It writes each text once: there is one for each function and set of arguments.
+ * Creates the writer of calls' statements. It writes a text once for each function and set of arguments, and keeps the latest.
  * JSON larger than `answerLimit` bytes is left out of the row. The database shows `applicationName` while the statement runs,
  * and in its log.
  */
 export function createStatementWriter(
   answerLimit: number = constants.MAX_STRING_LENGTH,
 ): (call: Call, format: Format, applicationName?: string) => NamedStatement {
-  const written = new Map<string, Shape[]>();
+  const written = new LRUCache<string, Pick<NamedStatement, 'text' | 'name'>>({ max: MAX_TEXTS });
   let count = 0;
   return (call, format, applicationName) => {
     const names = Object.keys(call.args);
-    const isNamed = applicationName !== undefined;
-    const shapes = written.get(call.function) ?? [];
-    let shape = shapes.find((one) => one.isNamed === isNamed && one.format === format && isEqual(one.names, names));
-    if (!shape) {
-      shape = {
-        names,
-        isNamed,
-        format,
-        text: writeText(call, format, names, isNamed, answerLimit),
+    const tellsApplication = applicationName !== undefined;
+    const shape = `${format} ${tellsApplication} ${call.function} ${names.join()}`;
+    let statement = written.get(shape);
+    if (!statement) {
+      count += 1;
+      statement = {
+        text: writeText(call, format, names, tellsApplication, answerLimit),
         name: `gateway_${count}`,
       };
-      count += 1;
-      written.set(call.function, [...shapes, shape]);
+      written.set(shape, statement);
     }
-    return { text: shape.text, name: shape.name, values: toValues(call, names, applicationName) };
+    return { ...statement, values: toValues(call, names, applicationName) };
   };
 }
 
@@ -58,24 +59,11 @@ export function toResult(row: Row | undefined): Result {
   return storeFault('storeError', new Error('the function returned no row'));
 }
 
-/** A statement's text and name, and what the text depends on besides the function. */
-type Shape = {
-  readonly names: readonly string[];
-  readonly isNamed: boolean;
-  readonly format: Format;
-  readonly text: string;
-  readonly name: string;
-};
-
-function isEqual(some: readonly string[], others: readonly string[]): boolean {
-  return some.length === others.length && some.every((name, index) => name === others[index]);
-}
-
 function writeText(
   call: Call,
   format: Format,
   names: readonly string[],
-  isNamed: boolean,
+  tellsApplication: boolean,
   answerLimit: number,
 ): string {
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
@@ -85,8 +73,8 @@ function writeText(
     format === 'columns' ? `* from ${result}` : `${toJson(format, answerLimit)} from (select * from ${result}) r`;
   // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
   // transaction, and needs no statement of its own.
-  const named = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
-  return `select ${columns}${isNamed ? ` where ${named}` : ''}`;
+  const told = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
+  return `select ${columns}${tellsApplication ? ` where ${told}` : ''}`;
 }
 
 function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): Row {

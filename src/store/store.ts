@@ -34,8 +34,12 @@ export type Rows = {
 /** The result of a call. A store never throws. */
 export type Result = Rows | { readonly failure: Refusal | Fault };
 
-/** The open connections of a store, and the idle ones among them. */
-export type Connections = { readonly open: number; readonly idle: number };
+/** The open connections of a store, the idle ones among them, and how many were closed so far because a step stalled. */
+export type Connections = {
+  readonly open: number;
+  readonly idle: number;
+  readonly stalled?: Readonly<Record<string, number>>;
+};
 
 /** An argument of a function. */
 export type Argument = {
@@ -85,14 +89,11 @@ export interface Store {
   /** The kind of store and where its data is, for the log. */
   readonly description: string;
 
-  /** How many quick reads share a connection; by default 1. */
-  readonly readsPerConnection?: number;
+  /** How many reads that begin together cost little more than one; by default 1. */
+  readonly batch?: number;
 
-  /**
-   * Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. A
-   * call that is alone has a connection to itself.
-   */
-  call(call: Call, signal: AbortSignal, origin?: Origin, isAlone?: boolean): Promise<Result>;
+  /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
+  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;

@@ -139,6 +139,16 @@ function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
       this.set({ state: 'idle' }, idle);
     },
   });
+  new Counter({
+    name: 'gateway_store_connections_stalled_total',
+    help: 'Connections to the store that were closed because a step took too long, by step',
+    labelNames: ['step'] as const,
+    registers,
+    collect() {
+      this.reset();
+      for (const [step, count] of Object.entries(readLoad().stalled ?? {})) this.inc({ step }, count);
+    },
+  });
 }
 
 function addSocketMetrics(registry: Registry, readSockets: () => SocketLoad): void {

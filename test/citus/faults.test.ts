@@ -126,7 +126,7 @@ const allTenants = () => [...tenants.values()].flat();
 async function startOn(node: BareDebianPostgres): Promise<TestGateway> {
   const url = loginUrl(databaseUrl(node.adminUrl, database.name), 'gateway_test');
   const opened = openPostgres({ url, connections: 10, prepare: true, deadlineMs: DEADLINE_MS });
-  const store = limited(opened, { running: 10, waiting: 1_000, runningOfShare: 5 });
+  const store = limited(opened, { slots: 10, waiting: 1_000, slotsOfShare: 5 });
   const results = new Map<string, string[]>();
   const onCall = (name: string, result: string) => results.set(name, [...(results.get(name) ?? []), result]);
   const gateway = await startGateway({ store, deadlineMs: DEADLINE_MS, onCall });

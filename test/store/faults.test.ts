@@ -503,7 +503,7 @@ function openStore(kind: Kind, { host = '127.0.0.1', secret, connections = 4 }: 
 
 /** Opens the store that the next requests go to. */
 function open(kind: Kind, options: OpenOptions = {}): void {
-  stores.unshift(limited(openStore(kind, options), { running: 4, waiting: 100 }));
+  stores.unshift(limited(openStore(kind, options), { slots: 4, waiting: 100 }));
 }
 
 function toRequest(action: Action, p_nome: string): Request {
@@ -620,7 +620,7 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
 });
 
 test.each(BOTH)('%s: calls that wait for a connection until their deadline are timeouts', async (kind) => {
-  stores.unshift(limited(openStore(kind, { connections: 1 }), { running: 20, waiting: 100 }));
+  stores.unshift(limited(openStore(kind, { connections: 1 }), { slots: 20, waiting: 100 }));
   proxies[kind].fail({ on: 'response', does: 'stall' });
   counted = [];
   const creates = Array.from({ length: 20 }, () => send(toRequest('create', 'Ana')));

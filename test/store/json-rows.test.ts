@@ -33,7 +33,8 @@ beforeAll(async () => {
   database = await createDatabase();
   // As every session of the gateway does.
   const setup = `set timezone = 'UTC'; set datestyle = 'ISO'`;
-  connection = await Connection.open({ connectionString: database.adminUrl, stream: () => socket }, setup);
+  const config = { connectionString: database.adminUrl, stream: () => socket };
+  connection = await Connection.open({ config, setup, openMs: 20_000 });
 });
 
 afterAll(async () => {
@@ -43,13 +44,13 @@ afterAll(async () => {
 
 function askForRows(on: Connection, statement: NamedStatement, signal = never): RowsQuery['answer'] {
   const query = new RowsQuery(statement, signal, constants.MAX_STRING_LENGTH);
-  on.send(query);
+  on.send([query]);
   return query.answer;
 }
 
 function askForRow(on: Connection, statement: Statement): RowQuery['answer'] {
   const query = new RowQuery(statement, never);
-  on.send(query);
+  on.send([query]);
   return query.answer;
 }
 
@@ -211,21 +212,20 @@ describe('a server that does not keep to the protocol', () => {
   const READY = message('Z', Buffer.from('I'));
   const COMPLETE = message('C', texts('SELECT 1'));
   const TEXT = Buffer.concat([texts('nome'), int32(0), int16(0), int32(25), int16(-1), int32(-1), int16(0)]);
-  const DESCRIBED = Buffer.concat([message('1'), message('t', int16(0)), message('T', int16(1), TEXT), READY]);
+  const DESCRIBED = Buffer.concat([message('1'), message('t', int16(0)), message('T', int16(1), TEXT)]);
 
-  /** Asks a server for rows that answers so, after it has described one column; and gives what it was sent. */
-  async function ask(answer: Buffer, onDescribe = async () => {}) {
+  /** Asks a server for rows that answers so, after it has described one column; and gives the first message of each write. */
+  async function ask(answer: Buffer) {
     const sent: string[] = [];
     const server = createServer((connection) => {
       connection.once('data', () => {
         connection.write(Buffer.concat([message('R', int32(0)), message('K', int32(1), int32(2)), READY]));
-        connection.on('data', async (bytes) => {
+        connection.on('data', (bytes) => {
           const code = bytes.toString('latin1', 0, 1);
           // The question for Citus.
           if (code === 'Q') return connection.write(Buffer.concat([message('C', texts('SELECT 0')), READY]));
           sent.push(code);
-          if (code === 'P') await onDescribe();
-          connection.write(code === 'P' ? DESCRIBED : answer);
+          connection.write(code === 'P' ? Buffer.concat([DESCRIBED, answer]) : answer);
         });
       });
       connection.on('error', () => {});
@@ -234,7 +234,8 @@ describe('a server that does not keep to the protocol', () => {
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     const stream = new Socket();
-    const asking = await Connection.open({ host: '127.0.0.1', port, user: 'a', database: 'a', stream: () => stream });
+    const config = { host: '127.0.0.1', port, user: 'a', database: 'a', stream: () => stream };
+    const asking = await Connection.open({ config, openMs: 20_000 });
     return {
       sent,
       connection: asking,
@@ -254,7 +255,7 @@ describe('a server that does not keep to the protocol', () => {
     await using server = await ask(answered(row(3, 'Ana'), message('N', texts('SNOTICE', '')), row(-1, '')));
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"},{"nome":null}]', count: 2 });
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"},{"nome":null}]', count: 2 });
-    expect(server.sent).toEqual(['P', 'B', 'B']);
+    expect(server.sent).toEqual(['P', 'B']);
   });
 
   test.each([
@@ -281,18 +282,11 @@ describe('a server that does not keep to the protocol', () => {
     await expect(server.rows()).rejects.toEqual(lost);
   });
 
-  test('gets no request for rows after a call is aborted during describe', async () => {
-    const controller = new AbortController();
-    await using server = await ask(answered(), async () => controller.abort(new Error('given up')));
-    await expect(server.rows(controller.signal)).rejects.toThrow('given up');
-    expect(server.sent).toEqual(['P']);
-  });
-
   test('that ends the connection in the midst of rows fails the query', async () => {
     await using server = await ask(Buffer.concat([message('2'), row(3, 'Ana')]));
     const rows = server.rows();
     const failed = expect(rows).rejects.toBeInstanceOf(ConnectionLost);
-    await waitFor(() => expect(server.sent).toEqual(['P', 'B']));
+    await waitFor(() => expect(server.sent).toEqual(['P']));
     server.stream.destroy();
     await failed;
   });

@@ -75,7 +75,7 @@ const openers = {
 
 async function start(
   opened: Store,
-  limits = { running: 4, waiting: 100 },
+  limits = { slots: 4, waiting: 100 },
   deadlineMs = DEADLINE_MS,
 ): Promise<TestGateway> {
   store = limited(opened, limits);
@@ -112,7 +112,7 @@ describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
   });
 
   test('the connections serve on after more timeouts than there are of them', async () => {
-    await start(openers[kind](2), { running: 2, waiting: 100 });
+    await start(openers[kind](2), { slots: 2, waiting: 100 });
     const answers = await Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=60')));
     expect(answers.map(({ body }) => body)).toEqual(Array(6).fill({ error: 'Data store timeout' }));
     await waitFor(async () => expect((await get('/academias')).status).toBe(200));
@@ -122,7 +122,7 @@ describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
 
   test('more work than it can take is refused at once, and what it takes is served', async () => {
     // All have come before the first is done, on a busy machine too.
-    await start(openers[kind](2, UNHURRIED), { running: 2, waiting: 4 }, UNHURRIED.deadlineMs);
+    await start(openers[kind](2, UNHURRIED), { slots: 2, waiting: 4 }, UNHURRIED.deadlineMs);
     const answers = await Promise.all(Array.from({ length: 30 }, () => get('/dormir?segundos=0.5')));
     const served = answers.filter(({ status }) => status === 200);
     const refused = answers.filter(({ status }) => status === 502);
@@ -138,7 +138,7 @@ describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
 describe('postgres', () => {
   test('five times the work that it can do leaves what it accepts within the deadline', async () => {
     // 4 at a time, 20 ms each, can do 200 a second; 100 that wait need half a second.
-    await start(openers.postgres(4, UNHURRIED), { running: 4, waiting: 100 }, UNHURRIED.deadlineMs);
+    await start(openers.postgres(4, UNHURRIED), { slots: 4, waiting: 100 }, UNHURRIED.deadlineMs);
     const answers = await Promise.all(Array.from({ length: 1_000 }, () => get('/dormir?segundos=0.02')));
     const served = answers.filter(({ status }) => status === 200);
     expect(served.length).toBeGreaterThanOrEqual(104);
@@ -149,7 +149,7 @@ describe('postgres', () => {
   });
 
   test('a query that its client does not wait for is cancelled at once', async () => {
-    await start(openers.postgres(2, UNHURRIED), { running: 2, waiting: 100 }, UNHURRIED.deadlineMs);
+    await start(openers.postgres(2, UNHURRIED), { slots: 2, waiting: 100 }, UNHURRIED.deadlineMs);
     const controller = new AbortController();
     const answer = get('/dormir?segundos=60', { signal: controller.signal }).catch((error) => error);
     await waitFor(async () => expect(await sleeping()).toBe(1));
@@ -161,7 +161,7 @@ describe('postgres', () => {
   });
 
   test('a cancellation hits no other query of its connection', async () => {
-    await start(openers.postgres(1), { running: 1, waiting: 100 });
+    await start(openers.postgres(1), { slots: 1, waiting: 100 });
     for (let round = 0; round < 20; round += 1) {
       const controller = new AbortController();
       const abandoned = get('/dormir?segundos=0.005', { signal: controller.signal }).catch(() => undefined);

@@ -11,23 +11,31 @@ type CancelConnection = pg.Connection & {
 };
 
 /**
- * Asks to cancel the running query of a client's connection (the protocol's CancelRequest, which poolers understand too).
- * Resolves when the server has taken the request, when it has failed, or after `ms` milliseconds: success shows in the query.
+ * Asks to cancel the running query of a client's connection (the protocol's CancelRequest, which poolers understand too). Tells
+ * whether the server has confirmed within `ms` milliseconds that it passed the request on: by closing the connection.
  */
 export async function requestCancel(
   client: pg.Client,
   { processID, secretKey }: BackendKey,
   ms: number,
-): Promise<void> {
+): Promise<boolean> {
   const { host, port, ssl } = client;
   const request = new pg.Connection({ ssl }) as CancelConnection;
-  const taken = Promise.withResolvers<void>();
-  const send = () => request.cancel(processID, secretKey);
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  let isSent = false;
+  const send = () => {
+    request.cancel(processID, secretKey);
+    isSent = true;
+  };
   request.once('connect', ssl ? () => request.requestSsl() : send).once('sslconnect', send);
-  request.on('error', () => taken.resolve()).once('end', () => taken.resolve());
-  const timer = setTimeout(() => request.stream.destroy(), ms);
+  request.on('error', () => resolve(false)).once('end', () => resolve(isSent));
+  const timer = setTimeout(() => {
+    resolve(false);
+    request.stream.destroy();
+  }, ms);
   if (host.startsWith('/')) request.connect(`${host}/.s.PGSQL.${port}`);
   else request.connect(port, host);
-  await taken.promise;
+  const isConfirmed = await promise;
   clearTimeout(timer);
+  return isConfirmed;
 }

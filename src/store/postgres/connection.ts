@@ -1,13 +1,28 @@
-// A connection to Postgres with a pipeline: pg connects and authenticates, then the loop here has the socket. The queries of a
-// turn of the event loop leave in one write, answers are read in one piece, and rows go from the bytes of the protocol to JSON
-// without becoming values in between.
+// A connection to Postgres: pg connects and authenticates, then the loop here has the socket. The queries of a batch leave in one
+// write, and rows go from the bytes of the protocol to JSON without becoming values in between.
 
-import { type Duplex, Readable } from 'node:stream';
-import pg, { type FieldDef } from 'pg';
-import { DatabaseError, parse, serialize } from 'pg-protocol';
+import { isIP } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { LRUCache } from 'lru-cache';
+import pg from 'pg';
+import type { DatabaseError } from 'pg-protocol';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
 import { type BackendKey, requestCancel } from './cancel.ts';
 import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json/rows.ts';
+import {
+  DATA_ROW,
+  ERROR_RESPONSE,
+  HEADER,
+  READY_FOR_QUERY,
+  ROW_DESCRIPTION,
+  readColumns,
+  readError,
+  readTexts,
+  toClose,
+  toEnd,
+  toExecute,
+  toPrepare,
+} from './messages.ts';
 
 /** The connection was lost before it answered. */
 export class ConnectionLost extends Error {}
@@ -18,37 +33,47 @@ export class RowsError extends Error {}
 /** The rows are larger than the limit. */
 export class AnswerTooLarge extends Error {}
 
-/** A statement to run once. */
-abstract class Query {
+/** What a connection does, each in its own time. */
+export type Step = 'resolve' | 'connect' | 'tls' | 'login' | 'setup' | 'parse' | 'query' | 'cancel' | 'close';
+
+/** A step took longer than it may, and its connection was closed. */
+export class Stalled extends Error {
+  readonly step: Step;
+
+  constructor(step: Step) {
+    super(`a connection to Postgres stalled in the step "${step}"`);
+    this.step = step;
+  }
+}
+
+/** A statement to run once. Once the signal has aborted, nobody waits for the answer. */
+export abstract class Query<T = unknown> {
   readonly statement: Statement;
-  /** Once it has aborted, nobody waits for the answer. */
   readonly signal: AbortSignal;
   /** Rejects with DatabaseError, ConnectionLost, RowsError, AnswerTooLarge, or the reason of the signal. */
-  readonly answer: Promise<JsonArray | Row | undefined>;
-  readonly resolve: (value: JsonArray | Row | undefined) => void;
+  readonly answer: Promise<T>;
   readonly reject: (error: unknown) => void;
+  readonly #resolve: (value: never) => void;
 
   constructor(statement: Statement, signal: AbortSignal) {
     this.statement = statement;
     this.signal = signal;
-    const { promise, resolve, reject } = Promise.withResolvers<JsonArray | Row | undefined>();
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.answer = promise;
-    this.resolve = resolve;
+    this.#resolve = resolve;
     this.reject = reject;
+  }
+
+  resolve(value: T): void {
+    this.#resolve(value as never);
   }
 }
 
 /** Asks for the first row, if any, with all values as text. */
-export class RowQuery extends Query {
-  declare readonly answer: Promise<Row | undefined>;
-}
+export class RowQuery extends Query<Row | undefined> {}
 
-/**
- * Asks for all rows as JSON, as row_to_json writes them. The answer is undefined, and the statement does not run, where only
- * Postgres can write them.
- */
-export class RowsQuery extends Query {
-  declare readonly answer: Promise<JsonArray | undefined>;
+/** Asks for all rows as JSON, as row_to_json writes them. The answer is undefined where only Postgres can write them. */
+export class RowsQuery extends Query<JsonArray | undefined> {
   /** The largest JSON, in bytes. */
   readonly limit: number;
 
@@ -58,90 +83,83 @@ export class RowsQuery extends Query {
   }
 }
 
-/** What a query is answered with. */
-export type Answered<T> = { readonly answer: Promise<T> };
-
-export type { Query };
-
-/** A statement that Postgres prepares, and the queries that wait for it. */
-type Preparation = { readonly name: string; readonly waiting: Query[]; fields: FieldDef[] };
-
-/** A prepared statement: how its rows are written; without columns, only Postgres can. */
+/** How the rows of a prepared statement are written; without columns, only Postgres can. */
 type Prepared = { readonly columns: JsonColumns | undefined };
 
-/** What was sent up to a Sync, and what has come for it. */
-type Exchange = {
-  readonly query?: Query;
-  readonly columns?: JsonColumns | undefined;
-  readonly preparation?: Preparation;
+/** What has come for a query that was sent. */
+type Reply = {
+  readonly query: Query;
+  /** The name of the prepared statement, empty for none. */
+  readonly name: string;
+  /** Undefined while the statement is being prepared. */
+  prepared: Prepared | undefined;
   row?: Row;
   error?: Error;
   /** How many Syncs have not been answered. */
-  open: number;
-  /** A cancellation was under way when it may have begun. */
-  mayBeHit?: boolean;
-  /** Another connection runs the query. */
-  isMoved?: boolean;
-  onEnd?: () => void;
+  syncs: number;
+  /** Whether another connection runs the query. */
+  isTakenBack?: boolean;
 };
 
-/** What a connection tells its pool. */
-export type Listener = {
-  /** Something has ended: the connection may have room. */
-  onProgress(connection: Connection): void;
-  /** A query was cancelled in place of another, and is to run again. */
-  onHit(query: Query): unknown;
+/** How a connection is opened, and who is told of its progress. */
+export type OpenOptions = {
+  readonly config: pg.ClientConfig;
+  /** The statements that set up a session. */
+  readonly setup?: string | undefined;
+  /** How long opening may take, in milliseconds. */
+  readonly openMs: number;
+  /** Ends opening. */
+  readonly signal?: AbortSignal;
+  /** A query or a cancellation has ended, or the connection was lost. */
+  readonly onProgress?: (connection: Connection) => void;
+  readonly onStall?: ((stalled: Stalled) => void) | undefined;
 };
-
-/** Every message of Postgres's protocol begins with a code and a length, of this many bytes. */
-const HEADER = 5;
-const DATA_ROW = 0x44;
-const ERROR_RESPONSE = 0x45;
-const ROW_DESCRIPTION = 0x54;
-const READY_FOR_QUERY = 0x5a;
-
-const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
-const BEGIN = Buffer.concat([serialize.parse({ text: 'begin' }), serialize.bind(), serialize.execute()]);
-/** After a Sync of its own, because an error makes Postgres skip everything up to that: then this rolls back. */
-const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
 
 /** Whether the database is distributed over nodes, to which Citus takes the tenant only in a transaction block. */
 const IS_DISTRIBUTED = `select from pg_extension where extname = 'citus'`;
 
-const QUERY_CANCELED = '57014';
 /** The statements no longer fit: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
 const UNFIT = /^(0A|26|42)/;
 
-/** How long a cancelled query may go on, in milliseconds; then its connection is closed. */
-const CANCEL_MS = 1_000;
+/** How many statements a connection keeps prepared. An operation has one for each set of inputs that clients send. */
+const MAX_PREPARED = 100;
+
+/** How long a cancelled query may go on, and how long a server may take to say goodbye, in milliseconds. */
+const CANCEL_MS = 500;
+const CLOSE_MS = 500;
 
 export class Connection {
-  /** The number of queries that have not ended. */
-  pending = 0;
-  /** The number of queries that have ended. */
-  ended = 0;
   /** Whether it must not get more queries. */
   isRetired = false;
+  /** When the running query began, or the last one ended (performance.now()). */
+  usedAt = performance.now();
   readonly #client: pg.Client;
   readonly #key: BackendKey;
   readonly #isDistributed: boolean;
-  readonly #listener: Listener | undefined;
+  readonly #options: OpenOptions;
   readonly #stream: Duplex;
-  readonly #statements = new Map<string, Prepared | Preparation>();
+  readonly #prepared = new LRUCache<string, Prepared>({
+    max: MAX_PREPARED,
+    dispose: (_prepared, name, reason) => {
+      if (reason === 'evict') this.#toClose.push(toClose(name));
+    },
+  });
+  /** Messages that close prepared statements; they leave with the next query. */
+  #toClose: Uint8Array[] = [];
   /** The rows of the running query. */
   readonly #rows = new JsonRows();
-  #toSend: Query[] = [];
-  /** The first one runs. */
-  #sent: Exchange[] = [];
+  /** The replies to what was sent; the first one's query runs. */
+  #replies: Reply[] = [];
   #parts: Buffer[] = [];
   #length = 0;
   #needed = 0;
-  #cancellation: Promise<void> | undefined;
+  #cancellation: { readonly running: Reply; readonly timer: NodeJS.Timeout; isConfirmed: boolean } | undefined;
   #cause: Error | undefined;
-  #lost: ConnectionLost | undefined;
+  #isLost = false;
 
-  /** Connects, and runs the statements of `setup`. Rejects with what pg rejects with. */
-  static async open(config: pg.ClientConfig, setup?: string, listener?: Listener): Promise<Connection> {
+  /** Connects, and sets up the session. Rejects with Stalled, the reason of the signal, or what pg rejects with. */
+  static async open(options: OpenOptions): Promise<Connection> {
+    const { config, setup, openMs, signal, onStall } = options;
     const client = new pg.Client(config);
     // Without a listener a lost connection would end the process.
     client.on('error', () => {});
@@ -149,34 +167,42 @@ export class Connection {
     client.connection.once('backendKeyData', (message) => {
       key = message;
     });
-    await client.connect();
+    const readStep = followSteps(client);
+    let ended: Error | undefined;
+    const end = (error: Error) => {
+      ended = error;
+      client.connection.stream.destroy();
+    };
+    const onAbort = () => end(signal?.reason);
+    const timer = setTimeout(() => end(new Stalled(readStep())), openMs);
+    signal?.addEventListener('abort', onAbort);
     try {
+      await client.connect();
       if (setup) await client.query(setup);
       const { rowCount } = await client.query(IS_DISTRIBUTED);
-      return new Connection(client, key, rowCount === 1, listener);
+      return new Connection(client, key, rowCount === 1, options);
     } catch (error) {
       // Each attempt would leave a connection behind.
-      void client.end().catch(() => {});
-      throw error;
+      void sayGoodbye(client, () => client.connection.stream.destroy());
+      if (ended instanceof Stalled) onStall?.(ended);
+      throw ended ?? error;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
     }
   }
 
-  constructor(client: pg.Client, key: BackendKey, isDistributed: boolean, listener: Listener | undefined) {
+  constructor(client: pg.Client, key: BackendKey, isDistributed: boolean, options: OpenOptions) {
     this.#client = client;
     this.#key = key;
     this.#isDistributed = isDistributed;
-    this.#listener = listener;
+    this.#options = options;
     this.#stream = client.connection.stream;
     this.#stream.removeAllListeners('data').on('data', (chunk) => this.#receive(chunk));
     client.on('error', (error) => {
       this.#cause ??= error;
     });
-    client.once('end', () => this.#onClosed());
-  }
-
-  /** Whether it has queries to send at the end of this turn. */
-  get hasUnsent(): boolean {
-    return this.#toSend.length > 0;
+    client.once('end', () => this.#onLost());
   }
 
   /** The server's process; a pooler invents one. */
@@ -184,101 +210,93 @@ export class Connection {
     return this.#key.processID;
   }
 
-  /** Whether a cancellation is under way: it may hit any query that runs. */
-  get isCancelling(): boolean {
-    return this.#cancellation !== undefined;
+  /** Whether nothing runs, and no cancellation is under way that may hit what is sent next. */
+  get isIdle(): boolean {
+    return this.#replies.length === 0 && !this.#cancellation;
   }
 
-  /** Whether nobody waits for the running query. */
+  /** Whether nobody waits for the running query, and it is not yet cancelled. */
   get runsInVain(): boolean {
-    const [running] = this.#sent;
-    return running?.query !== undefined && (running.isMoved === true || running.query.signal.aborted);
+    const [running] = this.#replies;
+    if (!running || this.#cancellation) return false;
+    return running.isTakenBack || running.error !== undefined || running.query.signal.aborted;
   }
 
-  /** Sends a query at the end of this turn, unless its signal aborts before. */
-  send(query: Query): void {
-    this.pending += 1;
-    if (this.#toSend.push(query) === 1) setImmediate(() => this.#flush());
+  /** Sends queries in one write, but for those whose signal has aborted. They run one after the other. */
+  send(queries: readonly Query[]): void {
+    const messages = this.#toClose;
+    this.#toClose = [];
+    if (this.isIdle) this.usedAt = performance.now();
+    for (const query of queries) {
+      if (query.signal.aborted) query.reject(query.signal.reason);
+      else if (this.#isLost) query.reject(this.#toLost());
+      else this.#write(query, messages);
+    }
+    if (messages.length > 0) this.#stream.write(Buffer.concat(messages));
+  }
+
+  #write(query: Query, messages: Uint8Array[]): void {
+    const { text, values } = query.statement;
+    // A statement that another query prepares now may fail there: here it runs without its name.
+    const name = this.#isPreparing(query.statement) ? '' : (query.statement.name ?? '');
+    const prepared = this.#prepared.get(name);
+    if (prepared && !prepared.columns && query instanceof RowsQuery) {
+      query.resolve(undefined);
+      return;
+    }
+    if (!prepared) messages.push(...toPrepare(name, text));
+    messages.push(...toExecute(name, values, this.#isDistributed));
+    this.#replies.push({ query, name, prepared, syncs: this.#isDistributed ? 2 : 1 });
+  }
+
+  #isPreparing({ name }: Statement): boolean {
+    return this.#replies.some((reply) => reply.prepared === undefined && reply.name === name);
   }
 
   /** Takes back the queries behind the running one. Postgres still runs them, and their answers are dropped. */
   takeBack(): Query[] {
-    return this.#sent.slice(1).flatMap((exchange) => {
-      if (!exchange.query || exchange.isMoved) return [];
-      exchange.isMoved = true;
-      return [exchange.query];
+    return this.#replies.slice(1).flatMap((reply) => {
+      if (reply.isTakenBack) return [];
+      reply.isTakenBack = true;
+      return [reply.query];
     });
   }
 
-  /** Cancels the running query. Resolves when it has ended, and the request for it can hit no other. */
-  cancel(): Promise<void> {
-    this.#cancellation ??= this.#cancel().finally(() => {
-      this.#cancellation = undefined;
-      this.#listener?.onProgress(this);
+  /**
+   * Cancels the running query, once its answer is of no use. Those behind it have to be taken back: until the server has confirmed
+   * the request, it may hit them. The connection is idle again after that, and closed without it.
+   */
+  cancel(): void {
+    const [running] = this.#replies;
+    if (!running || this.#cancellation) return;
+    const timer = setTimeout(() => this.#stall(this.#replies[0] === running ? toStep(running) : 'cancel'), CANCEL_MS);
+    this.#cancellation = { running, timer, isConfirmed: false };
+    void requestCancel(this.#client, this.#key, CANCEL_MS).then((isConfirmed) => {
+      if (!this.#cancellation) return;
+      this.#cancellation.isConfirmed = isConfirmed;
+      if (isConfirmed) this.#endCancellation();
+      else this.#stall('cancel');
     });
-    return this.#cancellation;
   }
 
-  async #cancel(): Promise<void> {
-    const [running, ...next] = this.#sent;
-    if (!running) return;
-    for (const exchange of next) exchange.mayBeHit = true;
-    const ended = new Promise<void>((resolve) => {
-      running.onEnd = resolve;
-    });
-    const cut = setTimeout(() => this.#stream.destroy(), CANCEL_MS);
-    void ended.then(() => clearTimeout(cut));
-    await Promise.all([ended, requestCancel(this.#client, this.#key, CANCEL_MS)]);
+  #endCancellation(): void {
+    if (!this.#cancellation?.isConfirmed || this.#cancellation.running === this.#replies[0]) return;
+    clearTimeout(this.#cancellation.timer);
+    this.#cancellation = undefined;
+    this.#options.onProgress?.(this);
   }
 
   /** Closes the connection, whatever runs. */
   async close(): Promise<void> {
     this.isRetired = true;
-    await this.#client.end();
+    await sayGoodbye(this.#client, () => this.#stall('close'));
   }
 
-  #flush(): void {
-    const queries = this.#toSend;
-    this.#toSend = [];
-    const messages: Uint8Array[] = [];
-    for (const query of queries) this.#begin(query, messages);
-    if (messages.length > 0 && this.#stream.writable) this.#stream.write(Buffer.concat(messages));
-    if (this.pending === 0) this.#listener?.onProgress(this);
-  }
-
-  #begin(query: Query, messages: Uint8Array[]): void {
-    const { name, text, values } = query.statement;
-    if (query.signal.aborted || this.#lost) {
-      this.pending -= 1;
-      query.reject(this.#lost ?? query.signal.reason);
-      return;
-    }
-    if (name === undefined) {
-      this.#call({ query }, [serialize.parse({ text }), toBind('', values)], messages);
-      return;
-    }
-    const statement = this.#statements.get(name);
-    if (statement === undefined) {
-      const preparation: Preparation = { name, waiting: [query], fields: [] };
-      this.#statements.set(name, preparation);
-      messages.push(serialize.parse({ name, text }), serialize.describe({ type: 'S', name }), serialize.sync());
-      this.#sent.push({ preparation, open: 1, mayBeHit: this.isCancelling });
-    } else if ('waiting' in statement) {
-      statement.waiting.push(query);
-    } else if (query instanceof RowQuery || statement.columns) {
-      const exchange = query instanceof RowQuery ? { query } : { query, columns: statement.columns };
-      this.#call(exchange, [toBind(name, values)], messages);
-    } else {
-      this.pending -= 1;
-      query.resolve(undefined);
-    }
-  }
-
-  /** Executes what the call binds. */
-  #call(exchange: Pick<Exchange, 'query' | 'columns'>, call: readonly Uint8Array[], messages: Uint8Array[]): void {
-    if (this.#isDistributed) messages.push(BEGIN, ...call, EXECUTE_AND_SYNC, COMMIT);
-    else messages.push(...call, EXECUTE_AND_SYNC);
-    this.#sent.push({ ...exchange, open: this.#isDistributed ? 2 : 1, mayBeHit: this.isCancelling });
+  #stall(step: Step): void {
+    const stalled = new Stalled(step);
+    this.#cause ??= stalled;
+    this.#stream.destroy();
+    this.#options.onStall?.(stalled);
   }
 
   #receive(chunk: Buffer): void {
@@ -287,12 +305,13 @@ export class Connection {
     if (this.#length < this.#needed) return;
     const bytes = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts, this.#length);
     let at = 0;
-    let end = toEnd(bytes, at);
     try {
+      let end = toEnd(bytes, at);
       for (; end <= bytes.length; end = toEnd(bytes, at)) {
         this.#take(bytes, at, end);
         at = end;
       }
+      this.#needed = end - at;
     } catch (error) {
       this.#cause ??= error as Error;
       this.#stream.destroy();
@@ -301,166 +320,126 @@ export class Connection {
     // An incomplete message is kept until its rest arrives.
     this.#length = bytes.length - at;
     this.#parts = this.#length > 0 ? [bytes.subarray(at)] : [];
-    this.#needed = end - at;
-    this.#listener?.onProgress(this);
+    this.#options.onProgress?.(this);
   }
 
   /** Takes the message in a range. Throws where the server does not keep to the protocol. */
   #take(bytes: Buffer, begin: number, end: number): void {
-    const code = bytes[begin];
-    const [running] = this.#sent;
-    if (code === DATA_ROW) {
-      if (!running?.query) throw new Error('a row without a query');
-      this.#takeRow(running, running.query, bytes, begin + HEADER, end);
-    } else if (code === READY_FOR_QUERY) {
-      if (!running) throw new Error('an answer without a query');
-      running.open -= 1;
-      if (running.open > 0) return;
-      this.#sent.shift();
-      this.#end(running);
-    } else if (code === ROW_DESCRIPTION) {
-      const { fields } = parseMessage(bytes.subarray(begin, end)) as { fields: FieldDef[] };
-      if (running?.preparation) running.preparation.fields = fields;
-    } else if (code === ERROR_RESPONSE) {
-      const error = parseMessage(bytes.subarray(begin, end)) as DatabaseError;
-      // The rows before an error are no answer.
-      this.#rows.clear();
-      if (running) running.error ??= error;
-      else this.#cause = error;
-      // The server closes a connection to which it sends an error without a query, or a fatal one.
-      if (!running || error.severity === 'FATAL' || UNFIT.test(error.code ?? '')) this.isRetired = true;
+    const [running] = this.#replies;
+    switch (bytes[begin]) {
+      case DATA_ROW:
+        if (!running) throw new Error('a row without a query');
+        this.#takeRow(running, bytes, begin + HEADER, end);
+        break;
+      case READY_FOR_QUERY:
+        if (!running) throw new Error('an answer without a query');
+        running.syncs -= 1;
+        if (running.syncs === 0) this.#end(running);
+        break;
+      case ROW_DESCRIPTION: {
+        if (!running) throw new Error('columns without a query');
+        running.prepared = { columns: toJsonColumns(readColumns(bytes, begin + HEADER)) };
+        if (running.name) this.#prepared.set(running.name, running.prepared);
+        break;
+      }
+      case ERROR_RESPONSE:
+        this.#takeError(running, readError(bytes, begin + HEADER, end));
     }
   }
 
-  #takeRow(exchange: Exchange, query: Query, bytes: Buffer, begin: number, end: number): void {
-    const { columns } = exchange;
-    if (exchange.error || exchange.isMoved) return;
-    if (!columns) {
-      exchange.row ??= toTexts(bytes, begin);
+  #takeRow(reply: Reply, bytes: Buffer, begin: number, end: number): void {
+    const { query, prepared } = reply;
+    if (reply.error || reply.isTakenBack) return;
+    if (!(query instanceof RowsQuery)) {
+      reply.row ??= readTexts(bytes, begin);
       return;
     }
+    // Only Postgres can write these rows.
+    if (!prepared?.columns) return;
     try {
-      this.#rows.add(columns, bytes, begin, end);
+      this.#rows.add(prepared.columns, bytes, begin, end);
+      // The closing bracket is one byte more.
+      if (this.#rows.bytes >= query.limit) reply.error = new AnswerTooLarge();
     } catch (cause) {
-      exchange.error = toRowsError(cause);
+      reply.error = toRowsError(cause);
     }
-    // The closing bracket is one byte more.
-    if (query instanceof RowsQuery && this.#rows.bytes >= query.limit) {
-      exchange.error = new AnswerTooLarge();
-      void this.cancel();
-    }
-    if (exchange.error) this.#rows.clear();
   }
 
-  /** Ends the running exchange, whose answer is complete. */
-  #end(exchange: Exchange): void {
-    const { query, preparation, columns, row, error, isMoved } = exchange;
-    exchange.onEnd?.();
-    if (query) {
-      this.pending -= 1;
-      this.ended += 1;
-    }
-    if (isMoved) return;
-    if (error) this.#fail(exchange, error);
-    else if (preparation) this.#endPreparation(preparation);
-    else if (columns) this.#endRows(exchange);
-    else query?.resolve(row);
+  #takeError(running: Reply | undefined, error: DatabaseError & { severity?: string | undefined }): void {
+    if (!running) this.#cause = error;
+    else running.error ??= error;
+    // It may be prepared all the same.
+    if (running?.name && !running.prepared) this.#toClose.push(toClose(running.name));
+    // The server closes a connection to which it sends an error without a query, or a fatal one.
+    if (!running || error.severity === 'FATAL' || UNFIT.test(error.code ?? '')) this.isRetired = true;
   }
 
-  #endRows(exchange: Exchange): void {
+  /** Ends the running query, whose reply is complete. */
+  #end(reply: Reply): void {
+    this.#replies.shift();
+    this.usedAt = performance.now();
+    if (!reply.isTakenBack) this.#settle(reply);
+    this.#rows.clear();
+    this.#endCancellation();
+  }
+
+  #settle({ query, prepared, row, error }: Reply): void {
+    if (error) query.reject(error);
+    else if (!(query instanceof RowsQuery)) query.resolve(row);
+    else if (prepared?.columns) this.#settleRows(query);
+    else query.resolve(undefined);
+  }
+
+  #settleRows(query: RowsQuery): void {
     try {
-      exchange.query?.resolve(this.#rows.take());
+      query.resolve(this.#rows.take());
     } catch (cause) {
-      this.#rows.clear();
-      this.#fail(exchange, toRowsError(cause));
+      query.reject(toRowsError(cause));
     }
   }
 
-  #endPreparation({ name, waiting, fields }: Preparation): void {
-    this.#statements.set(name, { columns: toJsonColumns(fields) });
-    this.pending -= waiting.length;
-    for (const query of waiting) this.send(query);
-  }
-
-  #fail({ query, preparation, mayBeHit }: Exchange, error: Error): void {
-    if (preparation) {
-      this.#statements.delete(preparation.name);
-      this.pending -= preparation.waiting.length;
-    }
-    const isHit = mayBeHit && error instanceof DatabaseError && error.code === QUERY_CANCELED;
-    for (const failed of query ? [query] : (preparation?.waiting ?? [])) {
-      if (isHit && !failed.signal.aborted && this.#listener) this.#listener.onHit(failed);
-      else failed.reject(error);
-    }
-  }
-
-  #onClosed(): void {
+  #onLost(): void {
     this.isRetired = true;
-    this.#lost = new ConnectionLost('the connection was lost', { cause: this.#cause });
-    for (const exchange of this.#sent.splice(0)) {
-      exchange.onEnd?.();
-      if (!exchange.isMoved) this.#fail(exchange, exchange.error ?? this.#lost);
+    this.#isLost = true;
+    clearTimeout(this.#cancellation?.timer);
+    this.#cancellation = undefined;
+    for (const { query, error, isTakenBack } of this.#replies.splice(0)) {
+      if (!isTakenBack) query.reject(error ?? this.#toLost());
     }
-    this.pending = this.#toSend.length;
-    this.#listener?.onProgress(this);
+    this.#options.onProgress?.(this);
   }
+
+  #toLost(): ConnectionLost {
+    return new ConnectionLost('the connection was lost', { cause: this.#cause });
+  }
+}
+
+/** Follows a connection through the steps of being opened; gives the present one. */
+function followSteps(client: pg.Client): () => Step {
+  const { connection, host, ssl } = client;
+  let step: Step = host.startsWith('/') || isIP(host) ? 'connect' : 'resolve';
+  const enter = (next: Step) => () => {
+    step = next;
+  };
+  connection.stream.once('lookup', enter('connect'));
+  connection.once('connect', enter(ssl ? 'tls' : 'login'));
+  connection.once('sslconnect', () => connection.stream.once('secureConnect', enter('login')));
+  client.once('connect', enter('setup'));
+  return () => step;
+}
+
+/** Closes a connection in order, or calls `onStall` if the server does not. */
+async function sayGoodbye(client: pg.Client, onStall: () => void): Promise<void> {
+  const timer = setTimeout(onStall, CLOSE_MS);
+  await client.end().catch(() => {});
+  clearTimeout(timer);
+}
+
+/** The step in which the query of a reply is. */
+function toStep({ prepared }: Reply): Step {
+  return prepared ? 'query' : 'parse';
 }
 
 function toRowsError(cause: unknown): RowsError {
   return new RowsError('the rows cannot be written as JSON', { cause });
-}
-
-/** The end of the message at an index; beyond the bytes if it is incomplete. */
-function toEnd(bytes: Buffer, begin: number): number {
-  if (begin + HEADER > bytes.length) return begin + HEADER;
-  return begin + 1 + bytes.readUInt32BE(begin + 1);
-}
-
-/** pg's parser takes the messages of a stream. */
-const parsed = new Readable({ read() {} });
-let lastMessage: unknown;
-void parse(parsed, (message) => {
-  lastMessage = message;
-});
-
-function parseMessage(bytes: Buffer): unknown {
-  parsed.emit('data', bytes);
-  return lastMessage;
-}
-
-/** A Bind message for a prepared statement; all values and columns are sent as text. */
-function toBind(name: string, values: Row): Buffer {
-  let length = HEADER + 1 + Buffer.byteLength(name) + 1 + 2 + 2 + 2;
-  for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value));
-  const bytes = Buffer.allocUnsafe(length);
-  bytes[0] = 0x42;
-  bytes.writeInt32BE(length - 1, 1);
-  // The unnamed portal.
-  bytes[HEADER] = 0;
-  let at = HEADER + 1;
-  at += bytes.write(name, at);
-  bytes[at] = 0;
-  at = bytes.writeInt16BE(0, at + 1);
-  at = bytes.writeInt16BE(values.length, at);
-  for (const value of values) {
-    const begin = at + 4;
-    const size = value === null ? 0 : bytes.write(value, begin);
-    bytes.writeInt32BE(value === null ? -1 : size, at);
-    at = begin + size;
-  }
-  bytes.writeInt16BE(0, at);
-  return bytes;
-}
-
-/** The values of a row that came as text. */
-function toTexts(bytes: Buffer, begin: number): Row {
-  const values: (string | null)[] = [];
-  let at = begin + 2;
-  for (let rest = bytes.readInt16BE(begin); rest > 0; rest -= 1) {
-    const length = bytes.readInt32BE(at);
-    at += 4;
-    values.push(length < 0 ? null : bytes.toString('utf8', at, at + length));
-    at += Math.max(0, length);
-  }
-  return values;
 }

@@ -1,9 +1,8 @@
 // Whether a connection can make calls: with the rights of `gateway`, and in a session that no other client uses.
 
-import pg from 'pg';
 import { OperatorError } from '../../errors.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
-import { type Connection, RowQuery } from './connection.ts';
+import { Connection, type OpenOptions, RowQuery } from './connection.ts';
 
 /** Why a connection with prepared statements and settings of its session fails now and then. */
 export const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
@@ -40,12 +39,12 @@ export type OwnSessions = WeakMap<Connection, string>;
 
 /**
  * Checks the session of a connection that has become `gateway` and prepares statements. `options` are those of the
- * connection. Throws OperatorError, or what pg throws.
+ * connection. Throws OperatorError, or what a query rejects with.
  */
 export async function checkSession(
   connection: Connection,
   known: OwnSessions,
-  options: pg.ClientConfig,
+  options: OpenOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const [pid, role] = await readRow(connection, SESSION, signal);
@@ -69,29 +68,27 @@ const ROUNDS = 5;
 async function isShared(
   connection: Connection,
   pid: string,
-  options: pg.ClientConfig,
+  { config, openMs }: OpenOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { connectionTimeoutMillis: ms = 0 } = options;
-  // The check has to end before the deadline, which is the timeout of connecting.
-  const second = new pg.Client({ ...options, connectionTimeoutMillis: ms / 4, query_timeout: ms / 4 });
-  second.on('error', () => {});
+  let second: Connection | undefined;
   try {
-    await second.connect();
+    // The check has to end before its deadline, which is that of opening.
+    second = await Connection.open({ config, openMs: openMs / 4 });
     for (let round = 0; round < ROUNDS; round += 1) {
-      const { rows } = await second.query(PROCESS.text);
-      if (rows[0].pid === pid || (await readRow(connection, PROCESS, signal))[0] !== pid) return true;
+      const [other] = await readRow(second, PROCESS, AbortSignal.timeout(openMs / 4));
+      if (other === pid || (await readRow(connection, PROCESS, signal))[0] !== pid) return true;
     }
     return false;
   } catch {
     return false;
   } finally {
-    void second.end().catch(() => {});
+    void second?.close();
   }
 }
 
 async function readRow(connection: Connection, statement: Statement, signal: AbortSignal): Promise<Row> {
   const query = new RowQuery(statement, signal);
-  connection.send(query);
+  connection.send([query]);
   return (await query.answer) ?? [];
 }

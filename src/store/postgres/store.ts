@@ -8,13 +8,15 @@ import { toFailure } from '../sqlstate.ts';
 import { createStatementWriter, type Statement, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
 import {
-  type Answered,
   AnswerTooLarge,
   ConnectionLost,
+  type OpenOptions,
   type Query,
   RowQuery,
   RowsError,
   RowsQuery,
+  Stalled,
+  type Step,
 } from './connection.ts';
 import { Pool } from './pool.ts';
 import { checkRights, checkSession, type OwnSessions, POOLED } from './session.ts';
@@ -30,15 +32,14 @@ export type PostgresOptions = {
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
+  /** Receives a warning in one line. */
+  readonly onWarning?: (text: string) => void;
 };
 
 type Failed = Exclude<Result, { json: string }>;
 
-/** How many reads are in the pipeline of a connection at most. */
-const DEPTH = 8;
-
-/** Longer than a call may wait, in milliseconds. */
-const BEYOND_MS = 1_000;
+/** How many reads share a connection at most. */
+const BATCH = 4;
 
 /** A statement that the connection prepared is missing, or one that it prepares is there. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
@@ -58,9 +59,9 @@ export function openPostgres(options: PostgresOptions): Store {
 
 class PostgresStore implements Store {
   readonly description: string;
-  readonly readsPerConnection: number;
+  readonly batch: number;
   readonly #pool: Pool;
-  readonly #config: pg.ClientConfig;
+  readonly #options: OpenOptions;
   readonly #prepare: boolean;
   /** Writes statements with names: Postgres plans a named statement once per connection. */
   readonly #write: ReturnType<typeof createStatementWriter>;
@@ -68,35 +69,42 @@ class PostgresStore implements Store {
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   readonly #writtenThere = new Set<string>();
   readonly #ownSessions: OwnSessions = new WeakMap();
+  readonly #stalled: Partial<Record<Step, number>> = {};
 
-  constructor({ url, connections, prepare, deadlineMs, answerLimit = constants.MAX_STRING_LENGTH }: PostgresOptions) {
+  constructor({
+    url,
+    connections,
+    prepare,
+    deadlineMs,
+    answerLimit = constants.MAX_STRING_LENGTH,
+    onWarning,
+  }: PostgresOptions) {
     this.#prepare = prepare;
     // A pooler in transaction mode gives each transaction another session.
-    this.readsPerConnection = prepare ? DEPTH : 1;
+    this.batch = prepare ? BATCH : 1;
     this.#answerLimit = answerLimit;
     this.#write = createStatementWriter(answerLimit);
-    this.#config = {
-      connectionString: url,
-      // A call ends at its deadline as a timeout. An earlier end of the wait for a connection would make it a lost connection.
-      connectionTimeoutMillis: deadlineMs + BEYOND_MS,
-      keepAlive: true,
-      application_name: APPLICATION,
-    };
-    this.#pool = new Pool({
-      config: this.#config,
+    this.#options = {
+      config: { connectionString: url, keepAlive: true, application_name: APPLICATION },
       setup: prepare ? toSetup(deadlineMs) : undefined,
-      max: connections,
-      depth: this.readsPerConnection,
-    });
-    const { host, port, database } = new pg.Client(this.#config);
+      openMs: deadlineMs,
+      onStall: ({ step, message }) => {
+        this.#stalled[step] = (this.#stalled[step] ?? 0) + 1;
+        onWarning?.(`The store: ${message} and is replaced`);
+      },
+    };
+    this.#pool = new Pool({ ...this.#options, max: connections });
+    const { host, port, database } = new pg.Client(this.#options.config);
     this.description = `Postgres at ${host}:${port}/${database}`;
   }
 
-  async call(call: Call, signal: AbortSignal, origin?: Origin, isAlone = !call.readOnly): Promise<Result> {
+  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const application = origin && `${APPLICATION} ${origin.requestId}`;
-    if (this.#prepare && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
+    const { readOnly } = call;
+    // A call that writes must not run again for rows that only Postgres can write.
+    if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
       const statement = this.#write(call, 'columns', application);
-      const result = await this.#run(new RowsQuery(statement, signal, this.#answerLimit), isAlone);
+      const result = await this.#run(new RowsQuery(statement, signal, this.#answerLimit), readOnly);
       if ('value' in result) {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
@@ -104,18 +112,18 @@ class PostgresStore implements Store {
       // The other statement does not depend on the columns.
     }
     const statement = this.#write(call, call.returns, application);
-    return this.#readJson(this.#prepare ? statement : withoutName(statement), signal, isAlone);
+    return this.#readJson(this.#prepare ? statement : toUnprepared(statement), signal, readOnly);
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(await this.#readJson(DESCRIPTION, signal, false));
+    return toDescription(await this.#readJson(DESCRIPTION, signal, true));
   }
 
   async check(signal: AbortSignal) {
     const result = await settle(signal, () =>
       this.#pool.lease(signal, (connection) =>
         this.#prepare
-          ? checkSession(connection, this.#ownSessions, this.#config, signal)
+          ? checkSession(connection, this.#ownSessions, this.#options, signal)
           : checkRights(connection, signal),
       ),
     );
@@ -123,27 +131,26 @@ class PostgresStore implements Store {
   }
 
   connections(): Connections {
-    return this.#pool.size;
+    return { ...this.#pool.size, stalled: this.#stalled };
   }
 
   close(): Promise<void> {
     return this.#pool.close();
   }
 
-  async #readJson(statement: Statement, signal: AbortSignal, isAlone: boolean): Promise<Result> {
-    const result = await this.#run(new RowQuery(statement, signal), isAlone);
+  async #readJson(statement: Statement, signal: AbortSignal, readOnly: boolean): Promise<Result> {
+    const result = await this.#run(new RowQuery(statement, signal), readOnly);
     return 'value' in result ? toResult(result.value) : result;
   }
 
-  #run<T>(query: Query & Answered<T>, isAlone: boolean): Promise<{ value: T } | Failed> {
-    return settle(query.signal, () =>
-      isAlone
-        ? this.#pool.lease(query.signal, (connection) => {
-            connection.send(query);
-            return query.answer;
-          })
-        : this.#pool.read(query),
-    );
+  #run<T>(query: Query<T>, readOnly: boolean): Promise<{ value: T } | Failed> {
+    return settle(query.signal, () => {
+      if (readOnly) return this.#pool.read(query);
+      return this.#pool.lease(query.signal, (connection) => {
+        connection.send([query]);
+        return query.answer;
+      });
+    });
   }
 }
 
@@ -158,7 +165,7 @@ async function settle<T>(signal: AbortSignal, work: () => Promise<T>): Promise<{
   }
 }
 
-function withoutName({ text, values }: Statement): Statement {
+function toUnprepared({ text, values }: Statement): Statement {
   return { text, values };
 }
 
@@ -179,6 +186,7 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError) return toFailure(error);
   if (error instanceof OperatorError) return { kind: 'storeError', cause: error };
   if (error instanceof RowsError) return { kind: 'storeError', cause: error.cause };
+  if (error instanceof Stalled) return { kind: 'storeTimeout', cause: error };
   const cause = error instanceof ConnectionLost ? (error.cause ?? error) : error;
   return { kind: 'storeUnavailable', cause, connectionLost: true };
 }

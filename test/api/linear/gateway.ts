@@ -8,7 +8,7 @@ import { createStudents } from '../../helpers/stub-store.ts';
 import { readCpuTime } from './cpu-time.ts';
 
 const [file = ''] = process.argv.slice(2);
-const store = limited(createStudents(10), { running: 10, waiting: 1_000 });
+const store = limited(createStudents(10), { slots: 10, waiting: 1_000 });
 await openService(readConfig(process.env), { file, openStore: async () => ({ store, migrate: undefined }) });
 process.on('message', () => process.send?.(readCpuTime()));
 process.once('disconnect', () => process.exit());

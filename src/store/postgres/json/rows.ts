@@ -2,8 +2,11 @@
 // lists of 100 per second as JSON by Postgres, and 1.2 times as many as JSON from rows that pg has made strings of.
 
 import { constants } from 'node:buffer';
-import pg, { type FieldDef } from 'pg';
+import pg from 'pg';
 import { boolean, copy, HEADROOM, number, text, timestamp, timestamptz, type Write, word } from './values.ts';
+
+/** A column as the server describes it. */
+export type Field = { readonly name: string; readonly dataTypeID: number };
 
 /** Columns as they are written. */
 export type JsonColumns = readonly {
@@ -43,7 +46,7 @@ const FIRST_SIZE = 1 << 14;
 const KEPT = 1 << 20;
 
 /** How columns are written; undefined if only Postgres can write them. */
-export function toJsonColumns(fields: readonly FieldDef[]): JsonColumns | undefined {
+export function toJsonColumns(fields: readonly Field[]): JsonColumns | undefined {
   const columns = fields.flatMap(({ name, dataTypeID }, index) => {
     const write = WRITERS.get(dataTypeID);
     return write ? [{ prefix: Buffer.from(`${index === 0 ? ',{' : ','}${JSON.stringify(name)}:`), write }] : [];

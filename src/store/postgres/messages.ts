@@ -1,0 +1,106 @@
+// The messages of Postgres's protocol (version 3.0) that a connection writes and reads by itself, as bytes.
+
+import { DatabaseError, serialize } from 'pg-protocol';
+import type { Row } from '../statement.ts';
+import type { Field } from './json/rows.ts';
+
+/** Every message begins with a code and a length, of this many bytes. */
+export const HEADER = 5;
+/** The code of each message that matters. */
+export const DATA_ROW = 0x44;
+export const ERROR_RESPONSE = 0x45;
+export const ROW_DESCRIPTION = 0x54;
+export const READY_FOR_QUERY = 0x5a;
+
+/** No message is longer, in bytes: Postgres allocates none. */
+const MAX_LENGTH = 0x3fffffff;
+
+const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
+const BEGIN = Buffer.concat([serialize.parse({ text: 'begin' }), serialize.bind(), serialize.execute()]);
+/** After a Sync of its own, because an error makes Postgres skip everything up to that: then this rolls back. */
+const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
+
+/** Closes a prepared statement. It is no error if there is none. */
+export function toClose(name: string): Buffer {
+  return serialize.close({ type: 'S', name });
+}
+
+/** Prepares a statement, unnamed or with a name that no other has, and describes its columns. */
+export function toPrepare(name: string, text: string): Buffer[] {
+  return [serialize.parse({ name, text }), serialize.describe({ type: 'S', name })];
+}
+
+/** Executes a prepared statement, in a transaction block of its own if that is asked for. */
+export function toExecute(name: string, values: Row, inBlock: boolean): Buffer[] {
+  const call = [toBind(name, values), EXECUTE_AND_SYNC];
+  return inBlock ? [BEGIN, ...call, COMMIT] : call;
+}
+
+/** A Bind message for the unnamed portal; all values and columns are sent as text. */
+function toBind(name: string, values: Row): Buffer {
+  let length = HEADER + 1 + Buffer.byteLength(name) + 1 + 2 + 2 + 2;
+  for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value));
+  const bytes = Buffer.allocUnsafe(length);
+  bytes[0] = 0x42;
+  bytes.writeInt32BE(length - 1, 1);
+  bytes[HEADER] = 0;
+  let at = HEADER + 1;
+  at += bytes.write(name, at);
+  bytes[at] = 0;
+  at = bytes.writeInt16BE(0, at + 1);
+  at = bytes.writeInt16BE(values.length, at);
+  for (const value of values) {
+    const begin = at + 4;
+    const size = value === null ? 0 : bytes.write(value, begin);
+    bytes.writeInt32BE(value === null ? -1 : size, at);
+    at = begin + size;
+  }
+  bytes.writeInt16BE(0, at);
+  return bytes;
+}
+
+/** The end of the message at an index; beyond the bytes if it is incomplete. Throws if no message can be so long. */
+export function toEnd(bytes: Buffer, begin: number): number {
+  if (begin + HEADER > bytes.length) return begin + HEADER;
+  const length = bytes.readUInt32BE(begin + 1);
+  if (length < HEADER - 1 || length > MAX_LENGTH) throw new Error(`a message of ${length} bytes`);
+  return begin + 1 + length;
+}
+
+/** The values of a DataRow that came as text; `begin` is behind the header. */
+export function readTexts(bytes: Buffer, begin: number): Row {
+  const values: (string | null)[] = [];
+  let at = begin + 2;
+  for (let rest = bytes.readInt16BE(begin); rest > 0; rest -= 1) {
+    const length = bytes.readInt32BE(at);
+    at += 4;
+    values.push(length < 0 ? null : bytes.toString('utf8', at, at + length));
+    at += Math.max(0, length);
+  }
+  return values;
+}
+
+/** The names and types of the columns in a RowDescription; `begin` is behind the header. */
+export function readColumns(bytes: Buffer, begin: number): Field[] {
+  let at = begin + 2;
+  return Array.from({ length: bytes.readInt16BE(begin) }, () => {
+    const end = bytes.indexOf(0, at);
+    const name = bytes.toString('utf8', at, end);
+    const dataTypeID = bytes.readUInt32BE(end + 1 + 6);
+    at = end + 1 + 18;
+    return { name, dataTypeID };
+  });
+}
+
+/** The error in an ErrorResponse, as pg has it, with the severity in English; `begin` is behind the header. */
+export function readError(bytes: Buffer, begin: number, end: number): DatabaseError {
+  const fields: Record<string, string> = {};
+  for (let at = begin; at < end && bytes[at] !== 0; ) {
+    const next = bytes.indexOf(0, at);
+    if (next < 0 || next >= end) throw new Error('an error without an end');
+    fields[String.fromCharCode(bytes[at] as number)] = bytes.toString('utf8', at + 1, next);
+    at = next + 1;
+  }
+  const { M = '', V: severity, C: code, D: detail, H: hint, W: where, R: routine } = fields;
+  return Object.assign(new DatabaseError(M, end - begin, 'error'), { severity, code, detail, hint, where, routine });
+}
