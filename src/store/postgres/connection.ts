@@ -10,6 +10,7 @@ import type { NamedStatement, Row, Statement } from '../statement.ts';
 import { type BackendKey, requestCancel } from './cancel.ts';
 import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json/rows.ts';
 import {
+  COMMAND_COMPLETE,
   DATA_ROW,
   ERROR_RESPONSE,
   HEADER,
@@ -17,6 +18,7 @@ import {
   ROW_DESCRIPTION,
   readColumns,
   readError,
+  readRowCount,
   readTexts,
   toClose,
   toEnd,
@@ -94,6 +96,9 @@ type Reply = {
   /** Undefined while the statement is being prepared. */
   prepared: Prepared | undefined;
   row?: Row;
+  /** The rows that have come, and whether the server says that these are all. */
+  rows: number;
+  isComplete?: boolean;
   error?: Error;
   /** How many Syncs have not been answered. */
   syncs: number;
@@ -246,7 +251,7 @@ export class Connection {
     }
     if (!prepared) messages.push(...toPrepare(name, text));
     messages.push(...toExecute(name, values, this.#isDistributed));
-    this.#replies.push({ query, name, prepared, syncs: this.#isDistributed ? 2 : 1 });
+    this.#replies.push({ query, name, prepared, rows: 0, syncs: this.#isDistributed ? 2 : 1 });
   }
 
   #isPreparing({ name }: Statement): boolean {
@@ -329,8 +334,14 @@ export class Connection {
     switch (bytes[begin]) {
       case DATA_ROW:
         if (!running) throw new Error('a row without a query');
+        running.rows += 1;
         this.#takeRow(running, bytes, begin + HEADER, end);
         break;
+      case COMMAND_COMPLETE: {
+        const count = readRowCount(bytes, begin + HEADER, end);
+        if (running && count !== undefined) running.isComplete = count === running.rows;
+        break;
+      }
       case READY_FOR_QUERY:
         if (!running) throw new Error('an answer without a query');
         running.syncs -= 1;
@@ -376,6 +387,8 @@ export class Connection {
 
   /** Ends the running query, whose reply is complete. */
   #end(reply: Reply): void {
+    // A pooler or proxy has lost messages.
+    if (!reply.isComplete && !reply.error) throw new Error('an answer is incomplete');
     this.#replies.shift();
     this.usedAt = performance.now();
     if (!reply.isTakenBack) this.#settle(reply);

@@ -7,6 +7,7 @@ import type { Field } from './json/rows.ts';
 /** Every message begins with a code and a length, of this many bytes. */
 export const HEADER = 5;
 /** The code of each message that matters. */
+export const COMMAND_COMPLETE = 0x43;
 export const DATA_ROW = 0x44;
 export const ERROR_RESPONSE = 0x45;
 export const ROW_DESCRIPTION = 0x54;
@@ -65,6 +66,12 @@ export function toEnd(bytes: Buffer, begin: number): number {
   const length = bytes.readUInt32BE(begin + 1);
   if (length < HEADER - 1 || length > MAX_LENGTH) throw new Error(`a message of ${length} bytes`);
   return begin + 1 + length;
+}
+
+/** The number of rows that a CommandComplete tells of; `begin` is behind the header. Undefined for a command without rows. */
+export function readRowCount(bytes: Buffer, begin: number, end: number): number | undefined {
+  const digits = bytes.lastIndexOf(0x20, end) + 1;
+  return digits > begin ? Number(bytes.toString('latin1', digits, end - 1)) : undefined;
 }
 
 /** The values of a DataRow that came as text; `begin` is behind the header. */
