@@ -14,7 +14,6 @@ export const TITLES = {
   fastify: 'Fastify + pg, by hand',
   postgrest: 'PostgREST',
   'gateway-supabase': 'gateway, supabase store',
-  'gateway-fetch': 'gateway, default fetch',
   'gateway-embedded': 'gateway, embedded store',
   'pglite-loop': 'PGlite alone, no HTTP',
 } as const;
@@ -37,27 +36,21 @@ export type Peer = {
   load(case_: Case, keys: readonly string[], load: Load): Promise<Generated>;
 };
 
-/** A peer over HTTP. */
-export type HttpPeer = Peer & {
-  readonly origin: string;
-  run(requests: readonly HttpRequest[], load: Load): Promise<Generated>;
-};
-
 /** Whether a peer can answer a case: some only make sense for peers that validate, and pgbench ends at an error. */
 export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isRefused = false }: Case): boolean {
   if (id === 'pgbench') return !isForValidating && !isRefused;
   return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
 }
 
-type Place = Pick<HttpPeer, 'id' | 'origin' | 'pid'>;
+type Place = Pick<Peer, 'id' | 'pid'> & { readonly origin: string };
 
 /** A peer that has the API. */
-export function createApiPeer(place: Place): HttpPeer {
+export function createApiPeer(place: Place): Peer {
   return createHttpPeer(place, toApiRequest, (_case, answer) => answer);
 }
 
 /** PostgREST, which the token lets in. */
-export function createRpcPeer(place: Place, token: string): HttpPeer {
+export function createRpcPeer(place: Place, token: string): Peer {
   return createHttpPeer(place, (case_, key) => toRpcRequest(case_, key, token), toApiAnswer);
 }
 
@@ -65,19 +58,18 @@ function createHttpPeer(
   place: Place,
   toRequest: (case_: Case, key: string) => HttpRequest,
   toAnswer: (case_: Case, answer: Answer) => Answer,
-): HttpPeer {
-  const run: HttpPeer['run'] = (requests, load) => runWrk(place.origin, requests, load);
+): Peer {
   return {
     ...place,
     title: TITLES[place.id],
-    run,
     ask: async (case_, key) => {
       const { path, ...init } = toRequest(case_, key);
       const res = await fetch(place.origin + path, init);
       return toAnswer(case_, { status: res.status, body: await res.json() });
     },
     load: (case_, keys, load) =>
-      run(
+      runWrk(
+        place.origin,
         keys.map((key) => toRequest(case_, key)),
         load,
       ),

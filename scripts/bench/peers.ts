@@ -7,7 +7,7 @@ import { createPgbenchPeer, hasPgbench } from './pgbench.ts';
 import { type Cleanup, type Environment, findPort, startGateway, startScript, waitForAnswer } from './processes.ts';
 import { CONNECTIONS, findPostgrest, type Postgres, type Postgrest, startPostgres, startPostgrest } from './servers.ts';
 
-const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase', 'gateway-fetch'];
+const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase'];
 const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
 
 /** Running peers, and the Postgres behind most of them. */
@@ -18,21 +18,16 @@ type Backends = {
   readonly postgrest: Postgrest | undefined;
   /** The data folder of each embedded peer. */
   readonly folders: ReadonlyMap<PeerId, string>;
-  /** Environment of the gateways. */
-  readonly env: Environment;
 };
 
 /** All peers by default. */
-type Wanted = { readonly only?: readonly PeerId[] | undefined; readonly env?: Environment };
+type Wanted = { readonly only?: readonly PeerId[] | undefined };
 
 /** Refused keys are a case: by default the gateway delays refusals after the first ones. */
 const WITHOUT_DELAY: Environment = { REFUSALS_PER_MINUTE: '0' };
 
 /** Starts servers with the data and the wanted peers, but for those that need a PostgREST or a pgbench that is not there. */
-export async function openWorld(
-  cleanup: Cleanup,
-  { only = PEERS, env = WITHOUT_DELAY, ...size }: Size & Wanted,
-): Promise<World> {
+export async function openWorld(cleanup: Cleanup, { only = PEERS, ...size }: Size & Wanted): Promise<World> {
   const program = findPostgrest();
   const isThere = (id: PeerId) => (id === 'pgbench' ? hasPgbench() : Boolean(program) || !OVER_POSTGREST.includes(id));
   const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
@@ -43,7 +38,7 @@ export async function openWorld(
   ]);
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
   const postgrest = program && isWanted ? await startPostgrest(cleanup, program, postgres) : undefined;
-  const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])), env };
+  const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])) };
   const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, backends)));
   return { peers, postgres };
 }
@@ -64,9 +59,9 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
     await waitForAnswer(origin, child);
     return createApiPeer({ id, origin, pid: child.pid ?? 0 });
   };
-  const gateway = async (env: Environment, args: readonly string[] = []) => {
-    const settings = { STORE_CONNECTIONS: `${CONNECTIONS}`, ...backends.env, ...env };
-    return createApiPeer({ id, ...(await startGateway(cleanup, settings, args)) });
+  const gateway = async (env: Environment) => {
+    const settings = { STORE_CONNECTIONS: `${CONNECTIONS}`, ...WITHOUT_DELAY, ...env };
+    return createApiPeer({ id, ...(await startGateway(cleanup, settings)) });
   };
 
   switch (id) {
@@ -83,8 +78,6 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
       return gateway(database);
     case 'gateway-supabase':
       return gateway(supabase);
-    case 'gateway-fetch':
-      return gateway(supabase, ['--import', toPath('default-fetch')]);
     case 'gateway-embedded':
       return gateway(folder);
   }

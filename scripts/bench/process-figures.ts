@@ -12,35 +12,25 @@ export function readCpu(pid: number): number | undefined {
   return stat === undefined ? undefined : parseCpu(stat);
 }
 
-/** The processor time that a server has used with its processes, those that have ended too, in µs. */
-export function readFamilyCpu(pid: number): number | undefined {
-  const children = read(pid, `task/${pid}/children`)?.trim().split(' ').filter(Boolean).map(Number);
-  const stat = read(pid, 'stat');
-  if (!children || stat === undefined) return undefined;
-  return children.reduce((sum, child) => sum + (readCpu(child) ?? 0), parseCpu(stat, [11, 12, 13, 14]));
-}
-
 /** The processor time in the text of /proc/PID/stat, in µs. */
-export function parseCpu(stat: string, places: readonly number[] = [11, 12]): number {
+export function parseCpu(stat: string): number {
   // The program's name is in parentheses and may contain blanks and parentheses. utime and stime are the 14th and 15th
-  // field, the 12th and 13th after the name; those of children that have ended follow them.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (places.reduce((sum, place) => sum + Number(fields[place]), 0) / TICKS_PER_SECOND) * 1e6;
-}
-
-/** The resident memory of a process now, in bytes. */
-export function readMemory(pid: number): number | undefined {
-  return parseMemory(read(pid, 'status') ?? '', 'VmRSS');
+  // field, the 12th and 13th after the name.
+  const [utime, stime] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  return ((Number(utime) + Number(stime)) / TICKS_PER_SECOND) * 1e6;
 }
 
 /** The peak resident memory of a process since resetPeakMemory, in bytes. */
 export function readPeakMemory(pid: number): number | undefined {
-  return parseMemory(read(pid, 'status') ?? '', 'VmHWM');
+  return parseMemory(read(pid, 'status') ?? '');
 }
 
-/** A field of the text of /proc/PID/status, in bytes. */
-export function parseMemory(status: string, field: 'VmRSS' | 'VmHWM'): number | undefined {
-  const match = new RegExp(`^${field}:\\s*(\\d+) kB$`, 'm').exec(status);
+/** The peak resident memory in the text of /proc/PID/status, in bytes. */
+export function parseMemory(status: string): number | undefined {
+  const match = /^VmHWM:\s*(\d+) kB$/m.exec(status);
   return match ? Number(match[1]) * 1024 : undefined;
 }
 

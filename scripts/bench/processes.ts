@@ -59,14 +59,14 @@ export function startScript(cleanup: Cleanup, args: readonly string[], env: Envi
 }
 
 /** Starts the gateway with the arguments of `npm start` and waits until it is ready. */
-export async function startGateway(cleanup: Cleanup, env: Environment, nodeArgs: readonly string[] = []) {
+export async function startGateway(cleanup: Cleanup, env: Environment) {
   const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const args = String(scripts.start)
     .replace(/^exec node /, '')
     .split(' ');
   const port = await findPort();
   const main = join(ROOT, args.pop() ?? '');
-  const child = startScript(cleanup, [...nodeArgs, ...args, main], {
+  const child = startScript(cleanup, [...args, main], {
     ...{ NODE_ENV: 'production', LOG_FORMAT: 'json', DRAIN_MS: '0', PORT: `${port}` },
     ...env,
   });

@@ -15,14 +15,14 @@ export type Place = {
 };
 
 /** The place of a run that starts now. */
-export function readPlace(postgres: string, size: Size, generator?: string): Place {
+export function readPlace(postgres: string, size: Size, generator: string): Place {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
-  const versions = [`gateway ${version}`, `Node ${process.versions.node}`, `Postgres ${postgres}`];
+  const versions = [generator, `gateway ${version}`, `Node ${process.versions.node}`, `Postgres ${postgres}`];
   const memory = Math.round(totalmem() / 2 ** 30);
   return {
     date: new Date().toISOString().slice(0, 10),
     machine: `${cpus().length} processors (${cpus()[0]?.model.trim()}), ${memory} GB, ${type()} ${arch()}`,
-    versions: generator ? [generator, ...versions] : versions,
+    versions,
     size,
   };
 }
@@ -53,11 +53,6 @@ export function toMegabytes(bytes: number | undefined): string {
 /** A whole number with separated thousands. */
 export function toNumber(value: number | undefined): string {
   return value === undefined ? '–' : Math.round(value).toLocaleString('en-US');
-}
-
-/** `met` or `missed`. */
-export function toVerdict(isMet: boolean): string {
-  return isMet ? 'met' : 'missed';
 }
 
 /** A table: the first column is text, the others are numbers. */

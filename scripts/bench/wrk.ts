@@ -12,8 +12,6 @@ export type Load = {
   readonly connections: number;
   readonly seconds: number;
   readonly signal: AbortSignal;
-  /** How many requests a connection sends before it waits for their answers, 1 by default. */
-  readonly depth?: number;
 };
 
 /** What a load gave; latencies are in ms. */
@@ -62,19 +60,19 @@ export function requireWrk(): string {
 
 /** Sends requests to an origin for whole seconds. */
 export async function runWrk(origin: string, requests: readonly HttpRequest[], load: Load): Promise<Generated> {
-  const { connections, seconds, signal, depth } = load;
+  const { connections, seconds, signal } = load;
   using folder = mkdtempDisposableSync(join(tmpdir(), 'bench-wrk-'));
   const script = join(folder.path, 'wrk.lua');
-  writeFileSync(script, toScript(new URL(origin).host, requests, depth));
+  writeFileSync(script, toScript(new URL(origin).host, requests));
   // One thread: a second one would take processor time from what is measured.
   const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`, '--script', script];
   const { stdout } = await promisify(execFile)('wrk', [...args, origin], { signal });
   return parseWrk(stdout);
 }
 
-/** The script for requests, each as it goes over the wire, `depth` times at once. */
-export function toScript(host: string, requests: readonly HttpRequest[], depth = 1): string {
-  const lines = requests.map((request) => `  ${quote(toWire(host, request).repeat(depth))},`);
+/** The script for requests, each as it goes over the wire. */
+export function toScript(host: string, requests: readonly HttpRequest[]): string {
+  const lines = requests.map((request) => `  ${quote(toWire(host, request))},`);
   return `requests = {\n${lines.join('\n')}\n}\n${SCRIPT}`;
 }
 

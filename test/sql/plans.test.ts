@@ -1,14 +1,14 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { load, toKey } from '../../scripts/bench/data.ts';
-import { CASES } from '../../scripts/bench/growth/cases.ts';
-import { growTo, toId } from '../../scripts/bench/growth/data.ts';
 import { createStatementWriter } from '../../src/store/statement.ts';
 import type { Call } from '../../src/store/store.ts';
 import { lists } from '../helpers/api.ts';
 import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { countPages, explain, findSequentialScans, inTransaction, type Plan } from '../helpers/plans.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
+import { CASES } from './growth/cases.ts';
+import { growTo, toId } from './growth/data.ts';
 
 // How the lists find their rows where one tenant has twice as many as all others together.
 

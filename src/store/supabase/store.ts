@@ -106,6 +106,7 @@ function createFetch(
   { url, key, restPath, answerLimit = constants.MAX_STRING_LENGTH }: SupabaseOptions,
   exchanges: ReadonlyMap<AbortSignal, Exchange>,
 ): typeof fetch {
+  const NO_HEADERS = new Headers();
   const common = toHeaders(key);
   const prefix = new URL('rest/v1', url.replace(/\/?$/, '/')).href;
   const path = restPath.replace(/\/$/, '');
@@ -123,8 +124,14 @@ function createFetch(
       return throwWithMessage(error);
     });
     const { status, text } = await answer;
-    // A status such as 204 has no body, not even an empty one.
-    return new Response(text || null, { status });
+    // A Response would make a stream of the text, and a text of the stream: a tenth of the processor time of a call.
+    return {
+      ok: status >= 200 && status < 300,
+      status,
+      statusText: '',
+      headers: NO_HEADERS,
+      text: async () => text,
+    } as Response;
   };
 }
 

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { toKey } from '../data.ts';
+import { toKey } from '../../../scripts/bench/data.ts';
 
 /** The tenant at one of its sizes: its number, its students, and the index of the size. */
 export type Stage = { readonly tenant: number; readonly students: number; readonly step: number };

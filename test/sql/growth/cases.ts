@@ -1,7 +1,7 @@
-// The cases at each size of the growing tenant: its own requests, and those of another tenant.
+// The lists of a large tenant, and those of another one beside it.
 
-import type { HttpRequest } from '../cases.ts';
-import { toKey } from '../data.ts';
+import type { HttpRequest } from '../../../scripts/bench/cases.ts';
+import { toKey } from '../../../scripts/bench/data.ts';
 import { type Stage, toId, toRareName } from './data.ts';
 
 /** One kind of request. */
