@@ -23,7 +23,7 @@ async function main(): Promise<void> {
   try {
     const fault = await store.check(AbortSignal.timeout(config.deadlineMs));
     if (fault) throw toError(store, fault);
-    const drift = await describeDrift({ document, file: DOCUMENT, store, deadlineMs: config.deadlineMs });
+    const drift = await describeDrift({ document, store, deadlineMs: config.deadlineMs });
     if ('failure' in drift) throw toError(store, drift.failure);
     const lines = [...drift.lines, ...(await findErrors(config.store))];
     if (lines.length > 0) throw new DriftError(lines.join('\n'));

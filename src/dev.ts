@@ -88,8 +88,8 @@ class Session {
   }
 
   async #reportDrift(): Promise<void> {
-    const { document: file, store, deadlineMs, log } = this.#development;
-    const drift = await describeDrift({ document: this.#compiled, file, store, deadlineMs });
+    const { store, deadlineMs, log } = this.#development;
+    const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
     if ('failure' in drift) log.warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
     else if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
     else log.info('Document and database agree');

@@ -89,7 +89,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const isFirst = group?.isFirst ?? true;
   const readiness = createReadiness({
     store,
-    file,
     deadlineMs: config.deadlineMs,
     // One process logs drift.
     log: isFirst ? log : { ...log, warn: () => {} },

@@ -34,8 +34,6 @@ export type ReadinessOptions = {
   readonly store: Store;
   /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;
-  /** The document's file. */
-  readonly file: string;
   readonly deadlineMs: number;
   /** Whether drift makes the gateway not ready. */
   readonly isDriftFatal: boolean;
@@ -82,7 +80,7 @@ const UNKNOWN = 'unknown: the store does not answer';
 
 /** Creates the readiness of a gateway. Reading it checks the dependencies. */
 export function createReadiness(options: ReadinessOptions): Readiness {
-  const { store, readDocument, file, deadlineMs, isDriftFatal, log } = options;
+  const { store, readDocument, deadlineMs, isDriftFatal, log } = options;
   let lastWarning = '';
   let isStopping = false;
   let lastFault: string | undefined;
@@ -95,7 +93,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     });
   const readDrift = () =>
     inTime<Awaited<ReturnType<typeof describeDrift>>>(
-      () => describeDrift({ document: readDocument(), file, store, deadlineMs }),
+      () => describeDrift({ document: readDocument(), store, deadlineMs }),
       (failure) => ({ failure }),
     );
   const warnOnce = (lines: readonly string[]) => {

@@ -1,10 +1,11 @@
 // Compiles the document: openapi-backend routes and validates, and everything else is computed once.
 
+import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Ajv, type Options, type ValidateFunction } from 'ajv';
 import { OpenAPIBackend, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createLocator, DocumentError, readApiRoot, readDocument } from './document.ts';
+import { createLocator, DocumentError, type Locate, parseDocument, readApiRoot, toPointer } from './document.ts';
 import { formats } from './formats.ts';
 import { findInvalidParameters, findMisplacedPaths, readMistakes } from './mistakes.ts';
 import { type Operation, readOperations } from './operations.ts';
@@ -21,15 +22,19 @@ export type CompiledDocument = {
   readonly validators: ReadonlyMap<string, readonly ValidateFunction[]>;
   readonly translations: Translations;
   readonly match: Match;
+  /** Names a place in the document as it was read: the file may have changed since. */
+  readonly locate: Locate;
 };
 
 /** Reads and compiles a document file. Throws DocumentError with the line of each mistake. */
 export async function compileFile(file: string): Promise<CompiledDocument> {
-  const document = readDocument(file);
+  const text = readFileSync(file, 'utf8');
+  const document = parseDocument(text, file);
+  const locate = createLocator(text, basename(file));
   try {
-    return await compile(document);
+    return { ...(await compile(document)), locate };
   } catch (error) {
-    throw error instanceof DocumentError ? error.locatedIn(basename(file), createLocator(file)) : error;
+    throw error instanceof DocumentError ? error.located(locate) : error;
   }
 }
 
@@ -62,6 +67,7 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
       validators: new Map([...operations.keys()].map(toValidators)),
       translations: readTranslations(source),
       match: createMatch(operations, apiRoot),
+      locate: toPointer,
     };
   } catch (error) {
     throw error instanceof DocumentError ? error : new DocumentError(readMistakes(error), { cause: error });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { OpenAPIV3 } from 'openapi-types';
-import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument } from 'yaml';
+import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as parseNodes } from 'yaml';
 import { OperatorError } from '../errors.ts';
 
 /** A place in a document, as a path of names and indices. */
@@ -18,19 +18,22 @@ export class DocumentError extends OperatorError {
     this.mistakes = mistakes;
   }
 
-  /** The same error with the file and line in each message. */
-  locatedIn(file: string, locate: Locate): DocumentError {
-    const located = this.mistakes.map(({ text, place }) => ({
-      text: place ? `${file}:${locate(place)}: ${text}` : text,
-    }));
+  /** The same error with the place of each mistake in its message. */
+  located(locate: Locate): DocumentError {
+    const located = this.mistakes.map(({ text, place }) => ({ text: place ? `${locate(place)}: ${text}` : text }));
     return new DocumentError(located, { cause: this });
   }
 }
 
 /** Reads an OpenAPI document from a YAML file. Throws DocumentError; for invalid YAML it has line and column. */
 export function readDocument(file: string): OpenAPIV3.Document {
+  return parseDocument(readFileSync(file, 'utf8'), file);
+}
+
+/** Parses an OpenAPI document, the text of a YAML file. Throws DocumentError as readDocument does. */
+export function parseDocument(text: string, file: string): OpenAPIV3.Document {
   try {
-    return parse(readFileSync(file, 'utf8'), { prettyErrors: true, uniqueKeys: true });
+    return parse(text, { prettyErrors: true, uniqueKeys: true });
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
     const at = linePos ? `${file}:${linePos[0].line}` : file;
@@ -38,13 +41,16 @@ export function readDocument(file: string): OpenAPIV3.Document {
   }
 }
 
-/** Returns the line of a place in a document; follows references. */
-export type Locate = (place: Place) => number;
+/** Names a place in a document for people, such as `openapi.yaml:12`; follows references. */
+export type Locate = (place: Place) => string;
 
-/** Creates a locator for a YAML file. For a missing place it returns the line of the node that would contain it. */
-export function createLocator(file: string): Locate {
+/**
+ * Creates a locator for the text of a YAML file, with the file's name and a line. For a missing place it returns the line of
+ * the node that would contain it. It parses the text at its first call: few documents have mistakes.
+ */
+export function createLocator(text: string, name: string): Locate {
   const lineCounter = new LineCounter();
-  const root = parseDocument(readFileSync(file, 'utf8'), { lineCounter }).contents;
+  let root: unknown;
   const walk = (place: Place): Found => {
     let found: Found = { node: root, offset: 0 };
     for (const name of place) {
@@ -59,7 +65,10 @@ export function createLocator(file: string): Locate {
     if (typeof reference !== 'string') return node;
     return walk(readPointer(reference)).node;
   };
-  return (place) => lineCounter.linePos(walk(place).offset).line;
+  return (place) => {
+    root ??= parseNodes(text, { lineCounter }).contents;
+    return `${name}:${lineCounter.linePos(walk(place).offset).line}`;
+  };
 }
 
 type Found = { readonly node: unknown; readonly offset: number };
@@ -73,7 +82,12 @@ function findChild(node: unknown, name: string | number): Found | undefined {
   return pair && { node: pair.value, offset: (isNode(pair.key) && pair.key.range?.[0]) || 0 };
 }
 
-/** Parses a JSON pointer such as `#/paths/~1alunos`. */
+/** Names a place by its JSON pointer, such as `#/paths/~1alunos` (RFC 6901). */
+export function toPointer(place: Place): string {
+  return ['#', ...place.map((name) => String(name).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
+}
+
+/** Parses a JSON pointer. */
 export function readPointer(pointer: string): Place {
   return pointer.replace(/^#?\//, '').split('/').map(unescapePointer);
 }

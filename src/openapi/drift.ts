@@ -1,11 +1,10 @@
 // Compares the document with the database.
 
-import { basename } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Fault, OperatorError } from '../errors.ts';
 import type { Argument, Column, DatabaseFunction, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
-import { createLocator, type Place } from './document.ts';
+import type { Place } from './document.ts';
 import type { Operation } from './operations.ts';
 import { canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
 
@@ -46,10 +45,9 @@ const NO_FUNCTIONS =
   'the gateway finds no function in schema public: run npm run migrate, and check that SUPABASE_KEY, if set, is a secret key ' +
   'or has the role gateway';
 
-/** The document, its file, and the store to compare it with. */
+/** The document, and the store to compare it with. */
 export type DriftOptions = {
   readonly document: CompiledDocument;
-  readonly file: string;
   readonly store: Store;
   readonly deadlineMs: number;
 };
@@ -59,20 +57,18 @@ export type Drift = { readonly lines: readonly string[]; readonly isBreaking: bo
 
 /** Describes drift. Returns the fault if the store cannot be queried. */
 export async function describeDrift(options: DriftOptions): Promise<Drift | { readonly failure: Fault }> {
-  const { document, file, store, deadlineMs } = options;
+  const { document, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
   if ('failure' in description) return description;
   if (description.functions.length === 0) return { lines: [`${store.description}: ${NO_FUNCTIONS}`], isBreaking: true };
   const differences = findDrift(document.operations, description.functions);
-  if (differences.length === 0) return { lines: [], isBreaking: false };
-  const locate = createLocator(file);
-  const located = differences.map((difference) => ({
-    line: locate(difference.place),
-    text: describeDifference(difference),
-  }));
-  located.sort((one, other) => one.line - other.line);
+  const lines = differences.map(
+    (difference) => `${document.locate(difference.place)}: ${describeDifference(difference)}`,
+  );
+  // By the numbers of the lines.
+  lines.sort(new Intl.Collator('en', { numeric: true }).compare);
   return {
-    lines: located.map(({ line, text }) => `${basename(file)}:${line}: ${text}`),
+    lines,
     isBreaking: differences.some(({ isAddition }) => !isAddition),
   };
 }

@@ -1,7 +1,9 @@
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createReadiness, type Readiness } from '../../src/http/health.ts';
-import { compile } from '../../src/openapi/compile.ts';
-import { readDocument } from '../../src/openapi/document.ts';
+import { compileFile } from '../../src/openapi/compile.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { withBody } from '../helpers/function-body.ts';
@@ -302,16 +304,15 @@ describe('a database that changes after the start', () => {
 });
 
 describe('readiness itself', () => {
-  const program = compile(readDocument('openapi.yaml'));
+  const program = compileFile('openapi.yaml');
 
   /** Of a store that does as it is told. */
-  async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true, deadlineMs = 100) {
+  async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true, deadlineMs = 100, compiled = program) {
     const warnings: string[] = [];
-    const compiled = await program;
+    const document = await compiled;
     const readiness = createReadiness({
       store: { check: async () => undefined, describe: async () => ({ functions: [] }), ...parts } as Store,
-      readDocument: () => compiled,
-      file: 'openapi.yaml',
+      readDocument: () => document,
       deadlineMs,
       isDriftFatal,
       log: { info: () => {}, warn: (text) => void warnings.push(text), fault: () => {} },
@@ -390,6 +391,26 @@ describe('readiness itself', () => {
     const reports = await Promise.all(Array.from({ length: 1_000 }, () => readiness.read()));
     expect(asked).toBe(1);
     expect(reports.filter(({ status }) => status === 'ready')).toEqual([]);
+  });
+
+  test('names the line of a difference in the document that is served, also when its file is gone', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'document-'));
+    const file = join(folder, 'openapi.yaml');
+    copyFileSync('openapi.yaml', file);
+    const compiled = compileFile(file);
+    await compiled;
+    rmSync(folder, { recursive: true });
+    const other = { name: 'outra', arguments: [] };
+    const { readiness, warnings } = await createTestReadiness(
+      { describe: async () => ({ functions: [other] }) },
+      false,
+      100,
+      compiled,
+    );
+    expect(await readiness.read()).toEqual({ status: 'ready', checks: { store: 'ok', contract: DRIFTED } });
+    const lines = warnings.map((text) => Number(/^openapi\.yaml:(\d+): /.exec(text)?.[1]));
+    expect(lines.length).toBeGreaterThan(1);
+    expect(lines).toEqual(lines.toSorted((one, another) => one - another));
   });
 
   test('asks anew where it has failed itself', async () => {

@@ -113,8 +113,8 @@ test.runIf(hasPostgrest)('a key that may execute no function is one difference, 
   const deadlineMs = 20_000;
   const store = openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs });
   stores.push(store);
-  const file = 'openapi.yaml';
-  expect(await describeDrift({ document: await compileFile(file), file, store, deadlineMs })).toEqual({
+  const document = await compileFile('openapi.yaml');
+  expect(await describeDrift({ document, store, deadlineMs })).toEqual({
     lines: [
       expect.stringMatching(/^Supabase at .*: the gateway finds no function in schema public: run npm run migrate/),
     ],
