@@ -9,6 +9,8 @@ import type { ApiRequest } from './request.ts';
 export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
+  // A page without records leads nowhere.
+  if (limit === 0) return undefined;
   const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
     const places: (string | undefined)[] = [page.limit.name, page.offset.name, page.after?.name];
     const filters = Object.keys(query).filter((name) => !places.includes(name));

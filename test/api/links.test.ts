@@ -1,10 +1,11 @@
+import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { lastElement } from '../../src/api/links.ts';
 import type { Store } from '../../src/store/store.ts';
-import { call, KEYS, lists } from '../helpers/api.ts';
+import { call, document, KEYS, lists } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readLinks } from '../helpers/links.ts';
-import { createStudents, recordCalls, type StubStore } from '../helpers/stub-store.ts';
+import { createStubStore, createStudents, recordCalls, type StubStore } from '../helpers/stub-store.ts';
 
 type Row = { readonly id: string };
 type Page = { readonly target: string; readonly rows: readonly Row[] };
@@ -210,6 +211,20 @@ describe('a list of 1,000', () => {
       expect(store.calls).toHaveLength(pages);
     }
   });
+});
+
+test('a page of no records, which a document may allow, has no links', async () => {
+  const empty = structuredClone(document);
+  const parameters = (empty.paths['/academias']?.get?.parameters ?? []) as OpenAPIV3.ParameterObject[];
+  const limit = parameters.find(({ name }) => name === 'limit');
+  if (limit) limit.schema = { type: 'integer', format: 'int32', default: 100, minimum: 0, maximum: 1_000 };
+  const store = createStubStore(() => ({ json: '[]', count: 0 }));
+  const gateway = await startGateway({ store, document: empty });
+  for (const place of ['', '&offset=0', '&offset=5', '&after=00000000-0000-4000-8000-000000000001']) {
+    const answer = await fetch(`${gateway.url}/academias?limit=0${place}`, { headers: { 'X-Api-Key': KEYS.aurora } });
+    expect([answer.status, await answer.json(), answer.headers.get('link')]).toEqual([200, [], null]);
+  }
+  await gateway.close();
 });
 
 test('the links hold behind a proxy that puts a path before the interface', async () => {
