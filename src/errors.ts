@@ -7,7 +7,6 @@ type Entry = { readonly status: number; readonly text: string; readonly headers?
 
 const table = {
   badRequest: { status: 400, text: 'Bad request' },
-  missingKey: { status: 400, text: 'Missing X-Api-Key header' },
   invalidJson: { status: 400, text: 'Invalid JSON body' },
   malformedUrl: { status: 400, text: 'Malformed URL' },
   originRefused: { status: 403, text: 'Origin not allowed' },
@@ -61,6 +60,8 @@ export type Failure =
   | Fault
   | Refusal
   | { readonly kind: 'methodNotAllowed'; readonly allow: readonly string[] }
+  /** `header` is the key's, as the document spells it. */
+  | { readonly kind: 'missingKey'; readonly header: string }
   /** `retryAfter` is in seconds. */
   | { readonly kind: 'tooManyRequests'; readonly retryAfter: number }
   | { readonly kind: Exclude<keyof typeof table, Fault['kind']> };
@@ -79,6 +80,8 @@ export function toHttpError(failure: Failure): HttpError {
       return { status: 401, error: failure.text };
     case 'invalidInput':
       return { status: 422, error: failure.fields, headers: toLanguageHeaders(failure) };
+    case 'missingKey':
+      return { status: 400, error: `Missing ${failure.header} header` };
     case 'methodNotAllowed':
       return { status: 405, error: 'Method not allowed', headers: { Allow: failure.allow.join(', ') } };
     case 'tooManyRequests':

@@ -29,7 +29,7 @@ export async function receive(document: Routes, http: Incoming): Promise<Receive
   convertInputs(request, operation);
   const key = String(request.headers[operation.key.header] ?? '');
   // Checks the key before reading the body.
-  if (key === '') return { failure: { kind: 'missingKey' } };
+  if (key === '') return { failure: { kind: 'missingKey', header: operation.key.name } };
   if (operation.hasBody) takeBody(request, await http.readBody());
   const invalid = validate(document, operation, request);
   return invalid ? { failure: invalid } : { operation, request, key };

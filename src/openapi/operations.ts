@@ -41,6 +41,8 @@ export type Page = { readonly limit: Input; readonly offset: Input; readonly aft
 
 /** How an operation receives its API key. */
 export type Key = {
+  /** The header's name in the document. */
+  readonly name: string;
   /** The header's name in lower case. */
   readonly header: string;
   readonly argument: string;
@@ -191,13 +193,14 @@ class OperationReader {
     const scheme = names.length === 1 ? this.#schemes[names[0] ?? ''] : undefined;
     if (!scheme || '$ref' in scheme || scheme.type !== 'apiKey' || scheme.in !== 'header') {
       this.#mistake('security must require one scheme, of type apiKey in a header');
-      return { header: '', argument: '' };
+      return { name: '', header: '', argument: '' };
     }
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction)
       this.#mistake('x-rpc-used of the security scheme must name a function');
     return {
+      name: scheme.name,
       header: scheme.name.toLowerCase(),
       argument: toArgument(scheme.name),
       ...(isFunction ? { usedFunction } : {}),

@@ -1,7 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
-import { document } from '../helpers/api.ts';
+import { document, KEYS } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
@@ -160,6 +160,16 @@ test.each([
   const gateway = await startGateway({ document: { ...rest, ...(servers ? { servers } : {}) }, store });
   const answer = await fetch(new URL(path, gateway.url));
   expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
+  await gateway.close();
+});
+
+test('names the header of the key as the document does', async () => {
+  const own = structuredClone(document);
+  const [scheme] = Object.values(own.components?.securitySchemes ?? {}) as OpenAPIV3.ApiKeySecurityScheme[];
+  if (scheme) scheme.name = 'X-Token';
+  const gateway = await startGateway({ document: own, store });
+  const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': KEYS.aurora } });
+  expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Token header' }]);
   await gateway.close();
 });
 
