@@ -16,9 +16,9 @@ export type Received = { readonly operation: Operation; readonly request: ApiReq
 /** What `receive` needs of a document. */
 export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
 
-/** What `receive` needs of a request; it sets the record's operation. */
+/** What `receive` needs of a request; it sets the record's operation and route. */
 export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems' | 'readBody'> & {
-  readonly record: { operation?: string };
+  readonly record: { operation?: string; route?: string };
 };
 
 /** Reads and validates a request, without verifying its key. Throws RequestFailed for a request that cannot be read. */
@@ -26,6 +26,7 @@ export async function receive(document: Routes, http: Incoming): Promise<Receive
   const request = readRequest(http);
   const operation = document.match(request.method, request.path);
   http.record.operation = operation.id;
+  http.record.route = operation.route;
   convertInputs(request, operation);
   const key = String(request.headers[operation.key.header] ?? '');
   // Checks the key before reading the body.

@@ -50,13 +50,16 @@ export function createRecorder(sinks: readonly Sink[], startSpan?: StartSpan): R
     const readBytes = countBytes(req, res);
     if (startSpan && !PROBES.includes(readPath(record))) record.span = startSpan(record);
     res.on('close', () => {
+      // Of a tool call the route is the path of MCP.
+      const own = readExpressRoute(req);
+      const route = own ?? record.route;
       const request = Object.assign(record, {
-        route: record.operation ?? toRoute(req),
+        endpoint: record.operation ?? own ?? 'none',
         status: res.writableFinished ? (record.toolStatus ?? res.statusCode) : CLIENT_GONE,
         durationMs: performance.now() - record.startedAt,
         responseBytes: readBytes(),
       });
-      const attributes = { 'http.route': request.route, 'http.response.status_code': request.status };
+      const attributes = { 'http.response.status_code': request.status, ...(route && { 'http.route': route }) };
       record.span?.end(attributes, record.fault);
       passOn(request);
     });
@@ -89,6 +92,6 @@ export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, reco
 }
 
 /** The path of an endpoint that Express matched. A path that a client made up must not become a metric's label. */
-function toRoute(req: IncomingMessage & { route?: { path?: unknown } }): string {
-  return typeof req.route?.path === 'string' ? req.route.path : 'none';
+function readExpressRoute(req: IncomingMessage & { route?: { path?: unknown } }): string | undefined {
+  return typeof req.route?.path === 'string' ? req.route.path : undefined;
 }

@@ -117,7 +117,7 @@ export function createServer(
     end(socket, answer);
     const { status } = toHttpError(failure);
     const responseBytes = Buffer.byteLength(answer);
-    for (const sink of sinks) sink({ ...record, route: 'none', status, durationMs: 0, responseBytes });
+    for (const sink of sinks) sink({ ...record, endpoint: 'none', status, durationMs: 0, responseBytes });
   };
   server.on('connect', ({ method = '', url = '', headers }, socket) => {
     refuse(socket, { kind: 'methodNotAllowed', allow: [] }, createRecord(method, url, headers));

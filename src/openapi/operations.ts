@@ -1,5 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { DocumentError, type Mistake } from './document.ts';
+import { DocumentError, type Mistake, readApiRoot } from './document.ts';
 
 /** A parameter of a request and the function argument that it becomes. */
 export type Input = {
@@ -21,6 +21,8 @@ export type Operation = {
   readonly function: string;
   /** Normalized, so that equal paths are equal strings. */
   readonly path: string;
+  /** The path's template in the document, behind the path of its server. */
+  readonly route: string;
   /** The success status. */
   readonly status: number;
   readonly returns: 'rows' | 'row';
@@ -64,10 +66,11 @@ export function readOperations(
   document: OpenAPIV3.Document,
   operations: readonly DocumentOperation[],
 ): Map<string, Operation> {
+  const root = readApiRoot(document).replace(/\/$/, '');
   const mistakes: Mistake[] = [];
   const result = new Map<string, Operation>();
   for (const source of operations) {
-    const reader = new OperationReader(source, document.components?.securitySchemes ?? {});
+    const reader = new OperationReader(source, root, document.components?.securitySchemes ?? {});
     const operation = reader.read();
     const place = ['paths', source.path, source.method];
     const name = `${source.method.toUpperCase()} ${source.path}`;
@@ -84,10 +87,16 @@ export function readOperations(
 class OperationReader {
   readonly mistakes: string[] = [];
   readonly #source: DocumentOperation;
+  readonly #root: string;
   readonly #schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>;
 
-  constructor(source: DocumentOperation, schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>) {
+  constructor(
+    source: DocumentOperation,
+    root: string,
+    schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>,
+  ) {
     this.#source = source;
+    this.#root = root;
     this.#schemes = schemes;
   }
 
@@ -104,6 +113,7 @@ class OperationReader {
       id: source.operationId ?? '',
       function: String(rpc),
       path: normalizeTemplate(source.path),
+      route: this.#root + source.path,
       ...this.#readSuccess(),
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
       readOnly: source.method === 'get',

@@ -136,9 +136,9 @@ function shortenLine(line: string): string {
   return `${JSON.stringify(JSON.parse(line), shorten)}\n`;
 }
 
-function toLevel({ fault, status, route }: EndedRequest): Level {
-  if (fault || (status >= 500 && !PROBES.includes(route))) return 'error';
-  return PROBES.includes(route) ? 'debug' : 'info';
+function toLevel({ fault, status, endpoint }: EndedRequest): Level {
+  if (fault || (status >= 500 && !PROBES.includes(endpoint))) return 'error';
+  return PROBES.includes(endpoint) ? 'debug' : 'info';
 }
 
 function toLine(record: EndedRequest, keyHeaders: readonly string[]): Record<string, unknown> {

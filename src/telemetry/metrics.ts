@@ -88,8 +88,8 @@ export function createMetrics(sources: MetricSources): Metrics {
   }
 
   return {
-    request: ({ headers, route, status, durationMs, responseBytes }) => {
-      const labels = { operation: route, status };
+    request: ({ headers, endpoint, status, durationMs, responseBytes }) => {
+      const labels = { operation: endpoint, status };
       durations.observe(labels, durationMs / 1_000);
       responseSizes.observe(labels, responseBytes);
       const length = Number(headers['content-length']);

@@ -21,6 +21,8 @@ export type RequestRecord = {
   span?: Span;
   /** The operationId of the document. */
   operation?: string;
+  /** The template of the operation's path, such as /v1/alunos/{id}. */
+  route?: string;
   /** The status that the operation of a tool call ended with; the HTTP status is 200. */
   toolStatus?: number;
   /** The duration of the store call, queue included, in milliseconds. */
@@ -40,7 +42,7 @@ export type Span = {
 /** A request whose answer was sent. */
 export type EndedRequest = RequestRecord & {
   /** The operationId, or the path of another endpoint; `none` for an unknown path. */
-  readonly route: string;
+  readonly endpoint: string;
   /** The status, of a tool call its operation's; 499 if the client disconnected before the answer was sent. */
   readonly status: number;
   readonly durationMs: number;

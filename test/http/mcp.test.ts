@@ -256,7 +256,7 @@ describe('a tool call is a request', () => {
       expect(found).toHaveLength(4);
       return found;
     });
-    expect(requests.map(({ method, url, route, status }) => [method, url, route, status])).toEqual([
+    expect(requests.map(({ method, url, endpoint, status }) => [method, url, endpoint, status])).toEqual([
       ['POST', '/mcp', list, 200],
       ['POST', '/mcp', list, 422],
       ['POST', '/mcp', creation, 201],

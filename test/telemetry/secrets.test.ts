@@ -138,7 +138,7 @@ test('a fault is logged in full, except for the key', () => {
   const headers = { 'x-api-key': 'a "quoted" key', 'x-request-id': 'request-1' };
   const cause = { code: '22P02', message: 'bad: a "quoted" key', detail: ['a "quoted" key', 7] };
   const record = createRecord('GET', '/v1/a?x=1', headers);
-  const ended = { ...record, route: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
+  const ended = { ...record, endpoint: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
   log.request({ ...ended, fault: { kind: 'storeError', cause } });
   log.fault('A fault', { kind: 'internal', cause: new Error('a "quoted" key') }, record);
   expect(JSON.parse(lines[0] ?? '')).toEqual({

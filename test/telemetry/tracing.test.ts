@@ -77,6 +77,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
   const failing = newParent('01');
   const refused = newParent('01');
   const later = newParent('01');
+  const called = newParent('01');
   /** What PostgREST was told for each of the requests. */
   const told = new Map<string, string | undefined>();
   const ids = new Map<string, string>();
@@ -85,7 +86,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
 
   beforeAll(async () => {
     collector = await startCollector();
-    gateway = await startProcess({ ...onPostgrest(), OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+    gateway = await startProcess({ ...onPostgrest(), OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, MCP: 'on' });
     await withBody(database.adminUrl, 'listar_academias', TELL, async () => {
       const parents: [string, string | undefined][] = [
         ['continued', continued.traceparent],
@@ -103,6 +104,19 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
     await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       expect((await ask(gateway, failing.traceparent)).status).toBe(502);
     });
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'listarAcademias', arguments: {} } };
+    const accept = 'application/json, text/event-stream';
+    const tool = await fetch(`${gateway.origin}/mcp`, {
+      method: 'POST',
+      headers: {
+        'X-Api-Key': KEY,
+        'Content-Type': 'application/json',
+        Accept: accept,
+        traceparent: called.traceparent,
+      },
+      body: JSON.stringify(call),
+    });
+    expect(tool.status).toBe(200);
     const { traceparent } = refused;
     expect((await get(gateway, '/v1/academias?limit=0', { traceparent })).status).toBe(422);
     expect((await get(gateway, `/v1/${SECRET_KEY}?nome=Secreta`, { 'X-Api-Key': SECRET_KEY })).status).toBe(404);
@@ -134,12 +148,12 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
       traceId: continued.traceId,
       spanId: expect.stringMatching(/^[0-9a-f]{16}$/),
       parentId: continued.spanId,
-      name: 'GET listarAcademias',
+      name: 'GET /v1/academias',
       kind: 2,
       attributes: {
         'http.request.method': 'GET',
         'url.path': '/v1/academias',
-        'http.route': 'listarAcademias',
+        'http.route': '/v1/academias',
         'http.response.status_code': 401,
       },
       status: 0,
@@ -199,6 +213,13 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
     const [request, ...others] = spansOf(refused.traceId);
     expect(others).toEqual([]);
     expect([request?.attributes['http.response.status_code'], request?.status]).toEqual([422, 0]);
+  });
+
+  test('a tool call is a request to the endpoint of MCP, and an unknown path has no route', () => {
+    const [tool] = spansOf(called.traceId).filter(({ kind }) => kind === 2);
+    expect([tool?.name, tool?.attributes['http.route']]).toEqual(['POST /mcp', '/mcp']);
+    const [unknown] = collector.spans.filter(({ attributes }) => attributes['url.path'] === '/v1/[hidden]');
+    expect([unknown?.name, unknown?.attributes['http.route']]).toEqual(['GET', undefined]);
   });
 
   test('no key is sent, wherever it was, and no query', () => {
