@@ -202,6 +202,8 @@ function toToolRequest(
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
     const value = args[name] as Json;
     const place = places.get(name);
+    // For a parameter, which cannot be null, a model means that it is left out.
+    if (place && value === null) continue;
     const problem = typeof value === 'object' ? messages.isNoScalar.en : findProblem(value);
     if (!place && hasBody) fields.push([name, value]);
     else if (!place) query.append(name, '');
