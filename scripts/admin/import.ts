@@ -33,6 +33,11 @@ type Line = { readonly line: number; readonly fields: Fields | undefined; readon
 
 /** Lines in one SQL call. Each call that looks for e-mails or names reads all of a tenant's. */
 const BATCH = 5_000;
+/** A table of Postgres has no more columns. */
+const MAX_COLUMNS = 1_600;
+/** What is listed of a header: so many mistakes, and so many characters of a name. */
+const MAX_MISTAKES = 20;
+const MAX_NAME = 100;
 /** The resource that stands for all, in a folder. */
 const ALL = 'all';
 
@@ -149,19 +154,21 @@ async function readHeader(
   const fail = (mistakes: readonly string[]) =>
     new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint });
   if ('problem' in header) throw fail([header.problem]);
+  if (header.cells.length > MAX_COLUMNS) throw fail([`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
   const named = new Map(columns.flatMap((column) => toTitles(column).map((title) => [title, column])));
   const found = new Set<string>();
   const mistakes = titles.flatMap((title, index) => {
     if (title === '') return [`column ${index + 1} has no name`];
     const column = named.get(title.toLowerCase());
-    if (!column) return [`unknown column ${JSON.stringify(title)}`];
+    if (!column) return [`unknown column ${JSON.stringify(title.slice(0, MAX_NAME))}`];
     if (found.has(column.name)) return [`column ${JSON.stringify(title)} is repeated`];
     found.add(column.name);
     return [];
   });
   const missing = required.filter((name) => !found.has(name));
   mistakes.push(...missing.map((name) => `column ${JSON.stringify(name)} is missing`));
+  if (mistakes.length > MAX_MISTAKES) mistakes.splice(MAX_MISTAKES, Infinity, 'and more');
   if (mistakes.length > 0) throw fail(mistakes);
   return titles.map((title) => ({ title, column: named.get(title.toLowerCase()) as Column }));
 }

@@ -285,6 +285,17 @@ describe('a file that cannot be read', () => {
       'unknown column "idade"; column "Nome" is repeated; column 4 has no name; column "email" is missing',
     ],
     [
+      'many mistakes',
+      ','.repeat(1_500),
+      `${Array.from({ length: 20 }, (_, n) => `column ${n + 1} has no name`).join('; ')}; and more`,
+    ],
+    ['millions of columns', ','.repeat(3_000_000), 'has 3000003 columns: the file may not be CSV'],
+    [
+      'a long name',
+      `${'x'.repeat(500_000)}\n`,
+      `unknown column "${'x'.repeat(100)}"; column "nome" is missing; column "email" is missing`,
+    ],
+    [
       'quotes that are malformed',
       '"nome"x,email\n',
       `a value continues after its closing quote; write a quote within a value twice; ${NOT_READ}`,
