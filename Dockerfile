@@ -6,17 +6,6 @@ FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
-# The gateway serves one file of Scalar, which needs none of its 270 dependencies (see src/http/docs.ts). Nothing reads
-# source maps.
-RUN scalar=node_modules/@scalar/api-reference \
-  && script=$(node -p "require('./$scalar/package.json').browser") \
-  && mkdir -p "/tmp/scalar/$(dirname "$script")" \
-  && cp "$scalar/package.json" /tmp/scalar/ \
-  && cp "$scalar/$script" "/tmp/scalar/$script" \
-  && npm uninstall --no-save --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund @scalar/api-reference \
-  && mkdir -p node_modules/@scalar \
-  && cp -r /tmp/scalar "$scalar" \
-  && find node_modules -name '*.map' -delete
 
 FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="Wellness gateway" \

@@ -1,11 +1,11 @@
 // The documentation page: Scalar renders the document. The gateway serves all its files.
 
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { findPackageJSON } from 'node:module';
-import { dirname, join } from 'node:path';
-import { constants } from 'node:zlib';
-import type { ApiReferenceConfiguration } from '@scalar/api-reference';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliDecompress } from 'node:zlib';
+import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference';
 import type { RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { OpenAPIV3 } from 'openapi-types';
@@ -30,12 +30,14 @@ export type Shown = {
  * in the page are relative, so a proxy may add a prefix.
  */
 export function serveDocs(read: () => Shown): Endpoints {
-  const scalar = findScalar();
+  // Scalar's script for browsers, compressed; scripts/scalar.ts writes it.
+  const scalar = readFileSync(join(import.meta.dirname, 'scalar.js.br'));
+  const path = `docs/scalar-${hash('sha1', scalar).slice(0, 10)}.js`;
   const redirect = (status: number, location: string): RequestHandler => {
     return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
   };
   const text = (type: string, write: (shown: Shown) => string) => serveText(type, read, write);
-  const page = text('text/html; charset=utf-8', ({ document }) => toPage(document, scalar.path));
+  const page = text('text/html; charset=utf-8', ({ document }) => toPage(document, path));
   const start = text(SCRIPT, toStartScript);
   const shown = text(JSON_TEXT, (shown) => JSON.stringify(toShownDocument(shown)));
   const json = text(JSON_TEXT, ({ document }) => JSON.stringify(document));
@@ -45,18 +47,11 @@ export function serveDocs(read: () => Shown): Endpoints {
     addEndpoint(router, '/docs/', redirect(308, '../docs'));
     addEndpoint(router, '/docs', securePage, page);
     addEndpoint(router, '/docs/start.js', start);
-    addEndpoint(router, `/${scalar.path}`, serveImmutable(SCRIPT, scalar.file));
+    addEndpoint(router, `/${path}`, serveImmutable(SCRIPT, scalar));
     addEndpoint(router, '/docs/openapi.json', shown);
     addEndpoint(router, '/openapi.json', json);
     addEndpoint(router, '/openapi.yaml', yaml);
   };
-}
-
-/** Finds Scalar's browser script; its URL contains the version. */
-function findScalar(): { readonly file: string; readonly path: string } {
-  const manifest = findPackageJSON('@scalar/api-reference', import.meta.url) ?? '';
-  const { version, browser } = JSON.parse(readFileSync(manifest, 'utf8'));
-  return { file: join(dirname(manifest), browser), path: `docs/scalar-${version}.js` };
 }
 
 /** Serves a text that is generated once: npm run dev replaces the document, and the demo data is found after the start. */
@@ -74,15 +69,12 @@ function serveText(type: string, read: () => Shown, write: (shown: Shown) => str
   };
 }
 
-/** Brotli parameters for files that are compressed once: a higher quality takes seconds to save another tenth. */
-const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 6 };
-
-/** Serves a file whose URL changes with its content. Reads and compresses it once, at the first request. */
-function serveImmutable(type: string, file: string): RequestHandler {
-  const bodies = new Map<Encoding | undefined, Promise<Buffer>>();
-  const read = (encoding: Encoding | undefined): Promise<Buffer> => {
-    const bytes = readFile(file);
-    const body = encoding ? bytes.then((whole) => encode(whole, encoding, BROTLI)) : bytes;
+/** Serves what is compressed by Brotli, at a URL that changes with it. Other encodings are made once, when they are asked for. */
+function serveImmutable(type: string, compressed: Buffer): RequestHandler {
+  const bodies = new Map<Encoding | undefined, Promise<Buffer>>([['br', Promise.resolve(compressed)]]);
+  const make = (encoding: Encoding | undefined): Promise<Buffer> => {
+    const bytes = promisify(brotliDecompress)(compressed);
+    const body = encoding ? bytes.then((whole) => encode(whole, encoding)) : bytes;
     bodies.set(encoding, body);
     body.catch(() => bodies.delete(encoding));
     return body;
@@ -95,7 +87,7 @@ function serveImmutable(type: string, file: string): RequestHandler {
       Vary: 'Accept-Encoding',
       ...(encoding ? { 'Content-Encoding': encoding } : {}),
     };
-    sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? read(encoding)) });
+    sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? make(encoding)) });
   };
 }
 

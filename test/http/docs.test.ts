@@ -1,17 +1,16 @@
-import { readFileSync } from 'node:fs';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Browser, Page } from 'playwright-core';
 import { request } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { readInstalled } from '../../scripts/scalar.ts';
 import { serveDocs } from '../../src/http/docs.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const KEY = 'wms_demo_aurora';
-const SCALAR = readFileSync('node_modules/@scalar/api-reference/dist/browser/standalone.js');
 
 const document = readDocument('openapi.yaml');
 let served = document;
@@ -118,6 +117,9 @@ describe('the page', () => {
 });
 
 describe("Scalar's script", () => {
+  // After an update, `npm run generate` writes the file anew.
+  const installed = readInstalled();
+
   test.each([
     ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
     ['gzip, br;q=0', 'gzip', gunzipSync],
@@ -131,11 +133,11 @@ describe("Scalar's script", () => {
       'content-length': String(body.length),
     });
     expect(String(headers.vary).toLowerCase()).toContain('accept-encoding');
-    expect(decode(body).equals(SCALAR)).toBe(true);
+    expect(decode(body).equals(await installed)).toBe(true);
   });
 
-  test('has an address of its version', async () => {
-    expect(await findScript()).toMatch(/^\/docs\/scalar-\d+\.\d+\.\d+\.js$/);
+  test('has an address of its content', async () => {
+    expect(await findScript()).toMatch(/^\/docs\/scalar-[\da-f]{10}\.js$/);
   });
 });
 

@@ -1,0 +1,37 @@
+// Keeps the script of the documentation page, Scalar's, in the repository: `npm run generate` takes it from Scalar's plugin for
+// Fastify, the only package that has it without the 250 packages that it was built from. The gateway serves the compressed
+// file as it is.
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
+import scalar from '@scalar/fastify-api-reference';
+import { fastify } from 'fastify';
+
+const FILE = join(import.meta.dirname, '../src/http/scalar.js.br');
+
+/** Reads the script from the installed package. */
+export async function readInstalled(): Promise<Buffer> {
+  const server = fastify();
+  await server.register(scalar, { routePrefix: '/docs', configuration: { url: 'openapi.json' } });
+  const { rawPayload } = await server.inject('/docs/js/scalar.js');
+  await server.close();
+  return rawPayload;
+}
+
+/** Reads the script that the gateway serves. */
+export function readServed(): Buffer {
+  return brotliDecompressSync(readFileSync(FILE));
+}
+
+if (import.meta.main) {
+  const script = await readInstalled();
+  // Compressing it that well takes some 20 seconds.
+  if (!existsSync(FILE) || !readServed().equals(script)) {
+    const { BROTLI_PARAM_QUALITY: QUALITY, BROTLI_MAX_QUALITY, BROTLI_PARAM_SIZE_HINT: SIZE_HINT } = constants;
+    writeFileSync(
+      FILE,
+      brotliCompressSync(script, { params: { [QUALITY]: BROTLI_MAX_QUALITY, [SIZE_HINT]: script.length } }),
+    );
+  }
+}
