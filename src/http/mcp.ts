@@ -2,17 +2,14 @@
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { posix } from 'node:path';
-import { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import {
-  CallToolRequestSchema,
   type CallToolResult,
-  ErrorCode,
-  ListToolsRequestSchema,
-  McpError,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
   type Tool,
-} from '@modelcontextprotocol/sdk/types.js';
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server';
 import type { RequestHandler } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Outcome } from '../api/handler.ts';
@@ -59,6 +56,8 @@ export type McpOptions = {
 
 type JsonObject = { readonly [name: string]: Json };
 
+type JsonSchema = NonNullable<Tool['inputSchema']['properties']>[string];
+
 /** A message of the protocol without the arguments of its tool call: the SDK would validate them several times. */
 type Message = { readonly envelope: JsonObject; readonly args: Json };
 
@@ -70,17 +69,14 @@ const MAX_VALUES = 1_000;
 
 /** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. */
 export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): Mcp {
-  // Each server would create its own, which takes longer than a tool call.
-  const jsonSchemaValidator = new AjvJsonSchemaValidator();
-
   function createMcpServer({ source, operations }: CompiledDocument, callTool: CallTool): Server {
     const { title, version, description = '', 'x-instructions': instructions = description } = source.info as Info;
-    const options = { capabilities: { tools: {} }, instructions, jsonSchemaValidator };
+    const options = { capabilities: { tools: {} }, instructions };
     const server = new Server({ name: title, version }, options);
-    server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...operations.values()].map(toTool) }));
-    server.setRequestHandler(CallToolRequestSchema, ({ params: { name } }) => {
+    server.setRequestHandler('tools/list', () => ({ tools: [...operations.values()].map(toTool) }));
+    server.setRequestHandler('tools/call', ({ params: { name } }) => {
       const operation = operations.get(name);
-      if (!operation) throw new McpError(ErrorCode.InvalidParams, `Unknown tool: ${name}`);
+      if (!operation) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
       return callTool(operation, readApiRoot(source));
     });
     return server;
@@ -90,7 +86,7 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
     const serve = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
       const { envelope, args } = readMessage(await readBody(req, res, bodyLimit));
       const server = createMcpServer(readDocument(), async (operation, root) => {
-        if (!isObject(args)) throw new McpError(ErrorCode.InvalidParams, 'arguments must be an object');
+        if (!isObject(args)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'arguments must be an object');
         return toResult(await run(res, toToolRequest(operation, root, args, req.headers)), res);
       });
       const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
@@ -172,7 +168,7 @@ function toTool({ id, readOnly, source }: Operation): Tool {
 }
 
 /** Converts a schema of OpenAPI 3.0: some models refuse keywords that JSON Schema does not have. */
-function toJsonSchema(schema: object): object {
+function toJsonSchema(schema: object): JsonSchema {
   const convert = (name: string, value: unknown) => {
     if (name.startsWith('x-')) return undefined;
     if (typeof value !== 'object' || value === null || !('nullable' in value)) return value;
