@@ -1,6 +1,5 @@
 // The commands for tenants and keys: each calls an SQL function and formats the result.
 
-import Table from 'cli-table3';
 import { InvalidArgumentError } from 'commander';
 import type { Connection } from '../../src/store/migrations.ts';
 import { NEVER } from './arguments.ts';
@@ -192,16 +191,19 @@ function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
   return toTable(hasTenant ? ['TENANT', ...head] : head, rows);
 }
 
-/** A table without lines and colours. */
-function toTable(head: string[], rows: readonly string[][]): string {
-  const table = new Table({ head, chars: NO_LINES, style: { 'padding-left': 0, 'padding-right': 2, head: [] } });
-  table.push(...rows);
-  return table.toString().replace(/ +$/gm, '');
+/** A table without lines: its columns are two blanks apart, and a cell may have several lines. */
+function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cells = (head.length > 0 ? [head, ...rows] : rows).map((row) => row.map((cell) => cell.split('\n')));
+  const widthOf = (column: number) =>
+    Math.max(...cells.flatMap((row) => row[column]?.map(({ length }) => length) ?? []));
+  const widths = cells[0]?.map((_cell, column) => widthOf(column) + 2) ?? [];
+  const lines = cells.flatMap((row) =>
+    Array.from({ length: Math.max(...row.map(({ length }) => length)) }, (_, n) =>
+      row.map((cell, column) => (cell[n] ?? '').padEnd(widths[column] ?? 0)).join(''),
+    ),
+  );
+  return lines.map((line) => line.trimEnd()).join('\n');
 }
-
-const SIDES = ['top', 'bottom', 'left', 'right', 'mid', 'middle', 'left-mid', 'mid-mid', 'right-mid'] as const;
-const CORNERS = ['top-mid', 'top-left', 'top-right', 'bottom-mid', 'bottom-left', 'bottom-right'] as const;
-const NO_LINES = Object.fromEntries([...SIDES, ...CORNERS].map((name) => [name, '']));
 
 /** A time of Postgres as ISO 8601 in UTC; null if it is null or never comes. */
 function toTime(text: string | null): string | null {

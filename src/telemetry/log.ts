@@ -1,10 +1,9 @@
 // The log: JSON lines, or readable text on a terminal.
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { createRequire } from 'node:module';
 import { isatty } from 'node:tty';
+import { styleText } from 'node:util';
 import { type DestinationStream, type Level, type Logger, pino, stdTimeFunctions } from 'pino';
-import type { PinoPretty } from 'pino-pretty';
 import type { Config, LogConfig } from '../config.ts';
 import { type Fault, messageOf } from '../errors.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath } from './record.ts';
@@ -86,20 +85,10 @@ function createLogger(
     ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  if (!isPretty) return pino(options, stream ?? openOutput(isShared ? ATOMIC_WRITES : BUFFERED));
-  // Loaded only if used.
-  const pretty: typeof PinoPretty = createRequire(import.meta.url)('pino-pretty');
-  const destination = stream ?? (isShared ? pino.destination(ATOMIC_WRITES) : undefined);
+  const destination = stream ?? openOutput(isShared ? ATOMIC_WRITES : BUFFERED);
   return pino(
     options,
-    pretty({
-      colorize: hasColors,
-      translateTime: 'SYS:HH:MM:ss.l',
-      ignore: 'requestId,method,path,operation,status,durationMs,storeMs,responseBytes,keyPrefix,traceId',
-      messageFormat: (line, messageKey) => toSentence(line, messageKey),
-      customColors: 'message:reset',
-      ...(destination ? { destination } : {}),
-    }),
+    isPretty ? { write: (line) => destination.write(toText(JSON.parse(line), hasColors)) } : destination,
   );
 }
 
@@ -158,9 +147,31 @@ function toLine(record: EndedRequest, keyHeaders: readonly string[]): Record<str
   };
 }
 
-function toSentence(line: Record<string, unknown>, messageKey: string): string {
+const COLORS: Readonly<Record<string, 'green' | 'yellow' | 'red' | 'blue'>> = {
+  debug: 'blue',
+  info: 'green',
+  warn: 'yellow',
+  error: 'red',
+};
+
+/** A line for people: the local time, the level and a sentence, with a fault below it. */
+function toText(line: Record<string, unknown>, hasColors: boolean): string {
+  const { time, level, fault } = line;
+  const label = String(level).toUpperCase();
+  const color = hasColors && COLORS[String(level)];
+  const shown = color ? styleText(color, label, { validateStream: false }) : label;
+  const at = new Date(String(time));
+  const clock = `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, '0')}`;
+  // The lines of a stack are lines here too.
+  const below = fault
+    ? `\nfault: ${JSON.stringify(fault, null, 2).replaceAll('\\n', '\n')}`.replaceAll('\n', '\n    ')
+    : '';
+  return `[${clock}] ${shown}: ${toSentence(line)}${below}\n`;
+}
+
+function toSentence(line: Record<string, unknown>): string {
   const { method, path, status, durationMs, storeMs, requestId, keyPrefix } = line;
-  if (status === undefined) return `${line[messageKey]}${requestId ? `, request ${requestId}` : ''}`;
+  if (status === undefined) return `${line.msg}${requestId ? `, request ${requestId}` : ''}`;
   const store = storeMs === undefined ? '' : ` (store ${storeMs} ms)`;
   const key = keyPrefix === undefined ? '' : ` key ${keyPrefix}…`;
   const what = method === '' ? 'Unreadable request' : `${method} ${path}`;
