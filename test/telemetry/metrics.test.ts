@@ -276,6 +276,8 @@ describe('calls of the store', () => {
       const other = { headers: { 'X-Api-Key': 'wms_demo_bosque' } };
       await get('/v1/personais?limit=1');
       await get('/v1/personais?limit=1', other);
+      // The use of the keys is recorded by calls that take places too.
+      await waitFor(async () => expect(await gauges()).toEqual([0, 0, 0]));
       await expectAdded(PREFIX, { [academias('storeTimeout')]: 3, [academias('storeOverloaded')]: 1 }, async () => {
         const answers = [get('/v1/academias'), get('/v1/academias', other), get('/v1/academias')];
         await waitFor(async () => expect(await gauges()).toEqual([2, 1, 2]));
