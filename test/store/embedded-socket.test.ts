@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -129,8 +129,7 @@ describe('the socket', () => {
 
   test('that the system does not allow is a warning, and the store serves', async () => {
     const long = join(root, 'x'.repeat(110));
-    mkdirSync(long);
-    cpSync(inject('dataDir'), long, { recursive: true });
+    renameSync(copyDataDir(inject('dataDir')), long);
     const warnings: string[] = [];
     const other = await open({ dataDir: long, onWarning: (text) => warnings.push(text) });
     expect(warnings).toEqual([

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { type Fault, isFault, OperatorError, storeFault } from '../../errors.ts';
@@ -7,7 +8,7 @@ import { toFailure } from '../sqlstate.ts';
 import { CHECK, createStatementWriter, toResult } from '../statement.ts';
 import type { Call, Description, Result, Store } from '../store.ts';
 import { Claims } from './claims.ts';
-import { lockFolder } from './lock.ts';
+import { lockFolder } from './folder.ts';
 import { type Answer, SessionError, type SessionWork, type Settings } from './sessions.ts';
 import { type AdministratorSession, serveSocket } from './socket.ts';
 import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './thread.ts';
@@ -16,6 +17,8 @@ import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './t
 export type EmbeddedOptions = {
   /** The data folder; without one the data is in memory and gone with the process. */
   readonly dataDir?: string | undefined;
+  /** Whether an answer waits until its rows are on the disk; by default it does. */
+  readonly fsync?: boolean;
   readonly migrationsDir: string;
   /** A script for a new store. */
   readonly seed?: WorkerInput['seed'];
@@ -25,7 +28,12 @@ export type EmbeddedOptions = {
   readonly answerLimit?: number;
   /** How long an administrator's transaction may be idle, in milliseconds; one minute by default. */
   readonly idleTransactionMs?: number;
-  /** Receives warnings: Postgres's while migrations are applied, of a small memory limit, and of a socket that fails. */
+  /** Called before a new database is created, which takes a few seconds. */
+  readonly onCreate?: () => void;
+  /**
+   * Receives warnings: Postgres's while migrations are applied, of permissions that were repaired, of a small memory limit, and
+   * of a socket that fails.
+   */
   readonly onWarning?: (warning: string) => void;
 };
 
@@ -72,10 +80,12 @@ const MAX_IN_FLIGHT = 2;
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
   const input: Input = {
     folder: options.dataDir && join(options.dataDir, 'postgres'),
+    fsync: options.fsync ?? true,
     migrations: readMigrations(options.migrationsDir),
     seed: options.seed,
   };
-  const unlock = options.dataDir ? lockFolder(options.dataDir) : () => {};
+  const unlock = options.dataDir ? lockFolder(options.dataDir, options.onWarning) : () => {};
+  if (input.folder && !existsSync(input.folder)) options.onCreate?.();
   const store = new WorkerStore(options, input, unlock);
   try {
     await store.start();
@@ -129,7 +139,9 @@ class WorkerStore implements EmbeddedStore {
   #closeSocket = () => {};
 
   constructor(options: EmbeddedOptions, input: Input, unlock: () => void) {
-    this.description = `embedded Postgres, data in ${options.dataDir ?? 'memory'}`;
+    const place = options.dataDir ?? 'memory';
+    const risk = options.dataDir && !input.fsync ? ', which a loss of power may destroy (FSYNC=off)' : '';
+    this.description = `embedded Postgres, data in ${place}${risk}`;
     this.#input = input;
     this.#migrationsDir = options.migrationsDir;
     this.#limitMs = options.statementLimitMs;

@@ -2,11 +2,11 @@
 // everything. It runs one statement at a time, in the order in which store.ts sends them.
 
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { constrainedMemory } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
-import { messages, PGlite, protocol } from '@electric-sql/pglite';
+import { messages, type PGlite, protocol } from '@electric-sql/pglite';
 import {
   applyMigrations,
   type Connection,
@@ -19,6 +19,7 @@ import {
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
+import { fsyncPath, openPGlite, writeToDisk } from './pglite.ts';
 import { type Answer, SessionError, Sessions, type SessionWork, type Settings } from './sessions.ts';
 
 declare global {
@@ -33,6 +34,8 @@ declare global {
 export type WorkerInput = {
   /** The database's folder; without one it is in memory, and new at every start. */
   readonly folder: string | undefined;
+  /** Whether a commit waits until it is on the disk. */
+  readonly fsync: boolean;
   readonly migrations: readonly Migration[];
   /** Loaded into a new database. */
   readonly seed: Script | undefined;
@@ -66,6 +69,10 @@ export type WorkEnd =
   | { readonly sessionEnded: true }
   | { readonly error: PgError }
   | { readonly skipped: true };
+
+/** How often the size of the WAL is looked at, in milliseconds, and from which size on in bytes it is cut. */
+const CHECKPOINT_MS = 10_000;
+const WAL_BYTES = 32 * 2 ** 20;
 
 /** V8 takes 600 MB for a moment to optimize one function of Postgres; with a smaller limit the kernel would kill the process. */
 const OPTIMIZING_BYTES = 1280 * 2 ** 20;
@@ -141,6 +148,9 @@ try {
       }
     });
   });
+  setInterval(() => {
+    last = last.then(() => cutWal(db, sessions));
+  }, CHECKPOINT_MS).unref();
   reply({ ready: postgres });
 } catch (error) {
   reply({ failed: toMessage(error) });
@@ -162,9 +172,10 @@ function compile(): Promise<WebAssembly.Module> {
 }
 
 /** Opens and migrates the database. */
-async function prepare({ folder, migrations, seed }: WorkerInput, postgres: WebAssembly.Module): Promise<PGlite> {
-  if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, migrations, seed, postgres);
-  const db = await open(folder, postgres);
+async function prepare(input: WorkerInput, pgliteWasmModule: WebAssembly.Module): Promise<PGlite> {
+  const { folder, fsync, migrations, seed } = input;
+  if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, input, pgliteWasmModule);
+  const db = await openPGlite(folder, { fsync, pgliteWasmModule });
   await bringUpToDate(db, migrations);
   if (!folder && seed) await runScript(db, seed);
   return db;
@@ -185,23 +196,43 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
   }
 }
 
-/** Creates a database in another folder and renames that when it is complete: a killed first start leaves none. */
+/**
+ * Makes a checkpoint if the WAL is long. Postgres does that in a process of its own, which PGlite lacks: the WAL would grow for
+ * ever, and so would the start after a crash.
+ */
+async function cutWal(db: PGlite, sessions: Sessions): Promise<void> {
+  // It would end up in an administrator's transaction.
+  if (!sessions.isGateway) return;
+  await db.exec('reset role');
+  const { rows } = await db.query(
+    'select from pg_control_checkpoint() where pg_current_wal_insert_lsn() - redo_lsn > $1',
+    [WAL_BYTES],
+  );
+  if (rows.length > 0) await db.exec('checkpoint');
+  await db.exec('set role gateway');
+}
+
+/**
+ * Creates a database in another folder and renames that when it is complete and on the disk: a first start that was killed
+ * leaves none.
+ */
 async function create(
   folder: string,
-  migrations: readonly Migration[],
-  seed: Script | undefined,
-  postgres: WebAssembly.Module,
+  { fsync, migrations, seed }: WorkerInput,
+  pgliteWasmModule: WebAssembly.Module,
 ): Promise<void> {
   const aside = `${folder}.new`;
   rmSync(aside, { recursive: true, force: true });
-  const db = await open(aside, postgres);
+  const db = await openPGlite(aside, { fsync: false, pgliteWasmModule });
   try {
     await bringUpToDate(db, migrations);
     if (seed) await runScript(db, seed);
   } finally {
     await db.close();
   }
+  if (fsync) await writeToDisk(aside);
   renameSync(aside, folder);
+  if (fsync) await fsyncPath(dirname(folder));
 }
 
 /** Applies the pending migrations, and sends the warnings of Postgres. */
@@ -215,13 +246,6 @@ function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Mi
     exec: (sql) => db.exec(sql, { onNotice }),
   };
   return applyMigrations(connection, migrations);
-}
-
-function open(folder: string | undefined, pgliteWasmModule: WebAssembly.Module): Promise<PGlite> {
-  // PGlite keeps the whole cache in memory from the start, and the system caches the files too. With 300,000 students half of
-  // the default is about as fast; a quarter makes long lists a third slower.
-  const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=64MB'];
-  return PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams, pgliteWasmModule });
 }
 
 /** PGlite also throws objects that are not errors, such as those of its file system. */
@@ -254,7 +278,9 @@ async function run(session: EmbeddedSession, statement: Statement): Promise<Work
   try {
     return { row: await session.queryRow(statement) };
   } catch (error) {
-    const { code, message, detail, hint, where } = error as PgError;
+    const { severity, code, message, detail, hint, where } = error as PgError & { severity?: string };
+    // Postgres has ended, and would never answer again.
+    if (severity === 'FATAL' || severity === 'PANIC') throw error;
     return { error: { code, message, detail, hint, where } };
   }
 }
