@@ -31,6 +31,7 @@ const CAMPAIGNS = [
   'test/deploy/backup.test.ts',
   'test/isolation/walls.test.ts',
   'test/scripts/bench.test.ts',
+  'test/store/embedded-power-loss.test.ts',
 ];
 
 const hasSupabase = canTestSupabase();
