@@ -1,8 +1,8 @@
 // PGlite on a folder, as Postgres itself would keep it: committed rows are on the disk, and only the owner can read them.
 
-import { fdatasyncSync, mkdirSync } from 'node:fs';
-import { open, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { existsSync, fdatasyncSync, mkdirSync } from 'node:fs';
+import { open, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite';
 import { NodeFS } from '@electric-sql/pglite/nodefs';
 
@@ -34,11 +34,16 @@ export async function openPGlite(folder: string | undefined, { fsync, ...options
   }
 }
 
-/** Writes a folder with everything in it to the disk, so that it survives a loss of power. */
-export async function writeToDisk(folder: string): Promise<void> {
-  const names = await readdir(folder, { recursive: true });
-  const paths = [...names.map((name) => join(folder, name)), folder];
-  await Promise.all(paths.map(fsyncPath));
+/** Renames a complete database to a folder, in place of one that is there. A loss of power leaves one of them whole. */
+export async function putInPlace(complete: string, folder: string): Promise<void> {
+  const names = await readdir(complete, { recursive: true });
+  await Promise.all([complete, ...names.map((name) => join(complete, name))].map(fsyncPath));
+  const old = `${folder}.old`;
+  await rm(old, { recursive: true, force: true });
+  if (existsSync(folder)) await rename(folder, old);
+  await rename(complete, folder);
+  await fsyncPath(dirname(folder));
+  await rm(old, { recursive: true, force: true });
 }
 
 /** Writes a file, or the names in a folder, to the disk. */

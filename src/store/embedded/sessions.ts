@@ -29,6 +29,9 @@ export const MAX_BYTES = 128 * 2 ** 20;
 /** The role that owns everything. */
 export const ADMINISTRATOR = 'postgres';
 
+/** The application_name of a session that makes a backup. */
+export const BACKUP = 'wellness-backup';
+
 const GATEWAY = 0;
 
 /** `reset session authorization` has no effect in PGlite, because its backend never logged in. */
@@ -103,6 +106,11 @@ export class Sessions {
   /** Whether the gateway's settings are in force. */
   get isGateway(): boolean {
     return this.#current === GATEWAY;
+  }
+
+  /** Whether a session makes a backup, which needs all of the WAL since its beginning. */
+  get hasBackup(): boolean {
+    return [...this.#settings.values()].some((settings) => JSON.parse(settings).application_name === BACKUP);
   }
 
   /** Gives the backend back to the gateway. */

@@ -1,8 +1,8 @@
 // A thread with Postgres in it: PGlite runs a query to its end, so on the gateway's own thread a slow one would stop
 // everything. It runs one statement at a time, in the order in which store.ts sends them.
 
-import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { constrainedMemory } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -19,7 +19,7 @@ import {
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
-import { fsyncPath, openPGlite, writeToDisk } from './pglite.ts';
+import { openPGlite, putInPlace } from './pglite.ts';
 import { type Answer, SessionError, Sessions, type SessionWork, type Settings } from './sessions.ts';
 
 declare global {
@@ -201,8 +201,8 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
  * ever, and so would the start after a crash.
  */
 async function cutWal(db: PGlite, sessions: Sessions): Promise<void> {
-  // It would end up in an administrator's transaction.
-  if (!sessions.isGateway) return;
+  // It would end up in an administrator's transaction, or throw away what a backup needs.
+  if (!sessions.isGateway || sessions.hasBackup) return;
   await db.exec('reset role');
   const { rows } = await db.query(
     'select from pg_control_checkpoint() where pg_current_wal_insert_lsn() - redo_lsn > $1',
@@ -218,7 +218,7 @@ async function cutWal(db: PGlite, sessions: Sessions): Promise<void> {
  */
 async function create(
   folder: string,
-  { fsync, migrations, seed }: WorkerInput,
+  { migrations, seed }: WorkerInput,
   pgliteWasmModule: WebAssembly.Module,
 ): Promise<void> {
   const aside = `${folder}.new`;
@@ -230,9 +230,7 @@ async function create(
   } finally {
     await db.close();
   }
-  if (fsync) await writeToDisk(aside);
-  renameSync(aside, folder);
-  if (fsync) await fsyncPath(dirname(folder));
+  await putInPlace(aside, folder);
 }
 
 /** Applies the pending migrations, and sends the warnings of Postgres. */
