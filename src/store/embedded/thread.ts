@@ -20,7 +20,7 @@ import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
 import { openPGlite, putInPlace } from './pglite.ts';
-import { type Answer, SessionError, Sessions, type SessionWork, type Settings } from './sessions.ts';
+import { type Answer, SessionError, Sessions, type SessionWork } from './sessions.ts';
 
 declare global {
   /** Node has it; TypeScript declares it only together with what browsers have. */
@@ -64,7 +64,6 @@ export type WorkerReply =
 /** How work ended: with its first row, with what a session gets, with an error, or skipped because it had been taken back. */
 export type WorkEnd =
   | { readonly row: Row | undefined }
-  | { readonly settings: Settings }
   | { readonly answer: Answer }
   | { readonly sessionEnded: true }
   | { readonly error: PgError }
@@ -121,7 +120,7 @@ class EmbeddedSession {
 }
 
 const port = parentPort;
-if (!port) throw new Error('embedded-worker.ts runs as a worker thread');
+if (!port) throw new Error('thread.ts runs as a worker thread');
 
 const reply = (message: WorkerReply): void => port.postMessage(message);
 
@@ -260,8 +259,9 @@ async function serve(session: EmbeddedSession, sessions: Sessions, work: Work): 
 
 async function administer(sessions: Sessions, work: SessionWork): Promise<WorkEnd> {
   try {
-    if ('begin' in work) return { settings: await sessions.begin(work.session, work.begin) };
-    if ('messages' in work) return { answer: await sessions.run(work.session, work.messages, work.isSynced) };
+    if ('messages' in work) {
+      return { answer: await sessions.run(work.session, work.messages, work.isSynced, work.settings) };
+    }
     await sessions.end(work.session);
     return { sessionEnded: true };
   } catch (error) {
