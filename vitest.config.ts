@@ -32,6 +32,7 @@ const CAMPAIGNS = [
   'test/isolation/walls.test.ts',
   'test/scripts/bench.test.ts',
   'test/store/network-faults.test.ts',
+  'test/store/embedded-power-loss.test.ts',
 ];
 
 const hasSupabase = canTestSupabase();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { StoreConfig } from '../src/config.ts';
 import { OperatorError } from '../src/errors.ts';
-import { FolderError, lockFolder } from '../src/store/embedded/lock.ts';
+import { FolderError, lockFolder } from '../src/store/embedded/folder.ts';
 import { ADMINISTRATOR } from '../src/store/embedded/sessions.ts';
 import { DATABASE, PORT, toSocketFolder } from '../src/store/embedded/socket.ts';
 import type { Connection } from '../src/store/migrations.ts';
@@ -47,19 +47,19 @@ export type OpenFolder = Pick<Connection, 'query'> & {
  * is none. Throws AccessError for a store in memory, which only its own process can reach, and FolderError if another process
  * has the store open and serves no socket that this one can reach. `program` is the application_name.
  */
-export async function openFolder({ dataDir, demoData }: EmbeddedConfig, program: string): Promise<OpenFolder> {
+export async function openFolder({ dataDir, fsync, demoData }: EmbeddedConfig, program: string): Promise<OpenFolder> {
   if (!dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   const folder = join(dataDir, 'postgres');
   if (!existsSync(folder)) await createStore(dataDir, demoData);
   let unlock: () => void;
   try {
-    unlock = lockFolder(dataDir);
+    unlock = lockFolder(dataDir, console.error);
   } catch (error) {
     if (error instanceof FolderError && existsSync(toSocketFolder(dataDir))) return openServed(dataDir, program, error);
     throw error;
   }
   try {
-    return await openPGlite(folder, unlock);
+    return await openAlone(folder, fsync, unlock);
   } catch (error) {
     unlock();
     throw error;
@@ -131,21 +131,23 @@ export function failWith(error: Error): never {
 
 /** Creates a store as the gateway would. */
 async function createStore(dataDir: string, demoData: boolean): Promise<void> {
-  if (process.stderr.isTTY) console.error(`Creating a store in ${dataDir}, which takes a few seconds`);
   const { openEmbedded } = await import('../src/store/embedded/store.ts');
   const store = await openEmbedded({
     dataDir,
     migrationsDir: join(SUPABASE, 'migrations'),
     seed: demoData ? { file: 'seed.sql', sql: readFileSync(join(SUPABASE, 'seed.sql'), 'utf8') } : undefined,
     statementLimitMs: CREATE_MS,
+    onCreate: () => {
+      if (process.stderr.isTTY) console.error(`Creating a store in ${dataDir}, which takes a few seconds`);
+    },
   });
   await store.close();
 }
 
 /** Loaded only here: loading takes longer than a command on another Postgres. */
-async function openPGlite(folder: string, unlock: () => void): Promise<OpenFolder> {
-  const { PGlite } = await import('@electric-sql/pglite');
-  const db = await PGlite.create({ dataDir: folder });
+async function openAlone(folder: string, fsync: boolean, unlock: () => void): Promise<OpenFolder> {
+  const { openPGlite } = await import('../src/store/embedded/pglite.ts');
+  const db = await openPGlite(folder, { fsync });
   return {
     isServed: false,
     query: (sql, values) => db.query(sql, values),

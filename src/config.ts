@@ -64,6 +64,8 @@ export type StoreConfig =
       readonly kind: 'embedded';
       /** The data folder; undefined keeps the data in memory. */
       readonly dataDir: string | undefined;
+      /** Whether an answer waits until its rows are on the disk. */
+      readonly fsync: boolean;
       /** Whether a new store gets the demo data. */
       readonly demoData: boolean;
     }
@@ -173,6 +175,7 @@ function readStore(reader: Reader): StoreConfig {
   const restPath = reader.matching('SUPABASE_REST_PATH', '/rest/v1', /^\/[\w./-]*$/, 'a path, such as /rest/v1 or /');
   const prepare = reader.flag('PREPARE', true);
   const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
+  const fsync = reader.flag('FSYNC', true);
   const demoData = reader.flag('DEMO_DATA', true);
 
   const { isSet } = reader;
@@ -184,7 +187,7 @@ function readStore(reader: Reader): StoreConfig {
   }
   if (database) return { kind: 'postgres', url: database, prepare };
   if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath };
-  return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, demoData };
+  return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, fsync, demoData };
 }
 
 /** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */

@@ -6,7 +6,7 @@ test('has a default for everything', () => {
     workers: 1,
     port: 3000,
     host: '127.0.0.1',
-    store: { kind: 'embedded', dataDir: '.data', demoData: true },
+    store: { kind: 'embedded', dataDir: '.data', fsync: true, demoData: true },
     connections: 10,
     waiting: 1_000,
     deadlineMs: 5_000,
@@ -33,6 +33,7 @@ test('reads what is set', () => {
     PORT: '0',
     HOST: '::1',
     DATA_DIR: '/var/lib/wellness',
+    FSYNC: 'off',
     DEMO_DATA: 'off',
     STORE_CONNECTIONS: '3',
     STORE_WAITING: '0',
@@ -61,7 +62,7 @@ test('reads what is set', () => {
     workers: 1,
     port: 0,
     host: '::1',
-    store: { kind: 'embedded', dataDir: '/var/lib/wellness', demoData: false },
+    store: { kind: 'embedded', dataDir: '/var/lib/wellness', fsync: false, demoData: false },
     connections: 3,
     waiting: 0,
     deadlineMs: 250,
@@ -84,7 +85,12 @@ test('reads what is set', () => {
 });
 
 test('keeps the data in memory when told', () => {
-  expect(readConfig({ DATA_DIR: ':memory:' }).store).toEqual({ kind: 'embedded', dataDir: undefined, demoData: true });
+  expect(readConfig({ DATA_DIR: ':memory:' }).store).toEqual({
+    kind: 'embedded',
+    dataDir: undefined,
+    fsync: true,
+    demoData: true,
+  });
 });
 
 test('takes the store that is named', () => {

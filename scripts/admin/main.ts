@@ -55,7 +55,7 @@ const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time 
 
 function createProgram(): Command {
   const program = new Command(CALL)
-    .description('Administers tenants, their API keys and their data.')
+    .description('Administers tenants, their API keys, their data, and backups.')
     .exitOverride()
     .configureHelp({ optionDescription: describeOption })
     // Printed below, with --json as JSON.
@@ -66,6 +66,7 @@ function createProgram(): Command {
   addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'));
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'));
   addDataCommands(program);
+  addBackupCommands(program);
   return program;
 }
 
@@ -189,6 +190,25 @@ function addDataCommands(program: Command): void {
     );
 }
 
+function addBackupCommands(program: Command): void {
+  add(
+    program,
+    'backup',
+    'back up the embedded store, also while the gateway runs',
+    'backup /backup/wellness-2026-12-01.tar.gz',
+  )
+    .argument('<FILE>', 'where to write it; it replaces no file')
+    .action((file: string, options: WithJson) =>
+      print(options, async () => (await import('./backup.ts')).backUp(readConfig(process.env).store, file)),
+    );
+  add(program, 'restore', 'restore a backup into the folder DATA_DIR', 'restore /backup/wellness-2026-12-01.tar.gz')
+    .argument('<FILE>', 'a backup of this version or an earlier one')
+    .option('--replace', 'replace the store that is there, for good')
+    .action((file: string, options: WithJson & { replace?: boolean }) =>
+      print(options, async () => (await import('./backup.ts')).restore(readConfig(process.env).store, file, options)),
+    );
+}
+
 function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
   const lines = examples.map((example) => `  ${CALL} ${example}`);
   return parent
@@ -199,14 +219,16 @@ function add(parent: Command, name: string, description: string, ...examples: st
 }
 
 /** Opens the store, works in it, and prints the output. */
-async function run({ json: isJson = false }: WithJson, work: (db: Connection) => Promise<Output>): Promise<void> {
-  const db = await openStore(readConfig(process.env).store);
-  try {
-    const { json, text } = await work(db);
-    console.log(isJson ? JSON.stringify(json) : text);
-  } finally {
-    await db.close();
-  }
+function run(options: WithJson, work: (db: Connection) => Promise<Output>): Promise<void> {
+  return print(options, async () => {
+    const db = await openStore(readConfig(process.env).store);
+    return work(db).finally(() => db.close());
+  });
+}
+
+async function print({ json: isJson = false }: WithJson, work: () => Promise<Output>): Promise<void> {
+  const { json, text } = await work();
+  console.log(isJson ? JSON.stringify(json) : text);
 }
 
 /** Prints an error and sets the exit code. */

@@ -4,6 +4,7 @@ import { applyMigrations, type Connection, readMigrations } from '../../src/stor
 import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
 
 const PROGRAM = 'wellness-admin';
+export const MIGRATIONS = join(import.meta.dirname, '../../supabase/migrations');
 
 /** An open store. */
 export type AdminStore = Connection & { close(): Promise<void> };
@@ -22,7 +23,7 @@ async function openEmbedded(config: EmbeddedConfig): Promise<AdminStore> {
   const store = await openFolder(config, PROGRAM);
   try {
     if (!store.isServed) {
-      await applyMigrations(store, readMigrations(join(import.meta.dirname, '../../supabase/migrations')));
+      await applyMigrations(store, readMigrations(MIGRATIONS));
     }
   } catch (error) {
     await store.close();

@@ -1,7 +1,6 @@
 // Chooses the store that the configuration names, and loads no other.
 
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import type { Config } from '../config.ts';
 import { type LimitedStore, limited } from './limits.ts';
 import type { Store } from './store.ts';
@@ -47,16 +46,15 @@ async function openUnlimited(
     const { openSupabase } = await import('./supabase/store.ts');
     return { store: openSupabase({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
   }
-  if (store.dataDir && !existsSync(join(store.dataDir, 'postgres'))) {
-    log.info(`Creating a store in ${store.dataDir}, which takes a few seconds`);
-  }
   const { openEmbedded } = await import('./embedded/store.ts');
   const embedded = await openEmbedded({
     dataDir: store.dataDir,
+    fsync: store.fsync,
     migrationsDir: files.migrations,
     seed: store.demoData ? { file: files.seed, sql: readFileSync(files.seed, 'utf8') } : undefined,
     statementLimitMs: deadlineMs,
     answerLimit,
+    onCreate: () => log.info(`Creating a store in ${store.dataDir}, which takes a few seconds`),
     onWarning: log.warn,
   });
   return { store: embedded, migrate: () => embedded.migrate() };

@@ -1,15 +1,27 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
+import { killAll, startProcess } from '../helpers/process.ts';
+import { runCommand } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -31,7 +43,8 @@ function readBlocks(heading: string, language: string): string[] {
 const [DUMP = ''] = readBlocks('Dump', 'sh');
 const [RESTORE = ''] = readBlocks('Restore a dump', 'sh');
 const [BASE_BACKUP = '', PUT_BACK = ''] = readBlocks('Point in time', 'sh');
-const [COPY = ''] = readBlocks('Embedded store', 'sh');
+const [BACK_UP = '', PUT_STORE_BACK = ''] = readBlocks('Embedded store', 'sh');
+const [CRON = ''] = readBlocks('Embedded store', 'crontab');
 const [ARCHIVE = '', RECOVERY = ''] = readBlocks('Point in time', 'ini');
 
 function withLogin(url: string, login: string, database: string): string {
@@ -246,16 +259,153 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
   });
 });
 
-test('the folder of an embedded store is restored with its rows and its keys', async () => {
-  const DATA_DIR = copyDataDir(inject('dataDir'));
-  const open = (dataDir: string) => openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 20_000 });
-  const created = await withGateway(await open(DATA_DIR), (send) => create(send, 'wms_demo_aurora', 'Antes'));
-  expect(created.status).toBe(201);
-  const folder = mkdtempSync(join(tmpdir(), 'backup-'));
-  await promisify(execFile)('sh', ['-ec', COPY], { cwd: folder, env: { ...process.env, DATA_DIR } });
-  await withGateway(await open(join(folder, 'backup')), async (send) => {
-    expect(await create(send, 'wms_demo_aurora', 'Antes')).toEqual(created);
-    expect(await send('/alunos?nome=Antes', 'wms_demo_aurora')).toEqual({ status: 200, body: [created.body] });
+describe('an embedded store', () => {
+  const root = mkdtempSync(join(tmpdir(), 'backup-'));
+  const file = join(root, 'wellness.tar.gz');
+  const newFolder = () => join(mkdtempSync(join(root, 'data-')), 'store');
+  const open = (dataDir: string, migrationsDir = MIGRATIONS) =>
+    openEmbedded({ dataDir, migrationsDir, statementLimitMs: 20_000 });
+  const admin = (args: string[], env: Record<string, string>) => runCommand('scripts/admin/main.ts', args, { env });
+  const runPage = (block: string, DATA_DIR: string) =>
+    promisify(execFile)('sh', ['-ec', block.replace('wellness.tar.gz', file)], { env: { ...process.env, DATA_DIR } });
+
+  afterEach(killAll);
+
+  afterAll(() => rmSync(root, { recursive: true }));
+
+  test('is backed up while it serves, and restored with its rows and its keys', async () => {
+    const DATA_DIR = copyDataDir(inject('dataDir'));
+    const gateway = await startProcess({ DATA_DIR });
+    const send: Send = async (path, key, init) => {
+      const answer = await fetch(`${gateway.origin}/v1${path}`, {
+        ...init,
+        headers: { ...init?.headers, 'X-Api-Key': key },
+      });
+      return { status: answer.status, body: await answer.json() };
+    };
+    const before: unknown[] = [];
+    let isBackedUp = false;
+    const load = Array.from({ length: 3 }, async (_, client) => {
+      for (let n = 0; !isBackedUp; n += 1) {
+        const created = await create(send, 'wms_demo_aurora', `Antes-${client}-${n}`);
+        expect(created.status).toBe(201);
+        if (!hasBegun) before.push(created.body);
+      }
+    });
+    let hasBegun = false;
+    await waitFor(() => expect(before.length).toBeGreaterThan(20));
+    hasBegun = true;
+    await runPage(BACK_UP, DATA_DIR);
+    isBackedUp = true;
+    await Promise.all(load);
+    expect(await gateway.stop()).toBe(0);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(readdirSync(root).filter((name) => name.endsWith('.part'))).toEqual([]);
+
+    const restored = newFolder();
+    await runPage(PUT_STORE_BACK, restored);
+    await withGateway(await open(restored), async (sendAgain) => {
+      const { body } = await sendAgain('/alunos?nome=Antes&limit=1000', 'wms_demo_aurora');
+      expect(body).toEqual(expect.arrayContaining(before));
+      expect(await sendAgain('/alunos', 'wms_demo_inativa')).toMatchObject({ status: 401 });
+      const again = await create(sendAgain, 'wms_demo_aurora', 'Antes-0-0');
+      expect(before).toContainEqual(again.body);
+    });
   });
-  for (const used of [DATA_DIR, folder]) rmSync(used, { recursive: true });
+
+  test('of an earlier version is restored and migrated', async () => {
+    const [DATA_DIR, restored, older] = [newFolder(), newFolder(), newFolder()];
+    mkdirSync(older);
+    const migrations = readMigrations(MIGRATIONS);
+    for (const { file: path } of migrations.slice(0, 6)) copyFileSync(path, join(older, basename(path)));
+    await (await open(DATA_DIR, older)).close();
+    const backup = join(root, 'older.tar.gz');
+    expect(await admin(['backup', backup], { DATA_DIR })).toMatchObject({ code: 0, errors: '' });
+    const { code, output } = await admin(['restore', backup, '--json'], { DATA_DIR: restored });
+    expect([code, JSON.parse(output)]).toEqual([
+      0,
+      { dataDir: restored, migrations: migrations.slice(6).map(({ version }) => version) },
+    ]);
+    const store = await open(restored);
+    expect(await store.check(new AbortController().signal)).toBeUndefined();
+    await store.close();
+  });
+
+  test('that is there is replaced on request only, and a backup never', async () => {
+    const DATA_DIR = copyDataDir(inject('dataDir'));
+    const backup = join(root, 'first.tar.gz');
+    expect(await admin(['backup', backup], { DATA_DIR })).toMatchObject({ code: 0 });
+    const before = readFileSync(backup);
+    expect(await admin(['backup', backup], { DATA_DIR })).toEqual({
+      code: 1,
+      output: '',
+      errors: `There is ${backup} already: nothing was backed up\n`,
+    });
+    expect(readFileSync(backup).equals(before)).toBe(true);
+
+    const created = await withGateway(await open(DATA_DIR), (send) => create(send, 'wms_demo_aurora', 'Depois'));
+    expect(created.status).toBe(201);
+    expect(await admin(['restore', backup], { DATA_DIR })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/^There is a store in .* already: nothing was restored\n.*--replace/),
+    });
+    expect(await admin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({ code: 0, errors: '' });
+    await withGateway(await open(DATA_DIR), async (send) => {
+      expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
+    });
+    expect(readdirSync(DATA_DIR).sort()).toEqual(['lock', 'lock.json', 'postgres']);
+  });
+
+  test('is left alone by a damaged backup', async () => {
+    const DATA_DIR = copyDataDir(inject('dataDir'));
+    const whole = join(root, 'whole.tar.gz');
+    expect(await admin(['backup', whole], { DATA_DIR })).toMatchObject({ code: 0 });
+    const bytes = readFileSync(whole);
+    const flipped = (index: number) => {
+      const copy = Buffer.from(bytes);
+      copy.writeUInt8(copy.readUInt8(index) ^ 1, index);
+      return copy;
+    };
+    const damaged = join(root, 'damaged.tar.gz');
+    const half = Math.floor(bytes.length / 2);
+    for (const copy of [flipped(half), flipped(bytes.length - 6), bytes.subarray(0, half), bytes.subarray(0, 0)]) {
+      writeFileSync(damaged, copy);
+      expect(await admin(['restore', damaged, '--replace'], { DATA_DIR })).toMatchObject({
+        code: 1,
+        errors: expect.stringContaining(`${damaged} is`),
+      });
+    }
+    expect(readdirSync(DATA_DIR).sort()).toEqual(['lock', 'lock.json', 'postgres']);
+    await withGateway(await open(DATA_DIR), async (send) => {
+      expect(await send('/alunos?limit=1', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 1 } });
+    });
+  });
+
+  test('is kept in its last seven backups by the line for cron', async () => {
+    const folder = mkdtempSync(join(root, 'kept-'));
+    for (let day = 1; day <= 9; day += 1) {
+      const old = join(folder, `wellness-2026-01-0${day}.tar.gz`);
+      writeFileSync(old, '');
+      utimesSync(old, day, day);
+    }
+    const line = CRON.replace(/^(\S+ ){5}/, '')
+      .replaceAll('\\%', '%')
+      .replaceAll('/backup', folder);
+    await runPage(line.replace('/srv/wellness', '.'), copyDataDir(inject('dataDir')));
+    const kept = readdirSync(folder).sort();
+    expect(kept).toHaveLength(7);
+    expect(kept[0]).toBe('wellness-2026-01-04.tar.gz');
+    expect(statSync(join(folder, kept[6] ?? '')).size).toBeGreaterThan(1_000_000);
+  });
+
+  test('is not Postgres, for which there is another tool', async () => {
+    for (const command of ['backup', 'restore']) {
+      expect(await admin([command, file], { DATABASE_URL: 'postgres://user@127.0.0.1:1/x' })).toEqual({
+        code: 1,
+        output: '',
+        errors:
+          'This is for the embedded store, and DATABASE_URL or SUPABASE_URL is set\nBack up Postgres and Supabase with pg_dump: see docs/backup.md.\n',
+      });
+    }
+  });
 });

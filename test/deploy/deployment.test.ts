@@ -457,7 +457,7 @@ describe('Dockerfile', () => {
     const { port, host, store } = readConfig(env);
     expect(dockerfile.exposed).toBe(String(port));
     expect(host).toBe('0.0.0.0');
-    expect(store).toEqual({ kind: 'embedded', dataDir: dockerfile.volume, demoData: false });
+    expect(store).toEqual({ kind: 'embedded', dataDir: dockerfile.volume, fsync: true, demoData: false });
   });
 
   test('copies what .dockerignore leaves it, and nothing of the tests or the client', () => {

@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
@@ -99,7 +100,8 @@ export async function openTestStore(limits?: { readonly answerLimit?: number }):
 /** Copies a data directory with the demo data beside itself. Making one anew takes seconds. */
 export function copyDataDir(dataDir: string): string {
   const copy = mkdtempSync(`${dataDir}-`);
-  cpSync(dataDir, copy, { recursive: true });
+  // Node's own copy gives folders other permissions.
+  execFileSync('cp', ['-a', `${dataDir}/.`, copy]);
   return copy;
 }
 

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { lockFolder } from '../../src/store/embedded/lock.ts';
+import { lockFolder } from '../../src/store/embedded/folder.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';

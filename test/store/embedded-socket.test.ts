@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -129,8 +129,7 @@ describe('the socket', () => {
 
   test('that the system does not allow is a warning, and the store serves', async () => {
     const long = join(root, 'x'.repeat(110));
-    mkdirSync(long);
-    cpSync(inject('dataDir'), long, { recursive: true });
+    renameSync(copyDataDir(inject('dataDir')), long);
     const warnings: string[] = [];
     const other = await open({ dataDir: long, onWarning: (text) => warnings.push(text) });
     expect(warnings).toEqual([
@@ -299,10 +298,10 @@ describe('a session', () => {
     expect(await gateway()).toEqual(settings);
 
     const who = 'select who, zone, path, memory, read_only from public.who()';
-    const [one, other] = [await connect(), await connect({ options: '-c work_mem=7MB' })];
+    const [one, other] = [await connect(), await connect()];
     await one.query(`set timezone = 'America/Recife'; set search_path = private, "$user"; set work_mem = '9MB'`);
     await one.query('set default_transaction_read_only = on');
-    await other.query('set role gateway');
+    await other.query(`set work_mem = '7MB'; set role gateway`);
     const ones = [
       { who: 'postgres', zone: 'America/Recife', path: 'private, "$user"', memory: '9MB', read_only: 'on' },
     ];
@@ -351,14 +350,6 @@ describe('a session', () => {
     await client.query('deallocate all');
     expect(await count('Espera')).toBe(2);
   });
-
-  test('is one of ten', async () => {
-    const all = await Promise.all(Array.from({ length: 10 }, () => connect()));
-    expect(await Promise.all(all.map((client, n) => value(client, `select ${n}`)))).toEqual(all.map((_, n) => n));
-    expect(await codeOf(connect())).toBe('53300');
-    await all[0]?.end();
-    await waitFor(async () => expect(await value(await connect(), 'select 1')).toBe(1));
-  });
 });
 
 describe('a client that breaks the protocol is refused, and others are served:', () => {
@@ -381,6 +372,7 @@ describe('a client that breaks the protocol is refused, and others are served:',
     ['a start that is too short', [bytes(4)], '08P01'],
     ['no user', [bytes(8, 3 << 16)], '28000'],
     ['another database', [serialize.startup({ user: 'postgres', database: 'nada' })], '3D000'],
+    ['options', [serialize.startup({ user: 'postgres', database: 'postgres', options: '-c work_mem=7MB' })], '0A000'],
     ['an encoding without a conversion', [startOf(3 << 16, 'user', 'postgres', 'client_encoding', 'LATIN1')], '22023'],
     [
       'a setting that does not exist',
@@ -408,10 +400,9 @@ describe('a client that breaks the protocol is refused, and others are served:',
     expect(answer).toContain('SELECT 1');
   });
 
-  test('a later version is negotiated down', async () => {
+  test('an option of the protocol that Postgres does not know is named', async () => {
     const later = startOf((3 << 16) + 2, 'user', 'postgres', 'database', 'postgres', '_pq_.nada', '1');
-    const answer = await send(later, serialize.end());
-    expect(answer.startsWith('v\0\0\0\x16\0\x03\0\0\0\0\0\x01_pq_.nada\0R')).toBe(true);
+    expect(await send(later, serialize.end())).toMatch(/^v[^R]*_pq_\.nada\0R/);
   });
 });
 

@@ -9,6 +9,7 @@ import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { openDatabase } from '../helpers/database.ts';
 import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
 const template = inject('dataDir');
@@ -102,6 +103,26 @@ describe('data', () => {
     expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
     await store.close();
   });
+});
+
+test('the WAL is cut while the store serves, so that it does not fill the disk', async () => {
+  const dataDir = copyOfTemplate();
+  const write = `create table private.filler as select repeat(md5(n::text), 20) from generate_series(1, 100000) n`;
+  const store = await open({ dataDir, migrationsDir: migrationsWith({ '20991231000000_fill.sql': write }) });
+  const findFirst = () => readdirSync(join(dataDir, 'postgres/pg_wal')).sort()[0] ?? '';
+  const before = findFirst();
+  await waitFor(() => expect(findFirst() > before).toBe(true));
+  expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+  await store.close();
+});
+
+test('the description says when a loss of power may destroy the data', async () => {
+  const dataDir = copyOfTemplate();
+  const store = await open({ dataDir, fsync: false });
+  expect(store.description).toBe(
+    `embedded Postgres, data in ${dataDir}, which a loss of power may destroy (FSYNC=off)`,
+  );
+  await store.close();
 });
 
 describe('a call', () => {
@@ -252,13 +273,6 @@ describe('a folder', () => {
       `${dataDir} has files of something else, such as hosts: set DATA_DIR`,
     );
     expect(readdirSync(dataDir)).toEqual(['hosts']);
-  });
-
-  test('that cannot be used is named', async () => {
-    const file = join(root, 'a-file');
-    writeFileSync(file, '');
-    await expect(open({ dataDir: file })).rejects.toThrow(`${file} cannot be used: EEXIST`);
-    await expect(open({ dataDir: join(file, 'x') })).rejects.toThrow(`${join(file, 'x')} cannot be used: ENOTDIR`);
   });
 
   test('that is in use is refused with the name of the user, and is free after it', async () => {

@@ -9,25 +9,25 @@ import type { PgError } from '../sqlstate.ts';
 export type Settings = Readonly<Record<string, string>>;
 
 /**
- * Work of a session. It begins with settings; messages of Postgres's protocol follow, "synced" if Postgres answers the last
- * one with ReadyForQuery; the end undoes its transaction. The id is never used again.
+ * Work of a session: messages of Postgres's protocol, "synced" if Postgres answers the last one with ReadyForQuery. The first
+ * ones, its start, come with its settings; the end undoes its transaction. The id is never used again.
  */
 export type SessionWork = { readonly session: number } & (
-  | { readonly begin: Settings }
-  | { readonly messages: Uint8Array; readonly isSynced: boolean }
+  | { readonly messages: Uint8Array; readonly isSynced: boolean; readonly settings?: Settings }
   | { readonly end: true }
 );
 
-/** The answer to messages, and the state of the transaction: idle, open or failed; undefined before a Sync. */
-export type Answer = { readonly messages: Uint8Array; readonly status: TransactionStatus | undefined };
-
-export type TransactionStatus = 'I' | 'T' | 'E';
+/** The answer to messages, and whether it leaves no transaction open. */
+export type Answer = { readonly messages: Uint8Array; readonly isIdle: boolean };
 
 /** The size in bytes up to which an answer to one message is kept, and messages are taken. */
 export const MAX_BYTES = 128 * 2 ** 20;
 
 /** The role that owns everything. */
 export const ADMINISTRATOR = 'postgres';
+
+/** The application_name of a session that makes a backup. */
+export const BACKUP = 'wellness-backup';
 
 const GATEWAY = 0;
 
@@ -47,31 +47,10 @@ function writeSettings(settings: string): string {
   return `select pg_catalog.set_config(key, value, false) from pg_catalog.json_each_text(${literal})`;
 }
 
-/** The settings that Postgres tells a client at the start (PostgreSQL's manual, 54.2.7). */
-const READ_REPORTED = `
-  select name, case name when 'session_authorization' then session_user else pg_catalog.current_setting(name) end as value
-    from pg_catalog.unnest($1::text[]) name`;
-const REPORTED = [
-  'server_version',
-  'server_encoding',
-  'client_encoding',
-  'application_name',
-  'default_transaction_read_only',
-  'in_hot_standby',
-  'is_superuser',
-  'session_authorization',
-  'search_path',
-  'DateStyle',
-  'IntervalStyle',
-  'TimeZone',
-  'integer_datetimes',
-  'standard_conforming_strings',
-  'scram_iterations',
-];
-
 /** Undoes messages without a Sync, which alone would commit them: there is no such portal. */
 const UNDO_UNSYNCED = Buffer.concat([serialize.execute({ portal: 'gateway_none' }), serialize.sync()]);
 const READY_FOR_QUERY = Buffer.from('Z\0\0\0\x05', 'latin1');
+const IDLE = 'I'.charCodeAt(0);
 
 /** An error that ends a session and not the thread. */
 export class SessionError extends Error implements PgError {
@@ -105,6 +84,11 @@ export class Sessions {
     return this.#current === GATEWAY;
   }
 
+  /** Whether a session makes a backup, which needs all of the WAL since its beginning. */
+  get hasBackup(): boolean {
+    return [...this.#settings.values()].some((settings) => JSON.parse(settings).application_name === BACKUP);
+  }
+
   /** Gives the backend back to the gateway. */
   async toGateway(): Promise<void> {
     await this.#leave();
@@ -113,27 +97,19 @@ export class Sessions {
     this.#current = GATEWAY;
   }
 
-  /** Begins a session, and gives the settings that its client is told. Throws SessionError. */
-  async begin(session: number, settings: Settings): Promise<Settings> {
-    this.#settings.set(session, JSON.stringify(settings));
-    await this.#enter(session);
-    const { rows } = await this.#db.query<{ name: string; value: string }>(READ_REPORTED, [REPORTED]);
-    return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
-  }
-
   /**
    * Runs messages of a session. Throws SessionError if the session cannot go on. Any other error means that Postgres itself
    * has failed.
    */
-  async run(session: number, messages: Uint8Array, isSynced: boolean): Promise<Answer> {
+  async run(session: number, messages: Uint8Array, isSynced: boolean, settings?: Settings): Promise<Answer> {
+    if (settings) this.#settings.set(session, JSON.stringify(settings));
     await this.#enter(session);
     const answer = await this.#send(messages);
-    if (!isSynced) return { messages: answer, status: undefined };
     // Some fatal errors, such as that of an encoding that PGlite lacks, leave it without any answer from then on.
-    if (!answer.subarray(-6, -1).equals(READY_FOR_QUERY)) {
+    if (isSynced && !answer.subarray(-6, -1).equals(READY_FOR_QUERY)) {
       throw new Error("Postgres has failed in an administrator's session");
     }
-    return { messages: answer, status: answer.toString('latin1', answer.length - 1) as TransactionStatus };
+    return { messages: answer, isIdle: isSynced && answer.at(-1) === IDLE };
   }
 
   /** Ends a session: undoes its transaction and drops what belongs to it. */

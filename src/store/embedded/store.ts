@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { type Fault, isFault, OperatorError, storeFault } from '../../errors.ts';
@@ -7,8 +8,8 @@ import { toFailure } from '../sqlstate.ts';
 import { CHECK, createStatementWriter, toResult } from '../statement.ts';
 import type { Call, Description, Result, Store } from '../store.ts';
 import { Claims } from './claims.ts';
-import { lockFolder } from './lock.ts';
-import { type Answer, SessionError, type SessionWork, type Settings } from './sessions.ts';
+import { lockFolder } from './folder.ts';
+import { type Answer, SessionError, type SessionWork } from './sessions.ts';
 import { type AdministratorSession, serveSocket } from './socket.ts';
 import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './thread.ts';
 
@@ -16,6 +17,8 @@ import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './t
 export type EmbeddedOptions = {
   /** The data folder; without one the data is in memory and gone with the process. */
   readonly dataDir?: string | undefined;
+  /** Whether an answer waits until its rows are on the disk; by default it does. */
+  readonly fsync?: boolean;
   readonly migrationsDir: string;
   /** A script for a new store. */
   readonly seed?: WorkerInput['seed'];
@@ -25,7 +28,12 @@ export type EmbeddedOptions = {
   readonly answerLimit?: number;
   /** How long an administrator's transaction may be idle, in milliseconds; one minute by default. */
   readonly idleTransactionMs?: number;
-  /** Receives warnings: Postgres's while migrations are applied, of a small memory limit, and of a socket that fails. */
+  /** Called before a new database is created, which takes a few seconds. */
+  readonly onCreate?: () => void;
+  /**
+   * Receives warnings: Postgres's while migrations are applied, of permissions that were repaired, of a small memory limit, and
+   * of a socket that fails.
+   */
   readonly onWarning?: (warning: string) => void;
 };
 
@@ -45,9 +53,12 @@ export type EmbeddedStore = Store & {
   migrate(): Promise<string[]>;
 };
 
-/** How a job ended: as the thread says, or without it. */
-type JobEnd = Exclude<WorkEnd, { skipped: true }> | Failed;
-type Failed = ReturnType<typeof storeFault>;
+/** How a job ended: as the thread says, or with the loss of the thread. */
+type JobEnd = Exclude<WorkEnd, { skipped: true }> | Loss;
+type Loss = ReturnType<typeof storeFault>;
+
+/** A thread that serves, until it is lost. */
+type Thread = { readonly worker: Worker; readonly lost: Promise<Loss>; readonly lose: (loss: Loss) => void };
 
 type Job = {
   readonly work: Work;
@@ -72,13 +83,15 @@ const MAX_IN_FLIGHT = 2;
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
   const input: Input = {
     folder: options.dataDir && join(options.dataDir, 'postgres'),
+    fsync: options.fsync ?? true,
     migrations: readMigrations(options.migrationsDir),
     seed: options.seed,
   };
-  const unlock = options.dataDir ? lockFolder(options.dataDir) : () => {};
+  const unlock = options.dataDir ? lockFolder(options.dataDir, options.onWarning) : () => {};
+  if (input.folder && !existsSync(input.folder)) options.onCreate?.();
   const store = new WorkerStore(options, input, unlock);
   try {
-    await store.start();
+    await store.open();
   } catch (error) {
     unlock();
     throw error;
@@ -115,10 +128,11 @@ class WorkerStore implements EmbeddedStore {
   /** Ends the thread if the running job takes too long. */
   #limit: NodeJS.Timeout | undefined;
   /** The thread, while it serves. */
-  #worker: Worker | undefined;
-  /** The end of the previous thread: two on one folder would lose rows. */
-  #ended: Promise<unknown> = Promise.resolve();
-  #starting: Promise<void> | undefined;
+  #thread: Thread | undefined;
+  /** Starts the next thread, if one is wanted. */
+  #wake = () => {};
+  /** The end of the last thread. */
+  #ended: Promise<void> = Promise.resolve();
   #closed = false;
   /**
    * The session that is in a transaction. Until its end only the session's jobs run: those of others would be in the same
@@ -129,7 +143,9 @@ class WorkerStore implements EmbeddedStore {
   #closeSocket = () => {};
 
   constructor(options: EmbeddedOptions, input: Input, unlock: () => void) {
-    this.description = `embedded Postgres, data in ${options.dataDir ?? 'memory'}`;
+    const place = options.dataDir ?? 'memory';
+    const risk = options.dataDir && !input.fsync ? ', which a loss of power may destroy (FSYNC=off)' : '';
+    this.description = `embedded Postgres, data in ${place}${risk}`;
     this.#input = input;
     this.#migrationsDir = options.migrationsDir;
     this.#limitMs = options.statementLimitMs;
@@ -173,99 +189,105 @@ class WorkerStore implements EmbeddedStore {
     }
   }
 
+  /** Starts the first thread. Throws EmbeddedStoreError. */
+  async open(): Promise<void> {
+    this.#ended = this.#follow(await this.#startThread());
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#dropWaiting(new Error('the store is closed'));
     this.#closeSocket();
-    // A starting thread would go on using the folder.
-    await this.#starting?.catch(() => {});
-    const worker = this.#worker;
-    if (worker) {
-      const exited = new Promise((resolve) => worker.once('exit', resolve));
-      const cut = setTimeout(() => void worker.terminate(), CLOSE_MS);
-      worker.postMessage('close' satisfies WorkerRequest);
-      await exited;
-      clearTimeout(cut);
-    }
+    this.#closeThread();
+    this.#wake();
     await this.#ended;
     this.#unlock();
   }
 
-  /** Starts the thread; resolves when it serves, and fails with the reason if it does not. */
-  async start(): Promise<void> {
-    await this.#ended;
+  /** Serves with one thread after the other: each starts when the one before has ended, because two would lose rows. */
+  async #follow(first: Thread): Promise<void> {
+    for (let thread: Thread | undefined = first; thread; thread = await this.#startNext()) {
+      this.#thread = thread;
+      if (this.#closed) this.#closeThread();
+      this.#next();
+      const loss = await thread.lost;
+      this.#thread = undefined;
+      this.#settleSent(loss);
+      await thread.worker.terminate();
+    }
+  }
+
+  /** Waits for work, and starts a thread for it; undefined when the store is closed. */
+  async #startNext(): Promise<Thread | undefined> {
+    while (!this.#closed) {
+      try {
+        if (this.#waiting.length > 0) return await this.#startThread();
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      } catch (error) {
+        this.#dropWaiting(error as Error);
+      }
+    }
+    return undefined;
+  }
+
+  /** Starts a thread; resolves when it serves, and fails with the reason if it does not. */
+  async #startThread(): Promise<Thread> {
     const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory, postgres };
     const worker = new Worker(new URL('./thread.ts', import.meta.url), { workerData });
-    const ready = new Promise<void>((resolve, reject) => {
-      worker.on('message', (reply: WorkerReply) => {
-        if ('ready' in reply) {
-          postgres = reply.ready;
-          resolve();
-        } else if ('failed' in reply) reject(new EmbeddedStoreError(reply.failed));
-        else if ('warning' in reply) this.#onWarning(reply.warning);
-        // An abandoned thread may still reply.
-        else if (worker === this.#worker) this.#finish(reply);
-      });
-      const onEnd = (error: Error) => {
-        reject(error);
-        this.#lose(worker, storeFault('storeUnavailable', error));
-      };
-      worker.on('error', onEnd);
-      worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
+    const ready = Promise.withResolvers<void>();
+    const { promise: lost, resolve: lose } = Promise.withResolvers<Loss>();
+    worker.on('message', (reply: WorkerReply) => {
+      if ('ready' in reply) {
+        postgres = reply.ready;
+        ready.resolve();
+      } else if ('failed' in reply) ready.reject(new EmbeddedStoreError(reply.failed));
+      else if ('warning' in reply) this.#onWarning(reply.warning);
+      // A lost thread may still reply.
+      else if (worker === this.#thread?.worker) this.#finish(reply);
     });
+    const onEnd = (error: Error) => {
+      ready.reject(error);
+      lose(storeFault('storeUnavailable', error));
+    };
+    worker.on('error', onEnd);
+    worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
     try {
-      await ready;
+      await ready.promise;
     } catch (error) {
       // It may still have the folder open.
       await worker.terminate();
       throw error;
     }
-    this.#worker = worker;
+    return { worker, lost, lose };
   }
 
-  #openSession(): AdministratorSession {
-    this.#sessionCount += 1;
-    const session: Session = { id: this.#sessionCount, isGone: false };
-    return {
-      begin: async (begin) => {
-        const end = await this.#administer(session, { session: session.id, begin });
-        return (end as { settings: Settings }).settings;
-      },
-      run: async (messages, isSynced) => {
-        const end = await this.#administer(session, { session: session.id, messages, isSynced });
-        return (end as { answer: Answer }).answer;
-      },
-      cancel: () => this.#cancel(session, new Error('canceling statement due to user request')),
-      end: () => {
-        if (session.isGone) return;
-        session.isGone = true;
-        // Fails only with the thread, and with it the session ends as well.
-        this.#administer(session, { session: session.id, end: true }).catch(() => {});
-        const [first] = this.#sent;
-        if (this.#worker && first?.job.session === session) this.#watch(this.#worker);
-      },
-    };
+  /** After the loss of the thread the running job fails, and the others wait for the next thread. */
+  #settleSent(loss: Loss): void {
+    clearTimeout(this.#limit);
+    this.#turn = undefined;
+    const sent = this.#sent.splice(0);
+    const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
+    this.#waiting.unshift(...unbegun.map(({ job }) => job));
+    // Those that had been taken back are settled.
+    for (const one of sent) if (!unbegun.includes(one)) one.job.settle(loss);
   }
 
-  /** Does an administrator's work. Throws SessionError. */
-  async #administer(session: Session, work: SessionWork): Promise<WorkEnd> {
-    // Nobody would end what began behind the end.
-    if (session.isGone && !('end' in work)) throw new SessionError(ADMIN_SHUTDOWN, 'the session has ended');
-    const end = await new Promise<JobEnd>((settle) => {
-      this.#waiting.push({ work, session, settle });
-      this.#next();
-    });
-    if ('error' in end) throw new SessionError(end.error.code ?? INTERNAL_ERROR, end.error.message);
-    if ('failure' in end) throw new SessionError(ADMIN_SHUTDOWN, (end.failure.cause as Error).message);
-    return end;
+  /** Lets the thread finish its job, unless that takes too long. */
+  #closeThread(): void {
+    const { worker } = this.#thread ?? {};
+    if (!worker) return;
+    worker.postMessage('close' satisfies WorkerRequest);
+    const cut = setTimeout(() => void worker.terminate(), CLOSE_MS);
+    worker.once('exit', () => clearTimeout(cut));
   }
 
-  /** Ends the statement of a session. A running one ends with its thread, because PGlite cannot be interrupted. */
-  #cancel(session: Session, cause: Error): void {
-    const job = [...this.#sent.map(({ job }) => job), ...this.#waiting].find((one) => one.session === session);
-    if (!job) return;
-    if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', cause));
-    else if (this.#worker && job === this.#sent[0]?.job) this.#lose(this.#worker, storeFault('storeTimeout', cause));
+  /** Fails the jobs that have not begun. */
+  #dropWaiting(error: Error): void {
+    for (const job of [...this.#sent.map(({ job }) => job), ...this.#waiting]) {
+      if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
+    }
   }
 
   #run(work: Work, signal: AbortSignal): Promise<Result> {
@@ -283,34 +305,35 @@ class WorkerStore implements EmbeddedStore {
         },
       };
       signal.addEventListener('abort', abandon);
-      this.#waiting.push(job);
-      this.#next();
+      this.#add(job);
     });
   }
 
+  #add(job: Job): void {
+    this.#waiting.push(job);
+    if (this.#closed) this.#dropWaiting(new Error('the store is closed'));
+    else this.#next();
+  }
+
+  /** Sends the next jobs to the thread, if there is one. */
   #next(): void {
+    if (!this.#thread) {
+      this.#wake();
+      return;
+    }
     // Nothing is sent behind a session's job, which may begin a transaction.
     while (this.#sent.length < MAX_IN_FLIGHT && !this.#sent.at(-1)?.job.session) {
       const index = this.#turn ? this.#waiting.findIndex(({ session }) => session === this.#turn) : 0;
-      const job = this.#waiting[index];
+      const [job] = index === -1 ? [] : this.#waiting.splice(index, 1);
       if (!job) return;
-      if (!this.#worker) {
-        this.#restart();
-        return;
-      }
-      this.#waiting.splice(index, 1);
-      this.#send(this.#worker, job);
+      // The thread replies in the order of the slots, so the next one is free.
+      const slot = this.#sentCount % MAX_IN_FLIGHT;
+      this.#sentCount += 1;
+      this.#claims.free(slot);
+      this.#sent.push({ job, slot });
+      if (this.#sent.length === 1) this.#watch();
+      this.#thread.worker.postMessage({ slot, work: job.work } satisfies WorkerRequest);
     }
-  }
-
-  #send(worker: Worker, job: Job): void {
-    // The thread replies in the order of the slots, so the next one is free.
-    const slot = this.#sentCount % MAX_IN_FLIGHT;
-    this.#sentCount += 1;
-    this.#claims.free(slot);
-    this.#sent.push({ job, slot });
-    if (this.#sent.length === 1) this.#watch(worker);
-    worker.postMessage({ slot, work: job.work } satisfies WorkerRequest);
   }
 
   /** Takes a job back; false if it has begun. */
@@ -328,17 +351,16 @@ class WorkerStore implements EmbeddedStore {
    * Limits the running job. PGlite cannot be interrupted, but its thread can be ended if the data is in a folder. The
    * statement of an administrator may take its time, unless the administrator is gone.
    */
-  #watch(worker: Worker): void {
+  #watch(): void {
     clearTimeout(this.#limit);
     const [first] = this.#sent;
     if (!first || !this.#input.folder) return;
     const { work, session } = first.job;
     if ('migrations' in work || (session && !session.isGone)) return;
     const end = () => {
-      if (first !== this.#sent[0]) return;
       const text = 'text' in work ? work.text : "an administrator's statement";
       const cause = new Error(`ended after ${this.#limitMs} ms: ${text}`);
-      this.#lose(worker, storeFault('storeTimeout', cause));
+      if (first === this.#sent[0]) this.#thread?.lose(storeFault('storeTimeout', cause));
     };
     // A reply that arrived while this thread was busy is read first.
     this.#limit = setTimeout(() => setImmediate(end), this.#limitMs);
@@ -347,51 +369,55 @@ class WorkerStore implements EmbeddedStore {
   /** Settles the job that ran, unless it had been taken back. */
   #finish(end: WorkEnd): void {
     const ended = this.#sent.shift();
-    if (this.#worker) this.#watch(this.#worker);
-    if (ended?.job.session && !('skipped' in end)) this.#turn = isIdle(end) ? undefined : ended.job.session;
-    if (!('skipped' in end)) ended?.job.settle(end);
-    this.#next();
-  }
-
-  /** Abandons the thread: the running job fails, and the others go to the next thread. */
-  #lose(worker: Worker, result: Failed): void {
-    if (worker !== this.#worker) return;
-    this.#worker = undefined;
-    this.#turn = undefined;
-    clearTimeout(this.#limit);
-    const sent = this.#sent;
-    this.#sent = [];
-    const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
-    this.#waiting.unshift(...unbegun.map(({ job }) => job));
-    this.#ended = worker.terminate();
-    // Those that had been taken back are settled.
-    for (const one of sent) if (!unbegun.includes(one)) one.job.settle(result);
-    this.#next();
-  }
-
-  #restart(): void {
-    if (this.#closed) this.#dropWaiting(new Error('the store is closed'));
-    if (this.#closed || this.#starting) return;
-    this.#starting = this.start();
-    this.#starting
-      .catch((error) => this.#dropWaiting(error))
-      .finally(() => {
-        this.#starting = undefined;
-        this.#next();
-      });
-  }
-
-  /** Fails the jobs that have not begun. */
-  #dropWaiting(error: Error): void {
-    for (const job of [...this.#sent.map(({ job }) => job), ...this.#waiting]) {
-      if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
+    this.#watch();
+    if (ended && !('skipped' in end)) {
+      if (ended.job.session) this.#turn = isIdle(end) ? undefined : ended.job.session;
+      ended.job.settle(end);
     }
+    this.#next();
+  }
+
+  #openSession(): AdministratorSession {
+    this.#sessionCount += 1;
+    const session: Session = { id: this.#sessionCount, isGone: false };
+    return {
+      run: async (messages, isSynced, settings) => {
+        // Nobody would end what began behind the end.
+        if (session.isGone) throw new SessionError(ADMIN_SHUTDOWN, 'the session has ended');
+        const work = { session: session.id, messages, isSynced, ...(settings ? { settings } : {}) };
+        return ((await this.#administer(session, work)) as { answer: Answer }).answer;
+      },
+      cancel: () => this.#cancel(session, new Error('canceling statement due to user request')),
+      end: () => {
+        if (session.isGone) return;
+        session.isGone = true;
+        // Fails only with the thread, and with it the session ends as well.
+        this.#administer(session, { session: session.id, end: true }).catch(() => {});
+        if (this.#sent[0]?.job.session === session) this.#watch();
+      },
+    };
+  }
+
+  /** Does an administrator's work. Throws SessionError. */
+  async #administer(session: Session, work: SessionWork): Promise<WorkEnd> {
+    const end = await new Promise<JobEnd>((settle) => this.#add({ work, session, settle }));
+    if ('error' in end) throw new SessionError(end.error.code ?? INTERNAL_ERROR, end.error.message);
+    if ('failure' in end) throw new SessionError(ADMIN_SHUTDOWN, (end.failure.cause as Error).message);
+    return end;
+  }
+
+  /** Ends the statement of a session. A running one ends with its thread, because PGlite cannot be interrupted. */
+  #cancel(session: Session, cause: Error): void {
+    const job = [...this.#sent.map(({ job }) => job), ...this.#waiting].find((one) => one.session === session);
+    if (!job) return;
+    if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', cause));
+    else if (job === this.#sent[0]?.job) this.#thread?.lose(storeFault('storeTimeout', cause));
   }
 }
 
 /** Whether a session's work ended outside of a transaction. After an error the turn is the session's until it ends. */
 function isIdle(end: WorkEnd): boolean {
-  if ('answer' in end) return end.answer.status === 'I';
+  if ('answer' in end) return end.answer.isIdle;
   return !('error' in end);
 }
 

@@ -1,12 +1,12 @@
 // A thread with Postgres in it: PGlite runs a query to its end, so on the gateway's own thread a slow one would stop
 // everything. It runs one statement at a time, in the order in which store.ts sends them.
 
-import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { constrainedMemory } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
-import { messages, PGlite, protocol } from '@electric-sql/pglite';
+import { messages, type PGlite, protocol } from '@electric-sql/pglite';
 import {
   applyMigrations,
   type Connection,
@@ -19,7 +19,8 @@ import {
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
-import { type Answer, SessionError, Sessions, type SessionWork, type Settings } from './sessions.ts';
+import { openPGlite, putInPlace } from './pglite.ts';
+import { type Answer, SessionError, Sessions, type SessionWork } from './sessions.ts';
 
 declare global {
   /** Node has it; TypeScript declares it only together with what browsers have. */
@@ -33,6 +34,8 @@ declare global {
 export type WorkerInput = {
   /** The database's folder; without one it is in memory, and new at every start. */
   readonly folder: string | undefined;
+  /** Whether a commit waits until it is on the disk. */
+  readonly fsync: boolean;
   readonly migrations: readonly Migration[];
   /** Loaded into a new database. */
   readonly seed: Script | undefined;
@@ -61,11 +64,14 @@ export type WorkerReply =
 /** How work ended: with its first row, with what a session gets, with an error, or skipped because it had been taken back. */
 export type WorkEnd =
   | { readonly row: Row | undefined }
-  | { readonly settings: Settings }
   | { readonly answer: Answer }
   | { readonly sessionEnded: true }
   | { readonly error: PgError }
   | { readonly skipped: true };
+
+/** How often the size of the WAL is looked at, in milliseconds, and from which size on in bytes it is cut. */
+const CHECKPOINT_MS = 10_000;
+const WAL_BYTES = 32 * 2 ** 20;
 
 /** V8 takes 600 MB for a moment to optimize one function of Postgres; with a smaller limit the kernel would kill the process. */
 const OPTIMIZING_BYTES = 1280 * 2 ** 20;
@@ -114,7 +120,7 @@ class EmbeddedSession {
 }
 
 const port = parentPort;
-if (!port) throw new Error('embedded-worker.ts runs as a worker thread');
+if (!port) throw new Error('thread.ts runs as a worker thread');
 
 const reply = (message: WorkerReply): void => port.postMessage(message);
 
@@ -141,6 +147,9 @@ try {
       }
     });
   });
+  setInterval(() => {
+    last = last.then(() => cutWal(db, sessions));
+  }, CHECKPOINT_MS).unref();
   reply({ ready: postgres });
 } catch (error) {
   reply({ failed: toMessage(error) });
@@ -162,9 +171,10 @@ function compile(): Promise<WebAssembly.Module> {
 }
 
 /** Opens and migrates the database. */
-async function prepare({ folder, migrations, seed }: WorkerInput, postgres: WebAssembly.Module): Promise<PGlite> {
-  if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, migrations, seed, postgres);
-  const db = await open(folder, postgres);
+async function prepare(input: WorkerInput, pgliteWasmModule: WebAssembly.Module): Promise<PGlite> {
+  const { folder, fsync, migrations, seed } = input;
+  if (folder && !existsSync(join(folder, 'PG_VERSION'))) await create(folder, input, pgliteWasmModule);
+  const db = await openPGlite(folder, { fsync, pgliteWasmModule });
   await bringUpToDate(db, migrations);
   if (!folder && seed) await runScript(db, seed);
   return db;
@@ -185,23 +195,41 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
   }
 }
 
-/** Creates a database in another folder and renames that when it is complete: a killed first start leaves none. */
+/**
+ * Makes a checkpoint if the WAL is long. Postgres does that in a process of its own, which PGlite lacks: the WAL would grow for
+ * ever, and so would the start after a crash.
+ */
+async function cutWal(db: PGlite, sessions: Sessions): Promise<void> {
+  // It would end up in an administrator's transaction, or throw away what a backup needs.
+  if (!sessions.isGateway || sessions.hasBackup) return;
+  await db.exec('reset role');
+  const { rows } = await db.query(
+    'select from pg_control_checkpoint() where pg_current_wal_insert_lsn() - redo_lsn > $1',
+    [WAL_BYTES],
+  );
+  if (rows.length > 0) await db.exec('checkpoint');
+  await db.exec('set role gateway');
+}
+
+/**
+ * Creates a database in another folder and renames that when it is complete and on the disk: a first start that was killed
+ * leaves none.
+ */
 async function create(
   folder: string,
-  migrations: readonly Migration[],
-  seed: Script | undefined,
-  postgres: WebAssembly.Module,
+  { migrations, seed }: WorkerInput,
+  pgliteWasmModule: WebAssembly.Module,
 ): Promise<void> {
   const aside = `${folder}.new`;
   rmSync(aside, { recursive: true, force: true });
-  const db = await open(aside, postgres);
+  const db = await openPGlite(aside, { fsync: false, pgliteWasmModule });
   try {
     await bringUpToDate(db, migrations);
     if (seed) await runScript(db, seed);
   } finally {
     await db.close();
   }
-  renameSync(aside, folder);
+  await putInPlace(aside, folder);
 }
 
 /** Applies the pending migrations, and sends the warnings of Postgres. */
@@ -215,13 +243,6 @@ function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Mi
     exec: (sql) => db.exec(sql, { onNotice }),
   };
   return applyMigrations(connection, migrations);
-}
-
-function open(folder: string | undefined, pgliteWasmModule: WebAssembly.Module): Promise<PGlite> {
-  // PGlite keeps the whole cache in memory from the start, and the system caches the files too. With 300,000 students half of
-  // the default is about as fast; a quarter makes long lists a third slower.
-  const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=64MB'];
-  return PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams, pgliteWasmModule });
 }
 
 /** PGlite also throws objects that are not errors, such as those of its file system. */
@@ -238,8 +259,9 @@ async function serve(session: EmbeddedSession, sessions: Sessions, work: Work): 
 
 async function administer(sessions: Sessions, work: SessionWork): Promise<WorkEnd> {
   try {
-    if ('begin' in work) return { settings: await sessions.begin(work.session, work.begin) };
-    if ('messages' in work) return { answer: await sessions.run(work.session, work.messages, work.isSynced) };
+    if ('messages' in work) {
+      return { answer: await sessions.run(work.session, work.messages, work.isSynced, work.settings) };
+    }
     await sessions.end(work.session);
     return { sessionEnded: true };
   } catch (error) {
@@ -254,7 +276,9 @@ async function run(session: EmbeddedSession, statement: Statement): Promise<Work
   try {
     return { row: await session.queryRow(statement) };
   } catch (error) {
-    const { code, message, detail, hint, where } = error as PgError;
+    const { severity, code, message, detail, hint, where } = error as PgError & { severity?: string };
+    // Postgres has ended, and would never answer again.
+    if (severity === 'FATAL' || severity === 'PANIC') throw error;
     return { error: { code, message, detail, hint, where } };
   }
 }
