@@ -1,8 +1,8 @@
 // Handles one API request, from its parts to its outcome, without sockets.
 
-import { type Failure, type Fault, isFault, RequestFailed } from '../errors.ts';
+import { type Failure, type Fault, isFault, OperatorError, RequestFailed, storeFault } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import type { Operation } from '../openapi/operations.ts';
+import { declares, type Operation } from '../openapi/operations.ts';
 import type { Rows } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { type CallerOptions, type CallResult, createCallStore, toCall } from './call.ts';
@@ -28,7 +28,7 @@ export type HandlerOptions = CallerOptions & {
 /** How a request ended. */
 export type Outcome = Success | { readonly failure: Failure };
 
-/** A successful answer: its JSON text, status and additional headers. */
+/** A successful answer: its JSON text, which is empty for no content, status and additional headers. */
 export type Success = {
   readonly status: number;
   readonly json: string;
@@ -65,7 +65,8 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if ('failure' in result) {
       if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
       const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;
-      return isTooLong ? { failure: toInvalidLimit(operation.page.limit.name, answerLimit) } : result;
+      if (isTooLong) return { failure: toInvalidLimit(operation.page.limit.name, answerLimit) };
+      return { failure: toDeclared(operation, result.failure) };
     }
     if (!isAccepted) acceptedKeys.record(key, true);
     recordKeyUse(operation.key, call, (fault) => onFault(fault, http.record));
@@ -100,12 +101,22 @@ function toInvalidLimit(name: string, answerLimit: number): Failure {
   return { kind: 'invalidInput', fields: { [name]: [message.en] }, compose };
 }
 
+/** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
+function toDeclared(operation: Operation, failure: Failure): Failure {
+  if (failure.kind !== 'raised') return failure;
+  const { status, text, constraint, error } = failure;
+  if (declares(operation, status)) return { ...failure, text: operation.conflicts?.[constraint ?? ''] ?? text };
+  const { id, function: name } = operation;
+  const why = `${id} declares no response ${status}, for which ${name} gives a reason: ${(error as Error).message}`;
+  return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
+}
+
 function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outcome {
   const link = toLink(operation, request, rows);
   return {
     status: operation.status,
     json: rows.json,
     headers: link ? { Link: link } : {},
-    keptBy: operation.readOnly ? operation.key.header : undefined,
+    keptBy: operation.source.method === 'get' ? operation.key.header : undefined,
   };
 }

@@ -6,7 +6,7 @@ import { type Fault, OperatorError } from '../errors.ts';
 import type { Argument, Column, DatabaseFunction, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
 import { createLocator, type Place } from './document.ts';
-import type { Operation } from './operations.ts';
+import { declares, type Operation } from './operations.ts';
 import { canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
@@ -20,7 +20,7 @@ export type Difference = {
   readonly document: string;
   readonly place: Place;
   readonly database: string;
-  /** Whether the database only has more than the document mentions: requests succeed all the same. */
+  /** Whether requests succeed all the same: the database only has more than the document mentions. */
   readonly isAddition: boolean;
 };
 
@@ -33,6 +33,9 @@ type SuppliedArgument = {
   readonly always: boolean;
   readonly place: Place;
 };
+
+/** The statuses that SQL may raise in every operation. */
+const ALWAYS = [401, 422];
 
 /** The owner and the caller of published functions. */
 const OWNER = 'gateway_functions';
@@ -79,7 +82,7 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
 
 /** Describes a difference in a line, without its place in the document. */
 export function describeDifference({ operation, function: name, document, database, isAddition }: Difference): string {
-  const effect = isAddition ? ' (an addition: requests succeed)' : '';
+  const effect = isAddition ? ' (other requests succeed)' : '';
   return `${operation} → ${name}: in the document ${document}; in the database ${database}${effect}`;
 }
 
@@ -131,6 +134,7 @@ class Comparison {
     } else {
       this.#checkArguments(only);
       this.#checkResult(only);
+      this.#checkRaised(only);
       this.#checkSecurity(only);
     }
     return this.#differences;
@@ -199,10 +203,16 @@ class Comparison {
       const does = readOnly ? 'reads' : 'writes';
       this.#add([], `${method} ${does} tables`, `it is ${found.volatility}, and not ${expected}`);
     }
+    if (found.result === undefined || returns === 'nothing') return;
     const place = ['responses', String(status), 'content', 'application/json', 'schema'];
     const schema = this.#readAt(place);
-    if (found.result === undefined) return;
-    const { columns, isSet, isSingle } = found.result;
+    const { type, columns, isSet, isSingle } = found.result;
+    if (returns === 'value') {
+      if (isSet || !isWrittenAs(schema, type)) {
+        this.#add(place, `the response is ${describeSchema(schema)}`, `it returns ${isSet ? 'rows' : type}`);
+      }
+      return;
+    }
     if (returns === 'rows' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
     if (returns === 'row' && !isSingle) {
       this.#add(place, 'the response is one object', 'it may return many rows: declare "rows 1" if it returns one');
@@ -234,6 +244,13 @@ class Comparison {
     const isNeverNull = 'x-never-null' in schema;
     if (isNullable && !schema.nullable && !isNeverNull) {
       this.#add(place, `${name} is never null`, `the column ${name} may be null`);
+    }
+  }
+
+  /** A status that the document does not declare would be a 502. A key and a field are refused in any case. */
+  #checkRaised({ raises = [] }: DatabaseFunction): void {
+    for (const status of raises.filter((status) => !ALWAYS.includes(status) && !declares(this.#operation, status))) {
+      this.#add(['responses'], `there is no response ${status}`, `it raises PT${status}, which would be a 502`, true);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
+import type { Call } from '../store/store.ts';
 import { DocumentError, type Mistake } from './document.ts';
 
 /** A parameter of a request and the function argument that it becomes. */
@@ -23,7 +24,11 @@ export type Operation = {
   readonly path: string;
   /** The success status. */
   readonly status: number;
-  readonly returns: 'rows' | 'row';
+  /** The statuses that the document declares, `4XX` and `default` among them. */
+  readonly statuses: readonly string[];
+  /** The texts of a 409 by constraint. */
+  readonly conflicts?: Readonly<Record<string, string>>;
+  readonly returns: Call['returns'];
   readonly readOnly: boolean;
   readonly hasBody: boolean;
   readonly inputs: readonly Input[];
@@ -52,6 +57,8 @@ export type Key = {
 export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string };
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
+/** Statuses without content. */
+const EMPTY = ['204', '205'];
 const SCALARS = ['string', 'integer', 'number', 'boolean'];
 
 /**
@@ -90,7 +97,7 @@ class OperationReader {
   }
 
   read(): Operation {
-    const source = this.#source as DocumentOperation & { 'x-rpc'?: unknown };
+    const source = this.#source as DocumentOperation & { 'x-rpc'?: unknown; 'x-read-only'?: unknown };
     const rpc = source['x-rpc'];
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
       this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
@@ -103,8 +110,10 @@ class OperationReader {
       function: String(rpc),
       path: normalizeTemplate(source.path),
       ...this.#readSuccess(),
+      statuses: Object.keys(source.responses),
+      ...this.#readConflicts(),
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
-      readOnly: source.method === 'get',
+      readOnly: source.method === 'get' || source['x-read-only'] === true,
       hasBody: source.requestBody !== undefined,
       inputs: (source.parameters ?? []).flatMap((parameter) => this.#readInput(parameter)),
       fields: this.#readFields(),
@@ -128,11 +137,22 @@ class OperationReader {
       );
       return { status: 200, returns: 'rows' };
     }
+    const { content } = this.#source.responses[status] as OpenAPIV3.ResponseObject;
+    if (!content) return { status: Number(status), returns: 'nothing' };
+    if (EMPTY.includes(status)) this.#mistake(`a ${status} has no content (RFC 9110, 15.3): remove its content`);
     const schema = this.#successSchema(status);
-    if (schema?.type !== 'array' && schema?.type !== 'object') {
-      this.#mistake(`the response ${status} must have an application/json schema of type array or object`);
+    if (!schema) this.#mistake(`the response ${status} must have an application/json schema, or no content`);
+    return { status: Number(status), returns: toReturned(schema) };
+  }
+
+  #readConflicts(): Pick<Operation, 'conflicts'> {
+    const { 'x-conflicts': conflicts } = (this.#source.responses['409'] ?? {}) as { 'x-conflicts'?: unknown };
+    if (conflicts === undefined) return {};
+    const isMap = typeof conflicts === 'object' && conflicts !== null;
+    if (!isMap || Object.values(conflicts).some((text) => typeof text !== 'string')) {
+      this.#mistake('x-conflicts of the response 409 must be a map from constraints to texts');
     }
-    return { status: Number(status), returns: schema?.type === 'object' ? 'row' : 'rows' };
+    return { conflicts: conflicts as Record<string, string> };
   }
 
   #successSchema(status: number | string): OpenAPIV3.SchemaObject | undefined {
@@ -219,6 +239,18 @@ class OperationReader {
   #mistake(text: string): void {
     this.mistakes.push(text);
   }
+}
+
+/** What the function returns for a response: rows for an array of objects, a row for an object, or one value. */
+function toReturned(schema: OpenAPIV3.SchemaObject | undefined): Call['returns'] {
+  if (schema?.type === 'object') return 'row';
+  const items = schema?.type === 'array' ? (schema.items as OpenAPIV3.SchemaObject) : undefined;
+  return items?.type === 'object' ? 'rows' : 'value';
+}
+
+/** Whether the document declares a status for an operation, by itself or in a range. */
+export function declares({ statuses }: Pick<Operation, 'statuses'>, status: number): boolean {
+  return [String(status), `${Math.floor(status / 100)}XX`, 'default'].some((code) => statuses.includes(code));
 }
 
 function readPage({ returns, inputs }: Operation): Page | undefined {

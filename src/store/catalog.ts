@@ -51,7 +51,11 @@ select coalesce(json_agg(json_build_object(
                            order by n)
              from argument where function = p.oid and mode in ('i', 'b', 'v')), '[]'),
          'volatility', case p.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
+         'raises', (
+           select coalesce(json_agg(distinct m.code[1]::integer), '[]')
+             from regexp_matches(p.prosrc, 'PT(4[0-9][0-9])', 'g') m (code)),
          'result', json_build_object(
+           'type', (select name from type where oid = p.prorettype),
            'columns', coalesce((
              select json_agg(json_build_object('name', name, 'type', type, 'isNullable', nullable) order by n)
                from result where function = p.oid), '[]'),

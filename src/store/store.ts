@@ -9,8 +9,11 @@ export type Call = {
   readonly function: string;
   /** Arguments by name; a missing one takes the function's default. */
   readonly args: Readonly<Record<string, Json>>;
-  /** Whether the answer is a JSON array of all rows, or the one row as an object. */
-  readonly returns: 'rows' | 'row';
+  /**
+   * What the answer is: a JSON array of all rows, the one row as an object, the one value as JSON, or nothing. A call that
+   * finds no row for `row` or `nothing`, or null for `value`, ends as a raised 404.
+   */
+  readonly returns: 'rows' | 'row' | 'value' | 'nothing';
   /** Whether it only reads, so that it may be retried after a lost connection. */
   readonly readOnly: boolean;
 };
@@ -24,7 +27,7 @@ export type Origin = {
   readonly traceparent?: string | undefined;
 };
 
-/** Rows as JSON text. */
+/** Rows as JSON text, which is empty for nothing. */
 export type Rows = {
   readonly json: string;
   /** The number of rows. */
@@ -60,7 +63,10 @@ export type DatabaseFunction = {
   readonly name: string;
   readonly arguments: readonly Argument[];
   readonly volatility?: 'volatile' | 'stable' | 'immutable';
+  /** The statuses that its own body raises, such as 404 for PT404. */
+  readonly raises?: readonly number[];
   readonly result?: {
+    readonly type: string;
     readonly columns: readonly Column[];
     /** Whether it returns a set, and whether it returns one row at most. */
     readonly isSet: boolean;

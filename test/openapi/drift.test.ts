@@ -260,6 +260,14 @@ test.each(['volatile', 'immutable'])('a read is stable, and not %s', async (vola
   expect(await find(changed({ clauses }))).toEqual([`GET reads tables; it is ${volatility}, and not stable`]);
 });
 
+test('a status that the function raises and the document does not declare is told', async () => {
+  const body = `begin raise sqlstate 'PT401'; raise sqlstate 'PT404'; end`;
+  const findings = await check(changed({}).replace('begin end', body));
+  expect(findings.map(({ document, database, isAddition }) => [document, database, isAddition])).toEqual([
+    ['there is no response 404', 'it raises PT404, which would be a 502', true],
+  ]);
+});
+
 test('a write is volatile', async () => {
   const findings = await check(
     'alter function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) stable',

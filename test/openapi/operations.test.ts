@@ -45,9 +45,14 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
   ['without success', changed((o) => delete o.responses['200']), /exactly one success response .* found none/],
   ['with two', changed((o) => (o.responses['201'] = { description: '' })), /found 200, 201/],
   [
-    'with no body of success',
-    changed((o) => (o.responses['200'] = { description: '' })),
-    /schema of type array or object/,
+    'with content that is no JSON',
+    changed((o) => (o.responses['200'] = { description: '', content: { 'text/csv': {} } })),
+    /the response 200 must have an application\/json schema, or no content/,
+  ],
+  [
+    'with content of a status that has none',
+    changed((o) => (o.responses = { 204: o.responses['200'] as OpenAPIV3.ResponseObject })),
+    /a 204 has no content/,
   ],
   ['without security', changed((o) => (o.security = [])), /security must require one scheme/],
   [

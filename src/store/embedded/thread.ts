@@ -254,7 +254,7 @@ async function run(session: EmbeddedSession, statement: Statement): Promise<Work
   try {
     return { row: await session.queryRow(statement) };
   } catch (error) {
-    const { code, message, detail, hint, where } = error as PgError;
-    return { error: { code, message, detail, hint, where } };
+    const { code, message, detail, hint, where, constraint } = error as PgError;
+    return { error: { code, message, detail, hint, where, constraint } };
   }
 }

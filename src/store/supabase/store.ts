@@ -1,9 +1,9 @@
 import { constants } from 'node:buffer';
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
-import { answerTooLarge, type Fault, messageOf, storeFault } from '../../errors.ts';
+import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
 import { type PgError, toFailure } from '../sqlstate.ts';
-import type { Call, DatabaseFunction, Origin, Result, Rows, Store } from '../store.ts';
+import type { Call, DatabaseFunction, Origin, Result, Store } from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
 /** How to reach the Data API of a Supabase project, or another PostgREST. */
@@ -151,8 +151,8 @@ function toHeaders(key: string): Record<string, string> {
 
 function toResult(call: Call, { error, data, status }: Answer): Result {
   if (error) return { failure: toFailureOf(error, status) };
-  const rows = typeof data === 'string' ? toRows(call, data) : undefined;
-  if (rows) return rows;
+  const result = status === 200 || status === 204 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
+  if (result) return result;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
@@ -164,11 +164,18 @@ function toFailureOf(error: NonNullable<Answer['error']>, status: number): Retur
   return toFailure({ code, message: text, detail: details ?? undefined, hint: hint ?? undefined });
 }
 
-/** The rows or the row in an answer; undefined for any other text. */
-function toRows(call: Call, text: string): Rows | undefined {
-  const count = countObjects(parse(text));
+/** What a call returns; undefined for any other text. */
+function readResult({ returns }: Call, text: string): Result | undefined {
+  const value = parse(text);
+  const isEmpty = Array.isArray(value) && value.length === 0;
+  // A function that returns void has an answer without a body.
+  if (returns === 'nothing') return isEmpty ? noRecord() : { json: '', count: 1 };
+  if (returns === 'value' && value === null) return noRecord();
+  if (returns === 'value') return value === undefined ? undefined : { json: text, count: 1 };
+  const count = countObjects(value);
   if (count === undefined) return undefined;
-  if (call.returns === 'rows') return { json: text, count };
+  if (returns === 'rows') return { json: text, count };
+  if (isEmpty) return noRecord();
   return count === 1 ? { json: text.trim().slice(1, -1).trim(), count } : undefined;
 }
 
