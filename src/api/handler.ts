@@ -1,8 +1,8 @@
 // Handles one API request, from its parts to its outcome, without sockets.
 
-import { type Failure, type Fault, isFault, OperatorError, RequestFailed, storeFault } from '../errors.ts';
+import { type Failure, type Fault, isFault, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { declares, type Operation } from '../openapi/operations.ts';
+import type { Operation } from '../openapi/operations.ts';
 import type { Rows } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { type CallerOptions, type CallResult, createCallStore, toCall } from './call.ts';
@@ -10,6 +10,7 @@ import { createDelayedRefusals } from './delayed-refusals.ts';
 import { type AcceptedKeys, createKeyUseRecorder } from './keys.ts';
 import { toLink } from './links.ts';
 import { localizeErrors } from './localize.ts';
+import { toLocation } from './location.ts';
 import { describeLargeAnswer } from './messages.ts';
 import type { ApiRequest, HttpRequest } from './request.ts';
 import { receive } from './validate.ts';
@@ -58,7 +59,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     const call = toCall(operation, request);
     let result: CallResult;
     try {
-      result = await callStore(call, { record: http.record, controller: http.controller, share });
+      result = await callStore(call, { record: http.record, controller: http.controller, share, operation });
     } finally {
       place?.free();
     }
@@ -66,7 +67,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
       if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
       const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;
       if (isTooLong) return { failure: toInvalidLimit(operation.page.limit.name, answerLimit) };
-      return { failure: toDeclared(operation, result.failure) };
+      return result;
     }
     if (!isAccepted) acceptedKeys.record(key, true);
     recordKeyUse(operation.key, call, (fault) => onFault(fault, http.record));
@@ -101,22 +102,13 @@ function toInvalidLimit(name: string, answerLimit: number): Failure {
   return { kind: 'invalidInput', fields: { [name]: [message.en] }, compose };
 }
 
-/** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
-function toDeclared(operation: Operation, failure: Failure): Failure {
-  if (failure.kind !== 'raised') return failure;
-  const { status, text, constraint, error } = failure;
-  if (declares(operation, status)) return { ...failure, text: operation.conflicts?.[constraint ?? ''] ?? text };
-  const { id, function: name } = operation;
-  const why = `${id} declares no response ${status}, for which ${name} gives a reason: ${(error as Error).message}`;
-  return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
-}
-
 function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outcome {
   const link = toLink(operation, request, rows);
+  const location = toLocation(operation, request, rows.json);
   return {
     status: operation.status,
     json: rows.json,
-    headers: link ? { Link: link } : {},
+    headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
     keptBy: operation.source.method === 'get' ? operation.key.header : undefined,
   };
 }

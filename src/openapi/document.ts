@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { $RefParser } from '@apidevtools/json-schema-ref-parser';
 import type { OpenAPIV3 } from 'openapi-types';
 import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument } from 'yaml';
 import { OperatorError } from '../errors.ts';
-
-/** A place in a document, as a path of names and indices. */
-export type Place = readonly (string | number)[];
+import { type Place, readPointer } from './pointer.ts';
 
 /** A mistake in a document, with its place if known. */
 export type Mistake = { readonly text: string; readonly place?: Place };
@@ -19,18 +19,34 @@ export class DocumentError extends OperatorError {
   }
 
   /** The same error with the file and line in each message. */
-  locatedIn(file: string, locate: Locate): DocumentError {
-    const located = this.mistakes.map(({ text, place }) => ({
-      text: place ? `${file}:${locate(place)}: ${text}` : text,
-    }));
+  located(locate: Locate): DocumentError {
+    const located = this.mistakes.map(({ text, place }) => {
+      if (!place) return { text };
+      const { file, line } = locate(place);
+      return { text: `${file}:${line}: ${text}` };
+    });
     return new DocumentError(located, { cause: this });
   }
 }
 
-/** Reads an OpenAPI document from a YAML file. Throws DocumentError; for invalid YAML it has line and column. */
-export function readDocument(file: string): OpenAPIV3.Document {
+/**
+ * Reads an OpenAPI document from a YAML file, with what it refers to in other files, relative to itself. Throws DocumentError;
+ * for invalid YAML it has line and column.
+ */
+export async function readDocument(file: string): Promise<OpenAPIV3.Document> {
+  const document = parseFile(file, (text) => parse(text, { prettyErrors: true, uniqueKeys: true }));
   try {
-    return parse(readFileSync(file, 'utf8'), { prettyErrors: true, uniqueKeys: true });
+    // Without the network: a document must not change while nobody looks.
+    const options = { resolve: { http: false } } as never;
+    return (await $RefParser.bundle(resolve(file), document as never, options)) as unknown as OpenAPIV3.Document;
+  } catch (error) {
+    throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
+  }
+}
+
+function parseFile<T>(file: string, read: (text: string) => T): T {
+  try {
+    return read(readFileSync(file, 'utf8'));
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
     const at = linePos ? `${file}:${linePos[0].line}` : file;
@@ -38,33 +54,50 @@ export function readDocument(file: string): OpenAPIV3.Document {
   }
 }
 
-/** Returns the line of a place in a document; follows references. */
-export type Locate = (place: Place) => number;
+/** Returns the file and line of a place in a document; follows references. */
+export type Locate = (place: Place) => { readonly file: string; readonly line: number };
 
 /** Creates a locator for a YAML file. For a missing place it returns the line of the node that would contain it. */
-export function createLocator(file: string): Locate {
-  const lineCounter = new LineCounter();
-  const root = parseDocument(readFileSync(file, 'utf8'), { lineCounter }).contents;
-  const walk = (place: Place): Found => {
-    let found: Found = { node: root, offset: 0 };
+export function createLocator(main: string): Locate {
+  const files = new Map<string, YamlFile>();
+  const open = (path: string): YamlFile => {
+    const known = files.get(path);
+    if (known) return known;
+    const lines = new LineCounter();
+    const { contents } = parseDocument(readFileSync(path, 'utf8'), { lineCounter: lines });
+    const file = { path, lines, root: contents };
+    files.set(path, file);
+    return file;
+  };
+  const walk = (file: YamlFile, place: Place): Found => {
+    let found: Found = { file, node: file.root, offset: 0 };
     for (const name of place) {
-      const next = findChild(follow(found.node), name);
+      const holder = follow(found);
+      const next = findChild(holder.node, name);
       if (!next) break;
-      found = next;
+      found = { file: holder.file, ...next };
     }
     return found;
   };
-  const follow = (node: unknown): unknown => {
-    const reference = isMap(node) ? node.get('$ref') : undefined;
-    if (typeof reference !== 'string') return node;
-    return walk(readPointer(reference)).node;
+  const follow = (found: Found): Found => {
+    const reference = isMap(found.node) ? found.node.get('$ref') : undefined;
+    if (typeof reference !== 'string') return found;
+    const [path = '', pointer = ''] = reference.split('#');
+    const file = path === '' ? found.file : open(join(dirname(found.file.path), path));
+    return walk(file, pointer === '' ? [] : readPointer(pointer));
   };
-  return (place) => lineCounter.linePos(walk(place).offset).line;
+  const path = resolve(main);
+  return (place) => {
+    const { file, offset } = walk(open(path), place);
+    return { file: relative(dirname(path), file.path), line: file.lines.linePos(offset).line };
+  };
 }
 
-type Found = { readonly node: unknown; readonly offset: number };
+type YamlFile = { readonly path: string; readonly lines: LineCounter; readonly root: unknown };
+type Child = { readonly node: unknown; readonly offset: number };
+type Found = Child & { readonly file: YamlFile };
 
-function findChild(node: unknown, name: string | number): Found | undefined {
+function findChild(node: unknown, name: string | number): Child | undefined {
   if (isSeq(node)) {
     const item = node.items[Number(name)];
     return isNode(item) ? { node: item, offset: item.range?.[0] ?? 0 } : undefined;
@@ -73,18 +106,13 @@ function findChild(node: unknown, name: string | number): Found | undefined {
   return pair && { node: pair.value, offset: (isNode(pair.key) && pair.key.range?.[0]) || 0 };
 }
 
-/** Parses a JSON pointer such as `#/paths/~1alunos`. */
-export function readPointer(pointer: string): Place {
-  return pointer.replace(/^#?\//, '').split('/').map(unescapePointer);
-}
-
-/** Unescapes one name of a JSON pointer (RFC 6901, section 4). */
-export function unescapePointer(name: string): string {
-  return name.replaceAll('~1', '/').replaceAll('~0', '~');
-}
-
 /** The path of the document's first server, such as /v1: the prefix of every operation's path. */
-export function readApiRoot(document: OpenAPIV3.Document): string {
-  const url = document.servers?.[0]?.url ?? '/';
-  return new URL(url, 'http://localhost').pathname.replace(/\/$/, '') || '/';
+export function readApiRoot({ servers }: OpenAPIV3.Document): string {
+  return readServerPath(servers?.[0] ?? { url: '/' });
+}
+
+/** The path of a server, whose variables have their defaults. */
+export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string {
+  const filled = url.replace(/\{([^}]+)\}/g, (_whole, name) => variables[name]?.default ?? '-');
+  return new URL(filled, 'http://localhost').pathname.replace(/\/$/, '') || '/';
 }

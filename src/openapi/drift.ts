@@ -1,13 +1,14 @@
 // Compares the document with the database.
 
-import { basename } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Fault, OperatorError } from '../errors.ts';
-import type { Argument, Column, DatabaseFunction, Store } from '../store/store.ts';
+import type { Column, DatabaseFunction, Parameter, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
-import { createLocator, type Place } from './document.ts';
-import { declares, type Operation } from './operations.ts';
-import { canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
+import { createLocator } from './document.ts';
+import { BODY_ARGUMENT, declares, type Operation } from './operations.ts';
+import type { Place } from './pointer.ts';
+import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
+import { isNullable, itemsOf, readProperties, type Schema } from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
 export class DriftError extends OperatorError {}
@@ -24,7 +25,6 @@ export type Difference = {
   readonly isAddition: boolean;
 };
 
-type Schema = OpenAPIV3.SchemaObject;
 /** A function argument that the gateway supplies, and its source in the document. */
 type SuppliedArgument = {
   readonly argument: string;
@@ -70,12 +70,12 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
   if (differences.length === 0) return { lines: [], isBreaking: false };
   const locate = createLocator(file);
   const located = differences.map((difference) => ({
-    line: locate(difference.place),
+    ...locate(difference.place),
     text: describeDifference(difference),
   }));
   located.sort((one, other) => one.line - other.line);
   return {
-    lines: located.map(({ line, text }) => `${basename(file)}:${line}: ${text}`),
+    lines: located.map(({ file, line, text }) => `${file}:${line}: ${text}`),
     isBreaking: differences.some(({ isAddition }) => !isAddition),
   };
 }
@@ -145,11 +145,12 @@ class Comparison {
     for (const { argument, what, schema, always, place } of supplied) {
       const taken = args.find(({ name }) => name === argument);
       if (!taken) {
-        this.#add(place, `${what} is its argument ${argument}`, 'it has no such argument');
+        this.#addAt(place, `${what} is its argument ${argument}`, 'it has no such argument');
       } else if (!canHold(schema, taken)) {
-        this.#add(place, `${what} is ${describeSchema(schema)}`, `${argument} is ${describeType(taken)}`);
+        const type = describeType(taken) + adviseOn(schema, taken);
+        this.#addAt(place, `${what} is ${describeSchema(schema)}`, `${argument} is ${type}`);
       } else if (!always && !taken.hasDefault) {
-        this.#add(place, `${what} may be left out and has no default`, `${argument} has no default`);
+        this.#addAt(place, `${what} may be left out and has no default`, `${argument} has no default`);
       }
     }
     for (const { name } of args.filter(
@@ -160,37 +161,42 @@ class Comparison {
   }
 
   #readSupplied(): SuppliedArgument[] {
-    const { key, inputs } = this.#operation;
-    const parameters = (this.#operation.source.parameters ?? []) as OpenAPIV3.ParameterObject[];
-    const ofParameters = parameters.map((parameter, index): SuppliedArgument => {
-      const schema = (parameter.schema ?? {}) as Schema;
-      return {
-        argument: inputs.find((input) => input.name === parameter.name && input.in === parameter.in)?.argument ?? '',
-        what: `the ${parameter.in} parameter ${parameter.name}`,
+    const { key, inputs, source } = this.#operation;
+    const parameters = (source.parameters ?? []) as (OpenAPIV3.ParameterObject & { schema?: Schema })[];
+    const ofParameters = parameters.map(
+      ({ name, in: place, required, schema = {} }, index): SuppliedArgument => ({
+        argument: inputs[index]?.argument ?? '',
+        what: `the ${place} parameter ${name}`,
         schema,
-        always: parameter.required === true || schema.default !== undefined,
-        place: ['parameters', index],
-      };
-    });
+        always: required === true || schema.default !== undefined,
+        place: source.places[index] ?? [],
+      }),
+    );
     const keyOnly: SuppliedArgument = {
       argument: key.argument,
       what: 'the API key',
       schema: { type: 'string' },
       always: true,
-      place: [],
+      place: this.#place,
     };
-    return [keyOnly, ...ofParameters, ...this.#readFields()];
+    return [keyOnly, ...ofParameters, ...this.#readBody()];
   }
 
-  #readFields(): SuppliedArgument[] {
-    const place = ['requestBody', 'content', 'application/json', 'schema'];
-    const body = this.#operation.source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
-    const schema = body?.content['application/json']?.schema as Schema | undefined;
-    return Object.entries(schema?.properties ?? {}).map(([name, property]) => ({
+  #readBody(): SuppliedArgument[] {
+    const { body, source } = this.#operation;
+    if (!body) return [];
+    const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
+    const schema = ((source.requestBody as OpenAPIV3.RequestBodyObject).content['application/json']?.schema ??
+      {}) as Schema;
+    if (!body.fields) {
+      // Any value, so that only json and jsonb hold it.
+      return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always: body.isRequired, place }];
+    }
+    return Object.entries(schema.properties ?? {}).map(([name, property]) => ({
       argument: name,
       what: `the field ${name}`,
-      schema: property as Schema,
-      always: schema?.required?.includes(name) === true || (property as Schema).default !== undefined,
+      schema: property,
+      always: (body.isRequired && schema.required?.includes(name)) === true || property.default !== undefined,
       place: [...place, 'properties', name],
     }));
   }
@@ -208,7 +214,7 @@ class Comparison {
     const schema = this.#readAt(place);
     const { type, columns, isSet, isSingle } = found.result;
     if (returns === 'value') {
-      if (isSet || !isWrittenAs(schema, type)) {
+      if (isSet || !isWrittenAs(schema, { type })) {
         this.#add(place, `the response is ${describeSchema(schema)}`, `it returns ${isSet ? 'rows' : type}`);
       }
       return;
@@ -217,32 +223,36 @@ class Comparison {
     if (returns === 'row' && !isSingle) {
       this.#add(place, 'the response is one object', 'it may return many rows: declare "rows 1" if it returns one');
     }
-    const item = (returns === 'rows' ? (schema as OpenAPIV3.ArraySchemaObject).items : schema) as Schema;
-    this.#checkColumns(columns, item, returns === 'rows' ? [...place, 'items'] : place);
+    const item = returns === 'rows' ? itemsOf(schema) : schema;
+    this.#checkColumns(columns, item ?? {}, returns === 'rows' ? [...place, 'items'] : place);
   }
 
   #checkColumns(columns: readonly Column[], item: Schema, place: Place): void {
+    const { properties, required } = readProperties(item);
     // An object without declared properties may have any properties.
-    if (!item.properties) return;
-    for (const [name, property] of Object.entries(item.properties)) {
+    if (Object.keys(properties).length === 0) return;
+    for (const [name, property] of Object.entries(properties)) {
       const column = columns.find((column) => column.name === name);
       const at = [...place, 'properties', name];
-      if (column) this.#checkColumn(column, property as Schema, at);
-      else this.#add(at, `the response has ${name}`, 'it returns no such column');
+      if (column) this.#checkColumn(column, property, at);
+      else if (required.includes(name)) this.#add(at, `the response has ${name}`, 'it returns no such column');
+      else this.#add(at, `the response may have ${name}`, 'it returns no such column', true);
     }
-    for (const { name } of columns.filter(({ name }) => !(name in (item.properties ?? {})))) {
+    for (const { name } of columns.filter(({ name }) => !(name in properties))) {
       // The answers have it too. The warning tells whoever keeps the document.
       this.#add(place, `the response has no ${name}`, `it returns the column ${name}`, true);
     }
   }
 
-  #checkColumn({ name, type, isNullable }: Column, schema: Schema, place: Place): void {
-    if (!isWrittenAs(schema, type)) {
+  #checkColumn(column: Column, schema: Schema, place: Place): void {
+    const { name, isNullable: mayBeNull } = column;
+    if (!isWrittenAs(schema, column)) {
+      const type = describeType(column) + adviseOn(schema, column);
       this.#add(place, `${name} is ${describeSchema(schema)}`, `the column ${name} is ${type}`);
     }
     // x-never-null states that the function never returns null here; the database cannot state it.
     const isNeverNull = 'x-never-null' in schema;
-    if (isNullable && !schema.nullable && !isNeverNull) {
+    if (mayBeNull && !isNullable(schema) && !isNeverNull) {
       this.#add(place, `${name} is never null`, `the column ${name} may be null`);
     }
   }
@@ -278,12 +288,16 @@ class Comparison {
   }
 
   #add(place: Place, document: string, database: string, isAddition = false): void {
+    this.#addAt([...this.#place, ...place], document, database, isAddition);
+  }
+
+  /** Adds a difference at a place in the document, which may be outside of the operation. */
+  #addAt(place: Place, document: string, database: string, isAddition = false): void {
     const { id, function: name } = this.#operation;
-    const at = [...this.#place, ...place];
-    this.#differences.push({ operation: id, function: name, document, place: at, database, isAddition });
+    this.#differences.push({ operation: id, function: name, document, place, database, isAddition });
   }
 }
 
-function describeType({ type, labels }: Argument): string {
+function describeType({ type, labels }: Pick<Parameter, 'type' | 'labels'>): string {
   return labels ? `${type} (${labels.join(', ')})` : type;
 }

@@ -1,6 +1,6 @@
 import { constants } from 'node:buffer';
 import { answerTooLarge, noRecord } from '../errors.ts';
-import type { Call, Result } from './store.ts';
+import type { Argument, Call, Json, Result } from './store.ts';
 
 /** Columns or parameters in Postgres's text format. */
 export type Row = readonly (string | null)[];
@@ -117,9 +117,15 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
 }
 
 /** A value as text takes the type of the function's argument: no driver has to guess it. */
-function toText(value: Call['args'][string] | undefined): string | null {
+function toText(value: Argument | undefined): string | null {
   if (value === null || value === undefined) return null;
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value !== 'object') return String(value);
+  return 'json' in value ? value.json : `{${value.map(toItem)}}`;
+}
+
+/** An item of an array in Postgres's text form. */
+function toItem(value: Json): string {
+  return value === null ? 'NULL' : `"${String(value).replace(/["\\]/g, '\\$&')}"`;
 }
 
 function quote(identifier: string): string {

@@ -135,7 +135,7 @@ function closing(store: Store, stop: () => Promise<void>): Store {
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const faults: Fault[] = [];
-  const document = options.document ?? readDocument('openapi.yaml');
+  const document = options.document ?? (await readDocument('openapi.yaml'));
   const onFault = (fault: Fault) => faults.push(fault);
   const recorder = createRecorder([]);
   const compiled = await compile(document);

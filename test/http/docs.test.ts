@@ -13,7 +13,7 @@ import { openTestStore, startGateway, type TestGateway } from '../helpers/gatewa
 const KEY = 'wms_demo_aurora';
 const SCALAR = readFileSync('node_modules/@scalar/api-reference/dist/browser/standalone.js');
 
-const document = readDocument('openapi.yaml');
+const document = await readDocument('openapi.yaml');
 let served = document;
 let demoKey: string | undefined;
 let gateway: TestGateway;

@@ -301,7 +301,7 @@ describe('a database that changes after the start', () => {
 });
 
 describe('readiness itself', () => {
-  const program = compile(readDocument('openapi.yaml'));
+  const program = readDocument('openapi.yaml').then((document) => compile(document));
 
   /** Of a store that does as it is told. */
   async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true, deadlineMs = 100) {

@@ -23,6 +23,8 @@ export type SupabaseOptions = {
 /** What a call tells the fetch below and learns from it, past supabase-js. */
 type Exchange = {
   readonly origin: Origin | undefined;
+  /** The arguments. */
+  readonly body: string;
   isTooLarge: boolean;
 };
 
@@ -74,12 +76,12 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      const exchange: Exchange = { origin, isTooLarge: false };
+      const exchange: Exchange = { origin, body: writeArguments(call), isTooLarge: false };
       exchanges.set(signal, exchange);
       try {
         // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON. Parsing and writing it again would change
         // numbers that JavaScript cannot hold.
-        const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
+        const answer = await client.rpc(call.function, {}).retry(false).abortSignal(signal).csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
         return toResult(call, answer as Answer);
@@ -116,7 +118,7 @@ function createFetch(
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
       headers: exchange?.origin ? { ...common, ...toTraceHeaders(exchange.origin) } : common,
-      body: init?.body as string,
+      body: exchange?.body ?? (init?.body as string),
     };
     const answer = requestText(pool, request, answerLimit, signal).catch((error) => {
       if (exchange) exchange.isTooLarge = error instanceof BodyTooLarge;
@@ -126,6 +128,15 @@ function createFetch(
     // A status such as 204 has no body, not even an empty one.
     return new Response(text || null, { status });
   };
+}
+
+/** Writes the arguments as JSON, in which that of an argument stays as it was written. */
+function writeArguments({ args }: Call): string {
+  const pairs = Object.entries(args).map(([name, value]) => {
+    const isText = typeof value === 'object' && value !== null && 'json' in value;
+    return `${JSON.stringify(name)}:${isText ? value.json : JSON.stringify(value)}`;
+  });
+  return `{${pairs}}`;
 }
 
 /** The request that a call is made for, as PostgREST passes it to functions and proxies see it. */
