@@ -4,7 +4,7 @@ import { canTestOnCitus } from './test/helpers/citus.ts';
 import { canTestSupabase } from './test/helpers/global-setup.ts';
 
 /** Tests of behaviour that depends on the store: they run on every store. */
-const EVERY_STORE = ['test/store/every-store.test.ts', 'test/operations/*.test.ts'];
+const EVERY_STORE = ['test/store/every-store.test.ts', 'test/store/any-*.test.ts', 'test/operations/*.test.ts'];
 
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';

@@ -1,7 +1,7 @@
 // npm run dev: applies a saved document or migration at once, and logs drift.
 
 import { execFile } from 'node:child_process';
-import { type FSWatcher, watch } from 'node:fs';
+import { existsSync, type FSWatcher, watch } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -33,12 +33,15 @@ const QUIET_MS = 100;
 export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
   const session = new Session(development, compiled);
+  const parts = join(dirname(document), 'openapi');
+  const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
   const watchers = [
     onChange(
       dirname(document),
       (file) => file === basename(document),
       () => session.readDocument(),
     ),
+    ...(existsSync(parts) ? [onChange(parts, isPart, () => session.readDocument())] : []),
     onChange(
       migrations,
       (file) => file.endsWith('.sql'),

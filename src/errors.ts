@@ -43,7 +43,18 @@ export type Fault = {
 };
 
 /** A store's refusal of a call, which the client can fix. */
-export type Refusal = { readonly kind: 'refusedKey'; readonly text: string } | InvalidInput;
+export type Refusal = { readonly kind: 'refusedKey'; readonly text: string } | InvalidInput | Raised;
+
+/** A status that SQL raised. It is an answer only if the operation declares it. */
+export type Raised = {
+  readonly kind: 'raised';
+  readonly status: number;
+  readonly text: string;
+  /** The constraint that the call violates. */
+  readonly constraint?: string | undefined;
+  /** The error of SQL, for the log. */
+  readonly error: unknown;
+};
 
 /** A request with invalid inputs. */
 export type InvalidInput = {
@@ -82,6 +93,8 @@ export function toHttpError(failure: Failure): HttpError {
       return { status: 422, error: failure.fields, headers: toLanguageHeaders(failure) };
     case 'missingKey':
       return { status: 400, error: `Missing ${failure.header} header` };
+    case 'raised':
+      return { status: failure.status, error: failure.text };
     case 'methodNotAllowed':
       return { status: 405, error: 'Method not allowed', headers: { Allow: failure.allow.join(', ') } };
     case 'tooManyRequests':
@@ -105,6 +118,11 @@ export function isFault(failure: Failure): failure is Fault {
 /** Creates the result of a call that failed in the store. */
 export function storeFault(kind: StoreFaultKind, cause: unknown): { readonly failure: Fault } {
   return { failure: { kind, cause } };
+}
+
+/** Creates the result of a call that found no record, which a function says by returning none. */
+export function noRecord(): { readonly failure: Raised } {
+  return { failure: { kind: 'raised', status: 404, text: 'Not found', error: new Error('it returned no record') } };
 }
 
 /** Creates the result of a call whose answer is larger than ANSWER_LIMIT_BYTES. */

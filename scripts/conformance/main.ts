@@ -78,7 +78,7 @@ const command = new Command('npm run contract --')
   .action(run);
 
 async function run({ operation: only, json: isJson = false, junit, ...options }: Options): Promise<void> {
-  const contract = await readContract(readDocument(options.document));
+  const contract = await readContract(await readDocument(options.document));
   const known = contract.operations.map(({ id }) => id);
   const unknown = only?.find((id) => !known.includes(id));
   if (unknown) command.error(`${unknown} is not an operation of the document, which has ${known.join(', ')}`);

@@ -2,11 +2,12 @@
 
 import type { ValidateFunction } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
-import { compile, createAjv } from '../../src/openapi/compile.ts';
+import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import type { Operation as Compiled } from '../../src/openapi/operations.ts';
+import { isObject, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
 
-export type Schema = OpenAPIV3.SchemaObject;
+export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
 
 /** What an input or an answer has to be. */
 type Described = { readonly schema: Schema; readonly validate: ValidateFunction };
@@ -40,7 +41,7 @@ export type List = {
   readonly properties: readonly string[];
 };
 
-export type Operation = Pick<Compiled, 'id' | 'status' | 'hasBody'> & {
+export type Operation = Pick<Compiled, 'id' | 'status' | 'body'> & {
   readonly method: string;
   readonly path: string;
   readonly inputs: readonly Input[];
@@ -60,31 +61,34 @@ type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Ext
 
 const ajv = createAjv();
 
+/** The name of a body that is no object. */
+export const WHOLE = 'body';
+
 /** Reads the operations of a document. Throws DocumentError if the gateway could not serve it. */
 export async function readContract(document: OpenAPIV3.Document): Promise<Contract> {
   const compiled = [...(await compile(document)).operations.values()];
   return { document, operations: compiled.map(readOperation), keyHeader: findKeyScheme(document)?.name ?? '' };
 }
 
-function readOperation({ id, status, hasBody, page, source }: Compiled): Operation {
+function readOperation({ id, status, body, page, source }: Compiled): Operation {
   // They are dereferenced.
   const parameters = (source.parameters ?? []) as Parameter[];
   const inputs = parameters.map(readParameter);
   const answers = new Map(
     Object.entries(source.responses).map(([code, response]) => [Number(code), readAnswer(response)] as const),
   );
-  const records = answers.get(status)?.schema as { items?: Schema };
+  const records = answers.get(status)?.schema as Schema | undefined;
   const find = (name: string) => inputs.find((input) => input.in === 'query' && input.name === name);
   const [limit, offset] = page ? [find(page.limit.name), find(page.offset.name)] : [];
   const after = page?.after && find(page.after.name);
-  const properties = Object.keys(records.items?.properties ?? {});
+  const properties = Object.keys(records?.items ? readProperties(records.items).properties : {});
   const filters = parameters.flatMap((parameter, index) => {
     const input = inputs[index];
     const isFilter = input?.in === 'query' && ![limit, offset, after].includes(input);
     return isFilter ? [toFilter(input, parameter, properties)] : [];
   });
   return {
-    ...{ id, status, hasBody, method: source.method.toUpperCase(), path: source.path, answers },
+    ...{ id, status, ...(body ? { body } : {}), method: source.method.toUpperCase(), path: source.path, answers },
     inputs: [...inputs, ...readFields(source)],
     ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
   };
@@ -97,9 +101,13 @@ function readParameter({ name, in: place, required = false, schema, 'x-rule': ow
 
 function readFields({ requestBody }: Compiled['source']): Input[] {
   const body = requestBody as OpenAPIV3.RequestBodyObject | undefined;
-  const { properties = {}, required = [] } = (body?.content['application/json']?.schema ?? {}) as Schema;
+  if (!body) return [];
+  const schema = (body.content['application/json']?.schema ?? {}) as Schema;
+  const isRequired = body.required === true;
+  if (!isObject(schema)) return [readParameter({ name: WHOLE, in: 'body', required: isRequired, schema })];
+  const { properties, required } = readProperties(schema);
   return Object.entries(properties).map(([name, schema]) =>
-    readParameter({ name, in: 'body', required: required.includes(name), schema: schema as Schema }),
+    readParameter({ name, in: 'body', required: isRequired && required.includes(name), schema: schema as Schema }),
   );
 }
 
@@ -113,7 +121,7 @@ function readAnswer(source: OpenAPIV3.ResponseObject | OpenAPIV3.ReferenceObject
 }
 
 function describe(schema: Schema): Described {
-  return { schema, validate: ajv.compile(schema) };
+  return { schema, validate: compileSchema(ajv, schema) };
 }
 
 function toFilter(input: Input, { 'x-filter': filter }: Extended, properties: readonly string[]): Filter {

@@ -1,7 +1,7 @@
 // A request: built from values, and written as a line for a shell.
 
 import type { Json } from '../../src/store/store.ts';
-import type { Input, Operation } from './operations.ts';
+import { type Input, type Operation, WHOLE } from './operations.ts';
 
 /** The run's own key; only the client knows its value. */
 export const OWN_KEY = Symbol('own key');
@@ -39,8 +39,15 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
     target: query.length > 0 ? `${path}?${query.join('&')}` : path,
     headers: Object.fromEntries(of('header').map(([name, value]) => [name, String(value)])),
     key: OWN_KEY,
-    ...(operation.hasBody ? { body: JSON.stringify(Object.fromEntries(of('body'))) } : {}),
+    ...(operation.body ? { body: toBody(operation, of('body')) } : {}),
   };
+}
+
+/** The fields of an object, or the body itself if it is none. */
+function toBody({ inputs }: Operation, fields: readonly (readonly [string, Json])[]): string {
+  const isWhole = inputs.some((input) => input.in === 'body' && input.name === WHOLE);
+  const [[, whole] = []] = fields;
+  return isWhole ? JSON.stringify(whole ?? null) : JSON.stringify(Object.fromEntries(fields));
 }
 
 /** A longer filler is written as a command that prints it: a shell may not accept such a long line. */

@@ -1,9 +1,10 @@
 // Converts a validated request to a call of its Postgres function, and makes the call.
 
 import { DeadlineError, within } from '../deadline.ts';
-import { type Failure, isFault, storeFault } from '../errors.ts';
-import type { Operation } from '../openapi/operations.ts';
-import type { Call, Json, Result, Store } from '../store/store.ts';
+import { type Failure, isFault, OperatorError, storeFault } from '../errors.ts';
+import { BODY_ARGUMENT, declares, type Operation } from '../openapi/operations.ts';
+import type { Form } from '../openapi/schema.ts';
+import type { Argument, Call, Json, Result, Store } from '../store/store.ts';
 import { type ApiRequest, type HttpRequest, locate } from './request.ts';
 
 /**
@@ -11,18 +12,22 @@ import { type ApiRequest, type HttpRequest, locate } from './request.ts';
  * argument and the function's own default applies.
  */
 export function toCall(operation: Operation, request: ApiRequest): Call {
-  const args: Record<string, Json> = { [operation.key.argument]: request.headers[operation.key.header] ?? '' };
-  for (const input of operation.inputs) {
+  const { key, inputs, body } = operation;
+  const args: Record<string, Argument> = { [key.argument]: String(request.headers[key.header] ?? '') };
+  for (const input of inputs) {
     const [source, name] = locate(request, input);
     const value = source[name] ?? input.default;
-    if (value !== undefined) args[input.argument] = value;
+    if (value !== undefined) args[input.argument] = toArgument(value, input.form);
   }
   // In the document's order, not the client's: each order of the arguments is another prepared statement, and a client
   // without a valid key could fill Postgres's memory with them.
-  for (const { argument, default: fallback } of operation.fields) {
-    const value = request.requestBody?.[argument];
-    if (value !== undefined) args[argument] = value;
-    else if (fallback !== undefined) args[argument] = fallback;
+  for (const { argument, form, default: fallback } of body?.fields ?? []) {
+    const fields = request.requestBody as Readonly<Record<string, Json>> | undefined;
+    const value = fields?.[argument] ?? (fields && argument in fields ? null : fallback);
+    if (value !== undefined) args[argument] = toArgument(value, form, request.texts?.get(argument));
+  }
+  if (body && !body.fields && request.requestBody !== undefined) {
+    args[BODY_ARGUMENT] = toArgument(request.requestBody, 'json', request.texts?.get(''));
   }
   return {
     function: operation.function,
@@ -30,6 +35,19 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     returns: operation.returns,
     readOnly: operation.readOnly,
   };
+}
+
+/** Converts a value to an argument. JSON keeps its text, if it has one. */
+function toArgument(value: Json, form: Form, text = JSON.stringify(value)): Argument {
+  if (value === null) return null;
+  if (form === 'json') return { json: text };
+  if (form === 'bytes') return `\\x${toHexadecimal(atob(String(value)))}`;
+  return value as Argument;
+}
+
+/** Postgres reads bytes as hexadecimal digits. */
+function toHexadecimal(bytes: string): string {
+  return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
 }
 
 /** Options for all calls of a gateway. */
@@ -42,7 +60,10 @@ export type CallerOptions = {
 };
 
 /** The request behind a call. */
-export type Caller = Pick<HttpRequest, 'record' | 'controller'> & { readonly share: string };
+export type Caller = Pick<HttpRequest, 'record' | 'controller'> & {
+  readonly share: string;
+  readonly operation: Operation;
+};
 
 /** The result of a call; `clientGone` if the client disconnected first. */
 export type CallResult = Result | { readonly failure: Failure };
@@ -61,11 +82,12 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
       share: caller.share,
       traceparent: span?.traceparent ?? caller.record.traceparent,
     };
-    const result = await within<CallResult>(
+    const called = await within<CallResult>(
       deadlineMs,
       (signal) => store.call(call, signal, origin),
       caller?.controller,
     ).catch(toFailure);
+    const result = caller && 'failure' in called ? { failure: toDeclared(caller.operation, called.failure) } : called;
     const ms = performance.now() - startedAt;
     const failure = 'failure' in result ? result.failure : undefined;
     if (record) record.storeMs = ms;
@@ -73,6 +95,16 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
     onCall?.(call.function, failure?.kind ?? 'ok', ms);
     return result;
   };
+}
+
+/** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
+function toDeclared(operation: Operation, failure: Failure): Failure {
+  if (failure.kind !== 'raised') return failure;
+  const { status, text, constraint, error } = failure;
+  if (declares(operation, status)) return { ...failure, text: operation.conflicts?.[constraint ?? ''] ?? text };
+  const { id, function: name } = operation;
+  const why = `${id} declares no response ${status}, for which ${name} gives a reason: ${(error as Error).message}`;
+  return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
 }
 
 /** Rethrows an error that is a fault of the program. */

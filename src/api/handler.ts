@@ -10,6 +10,7 @@ import { createDelayedRefusals } from './delayed-refusals.ts';
 import { type AcceptedKeys, createKeyUseRecorder } from './keys.ts';
 import { toLink } from './links.ts';
 import { localizeErrors } from './localize.ts';
+import { toLocation } from './location.ts';
 import { describeLargeAnswer } from './messages.ts';
 import type { ApiRequest, HttpRequest } from './request.ts';
 import { receive } from './validate.ts';
@@ -28,7 +29,7 @@ export type HandlerOptions = CallerOptions & {
 /** How a request ended. */
 export type Outcome = Success | { readonly failure: Failure };
 
-/** A successful answer: its JSON text, status and additional headers. */
+/** A successful answer: its JSON text, which is empty for no content, status and additional headers. */
 export type Success = {
   readonly status: number;
   readonly json: string;
@@ -58,14 +59,15 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     const call = toCall(operation, request);
     let result: CallResult;
     try {
-      result = await callStore(call, { record: http.record, controller: http.controller, share });
+      result = await callStore(call, { record: http.record, controller: http.controller, share, operation });
     } finally {
       place?.free();
     }
     if ('failure' in result) {
       if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
       const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;
-      return isTooLong ? { failure: toInvalidLimit(operation.page.limit.name, answerLimit) } : result;
+      if (isTooLong) return { failure: toInvalidLimit(operation.page.limit.name, answerLimit) };
+      return result;
     }
     if (!isAccepted) acceptedKeys.record(key, true);
     recordKeyUse(operation.key, call, (fault) => onFault(fault, http.record));
@@ -102,10 +104,11 @@ function toInvalidLimit(name: string, answerLimit: number): Failure {
 
 function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outcome {
   const link = toLink(operation, request, rows);
+  const location = toLocation(operation, request, rows.json);
   return {
     status: operation.status,
     json: rows.json,
-    headers: link ? { Link: link } : {},
-    keptBy: operation.readOnly ? operation.key.header : undefined,
+    headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
+    keptBy: operation.source.method === 'get' ? operation.key.header : undefined,
   };
 }

@@ -12,6 +12,9 @@ export const MAX_DEPTH = 64;
 /** A Postgres function takes at most 100 arguments, so no operation can have more inputs. */
 export const MAX_INPUTS = 100;
 
+/** The maximum number of names in an answer, as the document promises: each item of a list has one. */
+export const MAX_NAMES = 299;
+
 /** The maximum number of errors in an answer: a body can contain thousands of invalid items. */
 export const MAX_ERRORS = 1_000;
 
@@ -24,6 +27,7 @@ export const messages = {
   isWithOffset: { en: 'must not be given with offset', 'pt-BR': 'não deve ser informado com offset' },
   isNoScalar: { en: 'must be a string, a number or a boolean', 'pt-BR': 'deve ser um texto, um número ou um booleano' },
   isNoObject: { en: 'must be object', 'pt-BR': 'deve ser um objeto' },
+  isReadOnly: { en: 'is read-only', 'pt-BR': 'é somente leitura' },
   isTooDeep: {
     en: `must not be nested deeper than ${MAX_DEPTH} levels`,
     'pt-BR': `não deve ter mais de ${MAX_DEPTH} níveis de aninhamento`,
@@ -46,11 +50,11 @@ export const messages = {
   },
 } as const satisfies Record<string, Message>;
 
-/** The message for a body with more than MAX_ERRORS errors. */
+/** The message for a body with more errors than an answer lists. */
 export function describeManyErrors(count: number): Message {
   return {
-    en: `has ${count} errors, of which ${MAX_ERRORS} are listed`,
-    'pt-BR': `tem ${count} erros, dos quais ${MAX_ERRORS} estão listados`,
+    en: `has ${count} errors, of which not all are listed`,
+    'pt-BR': `tem ${count} erros, dos quais nem todos estão listados`,
   };
 }
 

@@ -3,7 +3,8 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { RequestFailed } from '../errors.ts';
-import { type Input, normalizePath, type Operation } from '../openapi/operations.ts';
+import { type Body, type Input, normalizePath, type Operation } from '../openapi/operations.ts';
+import type { Scalar } from '../openapi/schema.ts';
 import type { Json } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';
@@ -32,9 +33,14 @@ export type ApiRequest = {
   readonly path: string;
   readonly headers: Record<string, Json>;
   readonly query: Record<string, Json>;
+  /** The query as it was sent. */
+  readonly rawQuery: string;
   readonly params: Record<string, Json>;
   readonly cookies: Record<string, never>;
-  requestBody?: Readonly<Record<string, Json>>;
+  /** Undefined for a body that was not sent, as it may be. */
+  requestBody?: Json;
+  /** The JSON of each field as it was sent; of the whole body under an empty name. */
+  texts?: ReadonlyMap<string, string>;
   /** Problems with inputs that their schemas cannot describe. */
   readonly problems: Problems;
 };
@@ -56,6 +62,7 @@ export function readRequest({
     // Node joins repeated headers with a comma, except set-cookie, which is not an input.
     headers: headers as Record<string, Json>,
     query: parseQuery(url.slice(end + 1)),
+    rawQuery: url.slice(end + 1),
     params: Object.create(null),
     cookies: {},
     problems: new Map(problems),
@@ -98,14 +105,34 @@ export function convertInputs(request: ApiRequest, { inputs, key, path, page }: 
     if (input.in === 'header') decodeHeader(request, name);
     const value = source[name];
     if (value === undefined) continue;
-    const problem = Array.isArray(value) ? messages.isRepeated.en : findProblem(value);
+    const isList = input.form === 'array';
+    const isSeveral = Array.isArray(value) && !(isList && input.separator === undefined);
+    const problem = isSeveral ? messages.isRepeated.en : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
+    else if (isList) source[name] = readItems(request, input, value).map((item) => convert(item, input.type));
     else if (typeof value === 'string') source[name] = convert(value, input.type);
   }
   const { query, problems } = request;
   if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
     problems.set(page.after.name, [messages.isWithOffset.en]);
   }
+}
+
+/** The items of an array, in one parameter or in several. */
+function readItems({ rawQuery }: ApiRequest, { in: place, name, separator }: Input, value: Json): string[] {
+  if (separator === undefined) return [value].flat().map(String);
+  if (place !== 'query' || separator !== ',')
+    return String(value)
+      .split(separator)
+      .map((item) => item.trim());
+  // A comma separates before decoding, so that an item may contain one as %2C (RFC 6570, 3.2.1).
+  const pairs = rawQuery.split('&').map((pair) => pair.split(/=(.*)/s));
+  const [, raw = ''] = pairs.find(([written = '']) => decodePlus(written) === name) ?? [];
+  return raw.split(',').map(decodePlus);
+}
+
+function decodePlus(text: string): string {
+  return decodeURIComponent(text.replaceAll('+', ' '));
 }
 
 /** Each segment has at most one parameter, with optional literals before and after it. */
@@ -133,7 +160,7 @@ export function locate(request: ApiRequest, input: Input): [Record<string, Json>
   return [input.in === 'path' ? request.params : request.query, input.name];
 }
 
-function convert(text: string, type: Input['type']): Json {
+function convert(text: string, type: Scalar): Json {
   if (type === 'integer') return /^(0|-?[1-9]\d*)$/.test(text) ? Number(text) : text;
   if (type === 'number') return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
   if (type === 'boolean') return text === 'true' || (text === 'false' ? false : text);
@@ -141,19 +168,23 @@ function convert(text: string, type: Input['type']): Json {
 }
 
 /**
- * Parses the body, which must be a JSON object; ignores its Content-Type. Throws RequestFailed with `invalidJson` or
- * `invalidInput`.
+ * Parses the body; ignores its Content-Type. Fields that become arguments must be those of a JSON object. Throws RequestFailed
+ * with `invalidJson` or `invalidInput`.
  */
-export function takeBody(request: ApiRequest, bytes: Uint8Array): void {
-  const { fields, problems } = readObject(bytes);
-  if (Object.keys(fields).length > MAX_INPUTS) {
+export function takeBody(request: ApiRequest, { isRequired, fields: known }: Body, bytes: Uint8Array): void {
+  if (bytes.length === 0 && !isRequired) return;
+  const { value, problems, texts } = readJson(bytes);
+  if (known && !isObject(value))
+    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
+  if (known && Object.keys(value as object).length > MAX_INPUTS) {
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields.en] } });
   }
-  for (const [name, value] of Object.entries(fields)) {
-    const problem = problems.has(name) ? undefined : findProblem(value);
+  for (const [name, part] of isObject(value) ? Object.entries(value) : [['body', value] as const]) {
+    const problem = problems.has(name) ? undefined : (findProblem(name) ?? findProblem(part));
     if (problem !== undefined) problems.set(name, [problem]);
   }
-  request.requestBody = fields;
+  request.requestBody = value;
+  request.texts = texts;
   for (const [field, found] of problems) request.problems.set(field, found);
 }
 
@@ -162,12 +193,19 @@ export function takeBody(request: ApiRequest, bytes: Uint8Array): void {
  * with `invalidJson` or `invalidInput`.
  */
 export function readObject(bytes: Uint8Array): { fields: Readonly<Record<string, Json>>; problems: Problems } {
+  const { value, problems } = readJson(bytes);
+  if (!isObject(value)) throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
+  return { fields: value, problems };
+}
+
+function readJson(bytes: Uint8Array): { value: Json } & Inspection {
   const text = toText(bytes);
-  const fields = parseJson(text);
-  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
-  }
-  return { fields: fields as Readonly<Record<string, Json>>, problems: inspectText(text) };
+  const value = parseJson(text);
+  return { value, ...inspectText(text) };
+}
+
+function isObject(value: Json): value is Readonly<Record<string, Json>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function toText(bytes: Uint8Array): string {
@@ -186,16 +224,22 @@ function parseJson(text: string): Json {
   }
 }
 
+/** What JSON.parse does not tell: the problems and the text of each field; of the whole under an empty name. */
+type Inspection = { readonly problems: Problems; readonly texts: ReadonlyMap<string, string> };
+
 /**
  * Finds the fields of a JSON object that contain a repeated name or are nested too deep. JSON.parse does not report
  * repeated names; it keeps the last value. Hand-written, because libraries that report them are recursive, and a body
  * of 100 kB can have 50,000 levels.
  */
-function inspectText(text: string): Problems {
+function inspectText(text: string): Inspection {
   const problems: Problems = new Map();
+  const texts = new Map([['', text]]);
   /** The names seen so far in each open object; undefined for an open array. */
   const open: (Set<string> | undefined)[] = [];
-  let field = '';
+  /** The field of the body, and where its value begins. A body without fields is one itself. */
+  let field = 'body';
+  let begin = 0;
   let string = '';
   for (let at = 0; at < text.length; at += 1) {
     const sign = text[at];
@@ -208,16 +252,22 @@ function inspectText(text: string): Problems {
       // The body itself is one level; MAX_DEPTH applies to a field's value.
       if (open.length === MAX_DEPTH + 2) problems.set(field, [messages.isTooDeep.en]);
     } else if (sign === '}' || sign === ']') {
+      if (begin > 0 && open.length === 1) texts.set(field, text.slice(begin, at));
       open.pop();
+    } else if (sign === ',') {
+      if (begin > 0 && open.length === 1) texts.set(field, text.slice(begin, at));
     } else if (sign === ':') {
       const name: string = string.includes('\\') ? JSON.parse(string) : string.slice(1, -1);
       const names = open.at(-1);
-      if (open.length === 1) field = name;
+      if (open.length === 1) {
+        field = name;
+        begin = at + 1;
+      }
       if (names?.has(name) && !problems.has(field)) problems.set(field, [messages.isRepeated.en]);
       names?.add(name);
     }
   }
-  return problems;
+  return { problems, texts };
 }
 
 /** Returns the index of a string's closing quote. The text must be valid JSON. */

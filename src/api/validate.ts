@@ -4,10 +4,10 @@
 import type { ErrorObject } from 'ajv';
 import type { Failure, FieldErrors, InvalidInput } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { unescapePointer } from '../openapi/document.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
+import { unescapePointer } from '../openapi/pointer.ts';
 import type { Translations } from '../openapi/translations.ts';
-import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, messages, toPortuguese } from './messages.ts';
+import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages, toPortuguese } from './messages.ts';
 import { type ApiRequest, convertInputs, type HttpRequest, type Problems, readRequest, takeBody } from './request.ts';
 
 /** A valid request, its operation and its API key. */
@@ -31,7 +31,7 @@ export async function receive(document: Routes, http: Incoming): Promise<Receive
   const key = String(request.headers[operation.key.header] ?? '');
   // Checks the key before reading the body.
   if (key === '') return { failure: { kind: 'missingKey', header: operation.key.name } };
-  if (operation.hasBody) takeBody(request, await http.readBody());
+  if (operation.body) takeBody(request, operation.body, await http.readBody());
   const invalid = validate(document, operation, request);
   return invalid ? { failure: invalid } : { operation, request, key };
 }
@@ -63,19 +63,22 @@ export function toFieldErrors(
   const listed = errors.slice(0, MAX_ERRORS);
   const malformed = new Set(listed.filter(({ keyword }) => keyword === 'format').map((error) => error.instancePath));
   for (const error of listed) {
+    if (result.size >= MAX_NAMES) break;
     // A date or a UUID has a fixed length, so the format's message is enough.
     if (error.keyword === 'maxLength' && malformed.has(error.instancePath)) continue;
-    const [source, name, message] = toFieldError(error);
+    const { source, path, message } = toFieldError(error);
+    const [name = 'body', ...rest] = path;
     // openapi-backend validates headers by lower-case names.
     const header =
       source === 'header' && inputs.find((input) => input.in === 'header' && input.name.toLowerCase() === name);
-    const field = header ? header.name : name;
-    if (problems.has(field)) continue;
+    const top = header ? header.name : name;
+    if (problems.has(top)) continue;
+    const field = [top, ...rest].join('.');
     const earlier = result.get(field);
     if (earlier) earlier.push(message);
     else result.set(field, [message]);
   }
-  if (errors.length > MAX_ERRORS) {
+  if (errors.length > MAX_ERRORS || result.size >= MAX_NAMES) {
     result.set('body', [...(result.get('body') ?? []), describeManyErrors(errors.length).en]);
   }
   return Object.fromEntries(result);
@@ -84,8 +87,8 @@ export function toFieldErrors(
 /** Maps the English messages of errors to Portuguese; omits messages without a translation. */
 export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
   const texts = errors.slice(0, MAX_ERRORS).map((error) => {
-    const [, , english] = toFieldError(error);
-    const [, , portuguese] = toFieldError(translateOwn(toPortuguese(error), translations));
+    const { message: english } = toFieldError(error);
+    const { message: portuguese } = toFieldError(translateOwn(toPortuguese(error), translations));
     return [english, portuguese] as const;
   });
   const many = describeManyErrors(errors.length);
@@ -101,16 +104,18 @@ function translateOwn(error: ErrorObject, translations: Translations): ErrorObje
 }
 
 /**
- * `/query/limit` → query, limit. For a missing or undeclared field the name is in the error's params, not in its path.
+ * `/requestBody/itens/0` → requestBody, itens 0. The name of a missing or undeclared field is in the error's params, not in
+ * its path.
  */
-function toFieldError(error: ErrorObject): [source: string, name: string, message: string] {
-  const [, source = '', field, ...rest] = error.instancePath.split('/').map(unescapePointer);
-  const place = rest.length > 0 ? `/${rest.join('/')} ` : '';
-  if (field !== undefined) return [source, field, place + toMessage(error)];
-  const name = error.params.missingProperty ?? error.params.additionalProperty ?? 'body';
-  if (error.keyword === 'required') return [source, name, messages.isRequired.en];
-  if (error.keyword !== 'additionalProperties') return [source, name, toMessage(error)];
-  return [source, name, (source === 'requestBody' ? messages.isNoField : messages.isNoParameter).en];
+function toFieldError(error: ErrorObject): { source: string; path: readonly string[]; message: string } {
+  const [, source = '', ...path]: string[] = error.instancePath.split('/').map(unescapePointer);
+  const { missingProperty, additionalProperty, unevaluatedProperty } = error.params as Readonly<Record<string, string>>;
+  const missing = error.keyword === 'required' ? missingProperty : undefined;
+  if (missing !== undefined) return { source, path: [...path, missing], message: messages.isRequired.en };
+  const unknown = additionalProperty ?? unevaluatedProperty;
+  if (unknown === undefined) return { source, path, message: toMessage(error) };
+  const message = (source === 'requestBody' ? messages.isNoField : messages.isNoParameter).en;
+  return { source, path: [...path, unknown], message };
 }
 
 function toMessage(error: ErrorObject): string {

@@ -18,7 +18,8 @@ import { findProblem, type Problems, readObject } from '../api/request.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
-import type { Operation } from '../openapi/operations.ts';
+import type { Body, Operation } from '../openapi/operations.ts';
+import type { Schema } from '../openapi/schema.ts';
 import type { Json } from '../store/store.ts';
 import { readBody } from './body.ts';
 import { recordOf } from './recorder.ts';
@@ -141,11 +142,13 @@ function toWebRequest(headers: IncomingHttpHeaders): Request {
   return new Request('http://localhost/mcp', { method: 'POST', headers: Object.fromEntries(sent) });
 }
 
-function toTool({ id, readOnly, source }: Operation): Tool {
+function toTool({ id, readOnly, body, source }: Operation): Tool {
   const { summary = id, description = '' } = source;
   const parameters = (source.parameters ?? []) as OpenAPIV3.ParameterObject[];
-  const body = (source.requestBody as OpenAPIV3.RequestBodyObject | undefined)?.content['application/json']?.schema;
-  const { properties: fields = {}, required: requiredFields = [] } = (body ?? {}) as OpenAPIV3.SchemaObject;
+  const content = (source.requestBody as OpenAPIV3.RequestBodyObject | undefined)?.content['application/json'];
+  const schema = (content?.schema ?? {}) as Schema;
+  const whole = { properties: { body: schema }, required: body?.isRequired ? ['body'] : [] };
+  const { properties: fields = {}, required: requiredFields = [] } = body && !body.fields ? whole : schema;
   const schemas = [
     ...parameters.map(
       ({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }] as const,
@@ -183,7 +186,7 @@ function toJsonSchema(schema: object): JsonSchema {
  * an unknown field or parameter, which is refused.
  */
 function toToolRequest(
-  { inputs, hasBody, path, source }: Operation,
+  { inputs, body, path, source }: Operation,
   root: string,
   args: JsonObject,
   sent: IncomingHttpHeaders,
@@ -201,7 +204,7 @@ function toToolRequest(
     // For a parameter, which cannot be null, a model means that it is left out.
     if (place && value === null) continue;
     const problem = typeof value === 'object' ? messages.isNoScalar.en : findProblem(value);
-    if (!place && hasBody) fields.push([name, value]);
+    if (!place && body) fields.push([name, value]);
     else if (!place) query.append(name, '');
     else if (problem) problems.set(name, [problem]);
     else if (place === 'query') query.append(name, String(value));
@@ -220,9 +223,16 @@ function toToolRequest(
     method: source.method,
     url: `${target}?${query}`,
     headers,
-    body: Buffer.from(JSON.stringify(Object.fromEntries(fields))),
+    body: toBody(body, Object.fromEntries(fields)),
     problems,
   };
+}
+
+/** The body with its fields, or the one that is an argument as a whole. */
+function toBody(body: Body | undefined, { body: whole, ...others }: JsonObject): Buffer {
+  if (!body || body.fields)
+    return Buffer.from(JSON.stringify(whole === undefined ? others : { body: whole, ...others }));
+  return Buffer.from(whole === undefined ? '' : JSON.stringify(whole));
 }
 
 /** The result of a tool call: the operation's answer as JSON text. */

@@ -11,8 +11,14 @@ import { recordOf } from './recorder.ts';
 type Headers = Readonly<Record<string, string>>;
 
 /** A complete answer. */
-export type Answer = { readonly status: number; readonly headers: Headers; readonly body: string | Uint8Array };
+export type Answer = {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Undefined for a status that has no content. */
+  readonly body: string | Uint8Array | undefined;
+};
 
+const NO_CONTENT = 204;
 /** A longer text is written as bytes. */
 const LONG_TEXT = 32_768;
 
@@ -121,7 +127,7 @@ function isKept(condition: string | undefined, tag: string): boolean {
 
 /** The raw HTTP answer for a socket on which Node could not read a request. */
 export function toRawResponse(failure: Failure, requestId: string): string {
-  const { status, body, headers } = toAnswer({ failure });
+  const { status, body = '', headers } = toAnswer({ failure });
   const own = { 'X-Request-Id': requestId, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
   const lines = Object.entries({ ...headers, ...own });
   return [
@@ -139,6 +145,11 @@ function toAnswer(outcome: Outcome): Answer {
     return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers, ...vary } };
   }
   const { status, json, headers, keptBy } = outcome;
+  if (json === '') {
+    const { 'Content-Type': _type, ...others } = HEADERS;
+    // A 204 has no content whose length could be told (RFC 9110, 8.6).
+    return { status, body: status === NO_CONTENT ? undefined : '', headers: { ...others, ...headers } };
+  }
   return { status, body: json, headers: { ...HEADERS, ...headers, ...(keptBy ? toKept(json, keptBy) : {}) } };
 }
 

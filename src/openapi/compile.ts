@@ -1,15 +1,18 @@
 // Compiles the document: openapi-backend routes and validates, and everything else is computed once.
 
-import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { $RefParser } from '@apidevtools/json-schema-ref-parser';
+import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv, type Options, type ValidateFunction } from 'ajv';
-import { OpenAPIBackend, OpenAPIValidator } from 'openapi-backend';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { OpenAPIRouter, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createLocator, DocumentError, type Locate, parseDocument, readApiRoot, toPointer } from './document.ts';
+import { DocumentError, type Locate, openDocument, readApiRoot } from './document.ts';
 import { formats } from './formats.ts';
 import { findInvalidParameters, findMisplacedPaths, readMistakes } from './mistakes.ts';
 import { type Operation, readOperations } from './operations.ts';
+import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
+import { findUnsupported, separateReferences } from './support.ts';
 import { readTranslations, type Translations } from './translations.ts';
 
 /** A document that was read, checked and compiled. */
@@ -28,9 +31,7 @@ export type CompiledDocument = {
 
 /** Reads and compiles a document file. Throws DocumentError with the line of each mistake. */
 export async function compileFile(file: string): Promise<CompiledDocument> {
-  const text = readFileSync(file, 'utf8');
-  const document = parseDocument(text, file);
-  const locate = createLocator(text, basename(file));
+  const { document, locate } = await openDocument(file);
   try {
     return { ...(await compile(document)), locate };
   } catch (error) {
@@ -42,44 +43,80 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
 export async function compile(source: OpenAPIV3.Document, options: Options = {}): Promise<CompiledDocument> {
   const misplaced = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
   if (misplaced.length > 0) throw new DocumentError(misplaced);
-  const apiRoot = readApiRoot(source);
-  const backend = new OpenAPIBackend<OpenAPIV3.Document>({
-    definition: structuredClone(source),
-    apiRoot,
-    strict: true,
-    validate: false,
+  const { errors = [] } = await new Validator({ allErrors: true }).validate(structuredClone(source) as never);
+  if (errors.length > 0) throw new DocumentError(readMistakes(errors));
+  const unsupported = findUnsupported(source);
+  if (unsupported.length > 0) throw new DocumentError(unsupported);
+  const definition = await dereference(source);
+  const createOwnAjv = (own: Options = {}) => createAjv({ ...own, ...options }, source);
+  const operations = readOperations(definition, { allows: createAllows(createOwnAjv()) });
+  // The backend's own router would find the operations again, as they are written.
+  const router = new OpenAPIRouter({ definition });
+  router.getOperations = () => [...operations.values()].map((operation) => operation.source) as never;
+  // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
+  const validator = new OpenAPIValidator({
+    definition,
+    router,
+    lazyCompileValidators: true,
+    customizeAjv: (_default, ajvOptions) => createOwnAjv(ajvOptions),
   });
   try {
-    await backend.init();
-    const { definition } = backend;
-    const operations = readOperations(definition, backend.router.getOperations());
-    // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
-    const validator = new OpenAPIValidator({
-      definition,
-      router: backend.router,
-      lazyCompileValidators: true,
-      customizeAjv: (_default, ajvOptions) => createAjv({ ...ajvOptions, ...options }),
-    });
     const toValidators = (id: string) => [id, validator.getRequestValidatorsForOperation(id)] as const;
     return {
       source,
       operations,
       validators: new Map([...operations.keys()].map(toValidators)),
       translations: readTranslations(source),
-      match: createMatch(operations, apiRoot),
+      match: createMatch(operations, readApiRoot(source)),
       locate: toPointer,
     };
   } catch (error) {
-    throw error instanceof DocumentError ? error : new DocumentError(readMistakes(error), { cause: error });
+    throw error instanceof DocumentError
+      ? error
+      : new DocumentError([{ text: (error as Error).message }], { cause: error });
   }
 }
 
+type SchemaCompiler = { compileSchema(ajv: Ajv, schema: object): ValidateFunction };
+
+/** Compiles a schema, which may contain itself; Ajv alone would not come to an end. */
+export function compileSchema(ajv: Ajv, schema: object): ValidateFunction {
+  return (OpenAPIValidator as unknown as SchemaCompiler).compileSchema(ajv, schema);
+}
+
+/** A copy of the document without references; a schema may then contain itself. */
+async function dereference(source: OpenAPIV3.Document): Promise<OpenAPIV3.Document> {
+  try {
+    const options = { resolve: { external: false } } as never;
+    return (await $RefParser.dereference(
+      separateReferences(source) as never,
+      options,
+    )) as unknown as OpenAPIV3.Document;
+  } catch (error) {
+    throw new DocumentError([{ text: (error as Error).message }], { cause: error });
+  }
+}
+
+/** Creates the function that says whether a schema allows a value. It compiles each schema once. */
+function createAllows(ajv: Ajv) {
+  const compiled = new Map<object, ValidateFunction>();
+  return (schema: object, value: unknown): boolean => {
+    const isValid = compiled.get(schema) ?? compileSchema(ajv, schema);
+    compiled.set(schema, isValid);
+    return isValid(value) === true;
+  };
+}
+
 /**
- * Creates the validator for requests and responses. It reports all errors and converts nothing. It throws for an unknown
- * format.
+ * Creates the validator for requests and responses, of the JSON Schema that the document's version has. It reports all errors
+ * and converts nothing. It throws for an unknown format.
  */
-export function createAjv(options: Options = {}): Ajv {
-  return new Ajv({
+export function createAjv(
+  options: Options = {},
+  { openapi }: Pick<OpenAPIV3.Document, 'openapi'> = { openapi: '3.0' },
+): Ajv {
+  const Version = openapi.startsWith('3.0') ? Ajv : (Ajv2020 as unknown as typeof Ajv);
+  return new Version({
     ...options,
     allErrors: true,
     verbose: true,

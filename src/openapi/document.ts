@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { $RefParser } from '@apidevtools/json-schema-ref-parser';
 import type { OpenAPIV3 } from 'openapi-types';
 import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as parseNodes } from 'yaml';
 import { OperatorError } from '../errors.ts';
-
-/** A place in a document, as a path of names and indices. */
-export type Place = readonly (string | number)[];
+import { type Place, readPointer } from './pointer.ts';
 
 /** A mistake in a document, with its place if known. */
 export type Mistake = { readonly text: string; readonly place?: Place };
@@ -25,13 +25,40 @@ export class DocumentError extends OperatorError {
   }
 }
 
-/** Reads an OpenAPI document from a YAML file. Throws DocumentError; for invalid YAML it has line and column. */
-export function readDocument(file: string): OpenAPIV3.Document {
-  return parseDocument(readFileSync(file, 'utf8'), file);
+/**
+ * Reads an OpenAPI document from a YAML file, with what it refers to in other files, relative to itself. Throws DocumentError;
+ * for invalid YAML it has line and column.
+ */
+export async function readDocument(file: string): Promise<OpenAPIV3.Document> {
+  return (await openDocument(file)).document;
 }
 
-/** Parses an OpenAPI document, the text of a YAML file. Throws DocumentError as readDocument does. */
-export function parseDocument(text: string, file: string): OpenAPIV3.Document {
+/** Reads a document as readDocument does, with a locator for what was read: the files may change later. */
+export async function openDocument(file: string): Promise<{ document: OpenAPIV3.Document; locate: Locate }> {
+  const path = resolve(file);
+  const text = readText(file);
+  const document = parseText(text, file);
+  const parser = new $RefParser();
+  try {
+    // Without the network: a document must not change while nobody looks.
+    const bundled = await parser.bundle(path, document as never, { resolve: { http: false } } as never);
+    const others = parser.$refs.paths().filter((other) => resolve(other) !== path);
+    const texts = new Map([[path, text], ...others.map((other) => [resolve(other), readText(other)] as const)]);
+    return { document: bundled as unknown as OpenAPIV3.Document, locate: createLocator(path, texts) };
+  } catch (error) {
+    throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
+  }
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
+  }
+}
+
+function parseText(text: string, file: string): OpenAPIV3.Document {
   try {
     return parse(text, { prettyErrors: true, uniqueKeys: true });
   } catch (error) {
@@ -45,35 +72,48 @@ export function parseDocument(text: string, file: string): OpenAPIV3.Document {
 export type Locate = (place: Place) => string;
 
 /**
- * Creates a locator for the text of a YAML file, with the file's name and a line. For a missing place it returns the line of
- * the node that would contain it. It parses the text at its first call: few documents have mistakes.
+ * Creates a locator for the texts of YAML files, by their paths. For a missing place it returns the line of the node that would
+ * contain it. It parses a text when it is needed: few documents have mistakes.
  */
-export function createLocator(text: string, name: string): Locate {
-  const lineCounter = new LineCounter();
-  let root: unknown;
-  const walk = (place: Place): Found => {
-    let found: Found = { node: root, offset: 0 };
+function createLocator(main: string, texts: ReadonlyMap<string, string>): Locate {
+  const files = new Map<string, YamlFile>();
+  const open = (path: string): YamlFile => {
+    const known = files.get(path);
+    if (known) return known;
+    const lines = new LineCounter();
+    const { contents } = parseNodes(texts.get(path) ?? '', { lineCounter: lines });
+    const file = { path, lines, root: contents };
+    files.set(path, file);
+    return file;
+  };
+  const walk = (file: YamlFile, place: Place): Found => {
+    let found: Found = { file, node: file.root, offset: 0 };
     for (const name of place) {
-      const next = findChild(follow(found.node), name);
+      const holder = follow(found);
+      const next = findChild(holder.node, name);
       if (!next) break;
-      found = next;
+      found = { file: holder.file, ...next };
     }
     return found;
   };
-  const follow = (node: unknown): unknown => {
-    const reference = isMap(node) ? node.get('$ref') : undefined;
-    if (typeof reference !== 'string') return node;
-    return walk(readPointer(reference)).node;
+  const follow = (found: Found): Found => {
+    const reference = isMap(found.node) ? found.node.get('$ref') : undefined;
+    if (typeof reference !== 'string') return found;
+    const [path = '', pointer = ''] = reference.split('#');
+    const file = path === '' ? found.file : open(join(dirname(found.file.path), path));
+    return walk(file, pointer === '' ? [] : readPointer(pointer));
   };
   return (place) => {
-    root ??= parseNodes(text, { lineCounter }).contents;
-    return `${name}:${lineCounter.linePos(walk(place).offset).line}`;
+    const { file, offset } = walk(open(main), place);
+    return `${relative(dirname(main), file.path)}:${file.lines.linePos(offset).line}`;
   };
 }
 
-type Found = { readonly node: unknown; readonly offset: number };
+type YamlFile = { readonly path: string; readonly lines: LineCounter; readonly root: unknown };
+type Child = { readonly node: unknown; readonly offset: number };
+type Found = Child & { readonly file: YamlFile };
 
-function findChild(node: unknown, name: string | number): Found | undefined {
+function findChild(node: unknown, name: string | number): Child | undefined {
   if (isSeq(node)) {
     const item = node.items[Number(name)];
     return isNode(item) ? { node: item, offset: item.range?.[0] ?? 0 } : undefined;
@@ -82,23 +122,13 @@ function findChild(node: unknown, name: string | number): Found | undefined {
   return pair && { node: pair.value, offset: (isNode(pair.key) && pair.key.range?.[0]) || 0 };
 }
 
-/** Names a place by its JSON pointer, such as `#/paths/~1alunos` (RFC 6901). */
-export function toPointer(place: Place): string {
-  return ['#', ...place.map((name) => String(name).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
-}
-
-/** Parses a JSON pointer. */
-export function readPointer(pointer: string): Place {
-  return pointer.replace(/^#?\//, '').split('/').map(unescapePointer);
-}
-
-/** Unescapes one name of a JSON pointer (RFC 6901, section 4). */
-export function unescapePointer(name: string): string {
-  return name.replaceAll('~1', '/').replaceAll('~0', '~');
-}
-
 /** The path of the document's first server, such as /v1: the prefix of every operation's path. */
-export function readApiRoot(document: OpenAPIV3.Document): string {
-  const url = document.servers?.[0]?.url ?? '/';
-  return new URL(url, 'http://localhost').pathname.replace(/\/$/, '') || '/';
+export function readApiRoot({ servers }: OpenAPIV3.Document): string {
+  return readServerPath(servers?.[0] ?? { url: '/' });
+}
+
+/** The path of a server, whose variables have their defaults. */
+export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string {
+  const filled = url.replace(/\{([^}]+)\}/g, (_whole, name) => variables[name]?.default ?? '-');
+  return new URL(filled, 'http://localhost').pathname.replace(/\/$/, '') || '/';
 }

@@ -2,11 +2,12 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Fault, OperatorError } from '../errors.ts';
-import type { Argument, Column, DatabaseFunction, Store } from '../store/store.ts';
+import type { Column, DatabaseFunction, Parameter, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
-import type { Place } from './document.ts';
-import type { Operation } from './operations.ts';
-import { canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
+import { BODY_ARGUMENT, declares, type Operation } from './operations.ts';
+import type { Place } from './pointer.ts';
+import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
+import { isNullable, itemsOf, readProperties, type Schema } from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
 export class DriftError extends OperatorError {}
@@ -19,11 +20,10 @@ export type Difference = {
   readonly document: string;
   readonly place: Place;
   readonly database: string;
-  /** Whether the database only has more than the document mentions: requests succeed all the same. */
+  /** Whether requests succeed all the same: the database only has more than the document mentions. */
   readonly isAddition: boolean;
 };
 
-type Schema = OpenAPIV3.SchemaObject;
 /** A function argument that the gateway supplies, and its source in the document. */
 type SuppliedArgument = {
   readonly argument: string;
@@ -32,6 +32,9 @@ type SuppliedArgument = {
   readonly always: boolean;
   readonly place: Place;
 };
+
+/** The statuses that SQL may raise in every operation. */
+const ALWAYS = [401, 422];
 
 /** The owner and the caller of published functions. */
 const OWNER = 'gateway_functions';
@@ -75,7 +78,7 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
 
 /** Describes a difference in a line, without its place in the document. */
 export function describeDifference({ operation, function: name, document, database, isAddition }: Difference): string {
-  const effect = isAddition ? ' (an addition: requests succeed)' : '';
+  const effect = isAddition ? ' (other requests succeed)' : '';
   return `${operation} → ${name}: in the document ${document}; in the database ${database}${effect}`;
 }
 
@@ -127,6 +130,7 @@ class Comparison {
     } else {
       this.#checkArguments(only);
       this.#checkResult(only);
+      this.#checkRaised(only);
       this.#checkSecurity(only);
     }
     return this.#differences;
@@ -137,11 +141,12 @@ class Comparison {
     for (const { argument, what, schema, always, place } of supplied) {
       const taken = args.find(({ name }) => name === argument);
       if (!taken) {
-        this.#add(place, `${what} is its argument ${argument}`, 'it has no such argument');
+        this.#addAt(place, `${what} is its argument ${argument}`, 'it has no such argument');
       } else if (!canHold(schema, taken)) {
-        this.#add(place, `${what} is ${describeSchema(schema)}`, `${argument} is ${describeType(taken)}`);
+        const type = describeType(taken) + adviseOn(schema, taken);
+        this.#addAt(place, `${what} is ${describeSchema(schema)}`, `${argument} is ${type}`);
       } else if (!always && !taken.hasDefault) {
-        this.#add(place, `${what} may be left out and has no default`, `${argument} has no default`);
+        this.#addAt(place, `${what} may be left out and has no default`, `${argument} has no default`);
       }
     }
     for (const { name } of args.filter(
@@ -152,37 +157,42 @@ class Comparison {
   }
 
   #readSupplied(): SuppliedArgument[] {
-    const { key, inputs } = this.#operation;
-    const parameters = (this.#operation.source.parameters ?? []) as OpenAPIV3.ParameterObject[];
-    const ofParameters = parameters.map((parameter, index): SuppliedArgument => {
-      const schema = (parameter.schema ?? {}) as Schema;
-      return {
-        argument: inputs.find((input) => input.name === parameter.name && input.in === parameter.in)?.argument ?? '',
-        what: `the ${parameter.in} parameter ${parameter.name}`,
+    const { key, inputs, source } = this.#operation;
+    const parameters = (source.parameters ?? []) as (OpenAPIV3.ParameterObject & { schema?: Schema })[];
+    const ofParameters = parameters.map(
+      ({ name, in: place, required, schema = {} }, index): SuppliedArgument => ({
+        argument: inputs[index]?.argument ?? '',
+        what: `the ${place} parameter ${name}`,
         schema,
-        always: parameter.required === true || schema.default !== undefined,
-        place: ['parameters', index],
-      };
-    });
+        always: required === true || schema.default !== undefined,
+        place: source.places[index] ?? [],
+      }),
+    );
     const keyOnly: SuppliedArgument = {
       argument: key.argument,
       what: 'the API key',
       schema: { type: 'string' },
       always: true,
-      place: [],
+      place: this.#place,
     };
-    return [keyOnly, ...ofParameters, ...this.#readFields()];
+    return [keyOnly, ...ofParameters, ...this.#readBody()];
   }
 
-  #readFields(): SuppliedArgument[] {
-    const place = ['requestBody', 'content', 'application/json', 'schema'];
-    const body = this.#operation.source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
-    const schema = body?.content['application/json']?.schema as Schema | undefined;
-    return Object.entries(schema?.properties ?? {}).map(([name, property]) => ({
+  #readBody(): SuppliedArgument[] {
+    const { body, source } = this.#operation;
+    if (!body) return [];
+    const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
+    const schema = ((source.requestBody as OpenAPIV3.RequestBodyObject).content['application/json']?.schema ??
+      {}) as Schema;
+    if (!body.fields) {
+      // Any value, so that only json and jsonb hold it.
+      return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always: body.isRequired, place }];
+    }
+    return Object.entries(schema.properties ?? {}).map(([name, property]) => ({
       argument: name,
       what: `the field ${name}`,
-      schema: property as Schema,
-      always: schema?.required?.includes(name) === true || (property as Schema).default !== undefined,
+      schema: property,
+      always: (body.isRequired && schema.required?.includes(name)) === true || property.default !== undefined,
       place: [...place, 'properties', name],
     }));
   }
@@ -195,41 +205,58 @@ class Comparison {
       const does = readOnly ? 'reads' : 'writes';
       this.#add([], `${method} ${does} tables`, `it is ${found.volatility}, and not ${expected}`);
     }
+    if (found.result === undefined || returns === 'nothing') return;
     const place = ['responses', String(status), 'content', 'application/json', 'schema'];
     const schema = this.#readAt(place);
-    if (found.result === undefined) return;
-    const { columns, isSet, isSingle } = found.result;
+    const { type, columns, isSet, isSingle } = found.result;
+    if (returns === 'value') {
+      if (isSet || !isWrittenAs(schema, { type })) {
+        this.#add(place, `the response is ${describeSchema(schema)}`, `it returns ${isSet ? 'rows' : type}`);
+      }
+      return;
+    }
     if (returns === 'rows' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
     if (returns === 'row' && !isSingle) {
       this.#add(place, 'the response is one object', 'it may return many rows: declare "rows 1" if it returns one');
     }
-    const item = (returns === 'rows' ? (schema as OpenAPIV3.ArraySchemaObject).items : schema) as Schema;
-    this.#checkColumns(columns, item, returns === 'rows' ? [...place, 'items'] : place);
+    const item = returns === 'rows' ? itemsOf(schema) : schema;
+    this.#checkColumns(columns, item ?? {}, returns === 'rows' ? [...place, 'items'] : place);
   }
 
   #checkColumns(columns: readonly Column[], item: Schema, place: Place): void {
+    const { properties, required } = readProperties(item);
     // An object without declared properties may have any properties.
-    if (!item.properties) return;
-    for (const [name, property] of Object.entries(item.properties)) {
+    if (Object.keys(properties).length === 0) return;
+    for (const [name, property] of Object.entries(properties)) {
       const column = columns.find((column) => column.name === name);
       const at = [...place, 'properties', name];
-      if (column) this.#checkColumn(column, property as Schema, at);
-      else this.#add(at, `the response has ${name}`, 'it returns no such column');
+      if (column) this.#checkColumn(column, property, at);
+      else if (required.includes(name)) this.#add(at, `the response has ${name}`, 'it returns no such column');
+      else this.#add(at, `the response may have ${name}`, 'it returns no such column', true);
     }
-    for (const { name } of columns.filter(({ name }) => !(name in (item.properties ?? {})))) {
+    for (const { name } of columns.filter(({ name }) => !(name in properties))) {
       // The answers have it too. The warning tells whoever keeps the document.
       this.#add(place, `the response has no ${name}`, `it returns the column ${name}`, true);
     }
   }
 
-  #checkColumn({ name, type, isNullable }: Column, schema: Schema, place: Place): void {
-    if (!isWrittenAs(schema, type)) {
+  #checkColumn(column: Column, schema: Schema, place: Place): void {
+    const { name, isNullable: mayBeNull } = column;
+    if (!isWrittenAs(schema, column)) {
+      const type = describeType(column) + adviseOn(schema, column);
       this.#add(place, `${name} is ${describeSchema(schema)}`, `the column ${name} is ${type}`);
     }
     // x-never-null states that the function never returns null here; the database cannot state it.
     const isNeverNull = 'x-never-null' in schema;
-    if (isNullable && !schema.nullable && !isNeverNull) {
+    if (mayBeNull && !isNullable(schema) && !isNeverNull) {
       this.#add(place, `${name} is never null`, `the column ${name} may be null`);
+    }
+  }
+
+  /** A status that the document does not declare would be a 502. A key and a field are refused in any case. */
+  #checkRaised({ raises = [] }: DatabaseFunction): void {
+    for (const status of raises.filter((status) => !ALWAYS.includes(status) && !declares(this.#operation, status))) {
+      this.#add(['responses'], `there is no response ${status}`, `it raises PT${status}, which would be a 502`, true);
     }
   }
 
@@ -257,12 +284,16 @@ class Comparison {
   }
 
   #add(place: Place, document: string, database: string, isAddition = false): void {
+    this.#addAt([...this.#place, ...place], document, database, isAddition);
+  }
+
+  /** Adds a difference at a place in the document, which may be outside of the operation. */
+  #addAt(place: Place, document: string, database: string, isAddition = false): void {
     const { id, function: name } = this.#operation;
-    const at = [...this.#place, ...place];
-    this.#differences.push({ operation: id, function: name, document, place: at, database, isAddition });
+    this.#differences.push({ operation: id, function: name, document, place, database, isAddition });
   }
 }
 
-function describeType({ type, labels }: Argument): string {
+function describeType({ type, labels }: Pick<Parameter, 'type' | 'labels'>): string {
   return labels ? `${type} (${labels.join(', ')})` : type;
 }

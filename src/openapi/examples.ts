@@ -1,7 +1,7 @@
 // Reads the document's examples as requests to send, with their expected answers.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { readPointer } from './document.ts';
+import { readPointer } from './pointer.ts';
 
 /** The request of an example. */
 export type ExampleRequest = {
@@ -40,6 +40,7 @@ type RequestOverride = State & {
   readonly apiKey?: string | null;
   readonly header?: Readonly<Record<string, string>>;
   readonly headerOfBytes?: number;
+  readonly path?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly rawQuery?: string;
   readonly body?: unknown;
@@ -57,7 +58,9 @@ export function readExamples(document: OpenAPIV3.Document): Example[] {
   return Object.entries(document.paths).flatMap(([path, item]) =>
     METHODS.flatMap((method) => {
       const operation = item?.[method];
-      return operation ? readOperationExamples(document, path, method, operation) : [];
+      if (!item || !operation) return [];
+      const parameters = [...(operation.parameters ?? []), ...(item.parameters ?? [])];
+      return readOperationExamples(document, path, method, { ...operation, parameters });
     }),
   );
 }
@@ -78,7 +81,7 @@ function readOperationExamples(
         status: Number(status),
         request: {
           method: method.toUpperCase(),
-          target: path + toQuery(document, operation, name, override),
+          target: toPath(document, operation, path, name, override) + toQuery(document, operation, name, override),
           headers: toHeaders(document, operation, name, override),
           ...toBody(document, operation, name, override),
         },
@@ -91,6 +94,36 @@ function readOperationExamples(
       };
     }),
   );
+}
+
+/**
+ * Fills in the parameters of the path: with the override's values, or else the parameters' examples of the same name, or else
+ * their first ones, so that nothing is wrong except what the response example is about.
+ */
+function toPath(
+  document: OpenAPIV3.Document,
+  operation: OpenAPIV3.OperationObject,
+  path: string,
+  name: string,
+  override: RequestOverride,
+): string {
+  const own = { ...readParameters(document, operation, name, 'path'), ...override.path };
+  return path.replace(/\{([^}]+)\}/g, (whole, parameter) => {
+    const value = own[parameter] ?? readFirst(document, operation, parameter);
+    return value === undefined ? whole : encodeURIComponent(value);
+  });
+}
+
+function readFirst(
+  document: OpenAPIV3.Document,
+  operation: OpenAPIV3.OperationObject,
+  name: string,
+): string | undefined {
+  const parameters = (operation.parameters ?? []).map((source) => resolve(document, source));
+  const { examples = {}, example } = parameters.find((one) => one.in === 'path' && one.name === name) ?? {};
+  const [first] = Object.values(examples).map((source) => resolve(document, source).value);
+  const value = first ?? example;
+  return value === undefined ? undefined : String(value);
 }
 
 /** Uses the parameters' examples of the same name, unless the override replaces the query. */
@@ -125,7 +158,7 @@ function readParameters(
   document: OpenAPIV3.Document,
   operation: OpenAPIV3.OperationObject,
   name: string,
-  place: 'query' | 'header',
+  place: 'query' | 'header' | 'path',
 ): Record<string, string> {
   const entries = (operation.parameters ?? []).flatMap((source) => {
     const parameter = resolve(document, source);

@@ -7,6 +7,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const YEAR_ZERO = /^0000/;
 const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 
+const TIME = /^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$/;
+
 const date = fullFormats.date as { validate: (text: string) => boolean };
 
 /** The formats by name; they accept exactly what Postgres accepts. */
@@ -18,6 +20,12 @@ export const formats: Readonly<Record<string, Format>> = {
   int32: true,
   // Postgres has no year zero.
   date: { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) },
+  // Without a zone, from the registry of OpenAPI's formats.
+  'time-local': TIME,
+  'date-time-local': (text: string) => {
+    const [day = '', time = '', ...more] = text.split('T');
+    return more.length === 0 && TIME.test(time) && !YEAR_ZERO.test(day) && date.validate(day);
+  },
   'birth-date': (text: string) => {
     const [, day, month, year] = BRAZILIAN_DATE.exec(text) ?? [];
     const iso = year === undefined ? text : `${year}-${month}-${day}`;

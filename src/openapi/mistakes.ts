@@ -1,18 +1,19 @@
-// Finds the mistakes in an invalid document, and converts openapi-backend's errors to one line per mistake.
+// Finds the mistakes in an invalid document: one line for each.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { type Mistake, readPointer } from './document.ts';
+import type { Mistake } from './document.ts';
+import { readPointer } from './pointer.ts';
 
 type SchemaError = {
   readonly instancePath: string;
   readonly message: string;
   readonly keyword: string;
-  readonly params: { readonly additionalProperty?: string };
+  readonly params: { readonly additionalProperty?: string; readonly unevaluatedProperty?: string };
 };
 
 const PLACES = ['query', 'path', 'header', 'cookie'];
 
-/** Finds parameters with an invalid `in`: openapi-backend's error for them has no place. */
+/** Finds parameters with an invalid `in`: the errors of the validator for them are many, and none is clear. */
 export function findInvalidParameters(document: OpenAPIV3.Document): Mistake[] {
   return Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
     Object.entries(item ?? {}).flatMap(([method, operation]) => {
@@ -40,40 +41,32 @@ export function findMisplacedPaths(document: OpenAPIV3.Document): Mistake[] {
   );
 }
 
-/** Reads the mistakes from an error that openapi-backend throws when it starts. */
-export function readMistakes(error: unknown): Mistake[] {
-  const { message, parentPath } = error as Error & { parentPath?: string };
-  const errors = readSchemaErrors(message);
-  if (errors.length > 0) return errors.map(toMistake).filter(isFirstOfItsText);
-  return [{ text: message, ...(parentPath ? { place: readPointer(parentPath) } : {}) }];
+/** Reads the mistakes from the errors of the validator of documents, or from its only message. */
+export function readMistakes(errors: string | readonly object[]): Mistake[] {
+  if (typeof errors === 'string') return [{ text: errors }];
+  return dropConsequences(errors as SchemaError[])
+    .map(toMistake)
+    .filter(isFirstOfItsText);
 }
 
 /**
- * Reads the errors that openapi-backend lists as JSON after its message. Drops errors that only follow from others: a
- * mistake also makes every enclosing object invalid, and makes the object an invalid reference.
+ * Drops errors that only follow from others: a mistake also makes every enclosing object invalid, and the object is no
+ * reference either.
  */
-function readSchemaErrors(message: string): SchemaError[] {
-  const [, list] = /^Document is not valid OpenAPI\.[^\n]*\n(.*)$/s.exec(message) ?? [];
-  if (list === undefined) return [];
-  const errors = (JSON.parse(list) as SchemaError[]).filter(({ keyword }) => keyword !== 'oneOf');
+function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
+  const errors = all.filter(({ keyword }) => keyword !== 'oneOf' && keyword !== 'if');
   const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);
-  // A schema may be replaced by a reference. As a reference, all its names are unknown: a valid name is reported once,
-  // and a wrong name twice.
-  const isOfReference = ({ instancePath, params: { additionalProperty } }: SchemaError) => {
-    const here = errors.filter((other) => other.instancePath === instancePath);
-    const times = here.filter(({ params }) => params.additionalProperty === additionalProperty).length;
-    return additionalProperty !== undefined && here.some(isReferenceMissing) && times === 1;
-  };
   const isOuter = ({ instancePath }: SchemaError) =>
     errors.some((other) => other.instancePath.startsWith(`${instancePath}/`));
-  return errors.filter((error) => !isOuter(error) && !isReferenceMissing(error) && !isOfReference(error));
+  return errors.filter((error) => !isOuter(error) && !isReferenceMissing(error));
 }
 
 function toMistake({ instancePath, message, params }: SchemaError): Mistake {
-  const { additionalProperty } = params;
-  const what = additionalProperty === undefined ? message : `has ${additionalProperty}, which OpenAPI does not define`;
+  const { additionalProperty, unevaluatedProperty } = params;
+  const unknown = additionalProperty ?? unevaluatedProperty;
+  const what = unknown === undefined ? message : `has ${unknown}, which OpenAPI does not define`;
   const place = readPointer(instancePath);
-  const at = additionalProperty === undefined ? place : [...place, additionalProperty];
+  const at = unknown === undefined ? place : [...place, unknown];
   return { text: `${instancePath || 'the document'} ${what}`, place: at };
 }
 

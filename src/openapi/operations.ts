@@ -1,5 +1,19 @@
 import type { OpenAPIV3 } from 'openapi-types';
+import type { Call, Json } from '../store/store.ts';
 import { DocumentError, type Mistake, readApiRoot } from './document.ts';
+import type { Place } from './pointer.ts';
+import {
+  createConverter,
+  type Form,
+  formOf,
+  isObject,
+  isOpen,
+  itemsOf,
+  type Scalar,
+  type Schema,
+  scalarOf,
+  typesOf,
+} from './schema.ts';
 
 /** A parameter of a request and the function argument that it becomes. */
 export type Input = {
@@ -7,12 +21,26 @@ export type Input = {
   /** The name in the document; header names ignore case. */
   readonly name: string;
   readonly argument: string;
-  readonly type: 'string' | 'integer' | 'number' | 'boolean';
-  readonly default?: string | number | boolean;
+  readonly form: Form;
+  /** The type of its values, or of the items of an array. */
+  readonly type: Scalar;
+  /** What separates the items of an array in one text; undefined if each item is a parameter of its own. */
+  readonly separator?: ',' | ' ' | '|';
+  readonly default?: Json;
 };
 
 /** A field of the body. */
-export type Field = Pick<Input, 'argument' | 'default'>;
+export type Field = Pick<Input, 'argument' | 'form' | 'default'>;
+
+/** How a body becomes arguments. */
+export type Body = {
+  readonly isRequired: boolean;
+  /** The fields in the document's order, each an argument of its name; undefined if the whole body is one argument. */
+  readonly fields?: readonly Field[];
+};
+
+/** The argument that a whole body becomes. */
+export const BODY_ARGUMENT = 'p_body';
 
 /** An operation of the document as the gateway needs it, computed once. */
 export type Operation = {
@@ -25,14 +53,19 @@ export type Operation = {
   readonly route: string;
   /** The success status. */
   readonly status: number;
-  readonly returns: 'rows' | 'row';
+  /** The statuses that the document declares, `4XX` and `default` among them. */
+  readonly statuses: readonly string[];
+  /** The texts of a 409 by constraint. */
+  readonly conflicts?: Readonly<Record<string, string>>;
+  /** What the header Location of a success refers to. */
+  readonly location?: Location;
+  readonly returns: Call['returns'];
   readonly readOnly: boolean;
-  readonly hasBody: boolean;
+  /** Undefined for an operation without a body. */
+  readonly body?: Body;
   readonly inputs: readonly Input[];
   /** The inputs that select a page; undefined for an operation without pagination. */
   readonly page?: Page;
-  /** The body's fields in the document's order; a field's name is its argument's name. */
-  readonly fields: readonly Field[];
   readonly key: Key;
   /** The operation in the document. */
   readonly source: DocumentOperation;
@@ -40,6 +73,9 @@ export type Operation = {
 
 /** How a request selects a page: after a record, if the operation has that, or by a number of records to skip. */
 export type Page = { readonly limit: Input; readonly offset: Input; readonly after?: Input };
+
+/** The template of a path, and the runtime expression (OpenAPI, "Runtime Expressions") of each of its parameters. */
+export type Location = { readonly path: string; readonly values: Readonly<Record<string, string>> };
 
 /** How an operation receives its API key. */
 export type Key = {
@@ -52,163 +88,410 @@ export type Key = {
   readonly usedFunction?: string;
 };
 
-/** An operation from openapi-backend: dereferenced, with path, method, and inherited parameters and security. */
-export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string };
+/**
+ * An operation without references, its schemas in one form, with path, method, and the parameters and the security that it
+ * inherits. `places` are those of its parameters in the document.
+ */
+export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string; places: readonly Place[] };
+
+/** What is computed outside of this module, which runs in browsers. */
+export type Tools = {
+  /** Whether a schema in the one form allows a value. */
+  readonly allows: (schema: Schema, value: Json) => boolean;
+};
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
-const SCALARS = ['string', 'integer', 'number', 'boolean'];
+const FIELD = /^p_[a-z0-9_]+$/;
+const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
+const JSON_TYPE = 'application/json';
+/** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
+const EMPTY = ['204', '205'];
+/** Methods whose requests have no content that means something (RFC 9110, 9.3). */
+const WITHOUT_BODY = ['get', 'delete'];
+/** OpenAPI ignores parameters of these names: other parts of it describe them. */
+const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
+
+/** The separators of an array by the style and place of its parameter. */
+const SEPARATORS: Readonly<Record<string, Input['separator']>> = {
+  'form query': ',',
+  'spaceDelimited query': ' ',
+  'pipeDelimited query': '|',
+  'simple path': ',',
+  'simple header': ',',
+};
+
+/** The headers that the gateway sends with any answer, and those that it sends with some. */
+const SENT = [
+  ...[
+    'access-control-allow-origin',
+    'access-control-expose-headers',
+    'cache-control',
+    'connection',
+    'content-encoding',
+  ],
+  ...['content-length', 'content-security-policy', 'content-type', 'cross-origin-resource-policy', 'date', 'ratelimit'],
+  ...[
+    'ratelimit-policy',
+    'referrer-policy',
+    'strict-transport-security',
+    'vary',
+    'x-content-type-options',
+    'x-request-id',
+  ],
+];
+
+type Extended = OpenAPIV3.OperationObject & { 'x-rpc'?: unknown; 'x-read-only'?: unknown };
+type Parameter = OpenAPIV3.ParameterObject & { readonly schema?: Schema };
 
 /**
  * Reads the operations of a dereferenced document, by operationId. Throws DocumentError with all mistakes if the
  * gateway does not support something in it.
  */
-export function readOperations(
-  document: OpenAPIV3.Document,
-  operations: readonly DocumentOperation[],
-): Map<string, Operation> {
-  const root = readApiRoot(document).replace(/\/$/, '');
+export function readOperations(document: OpenAPIV3.Document, tools: Tools): Map<string, Operation> {
   const mistakes: Mistake[] = [];
   const result = new Map<string, Operation>();
-  for (const source of operations) {
-    const reader = new OperationReader(source, root, document.components?.securitySchemes ?? {});
-    const operation = reader.read();
-    const place = ['paths', source.path, source.method];
-    const name = `${source.method.toUpperCase()} ${source.path}`;
-    mistakes.push(...reader.mistakes.map((mistake) => ({ text: `${name}: ${mistake}`, place })));
-    if (result.has(operation.id)) {
-      mistakes.push({ text: `operationId ${operation.id} is used twice`, place: [...place, 'operationId'] });
+  const convert = { request: createConverter('request'), answer: createConverter('answer') };
+  const readers: OperationReader[] = [];
+  for (const [path, item] of Object.entries(document.paths ?? {})) {
+    for (const method of METHODS) {
+      const own = item?.[method];
+      if (!item || !own) continue;
+      const reader = new OperationReader(toSource(document, item, own, path, method, convert), document, tools);
+      readers.push(reader);
+      const operation = reader.read();
+      if (result.has(operation.id)) reader.mistake(`operationId ${operation.id} is used twice`, ['operationId']);
+      result.set(operation.id, operation);
     }
-    result.set(operation.id, operation);
+  }
+  for (const reader of readers) {
+    const operation = reader.readLinks(result);
+    if (operation) result.set(operation.id, operation);
+    mistakes.push(...reader.mistakes);
   }
   if (mistakes.length > 0) throw new DocumentError(mistakes);
   return result;
 }
 
-class OperationReader {
-  readonly mistakes: string[] = [];
-  readonly #source: DocumentOperation;
-  readonly #root: string;
-  readonly #schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>;
+type Converters = Readonly<Record<'request' | 'answer', (schema: unknown) => Schema>>;
 
-  constructor(
-    source: DocumentOperation,
-    root: string,
-    schemes: NonNullable<OpenAPIV3.ComponentsObject['securitySchemes']>,
-  ) {
+function toSource(
+  { security = [] }: OpenAPIV3.Document,
+  item: OpenAPIV3.PathItemObject,
+  own: OpenAPIV3.OperationObject,
+  path: string,
+  method: string,
+  convert: Converters,
+): DocumentOperation {
+  const place = ['paths', path];
+  const placed = (parameters: readonly unknown[] | undefined, at: Place) =>
+    (parameters ?? []).map((parameter, index) => ({
+      parameter: parameter as Parameter,
+      place: [...at, 'parameters', index],
+    }));
+  const specific = placed(own.parameters, [...place, method]);
+  // An operation's parameter replaces that of the path with its name and place.
+  const isReplaced = ({ name, in: where }: Parameter) =>
+    specific.some(({ parameter }) => parameter.name === name && parameter.in === where);
+  const shared = placed(item.parameters, place).filter(({ parameter }) => !isReplaced(parameter));
+  const all = [...specific, ...shared];
+  const body = own.requestBody as OpenAPIV3.RequestBodyObject | undefined;
+  return {
+    security,
+    ...own,
+    path,
+    method,
+    places: all.map(({ place }) => place),
+    parameters: all.map(({ parameter }) => ({ ...parameter, ...convertSchema(parameter, convert.request) })) as never,
+    ...(body ? { requestBody: { ...body, content: convertContent(body.content, convert.request) } } : {}),
+    responses: Object.fromEntries(
+      Object.entries(own.responses ?? {}).map(([status, source]) => {
+        const response = source as OpenAPIV3.ResponseObject;
+        const headers = Object.entries(response.headers ?? {}).map(([name, header]) => [
+          name,
+          { ...header, ...convertSchema(header as OpenAPIV3.HeaderObject, convert.answer) },
+        ]);
+        return [
+          status,
+          {
+            ...response,
+            ...(response.headers ? { headers: Object.fromEntries(headers) } : {}),
+            ...(response.content ? { content: convertContent(response.content, convert.answer) } : {}),
+          },
+        ];
+      }),
+    ),
+  };
+}
+
+function convertSchema({ schema }: { schema?: unknown }, convert: (schema: unknown) => Schema): { schema?: Schema } {
+  return schema === undefined ? {} : { schema: convert(schema) };
+}
+
+function convertContent(
+  content: Readonly<Record<string, OpenAPIV3.MediaTypeObject>>,
+  convert: (schema: unknown) => Schema,
+) {
+  const media = Object.entries(content ?? {}).map(([type, one]) => [type, { ...one, ...convertSchema(one, convert) }]);
+  return Object.fromEntries(media);
+}
+
+class OperationReader {
+  readonly mistakes: Mistake[] = [];
+  readonly #source: DocumentOperation & Extended;
+  readonly #document: OpenAPIV3.Document;
+  readonly #tools: Tools;
+  #operation: Operation | undefined;
+
+  constructor(source: DocumentOperation, document: OpenAPIV3.Document, tools: Tools) {
     this.#source = source;
-    this.#root = root;
-    this.#schemes = schemes;
+    this.#document = document;
+    this.#tools = tools;
   }
 
   read(): Operation {
-    const source = this.#source as DocumentOperation & { 'x-rpc'?: unknown };
+    const source = this.#source;
     const rpc = source['x-rpc'];
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
-      this.#mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
+      this.mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
     }
-    if (!source.operationId) this.#mistake('operationId is missing');
+    if (!source.operationId) this.mistake('operationId is missing');
     // Matching several parameters in one segment can take quadratic time in the path's length.
-    if (/\}[^/]*\{/.test(source.path)) this.#mistake('a path segment can have one parameter only');
+    if (/\}[^/]*\{/.test(source.path)) this.mistake('a path segment can have one parameter only');
+    const body = this.#readBody();
+    const key = this.#readKey();
     const operation: Operation = {
       id: source.operationId ?? '',
       function: String(rpc),
       path: normalizeTemplate(source.path),
-      route: this.#root + source.path,
+      route: readApiRoot(this.#document).replace(/\/$/, '') + source.path,
       ...this.#readSuccess(),
+      statuses: Object.keys(source.responses),
+      ...this.#readConflicts(),
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
-      readOnly: source.method === 'get',
-      hasBody: source.requestBody !== undefined,
-      inputs: (source.parameters ?? []).flatMap((parameter) => this.#readInput(parameter)),
-      fields: this.#readFields(),
-      key: this.#readKey(),
+      readOnly: source.method === 'get' || source['x-read-only'] === true,
+      ...(body ? { body } : {}),
+      inputs: this.#parameters.flatMap((parameter, index) => this.#readInput(parameter, index)),
+      key: key ?? { name: '', header: '', argument: '' },
       source,
     };
-    this.#checkArguments(operation);
+    this.#checkArguments(operation, key);
+    this.#checkResponses();
     const page = readPage(operation);
     if (page?.after && this.mistakes.length === 0 && !this.#hasIds(operation)) {
-      this.#mistake('the parameter after names a record by its id: the records must have the property id, as required');
+      this.mistake('the parameter after names a record by its id: the records must have the property id, as required');
     }
-    return { ...operation, ...(page ? { page } : {}) };
+    this.#operation = { ...operation, ...(page ? { page } : {}) };
+    return this.#operation;
+  }
+
+  /** Checks the links and headers, which depend on other operations; gives the operation with its Location. */
+  readLinks(operations: ReadonlyMap<string, Operation>): Operation | undefined {
+    if (!this.#operation) return undefined;
+    const operation = this.#operation;
+    let location: Location | undefined;
+    for (const [status, response] of this.#responses) {
+      for (const [name, source] of Object.entries(response.links ?? {})) {
+        const { operationId, operationRef, parameters = {} } = source as OpenAPIV3.LinkObject;
+        const target = operationId === undefined ? undefined : operations.get(operationId);
+        if (operationRef === undefined && !target) {
+          const place = ['responses', status, 'links', name];
+          this.mistake(
+            `the link ${name} refers to ${operationId ?? 'no operation'}, which the document does not have`,
+            place,
+          );
+        }
+        if (status === String(operation.status))
+          location ??= readLocation(target, parameters, readApiRoot(this.#document));
+      }
+      for (const name of Object.keys(response.headers ?? {})) this.#checkHeader(status, name, location !== undefined);
+    }
+    const { headers = {} } = this.#responseOf(operation.status);
+    const isDeclared = Object.keys(headers).some((name) => name.toLowerCase() === 'location');
+    return location && isDeclared ? { ...operation, location } : operation;
+  }
+
+  /** Adds a mistake at a place in the operation. */
+  mistake(text: string, place: Place = []): void {
+    const { method, path } = this.#source;
+    this.mistakes.push({ text: `${method.toUpperCase()} ${path}: ${text}`, place: ['paths', path, method, ...place] });
+  }
+
+  get #parameters(): readonly Parameter[] {
+    return (this.#source.parameters ?? []) as readonly Parameter[];
+  }
+
+  get #responses(): readonly [string, OpenAPIV3.ResponseObject][] {
+    return Object.entries(this.#source.responses) as [string, OpenAPIV3.ResponseObject][];
+  }
+
+  #responseOf(status: number | string): OpenAPIV3.ResponseObject {
+    return (this.#source.responses[status] ?? { description: '' }) as OpenAPIV3.ResponseObject;
+  }
+
+  #schemaOf(status: number | string): Schema | undefined {
+    return this.#responseOf(status).content?.[JSON_TYPE]?.schema as Schema | undefined;
   }
 
   #readSuccess(): Pick<Operation, 'status' | 'returns'> {
     const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
     const [status] = statuses;
     if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
-      this.#mistake(
-        `exactly one success response must be declared, such as 200; found ${statuses.join(', ') || 'none'}`,
-      );
+      const found = statuses.join(', ') || 'none';
+      this.mistake(`exactly one success response must be declared, such as 200; found ${found}`, ['responses']);
       return { status: 200, returns: 'rows' };
     }
-    const schema = this.#successSchema(status);
-    if (schema?.type !== 'array' && schema?.type !== 'object') {
-      this.#mistake(`the response ${status} must have an application/json schema of type array or object`);
-    }
-    return { status: Number(status), returns: schema?.type === 'object' ? 'row' : 'rows' };
+    const { content } = this.#responseOf(status);
+    const place = ['responses', status, 'content'];
+    if (!content) return { status: Number(status), returns: 'nothing' };
+    if (EMPTY.includes(status)) this.mistake(`a ${status} has no content (RFC 9110, 15.3): remove its content`, place);
+    this.#checkContent(content, `the response ${status}`, 'sends', place);
+    const schema = this.#schemaOf(status);
+    if (!schema) this.mistake(`the response ${status} must have an ${JSON_TYPE} schema, or no content`, place);
+    return { status: Number(status), returns: toReturned(schema ?? {}) };
   }
 
-  #successSchema(status: number | string): OpenAPIV3.SchemaObject | undefined {
-    const response = this.#source.responses[status] as OpenAPIV3.ResponseObject;
-    return response.content?.['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
+  #checkContent(content: object, what: string, does: 'sends' | 'reads', place: Place): void {
+    const others = Object.keys(content).filter((type) => type !== JSON_TYPE);
+    if (others.length === 0) return;
+    this.mistake(
+      `${what} has the content ${others.join(', ')}: the gateway ${does} ${JSON_TYPE} only, remove the others`,
+      place,
+    );
+  }
+
+  #readConflicts(): Pick<Operation, 'conflicts'> {
+    const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
+    if (conflicts === undefined) return {};
+    const isMap = typeof conflicts === 'object' && conflicts !== null;
+    if (!isMap || Object.values(conflicts).some((text) => typeof text !== 'string')) {
+      this.mistake('x-conflicts of the response 409 must be a map from constraints to texts', ['responses', '409']);
+    }
+    return { conflicts: conflicts as Record<string, string> };
+  }
+
+  /** What answers of the gateway would not be as declared. */
+  #checkResponses(): void {
+    for (const [status, { content }] of this.#responses) {
+      const place = ['responses', status];
+      if (status.startsWith('3') && status !== '304') {
+        this.mistake(`the gateway never answers with ${status}: remove it`, place);
+      }
+      if (!content || !/^([45]|default)/.test(status)) continue;
+      this.#checkContent(content, `the response ${status}`, 'sends', [...place, 'content']);
+      const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
+      const schema = this.#schemaOf(status);
+      if (schema && !this.#tools.allows(schema, value)) {
+        const text = `the schema of the response ${status} does not allow what the gateway sends: ${JSON.stringify(value)}`;
+        this.mistake(text, [...place, 'content', JSON_TYPE, 'schema']);
+      }
+    }
+  }
+
+  #checkHeader(status: string, header: string, hasLocation: boolean): void {
+    const name = header.toLowerCase();
+    const { method } = this.#source;
+    const isSuccess = status === String(this.#operation?.status);
+    const isSent =
+      SENT.includes(name) ||
+      // A 304 repeats the headers of the success, and operations may share its description.
+      (['etag', 'link'].includes(name) && status === '304') ||
+      (name === 'etag' && isSuccess && method === 'get') ||
+      (name === 'link' && isSuccess && this.#operation?.page !== undefined) ||
+      (name === 'location' && isSuccess && hasLocation) ||
+      (name === 'retry-after' && /^(429|502|4XX|5XX|default)$/.test(status)) ||
+      (name === 'content-language' && /^(422|4XX|default)$/.test(status));
+    if (isSent) return;
+    const text =
+      name === 'location' && isSuccess
+        ? 'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id'
+        : `the gateway never sends the header ${header} with ${status}: remove it`;
+    this.mistake(text, ['responses', status, 'headers', header]);
   }
 
   /** Whether every record of the list has an id. */
   #hasIds({ status }: Operation): boolean {
-    const schema = this.#successSchema(status) as Partial<OpenAPIV3.ArraySchemaObject> | undefined;
-    const records = schema?.items as OpenAPIV3.SchemaObject | undefined;
-    return records?.required?.includes('id') ?? false;
+    return this.#schemaOf(status)?.items?.required?.includes('id') ?? false;
   }
 
-  #readInput(source: OpenAPIV3.ReferenceObject | OpenAPIV3.ParameterObject): Input[] {
+  #readInput(source: Parameter, index: number): Input[] {
     if ('$ref' in source) throw new DocumentError([{ text: `unresolved reference ${source.$ref}` }]);
-    const schema = (source.schema ?? {}) as OpenAPIV3.SchemaObject;
-    const scalar = SCALARS.includes(schema.type ?? '');
-    if ((source.in !== 'query' && source.in !== 'path' && source.in !== 'header') || !scalar) {
-      this.#mistake(
-        `parameter ${source.name} in ${source.in}: the gateway takes strings, integers, numbers and booleans in query, path and header`,
-      );
+    const { name, schema = {} } = source;
+    const refuse = (why: string): Input[] => {
+      const place = this.#source.places[index] ?? [];
+      const { method, path } = this.#source;
+      this.mistakes.push({ text: `${method.toUpperCase()} ${path}: parameter ${name} in ${source.in} ${why}`, place });
       return [];
+    };
+    if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header') {
+      return refuse('is not supported: the gateway takes no cookies; declare it in query or header');
     }
+    if (source.content) return refuse('has content, which is not supported: give it a schema, or send it in the body');
+    if (source.in === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) {
+      return refuse('is ignored by OpenAPI: the content types and the security describe it; remove it');
+    }
+    const items = itemsOf(schema);
+    const type = scalarOf(items ?? schema);
+    if (!type || formOf(schema) === 'json')
+      return refuse('must be a string, integer, number or boolean, or an array of one of them');
+    const style = source.style ?? (source.in === 'query' ? 'form' : 'simple');
+    const separator = SEPARATORS[`${style} ${source.in}`];
+    if (!separator)
+      return refuse(`has the style ${style}, which is not supported: use ${source.in === 'query' ? 'form' : 'simple'}`);
+    if (source.allowEmptyValue && type !== 'string') return refuse('allows an empty value, which is a string only');
+    // Of the styles of a query only form explodes by default, and the others separate in any case.
+    const isExploded = source.in === 'query' && (source.explode ?? style === 'form');
     return [
       {
         in: source.in,
-        name: source.name,
-        argument: toArgument(source.name),
-        type: schema.type as Input['type'],
-        ...(schema.default === undefined ? {} : { default: schema.default }),
+        name,
+        argument: toArgument(name),
+        form: formOf(schema),
+        type,
+        ...(items && !isExploded ? { separator } : {}),
+        ...(schema.default === undefined ? {} : { default: schema.default as Json }),
       },
     ];
   }
 
-  #bodySchema(): OpenAPIV3.SchemaObject | undefined {
-    const body = this.#source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
-    return body?.content['application/json']?.schema as OpenAPIV3.SchemaObject | undefined;
-  }
-
-  #readFields(): Field[] {
-    if (this.#source.requestBody === undefined) return [];
-    const schema = this.#bodySchema();
-    if (schema?.type !== 'object' || schema.additionalProperties !== false) {
-      this.#mistake('the body must have an application/json schema of type object with additionalProperties: false');
-      return [];
+  #readBody(): Body | undefined {
+    const { method } = this.#source;
+    const source = this.#source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
+    if (!source) return undefined;
+    const place = ['requestBody', 'content'];
+    if (WITHOUT_BODY.includes(method)) {
+      this.mistake(`a ${method.toUpperCase()} has no body (RFC 9110, 9.3): use parameters`, ['requestBody']);
     }
-    return Object.entries(schema.properties ?? {}).map(([argument, property]) => {
-      const { default: value } = property as OpenAPIV3.SchemaObject;
-      return { argument, ...(value === undefined ? {} : { default: value }) };
-    });
+    this.#checkContent(source.content, 'the body', 'reads', place);
+    const schema = source.content[JSON_TYPE]?.schema as Schema | undefined;
+    if (!schema) this.mistake(`the body must have an ${JSON_TYPE} schema`, place);
+    const fields = readFields(schema ?? {});
+    return { isRequired: source.required === true, ...(fields ? { fields } : {}) };
   }
 
-  #readKey(): Key {
-    const names = (this.#source.security ?? []).flatMap((requirement) => Object.keys(requirement));
-    const scheme = names.length === 1 ? this.#schemes[names[0] ?? ''] : undefined;
-    if (!scheme || '$ref' in scheme || scheme.type !== 'apiKey' || scheme.in !== 'header') {
-      this.#mistake('security must require one scheme, of type apiKey in a header');
-      return { name: '', header: '', argument: '' };
+  /** The API key; undefined if the security is another. */
+  #readKey(): Key | undefined {
+    const { security = [] } = this.#source;
+    const all = security.flatMap((requirement) => Object.keys(requirement));
+    const refuse = (text: string): undefined => void this.mistake(text, this.#source.security ? ['security'] : []);
+    if (all.length === 0) {
+      return refuse(
+        'has no security: every operation needs the API key, by a security scheme of type apiKey in a header',
+      );
+    }
+    if (security.some((requirement) => Object.keys(requirement).length === 0)) {
+      return refuse('has optional security: the gateway demands the key; remove {}');
+    }
+    const schemes = this.#document.components?.securitySchemes ?? {};
+    const [name = ''] = all;
+    const scheme = schemes[name];
+    if (all.length > 1 || !scheme || '$ref' in scheme || scheme.type !== 'apiKey' || scheme.in !== 'header') {
+      const found = all.map((name) => `${name} (${describeScheme(schemes[name])})`).join(', ');
+      return refuse(`security must require one scheme, of type apiKey in a header; it has ${found}`);
     }
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction)
-      this.#mistake('x-rpc-used of the security scheme must name a function');
+      this.mistake('x-rpc-used of the security scheme must name a function');
     return {
       name: scheme.name,
       header: scheme.name.toLowerCase(),
@@ -217,21 +500,70 @@ class OperationReader {
     };
   }
 
-  #checkArguments(operation: Operation): void {
-    const fields = Object.keys(this.#bodySchema()?.properties ?? {});
-    const names = [operation.key.argument, ...operation.inputs.map((input) => input.argument), ...fields];
-    for (const name of names) {
-      if (!/^p_[a-z0-9_]+$/.test(name))
-        this.#mistake(`${name} cannot be an argument: expected p_ and lower-case letters, digits or underscores`);
+  #checkArguments({ inputs, body }: Operation, key: Key | undefined): void {
+    const named = [
+      ...(key ? [{ name: `the header ${key.header}`, argument: key.argument }] : []),
+      ...inputs.map(({ name, argument }) => ({ name, argument })),
+      ...(body?.fields ?? (body ? [{ argument: BODY_ARGUMENT }] : [])).map(({ argument }) => ({
+        name: 'the body',
+        argument,
+      })),
+    ];
+    for (const { name, argument } of named) {
+      if (!FIELD.test(argument)) this.mistake(`${name} has no letter or digit to name an argument by: rename it`);
     }
-    for (const name of names.filter((name, index) => names.indexOf(name) !== index)) {
-      this.#mistake(`the argument ${name} would be given twice`);
+    const names = Map.groupBy(named, ({ argument }) => argument);
+    for (const [argument, several] of names) {
+      if (several.length < 2) continue;
+      this.mistake(
+        `the argument ${argument} would be given twice, by ${several.map(({ name }) => name).join(' and ')}: rename one`,
+      );
     }
   }
+}
 
-  #mistake(text: string): void {
-    this.mistakes.push(text);
-  }
+/** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */
+function readFields(schema: Schema): readonly Field[] | undefined {
+  const properties = Object.entries(schema.properties ?? {});
+  const isSpread = schema.type === 'object' && !isOpen(schema) && properties.length > 0;
+  if (!isSpread || properties.some(([name]) => !FIELD.test(name))) return undefined;
+  return properties.map(([argument, property]) => ({
+    argument,
+    form: formOf(property),
+    ...(property.default === undefined ? {} : { default: property.default as Json }),
+  }));
+}
+
+/** What the function returns for a response: rows for an array of objects, a row for an object, or one value. */
+function toReturned(schema: Schema): Call['returns'] {
+  if (isObject(schema)) return 'row';
+  const items = itemsOf(schema);
+  return items && typesOf(items).includes('object') ? 'rows' : 'value';
+}
+
+/** The location of the record that a link leads to; undefined if it does not lead to one by GET. */
+function readLocation(target: Operation | undefined, parameters: object, apiRoot: string): Location | undefined {
+  if (target?.source.method !== 'get') return undefined;
+  const values = Object.fromEntries(
+    Object.entries(parameters).map(([name, value]) => [name.replace(/^path\./, ''), String(value)]),
+  );
+  const names = [...target.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
+  const isKnown = (name: string) =>
+    /^(\$response\.body#\/|\$request\.(path|query|header)\.|[^$])/.test(values[name] ?? '');
+  return names.length > 0 && names.every(isKnown)
+    ? { path: apiRoot.replace(/\/$/, '') + target.path, values }
+    : undefined;
+}
+
+function describeScheme(scheme: object | undefined): string {
+  const { type, scheme: kind, in: place } = (scheme ?? {}) as { type?: string; scheme?: string; in?: string };
+  if (!type) return 'which is not declared';
+  return [type, kind ?? (place ? `in ${place}` : undefined)].filter(Boolean).join(' ');
+}
+
+/** Whether the document declares a status for an operation, by itself or in a range. */
+export function declares({ statuses }: Pick<Operation, 'statuses'>, status: number): boolean {
+  return [String(status), `${Math.floor(status / 100)}XX`, 'default'].some((code) => statuses.includes(code));
 }
 
 function readPage({ returns, inputs }: Operation): Page | undefined {
@@ -241,9 +573,16 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
   return returns === 'rows' && limit && offset ? { limit, offset, ...(after ? { after } : {}) } : undefined;
 }
 
-/** Derives an argument's name from a parameter's: `limit` → `p_limit`, `X-Api-Key` → `p_api_key`. */
+/** Derives an argument's name from a parameter's: `limit` → `p_limit`, `petId` → `p_pet_id`, `X-Api-Key` → `p_api_key`. */
 function toArgument(name: string): string {
-  return `p_${name.replace(/^X-/i, '').replaceAll('-', '_').toLowerCase()}`;
+  const words = name
+    .replace(/^X-/i, '')
+    .normalize('NFD')
+    .replace(/\p{M}/gu, '')
+    .replace(/([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])/g, '$1$2_')
+    .replace(/[^A-Za-z0-9]+/g, '_')
+    .toLowerCase();
+  return `p_${words}`.replace(/_+$/, '');
 }
 
 /** Characters that percent-encoding leaves unchanged, and the separator of segments. */

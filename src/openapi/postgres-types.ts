@@ -1,60 +1,114 @@
 // Which Postgres types match which schemas of the document.
 
-import type { OpenAPIV3 } from 'openapi-types';
-import type { Argument } from '../store/store.ts';
+import type { Parameter } from '../store/store.ts';
+import { EXACT, formOf, itemsOf, type Schema, scalarOf } from './schema.ts';
 
-type Schema = OpenAPIV3.SchemaObject;
+type Type = { readonly type: string; readonly labels?: Parameter['labels'] | undefined };
 
-const TEXTS = ['text', 'character varying', 'citext'];
+const TEXTS = ['text', 'character varying', 'character', 'citext'];
 const JSONS = ['json', 'jsonb'];
 const INTEGERS: Readonly<Record<string, readonly [number, number]>> = {
   smallint: [-32_768, 32_767],
   integer: [-2_147_483_648, 2_147_483_647],
   bigint: [-(2 ** 63), 2 ** 63],
   numeric: [-Infinity, Infinity],
-  'double precision': [-(2 ** 53), 2 ** 53],
+  'double precision': EXACT,
 };
+const NUMBERS = ['numeric', 'double precision', 'real'];
+/** The types that read and write a format of strings. */
 const FORMATS: Readonly<Record<string, readonly string[]>> = {
   uuid: ['uuid'],
   date: ['date'],
   'date-time': ['timestamp with time zone'],
+  'date-time-local': ['timestamp without time zone'],
+  time: ['time with time zone'],
+  'time-local': ['time without time zone'],
+  ipv4: ['inet'],
+  ipv6: ['inet'],
 };
+/** The types that read a format and write another. */
+const READ: Readonly<Record<string, readonly string[]>> = { duration: ['interval'], byte: ['bytea'] };
+/** The types that a schema may have to match. */
+const BUILT_IN = [
+  TEXTS,
+  JSONS,
+  Object.keys(INTEGERS),
+  NUMBERS,
+  Object.values(FORMATS),
+  Object.values(READ),
+  'boolean',
+].flat(2);
+/** The types whose JSON is no string. */
+const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', 'bytea'];
 
 /** Whether a function's argument can hold every value that a schema allows. */
-export function canHold(schema: Schema, { type, labels }: Argument): boolean {
-  const isScalar = schema.type !== undefined && schema.type !== 'object' && schema.type !== 'array';
-  if (TEXTS.includes(type)) return isScalar;
-  switch (schema.type) {
-    case 'string':
-      if (schema.enum) return schema.enum.every((value) => (labels ?? literalsOf(type)).includes(String(value)));
-      return (FORMATS[schema.format ?? ''] ?? []).includes(type);
-    case 'integer':
-      return isWithin(schema, INTEGERS[type]);
-    case 'number':
-      return ['numeric', 'double precision'].includes(type);
-    case 'boolean':
-      return type === 'boolean';
-    default:
+export function canHold(schema: Schema, { type, labels }: Type): boolean {
+  const items = itemsOf(schema);
+  switch (formOf(schema)) {
+    case 'json':
       return JSONS.includes(type);
+    case 'bytes':
+      return type === 'bytea';
+    case 'array':
+      return type.endsWith('[]') && canHold(items ?? {}, itemType({ type, labels }));
+    case 'text':
+      return TEXTS.includes(type) || isUnknown({ type, labels }) || canHoldScalar(schema, { type, labels });
   }
 }
 
+function canHoldScalar(schema: Schema, { type, labels }: Type): boolean {
+  switch (scalarOf(schema)) {
+    case 'string': {
+      const values = schema.enum?.filter((value) => value !== null);
+      if (values && (labels || type === 'boolean')) {
+        return values.every((value) => (labels ?? ['true', 'false']).includes(String(value)));
+      }
+      const format = schema.format ?? '';
+      return [...(FORMATS[format] ?? []), ...(READ[format] ?? [])].includes(type);
+    }
+    case 'integer':
+      return isWithin(schema, INTEGERS[type]);
+    case 'number':
+      return NUMBERS.includes(type);
+    default:
+      return type === 'boolean';
+  }
+}
+
+/** Whether a type is user-defined and the store does not say how: PostgREST knows only its name. */
+function isUnknown({ type, labels }: Type): boolean {
+  return labels === undefined && !BUILT_IN.includes(type);
+}
+
+function itemType({ type, labels }: Type): Type {
+  return { type: type.slice(0, -'[]'.length), labels };
+}
+
 /** Whether the JSON form of a Postgres type matches a schema's type and format. */
-export function isWrittenAs(schema: Schema, type: string): boolean {
-  switch (schema.type) {
+export function isWrittenAs(schema: Schema, { type, labels }: Type): boolean {
+  const isJson = JSONS.includes(type);
+  const items = itemsOf(schema);
+  if (items) return isJson || (type.endsWith('[]') && isWrittenAs(items, itemType({ type, labels })));
+  switch (scalarOf(schema)) {
     case 'string':
-      return (FORMATS[schema.format ?? ''] ?? [...TEXTS, 'uuid', 'date', 'timestamp with time zone']).includes(type);
+      return isWrittenAsString(schema, { type, labels });
     case 'integer':
       return ['smallint', 'integer', 'bigint'].includes(type);
     case 'number':
-      return ['smallint', 'integer', 'bigint', 'numeric', 'real', 'double precision'].includes(type);
+      return ['smallint', 'integer', 'bigint', ...NUMBERS].includes(type);
     case 'boolean':
       return type === 'boolean';
-    case 'array':
-      return type.endsWith('[]') || JSONS.includes(type);
     default:
-      return JSONS.includes(type);
+      return isJson;
   }
+}
+
+function isWrittenAsString({ enum: values, format = '' }: Schema, { type, labels }: Type): boolean {
+  if (values && labels) return labels.every((label) => values.includes(label));
+  if (FORMATS[format]) return FORMATS[format].includes(type);
+  // An interval is written as Postgres does, and bytes are as hexadecimal digits.
+  if (READ[format]) return TEXTS.includes(type);
+  return !NO_STRINGS.includes(type) && !type.endsWith('[]');
 }
 
 /** Describes a schema in a few words, such as `integer, 1 to 1000`. */
@@ -62,11 +116,19 @@ export function describeSchema(schema: Schema): string {
   const { minimum, maximum } = schema;
   const bounds = minimum === undefined && maximum === undefined ? '' : `${minimum ?? 'any'} to ${maximum ?? 'any'}`;
   const values = schema.enum ? `one of ${schema.enum.join(', ')}` : '';
-  return [schema.type ?? 'of any type', schema.format, bounds, values].filter(Boolean).join(', ');
+  const items = itemsOf(schema);
+  const type = items ? `array of ${describeSchema(items)}` : [schema.type ?? []].flat().join(' or ') || 'of any type';
+  return [type, schema.format, bounds, values].filter(Boolean).join(', ');
 }
 
-function literalsOf(type: string): readonly string[] {
-  return type === 'boolean' ? ['true', 'false'] : [];
+/** What to do about a schema that no type like an argument's or column's holds; empty where the types say it. */
+export function adviseOn(schema: Schema, { type }: Type): string {
+  if (scalarOf(schema) === 'integer' && INTEGERS[type] && !isWithin(schema, INTEGERS[type])) {
+    return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
+  }
+  if (type === 'bytea') return ", which is written as hexadecimal digits: return encode(…, 'base64')";
+  if (type === 'interval') return ', which is not written in this format: declare no format';
+  return '';
 }
 
 function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, range: readonly [number, number] | undefined) {

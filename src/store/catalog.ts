@@ -10,7 +10,7 @@ export const DESCRIPTION: Statement = {
   text: `
 with type as (
   select t.oid, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) as name,
-         (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = t.oid) as labels
+         (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid in (t.oid, t.typelem)) as labels
     from pg_type t
 ), function as (
   select * from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'
@@ -29,7 +29,7 @@ with type as (
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
    where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
 ), result as (
-  select a.function, a.name, a.type, a.n,
+  select a.function, a.name, a.type, a.labels, a.n,
          -- Postgres does not know it for a function's result. It is taken from the columns of that name in the tables that
          -- the function names; null without such a column.
          (select bool_and(s.nullable) from stored s where s.name = a.name and p.prosrc ~ ('\\mprivate\\.' || s.table || '\\M'))
@@ -38,7 +38,7 @@ with type as (
     join function p on p.oid = a.function
    where a.mode in ('t', 'o', 'b')
   union all
-  select p.oid, a.attname, t.name, a.attnum, not a.attnotnull
+  select p.oid, a.attname, t.name, t.labels, a.attnum, not a.attnotnull
     from function p
     join pg_type r on r.oid = p.prorettype and r.typtype = 'c'
     join pg_attribute a on a.attrelid = r.typrelid and a.attnum > 0 and not a.attisdropped
@@ -51,9 +51,14 @@ select coalesce(json_agg(json_build_object(
                            order by n)
              from argument where function = p.oid and mode in ('i', 'b', 'v')), '[]'),
          'volatility', case p.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
+         'raises', (
+           select coalesce(json_agg(distinct m.code[1]::integer), '[]')
+             from regexp_matches(p.prosrc, 'PT(4[0-9][0-9])', 'g') m (code)),
          'result', json_build_object(
+           'type', (select name from type where oid = p.prorettype),
            'columns', coalesce((
-             select json_agg(json_build_object('name', name, 'type', type, 'isNullable', nullable) order by n)
+             select json_agg(json_build_object('name', name, 'type', type, 'labels', labels, 'isNullable', nullable)
+                             order by n)
                from result where function = p.oid), '[]'),
            'isSet', p.proretset,
            'isSingle', not p.proretset or p.prorows = 1),

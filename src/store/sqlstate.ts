@@ -1,4 +1,4 @@
-import type { Fault, FieldErrors, Refusal, StoreFaultKind } from '../errors.ts';
+import type { Fault, FieldErrors, Raised, Refusal, StoreFaultKind } from '../errors.ts';
 
 /** An error of Postgres, under the names of its protocol; PostgREST gives the same fields. */
 export type PgError = {
@@ -7,9 +7,19 @@ export type PgError = {
   readonly message: string;
   readonly detail?: string | undefined;
   readonly hint?: string | undefined;
+  /** The violated constraint. PostgREST has it in the message alone. */
+  readonly constraint?: string | undefined;
   /** The functions that were running. PostgREST does not give it. */
   readonly where?: string | undefined;
 };
+
+/** A status of the client's, as PostgREST reads it from an error: PT404. */
+const STATUS = /^PT(4\d\d)$/;
+
+/** A foreign key or a unique constraint is violated. */
+const CONFLICT = /^2350[35]$/;
+/** The message of Postgres would name the constraint, and its detail the value. */
+const CONFLICT_TEXT = 'Conflicts with another record';
 
 /** A statement was cancelled, by its timeout or by the gateway. */
 const QUERY_CANCELED = '57014';
@@ -22,14 +32,24 @@ const UNAVAILABLE = /^(08|53|57|PGRST00)/;
 
 /**
  * Converts an error that SQL raised to a failure, by its SQLSTATE alone (Postgres, appendix A). `PT401` and the bare
- * `raise exception` (`P0001`) refuse the key with the message; `PT422` refuses the fields in `detail`. Everything else is
- * a fault of the store.
+ * `raise exception` (`P0001`) refuse the key with the message; `PT422` refuses the fields in `detail`; another `PT4xx` is
+ * that status with the message, and a violated key is a conflict. Everything else is a fault of the store.
  */
 export function toFailure(error: PgError): Refusal | Fault {
   if (error.code === 'PT401' || error.code === 'P0001') return { kind: 'refusedKey', text: error.message };
   const fields = error.code === 'PT422' ? readFields(error) : undefined;
   if (fields) return { kind: 'invalidInput', fields };
-  return { kind: toFaultKind(error.code ?? ''), cause: error };
+  return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
+}
+
+/** The status that an error stands for; undefined for none. A PT422 needs a field. */
+function readStatus(error: PgError): Raised | undefined {
+  const { code = '', message } = error;
+  const [, status] = STATUS.exec(code) ?? [];
+  if (status !== undefined && status !== '422') return { kind: 'raised', status: Number(status), text: message, error };
+  if (!CONFLICT.test(code)) return undefined;
+  const constraint = error.constraint ?? /constraint "([^"]+)"/.exec(message)?.[1];
+  return { kind: 'raised', status: 409, text: CONFLICT_TEXT, constraint, error };
 }
 
 /** The detail of a PT422: the name of a field, or a JSON object of fields with lists of messages. */
@@ -38,14 +58,15 @@ function readFields({ detail, message }: PgError): FieldErrors | undefined {
   if (!detail.startsWith('{')) return Object.fromEntries([[detail, [message]]]);
   try {
     const fields = JSON.parse(detail);
-    return Object.values(fields).every(isListOfTexts) ? fields : undefined;
+    const lists = Object.values(fields);
+    return lists.length > 0 && lists.every(isListOfTexts) ? fields : undefined;
   } catch {
     return undefined;
   }
 }
 
 function isListOfTexts(value: unknown): boolean {
-  return Array.isArray(value) && value.every((text) => typeof text === 'string');
+  return Array.isArray(value) && value.length > 0 && value.every((text) => typeof text === 'string');
 }
 
 function toFaultKind(code: string): StoreFaultKind {

@@ -1,7 +1,7 @@
 import { constants } from 'node:buffer';
 import { LRUCache } from 'lru-cache';
-import { answerTooLarge, storeFault } from '../errors.ts';
-import type { Call, Result } from './store.ts';
+import { answerTooLarge, noRecord } from '../errors.ts';
+import type { Argument, Call, Json, Result } from './store.ts';
 
 /** Columns or parameters in Postgres's text format. */
 export type Row = readonly (string | null)[];
@@ -16,8 +16,8 @@ export type NamedStatement = Statement & { readonly name: string };
 export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
 
 /**
- * What a statement gives: the rows themselves, or one row with the columns `json`, the function's rows as a JSON array or
- * its single row as an object (null for none), and `count`, their number.
+ * What a statement gives: the rows themselves, or one row with the columns `json`, what the call returns (null if it is too
+ * large), and `count`, the number of its rows. Where the function returns no record there is no row.
  */
 export type Format = Call['returns'] | 'columns';
 
@@ -56,7 +56,7 @@ export function toResult(row: Row | undefined): Result {
   const [json, count] = row ?? [];
   if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
   if (typeof count === 'string') return answerTooLarge();
-  return storeFault('storeError', new Error('the function returned no row'));
+  return noRecord();
 }
 
 function writeText(
@@ -68,13 +68,12 @@ function writeText(
 ): string {
   const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
   const result = `public.${quote(call.function)}(${args})`;
-  // With a subquery, because the row of a function with one column would be that column's value.
-  const columns =
-    format === 'columns' ? `* from ${result}` : `${toJson(format, answerLimit)} from (select * from ${result}) r`;
   // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
   // transaction, and needs no statement of its own.
   const told = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
-  return `select ${columns}${tellsApplication ? ` where ${told}` : ''}`;
+  const conditions = [...(tellsApplication ? [told] : []), ...(format === 'value' ? ['r.value is not null'] : [])];
+  const where = conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
+  return `select ${toColumns(format, result, answerLimit)}${where}${format === 'nothing' ? ' having count(*) > 0' : ''}`;
 }
 
 function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): Row {
@@ -83,19 +82,38 @@ function toValues({ args }: Call, names: readonly string[], applicationName: str
   return values;
 }
 
-function toJson(format: Call['returns'], answerLimit: number): string {
-  if (format === 'row') return 'row_to_json(r)::text as json, 1 as count';
-  // Not json_agg, which puts a line break between the rows.
-  const rows = `coalesce(string_agg(row_to_json(r)::text, ','), '')`;
-  // Postgres computes an aggregate once, even if it stands twice.
-  const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
-  return `case when ${isTooLarge} then null else '[' || ${rows} || ']' end as json, count(*)::integer as count`;
+function toColumns(format: Format, result: string, answerLimit: number): string {
+  switch (format) {
+    case 'columns':
+      return `* from ${result}`;
+    case 'nothing':
+      return `'' as json, count(*)::integer as count from ${result}`;
+    case 'value':
+      return `to_json(r.value)::text as json, 1 as count from ${result} as r (value)`;
+    case 'row':
+      // With a subquery, because the row of a function with one column would be that column's value.
+      return `row_to_json(r)::text as json, 1 as count from (select * from ${result}) r`;
+    case 'rows': {
+      // Not json_agg, which puts a line break between the rows.
+      const rows = `coalesce(string_agg(row_to_json(r)::text, ','), '')`;
+      // Postgres computes an aggregate once, even if it stands twice.
+      const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
+      const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
+      return `${json} as json, count(*)::integer as count from (select * from ${result}) r`;
+    }
+  }
 }
 
 /** A value as text takes the type of the function's argument: no driver has to guess it. */
-function toText(value: Call['args'][string] | undefined): string | null {
+function toText(value: Argument | undefined): string | null {
   if (value === null || value === undefined) return null;
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value !== 'object') return String(value);
+  return 'json' in value ? value.json : `{${value.map(toItem)}}`;
+}
+
+/** An item of an array in Postgres's text form. */
+function toItem(value: Json): string {
+  return value === null ? 'NULL' : `"${String(value).replace(/["\\]/g, '\\$&')}"`;
 }
 
 function quote(identifier: string): string {

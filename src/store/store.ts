@@ -3,14 +3,23 @@ import type { Fault, Refusal } from '../errors.ts';
 /** Any JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
+/** JSON as it was written, for an argument of type json or jsonb: writing it again could round its numbers. */
+export type JsonText = { readonly json: string };
+
+/** An argument: a scalar, whose text takes the argument's type, the items of an SQL array, or JSON. */
+export type Argument = string | number | boolean | null | readonly Json[] | JsonText;
+
 /** A call of a Postgres function, as plain data. */
 export type Call = {
   /** The function's name in schema public. */
   readonly function: string;
   /** Arguments by name; a missing one takes the function's default. */
-  readonly args: Readonly<Record<string, Json>>;
-  /** Whether the answer is a JSON array of all rows, or the one row as an object. */
-  readonly returns: 'rows' | 'row';
+  readonly args: Readonly<Record<string, Argument>>;
+  /**
+   * What the answer is: a JSON array of all rows, the one row as an object, the one value as JSON, or nothing. A call that
+   * finds no row for `row` or `nothing`, or null for `value`, ends as a raised 404.
+   */
+  readonly returns: 'rows' | 'row' | 'value' | 'nothing';
   /** Whether it only reads, so that it may be retried after a lost connection. */
   readonly readOnly: boolean;
 };
@@ -24,7 +33,7 @@ export type Origin = {
   readonly traceparent?: string | undefined;
 };
 
-/** Rows as JSON text. */
+/** Rows as JSON text, which is empty for nothing. */
 export type Rows = {
   readonly json: string;
   /** The number of rows. */
@@ -41,13 +50,13 @@ export type Connections = {
   readonly stalled?: Readonly<Record<string, number>>;
 };
 
-/** An argument of a function. */
-export type Argument = {
+/** An argument that a function takes. */
+export type Parameter = {
   readonly name: string;
   /** As Postgres writes it, such as `timestamp with time zone`; for a domain its base type. */
   readonly type: string;
   readonly hasDefault: boolean;
-  /** The values of an enumerated type. */
+  /** The values of an enumerated type, or of that of an array's items. */
   readonly labels?: readonly string[] | null;
 };
 
@@ -55,6 +64,8 @@ export type Argument = {
 export type Column = {
   readonly name: string;
   readonly type: string;
+  /** The values of an enumerated type. */
+  readonly labels?: readonly string[] | null;
   /** Whether it may be null; null if the database does not know. */
   readonly isNullable: boolean | null;
 };
@@ -62,9 +73,12 @@ export type Column = {
 /** A function in schema public, as the database describes it. A store leaves out what it cannot see. */
 export type DatabaseFunction = {
   readonly name: string;
-  readonly arguments: readonly Argument[];
+  readonly arguments: readonly Parameter[];
   readonly volatility?: 'volatile' | 'stable' | 'immutable';
+  /** The statuses that its own body raises, such as 404 for PT404. */
+  readonly raises?: readonly number[];
   readonly result?: {
+    readonly type: string;
     readonly columns: readonly Column[];
     /** Whether it returns a set, and whether it returns one row at most. */
     readonly isSet: boolean;

@@ -21,7 +21,7 @@ const PATHS = `
     parameters:
       - { name: segundos, in: query, required: true, schema: { type: number } }
     responses:
-      '200': { description: Awake, content: { application/json: { schema: { type: array, items: {} } } } }
+      '200': { description: Awake, content: { application/json: { schema: { type: array, items: { type: object } } } } }
 `;
 
 const SQL = `

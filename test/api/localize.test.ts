@@ -5,7 +5,7 @@ import { messages } from '../../src/api/messages.ts';
 import type { DocumentError } from '../../src/openapi/document.ts';
 import { readTranslations } from '../../src/openapi/translations.ts';
 import type { Result, Store } from '../../src/store/store.ts';
-import { call, document, STUDENT } from '../helpers/api.ts';
+import { call, document, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
 type Extended = OpenAPIV3.Document & { 'x-translations'?: unknown };
@@ -203,6 +203,7 @@ async function post(schema: object, result: Result, body: unknown, language: str
   const content = { type: 'object', additionalProperties: false, properties: { p_valor: schema } } as const;
   const post = {
     ...operation,
+    responses: withoutHeaders(operation),
     parameters: [],
     requestBody: { content: { 'application/json': { schema: content } } },
   };
@@ -222,7 +223,7 @@ async function post(schema: object, result: Result, body: unknown, language: str
 const NOT_CALLED: Result = { json: 'null' };
 
 describe('a rule of a new operation', () => {
-  test.each<[schema: object, value: unknown, english: string, portuguese: string]>([
+  test.each<[schema: object, value: unknown, english: string, portuguese: string, place?: string]>([
     [{ type: 'string' }, 1, 'must be string', 'deve ser um texto'],
     [{ type: 'integer' }, 1.5, 'must be integer', 'deve ser um número inteiro'],
     [{ type: 'number', nullable: true }, '1', 'must be number', 'deve ser um número'],
@@ -271,29 +272,27 @@ describe('a rule of a new operation', () => {
       'não deve ter mais que 1 elemento',
     ],
     [{ not: { type: 'integer' } }, 1, 'must NOT be valid', 'não deve ser válido segundo o schema em "not"'],
-    [{ type: 'array', items: { type: 'integer' } }, ['a'], '/0 must be integer', '/0 deve ser um número inteiro'],
-    [
-      { type: 'object', required: ['a'] },
-      {},
-      "must have required property 'a'",
-      'deve ter a propriedade obrigatória a',
-    ],
+    [{ type: 'array', items: { type: 'integer' } }, ['a'], 'must be integer', 'deve ser um número inteiro', '.0'],
+    [{ type: 'object', required: ['a'] }, {}, 'is required', 'é obrigatório', '.a'],
     [
       { type: 'object', additionalProperties: false },
       { a: 1 },
-      'must NOT have additional properties',
-      'não deve ter propriedades adicionais',
+      'is not a field of this operation',
+      'não é um campo desta operação',
+      '.a',
     ],
     [
       { type: 'array', items: { type: 'string', pattern: 'a', 'x-pattern-message': 'must not be blank' } },
       ['b'],
-      '/0 must not be blank',
-      '/0 não deve estar em branco',
+      'must not be blank',
+      'não deve estar em branco',
+      '.0',
     ],
-  ])('%j is told in either language', async (schema, value, english, portuguese) => {
+  ])('%j is told in either language', async (schema, value, english, portuguese, place = '') => {
     const body = { p_valor: value };
-    expect(await post(schema, NOT_CALLED, body, 'en')).toEqual([422, 'en', { p_valor: [english] }]);
-    expect(await post(schema, NOT_CALLED, body, 'pt-BR')).toEqual([422, 'pt-BR', { p_valor: [portuguese] }]);
+    const name = `p_valor${place}`;
+    expect(await post(schema, NOT_CALLED, body, 'en')).toEqual([422, 'en', { [name]: [english] }]);
+    expect(await post(schema, NOT_CALLED, body, 'pt-BR')).toEqual([422, 'pt-BR', { [name]: [portuguese] }]);
   });
 
   test('is told in Portuguese where it is of several schemas', async () => {

@@ -4,7 +4,7 @@ import { inject } from 'vitest';
 import { createAjv } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 
-export const document = readDocument('openapi.yaml');
+export const document = await readDocument('openapi.yaml');
 
 type RpcName = { readonly 'x-rpc'?: string };
 
@@ -16,6 +16,14 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
     return operation ? [{ id, rpc, method: method.toUpperCase(), path, operation }] : [];
   }),
 );
+
+/** The responses of an operation without their headers, which another operation may not send. */
+export function withoutHeaders({ responses }: OpenAPIV3.OperationObject): OpenAPIV3.ResponsesObject {
+  const plain = Object.entries(responses).map(
+    ([status, { headers: _headers, ...response }]: [string, object & { headers?: unknown }]) => [status, response],
+  );
+  return Object.fromEntries(plain);
+}
 
 /** The lists in pages among them. */
 export const lists = operations.filter(({ operation }) => {

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
 import { createAcceptedKeys } from '../../src/api/keys.ts';
@@ -14,11 +15,12 @@ import { createUnread } from '../../src/http/unread.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { readApiRoot, readDocument } from '../../src/openapi/document.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { distribute } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { createCitusDatabase } from './citus.ts';
-import { createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
+import { asAdmin, createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
 
 export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
@@ -54,20 +56,32 @@ export type TestGateway = {
 /** What openDemoStore copies: the database of createDatabase, and the data directory of copyDataDir; or the nodes of Citus. */
 export type Templates = { readonly adminUrl: string; readonly dataDir: string; readonly nodes?: readonly string[] };
 
+/** The largest answer of a store, and a migration of a test's own. */
+export type DemoStoreOptions = { readonly answerLimit?: number; readonly sql?: string };
+
 /** Opens a store of a kind with its own copy of the demo data. */
 export async function openDemoStore(
   kind: StoreKind,
   { adminUrl, dataDir, nodes = [] }: Templates,
-  limits: { readonly answerLimit?: number } = {},
+  { sql, ...limits }: DemoStoreOptions = {},
 ): Promise<Store> {
   const deadlineMs = 5_000;
   if (kind === 'embedded') {
     const copy = copyDataDir(dataDir);
-    const options = { dataDir: copy, migrationsDir: MIGRATIONS, statementLimitMs: deadlineMs, ...limits };
+    const migrationsDir = join(copy, 'migrations');
+    cpSync(MIGRATIONS, migrationsDir, { recursive: true });
+    if (sql) writeFileSync(join(migrationsDir, '20991231000000_test.sql'), sql);
+    const options = { dataDir: copy, migrationsDir, statementLimitMs: deadlineMs, ...limits };
     return closing(await openEmbedded(options), async () => rmSync(copy, { recursive: true }));
   }
 
   const database = await (isOnCitus(kind) ? createCitusDatabase(nodes) : createDatabase(adminUrl));
+  if (sql) {
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query(sql);
+      await distribute(admin);
+    });
+  }
   if (kind === 'citus') {
     // Any node answers; here one that is not the coordinator.
     const url = loginUrl(databaseUrl(nodes[1] ?? '', database.name), 'gateway_test');
@@ -91,10 +105,10 @@ export function isOnCitus(kind: StoreKind): boolean {
 }
 
 /** Opens a store of the running project's kind with its own copy of the demo data. */
-export async function openTestStore(limits?: { readonly answerLimit?: number }): Promise<Store> {
+export async function openTestStore(options?: DemoStoreOptions): Promise<Store> {
   const { inject } = await import('vitest');
   const templates = { adminUrl: inject('adminUrl'), dataDir: inject('dataDir'), nodes: inject('nodes') };
-  return openDemoStore(inject('kind'), templates, limits);
+  return openDemoStore(inject('kind'), templates, options);
 }
 
 /** Copies a data directory with the demo data beside itself. Making one anew takes seconds. */
@@ -123,7 +137,7 @@ function closing(store: Store, stop: () => Promise<void>): Store {
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const faults: Fault[] = [];
-  const document = options.document ?? readDocument('openapi.yaml');
+  const document = options.document ?? (await readDocument('openapi.yaml'));
   const onFault = (fault: Fault) => faults.push(fault);
   const recorder = createRecorder([]);
   const compiled = await compile(document);

@@ -68,7 +68,7 @@ test('makes no store call for too many fields', () => {
   expect(store.calls).toEqual([]);
 });
 
-test('reports 1,000 errors and the total for a list with thousands of invalid items', async () => {
+test('names 300 places and the total for a list with thousands of invalid items', async () => {
   const item = { type: 'object', additionalProperties: false, required: ['a'], properties: { a: { type: 'integer' } } };
   const schema = {
     type: 'object',
@@ -90,7 +90,8 @@ test('reports 1,000 errors and the total for a list with thousands of invalid it
   const answer = await fetch(`${other.url}/alunos`, init);
   expect(answer.status).toBe(422);
   const { error } = (await answer.json()) as { error: Record<string, string[]> };
-  expect(error.p_itens).toHaveLength(1_000);
-  expect(error.body).toEqual(['has 10000 errors, of which 1000 are listed']);
+  expect(Object.keys(error)).toHaveLength(300);
+  expect(error['p_itens.0.a']).toEqual(['is required']);
+  expect(error.body).toEqual(['has 10000 errors, of which not all are listed']);
   await other.close();
 });

@@ -12,7 +12,7 @@ import { openTestStore, startGateway, type TestGateway } from '../helpers/gatewa
 
 const KEY = 'wms_demo_aurora';
 
-const document = readDocument('openapi.yaml');
+const document = await readDocument('openapi.yaml');
 let served = document;
 let demoKey: string | undefined;
 let gateway: TestGateway;

@@ -264,8 +264,7 @@ describe('a database that changes after the start', () => {
   });
 
   test('by an addition leaves it ready, also at a start, and the log warns of it once', async () => {
-    const column =
-      /^openapi\.yaml:\d+: listarSecoes → listar_secoes: .* the column cor \(an addition: requests succeed\)$/;
+    const column = /^openapi\.yaml:\d+: listarSecoes → listar_secoes: .* the column cor \(other requests succeed\)$/;
     const growing = await createDatabase(server.adminUrl);
     const running = await startOther(environment(growing.adminUrl));
     await asAdmin(growing.adminUrl, (admin) =>

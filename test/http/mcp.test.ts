@@ -11,7 +11,7 @@ import { createRecorder } from '../../src/http/recorder.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
-import { document, KEYS, operations, STUDENT } from '../helpers/api.ts';
+import { document, KEYS, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { send } from '../helpers/send.ts';
@@ -150,7 +150,7 @@ describe('the tools', () => {
       { name: 'b', in: 'query', schema: { type: 'boolean' } },
       { name: 'x-c', in: 'header', schema: { type: 'string', nullable: true, 'x-note': 1 } },
     ];
-    const { responses } = document.paths['/alunos']?.get ?? {};
+    const responses = withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject);
     const get = { operationId: 'um', 'x-rpc': 'um', parameters, responses };
     const paths = { '/um/{a}/dois': { get } } as unknown as OpenAPIV3.PathsObject;
     const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));

@@ -44,7 +44,7 @@ type Options = Partial<RateLimitConfig> & {
   readonly parts?: Partial<AppParts>;
 };
 
-const document = readDocument('openapi.yaml');
+const document = await readDocument('openapi.yaml');
 const ends: (() => Promise<void>)[] = [];
 
 afterEach(async () => {

@@ -23,7 +23,7 @@ let gateway: TestGateway;
 let origin: string;
 
 beforeAll(async () => {
-  const document = readDocument('openapi.yaml');
+  const document = await readDocument('openapi.yaml');
   const metrics = createMetrics({
     readLoad: () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
     readSockets: () => ({ open: 1, refused: 0, unread: 0 }),

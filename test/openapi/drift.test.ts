@@ -151,10 +151,11 @@ describe('an input', () => {
       operation?.parameters?.push({ name: 'ordem', in: 'query', schema: { type: 'integer' } });
     };
     const args = (type: string) => `${FUNCTION.args}, p_ordem ${type} default null`;
-    expect(await find(changed({ args: args('bigint') }), edit)).toEqual([
-      'the query parameter ordem is integer; p_ordem is bigint',
+    expect(await find(changed({ args: args('integer') }), edit)).toEqual([
+      'the query parameter ordem is integer, -9007199254740991 to 9007199254740991; p_ordem is integer, which is too small: ' +
+        'declare minimum and maximum, or format: int32 for an integer',
     ]);
-    expect(await find(changed({ args: args('numeric') }), edit)).toEqual([]);
+    expect(await find(changed({ args: args('bigint') }), edit)).toEqual([]);
   });
 
   test('that may be left out needs a default, of the document or of the function', async () => {
@@ -237,6 +238,8 @@ describe('the result', () => {
       const response = paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
       const media = response.content?.['application/json'] as OpenAPIV3.MediaTypeObject;
       media.schema = (media.schema as OpenAPIV3.ArraySchemaObject).items;
+      // Only a list has a next page.
+      delete response.headers?.Link;
     };
     const one = `${FUNCTION.clauses} rows 1`;
     expect(await find(changed({ clauses: one }), edit)).toEqual([]);
@@ -258,6 +261,14 @@ test('only a column more is an addition', async () => {
 test.each(['volatile', 'immutable'])('a read is stable, and not %s', async (volatility) => {
   const clauses = FUNCTION.clauses.replace('stable', volatility);
   expect(await find(changed({ clauses }))).toEqual([`GET reads tables; it is ${volatility}, and not stable`]);
+});
+
+test('a status that the function raises and the document does not declare is told', async () => {
+  const body = `begin raise sqlstate 'PT401'; raise sqlstate 'PT404'; end`;
+  const findings = await check(changed({}).replace('begin end', body));
+  expect(findings.map(({ document, database, isAddition }) => [document, database, isAddition])).toEqual([
+    ['there is no response 404', 'it raises PT404, which would be a 502', true],
+  ]);
 });
 
 test('a write is volatile', async () => {

@@ -276,9 +276,9 @@ async function run(session: EmbeddedSession, statement: Statement): Promise<Work
   try {
     return { row: await session.queryRow(statement) };
   } catch (error) {
-    const { severity, code, message, detail, hint, where } = error as PgError & { severity?: string };
+    const { severity, code, message, detail, hint, where, constraint } = error as PgError & { severity?: string };
     // Postgres has ended, and would never answer again.
     if (severity === 'FATAL' || severity === 'PANIC') throw error;
-    return { error: { code, message, detail, hint, where } };
+    return { error: { code, message, detail, hint, where, constraint } };
   }
 }

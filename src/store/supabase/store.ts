@@ -1,9 +1,9 @@
 import { constants } from 'node:buffer';
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
-import { answerTooLarge, type Fault, messageOf, storeFault } from '../../errors.ts';
+import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
 import { type PgError, toFailure } from '../sqlstate.ts';
-import type { Call, DatabaseFunction, Origin, Result, Rows, Store } from '../store.ts';
+import type { Call, DatabaseFunction, Origin, Result, Store } from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
 /** How to reach the Data API of a Supabase project, or another PostgREST. */
@@ -23,6 +23,8 @@ export type SupabaseOptions = {
 /** What a call tells the fetch below and learns from it, past supabase-js. */
 type Exchange = {
   readonly origin: Origin | undefined;
+  /** The arguments. */
+  readonly body: string;
   isTooLarge: boolean;
 };
 
@@ -74,12 +76,12 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      const exchange: Exchange = { origin, isTooLarge: false };
+      const exchange: Exchange = { origin, body: writeArguments(call), isTooLarge: false };
       exchanges.set(signal, exchange);
       try {
         // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON. Parsing and writing it again would change
         // numbers that JavaScript cannot hold.
-        const answer = await client.rpc(call.function, call.args).retry(false).abortSignal(signal).csv();
+        const answer = await client.rpc(call.function, {}).retry(false).abortSignal(signal).csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
         return toResult(call, answer as Answer);
@@ -117,7 +119,7 @@ function createFetch(
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
       headers: exchange?.origin ? { ...common, ...toTraceHeaders(exchange.origin) } : common,
-      body: init?.body as string,
+      body: exchange?.body ?? (init?.body as string),
     };
     const answer = requestText(pool, request, answerLimit, signal).catch((error) => {
       if (exchange) exchange.isTooLarge = error instanceof BodyTooLarge;
@@ -133,6 +135,15 @@ function createFetch(
       text: async () => text,
     } as Response;
   };
+}
+
+/** Writes the arguments as JSON, in which that of an argument stays as it was written. */
+function writeArguments({ args }: Call): string {
+  const pairs = Object.entries(args).map(([name, value]) => {
+    const isText = typeof value === 'object' && value !== null && 'json' in value;
+    return `${JSON.stringify(name)}:${isText ? value.json : JSON.stringify(value)}`;
+  });
+  return `{${pairs}}`;
 }
 
 /** The request that a call is made for, as PostgREST passes it to functions and proxies see it. */
@@ -158,8 +169,8 @@ function toHeaders(key: string): Record<string, string> {
 
 function toResult(call: Call, { error, data, status }: Answer): Result {
   if (error) return { failure: toFailureOf(error, status) };
-  const rows = typeof data === 'string' ? toRows(call, data) : undefined;
-  if (rows) return rows;
+  const result = status === 200 || status === 204 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
+  if (result) return result;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
@@ -171,11 +182,18 @@ function toFailureOf(error: NonNullable<Answer['error']>, status: number): Retur
   return toFailure({ code, message: text, detail: details ?? undefined, hint: hint ?? undefined });
 }
 
-/** The rows or the row in an answer; undefined for any other text. */
-function toRows(call: Call, text: string): Rows | undefined {
-  const count = countObjects(parse(text));
+/** What a call returns; undefined for any other text. */
+function readResult({ returns }: Call, text: string): Result | undefined {
+  const value = parse(text);
+  const isEmpty = Array.isArray(value) && value.length === 0;
+  // A function that returns void has an answer without a body.
+  if (returns === 'nothing') return isEmpty ? noRecord() : { json: '', count: 1 };
+  if (returns === 'value' && value === null) return noRecord();
+  if (returns === 'value') return value === undefined ? undefined : { json: text, count: 1 };
+  const count = countObjects(value);
   if (count === undefined) return undefined;
-  if (call.returns === 'rows') return { json: text, count };
+  if (returns === 'rows') return { json: text, count };
+  if (isEmpty) return noRecord();
   return count === 1 ? { json: text.trim().slice(1, -1).trim(), count } : undefined;
 }
 
