@@ -32,7 +32,7 @@ const never = new AbortController().signal;
 beforeAll(async () => {
   database = await createDatabase();
   // As every session of the gateway does.
-  const setup = `set timezone = 'UTC'; set datestyle = 'ISO'`;
+  const setup = `set timezone = 'UTC'; set datestyle = 'ISO'; create domain pg_temp.nome as text`;
   const config = { connectionString: database.adminUrl, stream: () => socket };
   connection = await Connection.open({ config, setup, openMs: 20_000 });
 });
@@ -190,8 +190,6 @@ test.each([
   ['columns of one name', '1 as v, 2 as v'],
   ['the result of a function that gives one value', '* from lower($$A$$)'],
 ])('writes %s as row_to_json does', async (_, columns) => {
-  await askForRow(connection, { text: 'drop domain if exists pg_temp.nome', values: [] });
-  await askForRow(connection, { text: 'create domain pg_temp.nome as text', values: [] });
   const [here, there] = await write(`select ${columns}`);
   expect(here).toBe(there);
 });
@@ -210,7 +208,6 @@ describe('a server that does not keep to the protocol', () => {
   const row = (length: number, ...values: string[]) =>
     message('D', int16(values.length), ...values.flatMap((value) => [int32(length), Buffer.from(value)]));
   const READY = message('Z', Buffer.from('I'));
-  const COMPLETE = message('C', texts('SELECT 1'));
   const TEXT = Buffer.concat([texts('nome'), int32(0), int16(0), int32(25), int16(-1), int32(-1), int16(0)]);
   const DESCRIBED = Buffer.concat([message('1'), message('t', int16(0)), message('T', int16(1), TEXT)]);
 
@@ -249,7 +246,10 @@ describe('a server that does not keep to the protocol', () => {
     };
   }
 
-  const answered = (...messages: Buffer[]) => Buffer.concat([message('2'), ...messages, COMPLETE, READY]);
+  const answered = (...messages: Buffer[]) => {
+    const count = messages.filter(([code]) => code === 'D'.charCodeAt(0)).length;
+    return Buffer.concat([message('2'), ...messages, message('C', texts(`SELECT ${count}`)), READY]);
+  };
 
   test('is understood where it does', async () => {
     await using server = await ask(answered(row(3, 'Ana'), message('N', texts('SNOTICE', '')), row(-1, '')));
@@ -274,12 +274,22 @@ describe('a server that does not keep to the protocol', () => {
   test.each([
     ['a row', row(3, 'Ana'), 'a row without a query'],
     ['the end of an answer', READY, 'an answer without a query'],
+    ['columns', message('T', int16(1), TEXT), 'columns without a query'],
   ])('loses the connection where %s comes for no query', async (_, more, text) => {
     await using server = await ask(Buffer.concat([answered(row(3, 'Ana')), more]));
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"}]', count: 1 });
     await waitFor(() => expect(server.connection.isRetired).toBe(true));
     const lost = new ConnectionLost('the connection was lost', { cause: new Error(text) });
     await expect(server.rows()).rejects.toEqual(lost);
+  });
+
+  test.each([
+    ['fewer rows than it says', [row(3, 'Ana'), message('C', texts('SELECT 2'))]],
+    ['no end of the rows', [row(3, 'Ana')]],
+  ])('loses the connection where %s come', async (_, messages) => {
+    await using server = await ask(Buffer.concat([message('2'), ...messages, READY]));
+    const cause = new Error('an answer is incomplete');
+    await expect(server.rows()).rejects.toEqual(new ConnectionLost('the connection was lost', { cause }));
   });
 
   test('that ends the connection in the midst of rows fails the query', async () => {

@@ -6,6 +6,8 @@ import { createStubStore } from '../helpers/stub-store.ts';
 const never = new AbortController().signal;
 const CALL: Call = { function: 'f', args: {}, returns: 'rows', readOnly: true };
 
+const turn = () => new Promise(setImmediate);
+
 /** A store whose calls end one by one when the test says so, and the names of those that have begun. */
 function createSlowStore(): { store: Store; begun: string[]; endNext: () => Promise<void> } {
   const begun: string[] = [];
@@ -17,7 +19,7 @@ function createSlowStore(): { store: Store; begun: string[]; endNext: () => Prom
   };
   const endNext = async () => {
     ends.shift()?.({ json: '[]', count: 0 });
-    await new Promise(setImmediate);
+    await turn();
   };
   return { store: { ...store, call }, begun, endNext };
 }
@@ -28,6 +30,7 @@ test('waiting calls run round-robin by share, in order within a share', async ()
   const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'].map((requestId) =>
     call(CALL, never, { requestId, share: requestId.slice(0, 1) }),
   );
+  await turn();
   expect(load()).toEqual({ running: 1, waiting: 6 });
   for (const _ of sent) await endNext();
   await Promise.all(sent);
@@ -57,6 +60,7 @@ test('one share cannot take all slots, even if no other has a call', async () =>
   const { call, load } = limited(store, { slots: 3, slotsOfShare: 2, waiting: 10 });
   const send = (requestId: string) => call(CALL, never, { requestId, share: requestId.slice(0, 1) });
   const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map(send);
+  await turn();
   expect(begun).toEqual(['a1', 'a2', 'b1']);
   expect(load()).toEqual({ running: 3, waiting: 3 });
   for (const _ of sent) await endNext();
@@ -106,6 +110,7 @@ describe('a store that takes batches of reads', () => {
   test('gets one read for each slot while slots are free', async () => {
     const { begun, send, endNext, load } = open({ slots: 3, waiting: 20 });
     const sent = ['a1', 'b1', 'a2'].map((name) => send(name));
+    await turn();
     expect(begun).toEqual(['a1', 'b1', 'a2']);
     expect(load()).toEqual({ running: 3, waiting: 0 });
     for (const _ of sent) await endNext();
@@ -115,6 +120,7 @@ describe('a store that takes batches of reads', () => {
   test('gets an equal part of the waiting reads for each slot that becomes free', async () => {
     const { begun, send, endNext, load } = open({ slots: 1, waiting: 20 });
     const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'].map((name) => send(name));
+    await turn();
     expect(begun).toEqual(['a1']);
     await endNext();
     expect(begun.splice(0)).toEqual(['a1', 'a2', 'b1', 'c1', 'a3']);
@@ -131,6 +137,7 @@ describe('a store that takes batches of reads', () => {
   test('gets a write alone', async () => {
     const { begun, send, endNext } = open({ slots: 1, waiting: 20 });
     const sent = [send('a1'), send('b1'), send('c1', WRITE), send('d1'), send('e1')];
+    await turn();
     await endNext();
     expect(begun.splice(0)).toEqual(['a1', 'b1', 'd1', 'e1']);
     for (let count = 0; count < 3; count += 1) await endNext();
@@ -142,6 +149,7 @@ describe('a store that takes batches of reads', () => {
   test('counts a batch of one share as one of its slots', async () => {
     const { begun, send, endNext } = open({ slots: 2, slotsOfShare: 1, waiting: 20 });
     const sent = ['a1', 'a2', 'a3', 'a4', 'b1'].map((name) => send(name));
+    await turn();
     expect(begun.splice(0)).toEqual(['a1', 'b1']);
     await endNext();
     expect(begun.splice(0)).toEqual(['a2', 'a3', 'a4']);

@@ -70,7 +70,7 @@ function openStore({ port }: MessageProxy, connections: number): LimitedStore {
   const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
   url.port = `${port}`;
   url.searchParams.set('sslmode', 'no-verify');
-  const store = openPostgres({ url: url.href, connections, prepare: true, deadlineMs: DEADLINE_MS });
+  const store = openPostgres({ url: url.href, connections, prepare: true, deadlineMs: LONG_MS });
   return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), waiting: 200 });
 }
 
@@ -146,14 +146,17 @@ async function play({ connections, isBusy, ...fault }: Case): Promise<string[]> 
     (await Promise.all([...READS, toCreate()].map((call) => ask(call, timeoutMs)))).flat();
 
   // Half of the cases begin with open connections: the login has its own faults.
-  if (fault.place.startsWith('serve') || fault.place.startsWith('cancel')) await batch();
+  if (fault.place.startsWith('serve') || fault.place.startsWith('cancel')) await batch(LONG_MS);
   proxy.fail(fault);
+  // Connections end at the end.
+  const isDue = () => proxy.hasHappened() || fault.place.startsWith('end');
   const begin = performance.now();
-  const rounds = Array.from({ length: isBusy ? 4 : 1 }, () => Promise.all([abandon(store), batch()]));
-  await Promise.all(rounds);
+  for (let round = 0; round < 5 && (round === 0 || !isDue()); round += 1) {
+    await Promise.all(Array.from({ length: isBusy ? 4 : 1 }, () => Promise.all([abandon(store), batch()])));
+  }
   if (fault.harm === 'delay' || fault.harm === 'swallow')
     await delay(Math.max(0, DEADLINE_MS + 100 - (performance.now() - begin)));
-  if (!proxy.hasHappened() && !fault.place.startsWith('end')) mistakes.push('the fault did not happen');
+  if (!isDue()) mistakes.push('the fault did not happen');
   proxy.heal();
 
   const healed = performance.now();
@@ -208,7 +211,7 @@ test(
     const heap = measureHeap();
     await playUntil(0);
     expect(mistakes).toEqual([]);
-    expect(countSockets()).toBe(before);
+    expect(countSockets()).toBeLessThanOrEqual(before);
     expect(measureHeap() - heap).toBeLessThan(10_000_000);
   },
   CAMPAIGN_MS,
