@@ -23,7 +23,7 @@ const CHUNK = 2 ** 20;
 const WAL = 'pg_wal';
 /** Names the process that has the folder open. */
 const NOT_COPIED = 'postmaster.pid';
-/** The mark of the last WAL file that a restore cannot do without. */
+/** Where a restore begins to read the WAL, and in which file. */
 const FIRST_WAL = /^START WAL LOCATION: (\S+) \(file (\w+)\)$/m;
 
 /** Writes a backup of the store. It replaces no file, and after a failure it leaves none. */
