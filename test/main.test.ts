@@ -108,7 +108,7 @@ describe('start', () => {
     const file = join(root, 'file');
     writeFileSync(file, '');
     const gateway = await fail({ DATA_DIR: file });
-    expect(gateway.errors).toBe(`${file} cannot be used: EEXIST: file already exists, mkdir '${file}'\n`);
+    expect(gateway.errors).toBe(`${file} cannot be used: ENOTDIR: not a directory, scandir '${file}'\n`);
   });
 
   test('reports every configuration error', async () => {

@@ -15,6 +15,7 @@ import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { type EmbeddedConfig, type OpenFolder, openFolder } from '../database.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './keys.ts';
+import { createProgress, type Progress } from './progress.ts';
 import { MIGRATIONS } from './store.ts';
 
 const BLOCK = 512;
@@ -22,7 +23,7 @@ const CHUNK = 2 ** 20;
 const WAL = 'pg_wal';
 /** Names the process that has the folder open. */
 const NOT_COPIED = 'postmaster.pid';
-/** The mark of the last WAL file that a restore cannot do without. */
+/** Where a restore begins to read the WAL, and in which file. */
 const FIRST_WAL = /^START WAL LOCATION: (\S+) \(file (\w+)\)$/m;
 
 /** Writes a backup of the store. It replaces no file, and after a failure it leaves none. */
@@ -93,7 +94,7 @@ const toPath = (name: string) => resolve(process.env.INIT_CWD ?? '.', name);
 
 /** The archive of a folder that changes: Postgres repairs the copy by the WAL, which therefore comes last. */
 async function* pack({ query }: OpenFolder, folder: string): AsyncGenerator<Buffer> {
-  const progress = createProgress('Backed up');
+  const progress = createProgress((bytes) => `Backed up ${toMegabytes(bytes)}`);
   const begun = await queryText(query, `select pg_backup_start('npm run admin -- backup', true)::text as text`);
   yield* packFiles(folder, (path) => path !== WAL && !path.startsWith(`${WAL}/`) && path !== NOT_COPIED, progress);
   const label = await queryText(query, 'select labelfile as text from pg_backup_stop(false)');
@@ -113,8 +114,6 @@ async function queryText(query: OpenFolder['query'], sql: string): Promise<strin
   const { rows } = await query(sql);
   return (rows as { text: string }[])[0]?.text ?? '';
 }
-
-type Progress = { add(bytes: number): void; end(): void };
 
 async function* packFiles(
   folder: string,
@@ -177,7 +176,7 @@ function toHeader(path: string, size: number, type: 'File' | 'Directory'): Buffe
 
 /** Unpacks an archive, whose blocks have checksums, as has the whole. */
 function unpack(file: string, folder: string): void {
-  const progress = createProgress('Unpacked');
+  const progress = createProgress((bytes) => `Unpacked ${toMegabytes(bytes)}`);
   const onReadEntry = ({ size }: { size: number }) => progress.add(size);
   try {
     // Otherwise it would go on writing behind an error.
@@ -189,23 +188,6 @@ function unpack(file: string, folder: string): void {
   }
   progress.end();
   if (!existsSync(join(folder, 'backup_label'))) throw new CommandError({ error: `${file} is no backup of a store` });
-}
-
-/** Shows on a terminal how far long work is. */
-function createProgress(verb: string): Progress {
-  let [bytes, shown] = [0, Date.now()];
-  const { isTTY } = process.stderr;
-  return {
-    add: (more) => {
-      bytes += more;
-      if (!isTTY || Date.now() - shown < 500) return;
-      shown = Date.now();
-      process.stderr.write(`\r${verb} ${toMegabytes(bytes)} …`);
-    },
-    end: () => {
-      if (isTTY) process.stderr.write('\r\x1b[K');
-    },
-  };
 }
 
 function toMegabytes(bytes: number): string {

@@ -67,6 +67,7 @@ function createProgram(): Command {
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'));
   addDataCommands(program);
   addBackupCommands(program);
+  addCopyCommand(program);
   return program;
 }
 
@@ -206,6 +207,14 @@ function addBackupCommands(program: Command): void {
     .option('--replace', 'replace the store that is there, for good')
     .action((file: string, options: WithJson & { replace?: boolean }) =>
       print(options, async () => (await import('./backup.ts')).restore(readConfig(process.env).store, file, options)),
+    );
+}
+
+function addCopyCommand(program: Command): void {
+  add(program, 'copy', 'copy an embedded store, keys included, to the database in DATABASE_URL', 'copy .data')
+    .argument('<FOLDER>', 'the DATA_DIR of the store; its gateway has to be stopped')
+    .action((folder: string, options: WithJson) =>
+      print(options, async () => (await import('./copy.ts')).copyStore(readConfig(process.env).store, folder)),
     );
 }
 

@@ -7,7 +7,11 @@ const PROGRAM = 'wellness-admin';
 export const MIGRATIONS = join(import.meta.dirname, '../../supabase/migrations');
 
 /** An open store. */
-export type AdminStore = Connection & { close(): Promise<void> };
+export type AdminStore = Connection & {
+  /** Whether a gateway serves it meanwhile, as far as is known. */
+  readonly isServed: boolean;
+  close(): Promise<void>;
+};
 
 /** Opens the configured store for its administrator. Throws AccessError and FolderError. */
 export function openStore(config: StoreConfig): Promise<AdminStore> {
@@ -29,13 +33,14 @@ async function openEmbedded(config: EmbeddedConfig): Promise<AdminStore> {
     await store.close();
     throw error;
   }
-  return { query: store.query, close: store.close };
+  return { query: store.query, isServed: store.isServed, close: store.close };
 }
 
 async function openPostgres(url: string): Promise<AdminStore> {
   const client = await connect(url, PROGRAM);
   return {
     query: (sql, values) => client.query(sql, values).catch(failWith),
+    isServed: false,
     close: () => client.end(),
   };
 }

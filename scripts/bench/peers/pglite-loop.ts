@@ -1,13 +1,14 @@
 // PGlite alone, on the embedded store in DATA_DIR: calls the functions without HTTP and reports to the parent process.
 
 import { join } from 'node:path';
-import { PGlite } from '@electric-sql/pglite';
+
+import { openPGlite } from '../../../src/store/embedded/pglite.ts';
 import type { NamedStatement } from '../../../src/store/statement.ts';
 import type { Answer, LoopReply, LoopRequest } from '../peer.ts';
 import { toPercentile } from '../statistics.ts';
 import { toPrepared } from './statements.ts';
 
-const db = await PGlite.create({ dataDir: join(process.env.DATA_DIR ?? '', 'postgres') });
+const db = await openPGlite(join(process.env.DATA_DIR ?? '', 'postgres'), { fsync: true });
 await db.exec(`set timezone = 'UTC'; set role gateway`);
 
 process.on('message', async (request: LoopRequest) => {

@@ -1,0 +1,125 @@
+// The way from the embedded store to Postgres: every row of every table, keys included, in one transaction.
+
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { StoreConfig } from '../../src/config.ts';
+import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { CommandError } from './errors.ts';
+import type { Output } from './keys.ts';
+import { createProgress } from './progress.ts';
+import { openStore, queryRows } from './store.ts';
+
+/** Rows that are in memory at once. */
+const BATCH = 5_000;
+
+/** A table, and its columns other than generated ones. */
+type Table = { readonly name: string; readonly columns: readonly string[]; readonly refers_to: readonly string[] };
+
+const TABLES = `
+  select c.oid::regclass::text as name,
+         (select json_agg(quote_ident(a.attname) order by a.attnum) from pg_attribute a
+           where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
+         (select coalesce(json_agg(distinct f.confrelid::regclass::text), '[]') from pg_constraint f
+           where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid) as refers_to
+    from pg_class c
+   where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+   order by 1`;
+const VERSIONS = 'select version from supabase_migrations.schema_migrations order by version';
+const SEQUENCES = `
+  select format('%I.%I', schemaname, sequencename) as name, last_value::text from pg_sequences
+   where schemaname = 'private' and last_value is not null`;
+
+/** Copies the embedded store in a folder to the database in DATABASE_URL, which has to be migrated and without rows. */
+export async function copyStore(target: StoreConfig, name: string): Promise<Output> {
+  if (target.kind !== 'postgres') {
+    throw new CommandError({ error: 'DATABASE_URL is not set: expected the database to copy to' });
+  }
+  const dataDir = resolve(process.env.INIT_CWD ?? '.', name);
+  if (!existsSync(join(dataDir, 'postgres'))) throw new CommandError({ error: `There is no store in ${dataDir}` });
+  const source = await openStore({ kind: 'embedded', dataDir, fsync: true, demoData: false });
+  try {
+    if (source.isServed) {
+      const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';
+      throw new CommandError({ error });
+    }
+    const database = await openStore(target);
+    try {
+      const copied = await inTransaction(database, () => copyTables(source, database));
+      for (const [table] of copied) await database.query(`analyze ${table}`);
+      const text = copied.map(([table, count]) => `${table.replace(/^private\./, '')} ${count}`).join(', ');
+      return { json: { copied: Object.fromEntries(copied) }, text: `Copied ${name}: ${text}.` };
+    } finally {
+      await database.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+async function copyTables(source: Connection, target: Connection): Promise<[string, number][]> {
+  const [ours, theirs] = [await readVersions(source), await readVersions(target)];
+  if (ours.join() !== theirs.join()) {
+    throw new CommandError({
+      error: 'The database lacks migrations of the store, or has others',
+      hint: 'Run `npm run migrate` of this version.',
+    });
+  }
+  const there = new Set((await queryRows<Table>(target, TABLES)).map(({ name }) => name));
+  const tables = inOrder(await queryRows<Table>(source, TABLES));
+  const progress = createProgress((rows) => `Copied ${rows} rows`);
+  const copied: [string, number][] = [];
+  for (const table of tables) {
+    if (!there.has(table.name))
+      throw new CommandError({ error: `The database has no table ${table.name}: create it first` });
+    const { rows } = await target.query(`select from ${table.name} limit 1`);
+    if (rows.length > 0) throw new CommandError({ error: `${table.name} has rows already: nothing was copied` });
+    copied.push([table.name, await copyRows(source, target, table, progress.add)]);
+  }
+  for (const { name, last_value } of await queryRows<{ name: string; last_value: string }>(source, SEQUENCES)) {
+    await target.query('select setval($1::regclass, $2)', [name, last_value]);
+  }
+  progress.end();
+  return copied;
+}
+
+async function readVersions(db: Connection): Promise<string[]> {
+  return (await queryRows<{ version: string }>(db, VERSIONS)).map(({ version }) => version);
+}
+
+/** Each table after those that it refers to. */
+function inOrder(tables: readonly Table[]): Table[] {
+  const ordered: Table[] = [];
+  let rest = [...tables];
+  while (rest.length > 0) {
+    const isReady = ({ refers_to }: Table) => !rest.some(({ name }) => refers_to.includes(name));
+    const ready = rest.filter(isReady);
+    if (ready.length === 0) {
+      throw new CommandError({ error: `These tables refer to each other: ${rest.map(({ name }) => name).join(', ')}` });
+    }
+    ordered.push(...ready);
+    rest = rest.filter((table) => !ready.includes(table));
+  }
+  return ordered;
+}
+
+/** Copies the rows of a table as JSON, which keeps every type. */
+async function copyRows(
+  source: Connection,
+  target: Connection,
+  { name, columns }: Table,
+  onCopied: (rows: number) => void,
+): Promise<number> {
+  const list = columns.join(', ');
+  const insert = `insert into ${name} (${list}) overriding system value
+    select ${list} from json_populate_recordset(null::${name}, $1::json)`;
+  return inTransaction(source, async () => {
+    await source.query(`declare copied no scroll cursor for select row_to_json(t)::text as row from ${name} t`);
+    for (let count = 0; ; ) {
+      const { rows } = (await source.query(`fetch ${BATCH} from copied`)) as { rows: { row: string }[] };
+      if (rows.length === 0) return count;
+      await target.query(insert, [`[${rows.map(({ row }) => row).join(',')}]`]);
+      count += rows.length;
+      onCopied(rows.length);
+    }
+  });
+}
