@@ -17,7 +17,6 @@ WORKDIR /app
 RUN install --directory --owner=node --group=node --mode=700 /data
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY package.json openapi.yaml ./
-COPY openapi ./openapi
 COPY supabase/seed.sql ./supabase/seed.sql
 COPY supabase/migrations ./supabase/migrations
 COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.ts scripts/function-bodies.ts scripts/served-documents.ts ./scripts/

@@ -33,7 +33,7 @@ const QUIET_MS = 100;
 export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
   const session = new Session(development, compiled);
-  const parts = join(dirname(document), 'openapi');
+  const parts = join(dirname(document), 'src/document');
   const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
   const watchers = [
     onChange(

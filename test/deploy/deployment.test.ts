@@ -474,7 +474,6 @@ describe('Dockerfile', () => {
     for (const line of kept) expect(existsSync(line.slice(1)), line).toBe(true);
     expect(readdirSync(root).sort()).toEqual([
       'node_modules',
-      'openapi',
       'openapi.yaml',
       'package.json',
       'scripts',

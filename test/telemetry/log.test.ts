@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
-import { runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -468,17 +467,6 @@ describe('the end of a process', () => {
     const written = [...own.output().matchAll(/kept-\d+-end/g)].map(([id]) => id);
     expect(written.toSorted()).toEqual(acknowledged.toSorted());
     expect(written).toHaveLength(2_000);
-  });
-
-  test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
-    const file = join(folder, `file-${format}`);
-    writeFileSync(file, '');
-    const env = { DATA_DIR: file, LOG_FORMAT: format, PORT: '0' };
-    const { code, output, errors } = await runCommand('src/start.js', [], { env });
-    expect(code).toBe(1);
-    expect(errors).toContain(`${file} cannot be used`);
-    expect(output).toContain(`Creating a store in ${file}, which takes a few seconds`);
-    expect(output.trim().split('\n')).toHaveLength(1);
   });
 
   test('a log pipe that is closed fails no request', async () => {
