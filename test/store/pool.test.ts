@@ -1,7 +1,8 @@
 import { Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ConnectionLost, RowQuery } from '../../src/store/postgres/connection.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
 import { Pool } from '../../src/store/postgres/pool.ts';
+import { type MessageProxy, startMessageProxy } from '../helpers/message-proxy.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -230,6 +231,60 @@ describe('a lease', () => {
     await lease;
     expect(await read(0, 'later')).toBe('later');
     expect(pool.size).toEqual({ open: 1, idle: 1 });
+  });
+});
+
+describe('a connection that stalls', () => {
+  let proxy: MessageProxy;
+  let steps: string[];
+
+  beforeEach(async () => {
+    const { hostname, port } = new URL(database.adminUrl);
+    proxy = await startMessageProxy({ host: hostname, port: Number(port) });
+    steps = [];
+  });
+
+  afterEach(() => proxy.close());
+
+  function openThroughProxy(openMs: number): void {
+    const url = new URL(database.adminUrl);
+    url.port = `${proxy.port}`;
+    const onStall = ({ step }: Stalled) => void steps.push(step);
+    const setup = "set timezone = 'UTC'";
+    pool = new Pool({ config: { connectionString: url.href }, setup, openMs, max: 2, onStall });
+  }
+
+  test.each([
+    ['login > Startup', 'login'],
+    ['setup > Q', 'setup'],
+  ])('at %s is replaced by another one, and told with its step', async (place, step) => {
+    openThroughProxy(60_000);
+    proxy.fail({ place, harm: 'swallow', once: true });
+    expect(await read(0, 'served')).toBe('served');
+    expect(steps).toEqual([step]);
+  });
+
+  test('for as long as opening may take fails what waits for it, and the next calls are served', async () => {
+    openThroughProxy(1_000);
+    proxy.fail({ place: 'setup < Z', harm: 'swallow', once: false });
+    await expect(read(0, 'waits')).rejects.toMatchObject({ step: 'setup' });
+    proxy.heal();
+    expect(await read(0, 'served')).toBe('served');
+  });
+
+  test.each([
+    ['serve > P', 'parse'],
+    ['serve < Z', 'query'],
+  ])('at %s is closed once nobody waits for its query', async (place, step) => {
+    openThroughProxy(60_000);
+    proxy.fail({ place, harm: 'delay', once: true });
+    const controller = new AbortController();
+    const given = expect(read(0, 'given up', controller.signal)).rejects.toBeInstanceOf(ConnectionLost);
+    await waitFor(() => expect(proxy.hasHappened()).toBe(true));
+    controller.abort();
+    await given;
+    expect(steps).toEqual([step]);
+    expect(await read(0, 'served')).toBe('served');
   });
 });
 

@@ -48,6 +48,9 @@ export class Stalled extends Error {
   }
 }
 
+/** Another connection was opened in place of one that took long. */
+export const REPLACED = new Error('another connection was opened instead');
+
 /** A statement to run once. Once the signal has aborted, nobody waits for the answer. */
 export abstract class Query<T = unknown> {
   readonly statement: Statement;
@@ -113,7 +116,7 @@ export type OpenOptions = {
   readonly setup?: string | undefined;
   /** How long opening may take, in milliseconds. */
   readonly openMs: number;
-  /** Ends opening. */
+  /** Ends opening; with the reason REPLACED it has stalled. */
   readonly signal?: AbortSignal;
   /** A query or a cancellation has ended, or the connection was lost. */
   readonly onProgress?: (connection: Connection) => void;
@@ -178,7 +181,7 @@ export class Connection {
       ended = error;
       client.connection.stream.destroy();
     };
-    const onAbort = () => end(signal?.reason);
+    const onAbort = () => end(signal?.reason === REPLACED ? new Stalled(readStep()) : signal?.reason);
     const timer = setTimeout(() => end(new Stalled(readStep())), openMs);
     signal?.addEventListener('abort', onAbort);
     try {

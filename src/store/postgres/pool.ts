@@ -2,7 +2,7 @@
 // there is no idle connection share the next one: they leave in one write, which saves most of the writes and reads of sockets (see
 // docs/performance.md). Everything else has a connection to itself.
 
-import { Connection, type OpenOptions, type Query } from './connection.ts';
+import { Connection, type OpenOptions, type Query, REPLACED } from './connection.ts';
 
 export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   /** The largest number of connections. */
@@ -159,8 +159,9 @@ export class Pool {
     this.#attempts = this.#attempts.filter((one) => one !== attempt);
     if (!('error' in opened)) {
       this.#connections.push(opened);
-      // Those that began before have stalled.
-      for (const { startedAt, controller } of this.#attempts) if (startedAt < attempt.startedAt) controller.abort();
+      // Those that began long before have stalled.
+      const long = attempt.startedAt - STALLED_MS;
+      for (const { startedAt, controller } of this.#attempts) if (startedAt <= long) controller.abort(REPLACED);
     } else if (!signal.aborted) {
       this.#growsAt = performance.now() + PAUSE_MS;
       // What waits gets another connection, if there is any.
