@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -471,13 +471,14 @@ describe('the end of a process', () => {
   });
 
   test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
-    const file = join(folder, `file-${format}`);
-    writeFileSync(file, '');
-    const env = { DATA_DIR: file, LOG_FORMAT: format, PORT: '0' };
+    const damaged = join(folder, `damaged-${format}`);
+    mkdirSync(join(damaged, 'postgres'), { recursive: true, mode: 0o755 });
+    writeFileSync(join(damaged, 'postgres/PG_VERSION'), '18\n');
+    const env = { DATA_DIR: damaged, LOG_FORMAT: format, PORT: '0' };
     const { code, output, errors } = await runCommand('src/start.js', [], { env });
     expect(code).toBe(1);
-    expect(errors).toContain(`${file} cannot be used`);
-    expect(output).toContain(`Creating a store in ${file}, which takes a few seconds`);
+    expect(errors).toContain(`Postgres cannot use ${damaged}/postgres: `);
+    expect(output).toContain(`Other users of this machine could read ${damaged}`);
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 
