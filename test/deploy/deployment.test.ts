@@ -188,7 +188,7 @@ describe('compose.yaml', () => {
     const names = gateways.flatMap(([, { environment = {} }]) => Object.keys(environment));
     expect(gateways.map(([name]) => name)).toEqual(['gateway', 'gateway-on-postgrest', 'gateway-on-citus']);
     expect(unknown(names)).toEqual([]);
-    const own = ['PORT', 'HOST', 'DATA_DIR', 'DEMO_DATA', 'FSYNC', 'PREPARE'];
+    const own = ['PORT', 'HOST', 'DATA_DIR', 'FSYNC', 'DEMO_DATA', 'PREPARE'];
     expect([...new Set(known(names)), ...own].sort()).toEqual([...VARIABLES].sort());
     for (const [, { environment = {} }] of gateways)
       expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));

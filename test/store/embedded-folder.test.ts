@@ -113,19 +113,13 @@ describe.skipIf(!canMount)('a disk', () => {
     ]);
   });
 
-  test.each(['json', 'pretty'])(
-    'without space for a new store ends the start with the reason, log %s',
-    async (format) => {
-      const env = { DATA_DIR: dataDir, LOG_FORMAT: format };
-      const gateway = new GatewayProcess(env, { launcher: withDisk(disk, 'size=10m') });
-      expect(await gateway.ended).toBe(1);
-      // What was logged before is written.
-      expect(gateway.output()).toMatch(new RegExp(`^[^\\n]*Creating a store in ${dataDir}, [^\\n]*\\n$`));
-      expect(gateway.errors()).toBe(
-        `Postgres cannot use ${dataDir}/postgres.new: ENOSPC: no space left on device, write\n`,
-      );
-    },
-  );
+  test('without space for a new store ends the start with the reason', async () => {
+    const gateway = new GatewayProcess({ DATA_DIR: dataDir }, { launcher: withDisk(disk, 'size=10m') });
+    expect(await gateway.ended).toBe(1);
+    expect(gateway.errors()).toBe(
+      `Postgres cannot use ${dataDir}/postgres.new: ENOSPC: no space left on device, write\n`,
+    );
+  });
 
   test('that fills up loses nothing acknowledged, and the gateway goes on as soon as there is space', async () => {
     const template = copyDataDir(inject('dataDir'));

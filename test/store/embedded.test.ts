@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -103,6 +103,15 @@ describe('data', () => {
     expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
     await store.close();
   });
+});
+
+test('a store that an interrupted restore was about to replace is there again', async () => {
+  const dataDir = copyOfTemplate();
+  renameSync(join(dataDir, 'postgres'), join(dataDir, 'postgres.old'));
+  const store = await open({ dataDir, seed: SEED });
+  expect(rowsOf(await store.call(list({ p_limit: 1000 }), never))).toHaveLength(250);
+  expect(readdirSync(dataDir)).not.toContain('postgres.old');
+  await store.close();
 });
 
 test('the WAL is cut while the store serves, so that it does not fill the disk', async () => {

@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
+import { runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -467,6 +468,18 @@ describe('the end of a process', () => {
     const written = [...own.output().matchAll(/kept-\d+-end/g)].map(([id]) => id);
     expect(written.toSorted()).toEqual(acknowledged.toSorted());
     expect(written).toHaveLength(2_000);
+  });
+
+  test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
+    const damaged = join(folder, `damaged-${format}`);
+    mkdirSync(join(damaged, 'postgres'), { recursive: true, mode: 0o755 });
+    writeFileSync(join(damaged, 'postgres/PG_VERSION'), '18\n');
+    const env = { DATA_DIR: damaged, LOG_FORMAT: format, PORT: '0' };
+    const { code, output, errors } = await runCommand('src/start.js', [], { env });
+    expect(code).toBe(1);
+    expect(errors).toContain(`Postgres cannot use ${damaged}/postgres: `);
+    expect(output).toContain(`Other users of this machine could read ${damaged}`);
+    expect(output.trim().split('\n')).toHaveLength(1);
   });
 
   test('a log pipe that is closed fails no request', async () => {

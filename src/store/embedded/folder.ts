@@ -6,9 +6,11 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { open, readdir, rename, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -25,7 +27,7 @@ const OWN: readonly string[] = ['postgres.new', 'postgres', 'lock'];
 
 /**
  * Locks the folder of a store for this process, and gives the function that unlocks it. Creates the folder if needed, and
- * makes it and an existing store readable for its owner only; `onRepair` receives a line if they were not. Throws FolderError
+ * makes it and an existing store its owner's alone; `onRepair` receives a line if they were not. Throws FolderError
  * if another process has the folder, if it has files of something else, or if the system does not allow it.
  *
  * The lock is SQLite's lock of a file: the kernel releases it with the process, however that ends. A file with a process id
@@ -43,8 +45,10 @@ export function lockFolder(folder: string, onRepair: (text: string) => void = ()
     database = new DatabaseSync(lock);
     database.exec('begin exclusive');
     writeFileSync(holder, JSON.stringify({ pid: process.pid, host: hostname(), since: new Date().toISOString() }));
+    const postgres = join(folder, 'postgres');
+    if (existsSync(toOld(postgres)) && !existsSync(postgres)) renameSync(toOld(postgres), postgres);
     const opened = [folder, lock, holder, ...findStore(folder)].filter((path) => !makePrivate(path));
-    if (opened.length > 0 && existsSync(join(folder, 'postgres'))) {
+    if (opened.length > 0 && existsSync(postgres)) {
       onRepair(`Other users of this machine could read ${folder}: its permissions are now its owner's alone`);
     }
   } catch (error) {
@@ -53,6 +57,37 @@ export function lockFolder(folder: string, onRepair: (text: string) => void = ()
   }
   const { close } = database;
   return () => close.call(database);
+}
+
+/** How many files are written to the disk at once. */
+const WRITERS = 8;
+
+/** Where a database is while another one takes its place. */
+const toOld = (folder: string) => `${folder}.old`;
+
+/**
+ * Renames a complete database to a folder, in place of one that is there. A loss of power leaves one of them whole; the next
+ * lockFolder puts an old one back.
+ */
+export async function putInPlace(complete: string, folder: string): Promise<void> {
+  const names = await readdir(complete, { recursive: true });
+  const paths = [complete, ...names.map((name) => join(complete, name))].values();
+  const write = async () => {
+    for (const path of paths) await fsyncPath(path);
+  };
+  await Promise.all(Array.from({ length: WRITERS }, write));
+  const old = toOld(folder);
+  await rm(old, { recursive: true, force: true });
+  if (existsSync(folder)) await rename(folder, old);
+  await rename(complete, folder);
+  await fsyncPath(dirname(folder));
+  await rm(old, { recursive: true, force: true });
+}
+
+/** Writes a file, or the names in a folder, to the disk. */
+export async function fsyncPath(path: string): Promise<void> {
+  const handle = await open(path);
+  await handle.sync().finally(() => handle.close());
 }
 
 /**

@@ -1,8 +1,6 @@
 // PGlite on a folder, as Postgres itself would keep it: committed rows are on the disk, and only the owner can read them.
 
-import { existsSync, fdatasyncSync, mkdirSync } from 'node:fs';
-import { open, readdir, rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { fdatasyncSync, mkdirSync } from 'node:fs';
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite';
 import { NodeFS } from '@electric-sql/pglite/nodefs';
 
@@ -32,24 +30,6 @@ export async function openPGlite(folder: string | undefined, { fsync, ...options
     const { message } = fs.lastError ?? (error as Error);
     throw new Error(`Postgres cannot use ${folder}: ${message}`, { cause: error });
   }
-}
-
-/** Renames a complete database to a folder, in place of one that is there. A loss of power leaves one of them whole. */
-export async function putInPlace(complete: string, folder: string): Promise<void> {
-  const names = await readdir(complete, { recursive: true });
-  await Promise.all([complete, ...names.map((name) => join(complete, name))].map(fsyncPath));
-  const old = `${folder}.old`;
-  await rm(old, { recursive: true, force: true });
-  if (existsSync(folder)) await rename(folder, old);
-  await rename(complete, folder);
-  await fsyncPath(dirname(folder));
-  await rm(old, { recursive: true, force: true });
-}
-
-/** Writes a file, or the names in a folder, to the disk. */
-export async function fsyncPath(path: string): Promise<void> {
-  const handle = await open(path);
-  await handle.sync().finally(() => handle.close());
 }
 
 /** A stream and a node of Emscripten's file system that stands for a file of Node's. */

@@ -166,8 +166,8 @@ class Client {
     const body = Buffer.from(['SFATAL', 'VFATAL', `C${code}`, `M${error.message}`, '', ''].join('\0'));
     this.#socket.end(Buffer.concat([Buffer.from('E'), int32(body.length + 4), body]));
     this.#socket.setTimeout(FAREWELL_MS, () => this.#socket.destroy());
-    // What it still sends is thrown away, and the end of the process does not wait for it.
-    this.#socket.resume().unref();
+    // The end of the process does not wait for it.
+    this.#socket.unref();
     this.#wake();
   }
 

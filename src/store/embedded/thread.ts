@@ -19,7 +19,8 @@ import {
 import type { PgError } from '../sqlstate.ts';
 import type { Row, Statement } from '../statement.ts';
 import { Claims } from './claims.ts';
-import { openPGlite, putInPlace } from './pglite.ts';
+import { putInPlace } from './folder.ts';
+import { openPGlite } from './pglite.ts';
 import { type Answer, SessionError, Sessions, type SessionWork } from './sessions.ts';
 
 declare global {
