@@ -19,6 +19,9 @@ import type { MockAnswer, MockDocument, MockOperation } from './src/mock-documen
 const CODE = { source: true, formats: _`formats` };
 const FORMATS_FILE = fileURLToPath(new URL('../src/openapi/formats.ts', import.meta.url));
 
+/** Refusals that the call does not cause. */
+const BY_GATEWAY = [400, 408, 413, 429, 431];
+
 /** Writes the module of a document; it exports a MockDocument. */
 export async function writeMockDocument(source: OpenAPIV3.Document): Promise<string> {
   const document = await compile(source, { code: CODE });
@@ -50,10 +53,11 @@ async function readMockOperations(document: CompiledDocument): Promise<MockOpera
     for (const [status, response] of Object.entries(responses)) {
       const { headers = {}, content } = response as OpenAPIV3.ResponseObject;
       const answer = { status: Number(status), headers: readHeaders(headers) };
-      if (!content) answers.push(answer);
+      if (!content && answer.status !== operation.status) answers.push(answer);
       for (const example of own.filter((example) => example.status === answer.status)) {
         const { name, value } = example;
-        answers.push({ ...answer, name, value: value as Json, ...(await readCause(document, example)) });
+        const body = content ? { value: value as Json } : {};
+        answers.push({ ...answer, name, ...body, ...(await readCause(document, example)) });
       }
     }
     // Only the router reads it.
@@ -79,7 +83,7 @@ async function readCause(document: CompiledDocument, example: Example): Promise<
   const { operation, key } = received;
   if (status === 401) return { cause: { key } };
   // Any other answer to a valid request depends on a state.
-  if (status !== operation.status && status !== 422) return {};
+  if (status >= 500 || BY_GATEWAY.includes(status)) return {};
   const { [operation.key.argument]: _key, ...args } = toCall(operation, received.request).args;
   return { cause: { args } };
 }

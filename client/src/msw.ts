@@ -132,7 +132,10 @@ function choose({ operation, request, key }: Received): MockAnswer | { readonly 
 /** What a store would have refused. */
 function toRefusal({ status, value }: MockAnswer): Failure {
   const { error } = value as { error: never };
-  return status === 422 ? { kind: 'invalidInput', fields: error } : { kind: 'refusedKey', text: error };
+  if (status === 422) return { kind: 'invalidInput', fields: error };
+  return status === 401
+    ? { kind: 'refusedKey', text: error }
+    : { kind: 'raised', status, text: error, error: undefined };
 }
 
 /** The requested page, as if the records were the whole list: otherwise a client would read pages without end. */

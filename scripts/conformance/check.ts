@@ -46,6 +46,8 @@ type Expected = {
   readonly fields?: readonly string[];
   /** Inputs with rules of the database: a 422 that names only some of them is right too. */
   readonly rules?: readonly string[];
+  /** Whether the database may refuse it, with a declared status such as 404. */
+  readonly mayRaise?: boolean;
 };
 
 /** Sends a request and compares the answer with the document and with what is expected; throws Mismatch. */
@@ -62,13 +64,19 @@ export async function expectAnswer(
 }
 
 /** What is wrong with an answer; an empty text if the answer itself shows it. */
-function findFault(operation: Operation, reply: Answer, { status, fields, rules = [] }: Expected): string | undefined {
+function findFault(
+  operation: Operation,
+  reply: Answer,
+  { status, fields, rules = [], mayRaise = false }: Expected,
+): string | undefined {
   const described = operation.answers.get(reply.status);
   if (!described) return `${operation.id} does not declare this status`;
   const named = fieldsOf(reply.body);
   const isRefusedByRule = reply.status === 422 && named.length > 0 && named.every((name) => rules.includes(name));
-  if (reply.status !== status && !isRefusedByRule) return '';
-  const fault = findFormFault(reply) ?? findSchemaFault(described, reply);
+  const isRaised = mayRaise && operation.raised.includes(reply.status);
+  if (reply.status !== status && !isRefusedByRule && !isRaised) return '';
+  const isEmpty = described.isEmpty && reply.text === '';
+  const fault = isEmpty ? undefined : (findFormFault(reply) ?? findSchemaFault(described, reply));
   if (fault) return fault;
   return !fields || isDeepStrictEqual(named.sort(), [...fields].sort()) ? undefined : '';
 }

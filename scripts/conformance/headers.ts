@@ -14,7 +14,7 @@ const MAX_TRIES = 3;
 
 /** The checks of an operation's headers. `translates`: its messages exist in Portuguese. */
 export function createHeaderChecks({ client }: Setting, operation: Operation, translates: boolean): Check[] {
-  const { list, status, answers } = operation;
+  const { list, status, answers, raised } = operation;
   const base = assignRequired(operation);
   const unknown: Assignment = { input: { name: 'contract_test', in: 'query' }, value: '1' };
   const valid = toRequest(operation, base);
@@ -29,10 +29,13 @@ export function createHeaderChecks({ client }: Setting, operation: Operation, tr
   };
   const revalidates = async () => {
     // The first record stays the first, whatever others create meanwhile.
-    const first = list ? [{ input: list.limit, value: list.limit.schema.minimum ?? 1 }] : [];
-    const request = toRequest(operation, [...base, ...first]);
+    const smallest = list ? [{ input: list.limit, value: list.limit.schema.minimum ?? 1 }] : [];
+    const request = toRequest(operation, [...base, ...smallest]);
     for (let tries = 1; ; tries++) {
-      const tag = (await send(request)).headers.etag;
+      const first = await send(request);
+      // Whether the record exists is known only of the demo data.
+      if (raised.includes(first.status)) return;
+      const tag = first.headers.etag;
       if (!tag) throw new Mismatch(request, 'an ETag', 'none');
       const repeated = withHeader(request, 'If-None-Match', tag);
       const answer = await send(repeated);

@@ -6,6 +6,7 @@ import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts'
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import type { Operation as Compiled } from '../../src/openapi/operations.ts';
 import { isObject, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
+import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
 
@@ -17,6 +18,8 @@ export type Input = Described & {
   readonly name: string;
   readonly in: 'query' | 'header' | 'path' | 'body';
   readonly required: boolean;
+  /** Of a path's parameter: the value of its first example. */
+  readonly example?: Json;
   /** `x-rule`: a rule of the database. It may refuse a value that the schema allows. */
   readonly rule?: string;
 };
@@ -29,7 +32,10 @@ export type Filter = {
 };
 
 /** Headers are in lower case. */
-export type DescribedAnswer = Described & { readonly headers: ReadonlyMap<string, Described> };
+export type DescribedAnswer = Described & {
+  readonly headers: ReadonlyMap<string, Described>;
+  readonly isEmpty: boolean;
+};
 
 /** What makes an operation a list in pages. */
 export type List = {
@@ -47,6 +53,8 @@ export type Operation = Pick<Compiled, 'id' | 'status' | 'body'> & {
   readonly inputs: readonly Input[];
   /** By status. */
   readonly answers: ReadonlyMap<number, DescribedAnswer>;
+  /** The declared statuses that only the database gives a reason for, such as 404. */
+  readonly raised: readonly number[];
   readonly list?: List;
 };
 
@@ -58,6 +66,9 @@ export type Contract = {
 
 type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Omit<Filter, 'input'>> };
 type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Extended;
+
+/** Refusals of the gateway itself, and of a key. */
+const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
 const ajv = createAjv();
 
@@ -88,15 +99,21 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
     return isFilter ? [toFilter(input, parameter, properties)] : [];
   });
   return {
+    raised: [...answers.keys()].filter((code) => code >= 400 && code < 500 && !BY_GATEWAY.includes(code)),
     ...{ id, status, ...(body ? { body } : {}), method: source.method.toUpperCase(), path: source.path, answers },
     inputs: [...inputs, ...readFields(source)],
     ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
   };
 }
 
-function readParameter({ name, in: place, required = false, schema, 'x-rule': own }: Parameter): Input {
+function readParameter({ name, in: place, required = false, schema, examples = {}, 'x-rule': own }: Parameter): Input {
   const rule = own ?? schema['x-rule'];
-  return { name, in: place as Input['in'], required, ...describe(schema), ...(rule ? { rule } : {}) };
+  const [example] = place === 'path' ? (Object.values(examples) as OpenAPIV3.ExampleObject[]) : [];
+  return {
+    ...{ name, in: place as Input['in'], required, ...describe(schema) },
+    ...(example ? { example: example.value } : {}),
+    ...(rule ? { rule } : {}),
+  };
 }
 
 function readFields({ requestBody }: Compiled['source']): Input[] {
@@ -117,7 +134,8 @@ function readAnswer(source: OpenAPIV3.ResponseObject | OpenAPIV3.ReferenceObject
     const { schema = {} } = header as OpenAPIV3.HeaderObject;
     return [name.toLowerCase(), describe(schema as Schema)] as const;
   });
-  return { ...describe((content?.['application/json']?.schema ?? {}) as Schema), headers: new Map(described) };
+  const schema = (content?.['application/json']?.schema ?? {}) as Schema;
+  return { ...describe(schema), headers: new Map(described), isEmpty: content === undefined };
 }
 
 function describe(schema: Schema): Described {

@@ -25,8 +25,10 @@ export function createValid(input: Input): Values {
 }
 
 /** Valid values for all required inputs. */
-export function assignRequired({ inputs }: Operation): { input: Input; value: Json }[] {
-  return inputs.filter(({ required }) => required).map((input) => ({ input, value: pickValid(input) }));
+export function assignRequired({ inputs, method }: Operation): { input: Input; value: Json }[] {
+  // Only to read: what an example shows must not be changed.
+  const choose = (input: Input) => (method === 'GET' ? (input.example ?? pickValid(input)) : pickValid(input));
+  return inputs.filter(({ required }) => required).map((input) => ({ input, value: choose(input) }));
 }
 
 /** A value that an input accepts, a simple one if possible. */

@@ -71,8 +71,15 @@ function readOperationExamples(
   method: string,
   operation: OpenAPIV3.OperationObject,
 ): Example[] {
-  return Object.entries(operation.responses).flatMap(([status, response]) =>
-    Object.entries(examplesOf<ResponseExample>(resolve(document, response).content)).map(([name, example]) => {
+  const all = Object.entries(operation.responses).map(([status, source]) => {
+    const { content } = resolve(document, source);
+    return { status, content, examples: examplesOf<ResponseExample>(content) };
+  });
+  // A success without content has no example of its own: its request is the one that no other response has.
+  const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
+  const rest = readRequestNames(document, operation).find((name) => !named.has(name)) ?? 'empty';
+  return all.flatMap(({ status, content, examples }) =>
+    Object.entries(content || !status.startsWith('2') ? examples : { [rest]: { value: '' } }).map(([name, example]) => {
       const override = example['x-request'] ?? {};
       const { store, rateLimit, connection, after } = override;
       return {
@@ -94,6 +101,13 @@ function readOperationExamples(
       };
     }),
   );
+}
+
+/** The names of the examples of parameters and body. */
+function readRequestNames(document: OpenAPIV3.Document, operation: OpenAPIV3.OperationObject): string[] {
+  const parameters = (operation.parameters ?? []).map((source) => resolve(document, source).examples ?? {});
+  const body = operation.requestBody ? examplesOf(resolve(document, operation.requestBody).content) : {};
+  return [...parameters, body].flatMap((examples) => Object.keys(examples));
 }
 
 /**

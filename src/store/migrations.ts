@@ -146,6 +146,9 @@ async function applyNext(db: Connection, migrations: readonly Migration[]): Prom
   end $$`);
   // A statement that waits for a lock blocks every later one, the gateway's calls too.
   await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
+  // Citus changes a table over several connections, after which the transaction could not distribute a function. Other servers
+  // take the setting for one that nobody reads.
+  await db.query(`set local citus.multi_shard_modify_mode = 'sequential'`);
   await run(db, migration);
   await db.query(
     'insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, array[$3])',

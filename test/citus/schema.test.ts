@@ -1,6 +1,6 @@
 // The schema on a cluster: how it comes there, and that both walls stand.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -231,6 +231,38 @@ describe('a distributed database', () => {
       expect(await ask(store, call)).toEqual({ numero: 7 });
       expect((await ask(store, { ...list('listar_armarios'), args: { p_api_key: OTHER_KEY } })).length).toBe(0);
     });
+  });
+
+  test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
+    const copy = await createCitusDatabase(inject('nodes'));
+    const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
+    try {
+      cpSync(MIGRATIONS, folder, { recursive: true });
+      writeFileSync(
+        join(folder, '20991231000000_ativar.sql'),
+        `grant update (ativo) on private.alunos to gateway_functions;
+         alter table private.alunos add column nota integer;
+         create function public.ativar_aluno(p_api_key text, p_id uuid) returns table (ativo boolean)
+         language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
+         declare
+           v_tenant constant uuid := private.verify_key(p_api_key, 'ativar_aluno');
+         begin
+           return query
+             update private.alunos a set ativo = true where a.tenant_id = v_tenant and a.id = p_id returning a.ativo;
+         end $$;
+         select private.publish('public.ativar_aluno');`,
+      );
+      await asAdmin(copy.adminUrl, async (db) => {
+        expect(await applyMigrations(db, readMigrations(folder))).toMatchObject([{ name: 'ativar' }]);
+        await distribute(db);
+      });
+      const args = { p_api_key: KEY, p_id: 'a3000000-0000-4000-8000-000000000001' };
+      const call: Call = { function: 'ativar_aluno', args, returns: 'row', readOnly: false };
+      await onEachNode(copy, async (store) => expect(await ask(store, call)).toEqual({ ativo: true }));
+    } finally {
+      await copy.drop();
+      rmSync(folder, { recursive: true });
+    }
   });
 
   test('lets an administrator write who is a member of the owners', async () => {

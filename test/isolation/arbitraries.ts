@@ -89,6 +89,9 @@ const QUERIES: Record<string, Record<string, Arbitrary<string>>> = {
   listarSecoes: page,
 };
 
+/** The lists that the model knows. */
+export const LISTS = Object.keys(QUERIES);
+
 const body = fc.record({
   p_nome: nome,
   p_email: email,

@@ -97,12 +97,15 @@ async function findRows(db: PGlite): Promise<string[]> {
       `select oid::regclass::text as name from pg_class
         where relnamespace = 'private'::regnamespace and has_table_privilege('gateway_functions', oid, 'select')`,
     );
+    // The sample has rows of the tables that the model knows.
+    const filled: string[] = [];
+    for (const { name } of tables) if ((await rows(db, `select from ${name} limit 1`)).length > 0) filled.push(name);
     const findings: string[] = [];
     const expect = async (tenant: string | undefined, sql: string, expected: string) => {
       const found = await resultOf(db, tenant, sql);
       if (found !== expected) findings.push(`for "${tenant}" ${sql} gives ${found} and not ${expected}`);
     };
-    for (const sql of [...tables.map(({ name }) => `select distinct tenant_id from ${name}`), CHANGE]) {
+    for (const sql of [...filled.map((name) => `select distinct tenant_id from ${name}`), CHANGE]) {
       await expect(OWN, sql, JSON.stringify([{ tenant_id: OWN }]));
       await expect('', sql, '[]');
     }

@@ -4,6 +4,7 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { rows } from '../helpers/database.ts';
 import { type Check, differences } from './check.ts';
+import { readNeeds } from './needs.ts';
 
 /** The private functions that act with other rights than their caller's, and whose rights these are. */
 const DEFINERS: Record<string, string> = {
@@ -30,17 +31,8 @@ const CALLED_BY_FUNCTIONS = [
   'verify_key',
 ];
 
+/** Those of gateway_functions are what its functions need. */
 const TABLE_GRANTS = [
-  'gateway_functions: select on academias',
-  'gateway_functions: select on alunos',
-  'gateway_functions: insert on alunos (tenant_id, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade)',
-  'gateway_functions: select on anamnese_secoes',
-  'gateway_functions: select on anamneses',
-  'gateway_functions: select on idempotency_keys',
-  'gateway_functions: insert on idempotency_keys (tenant_id, key, request_hash)',
-  'gateway_functions: update on idempotency_keys (request_hash, response, created_at)',
-  'gateway_functions: select on personais',
-  'gateway_functions: select on treinos',
   'gateway_keys: select on api_keys (tenant_id, key_hash, permissions, active, expires_at, last_used_at)',
   'gateway_keys: update on api_keys (last_used_at)',
   'gateway_retention: select on idempotency_keys (tenant_id, key, created_at)',
@@ -144,7 +136,7 @@ export const catalogChecks: readonly Check[] = [
             where c.relnamespace::regnamespace::text in ${OUR_SCHEMAS} and a.grantee <> c.relowner
             group by a.grantee, a.privilege_type, c.relname, a.is_grantable`,
         ),
-        TABLE_GRANTS,
+        [...TABLE_GRANTS, ...(await readNeeds(db))],
       ),
   },
   {

@@ -15,17 +15,40 @@ export function removePredicates(db: Sql, functions = /./): Promise<string[]> {
 
 /** Lets every role see all rows of the tables that it may read; gives the tables, and the functions with a policy's words. */
 export async function removeRowSecurity(db: Sql): Promise<string[]> {
+  const tables = await findTables(db);
+  for (const name of tables) {
+    await db.query(`alter table ${name} disable row level security`);
+    await db.query(`alter table ${name} no force row level security`);
+  }
+  const inFunctions = await removeFromFunctions(db, POLICY_BY_HAND, '');
+  return [...tables, ...inFunctions];
+}
+
+/** The tables of schema private. */
+export async function findTables(db: Sql): Promise<string[]> {
   const tables = await rows<{ name: string }>(
     db,
     `select oid::regclass::text as name
        from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') order by 1`,
   );
-  for (const { name } of tables) {
-    await db.query(`alter table ${name} disable row level security`);
-    await db.query(`alter table ${name} no force row level security`);
-  }
-  const inFunctions = await removeFromFunctions(db, POLICY_BY_HAND, '');
-  return [...tables.map(({ name }) => name), ...inFunctions];
+  return tables.map(({ name }) => name);
+}
+
+/** The functions that the gateway calls, itself or through another one, and that query a table of tenants. */
+export async function findReaders(db: Sql): Promise<string[]> {
+  const functions = await rows<{ name: string }>(
+    db,
+    `select p.proname as name
+       from pg_proc p
+      where (p.pronamespace = 'public'::regnamespace or p.pronamespace = 'private'::regnamespace and not p.prosecdef)
+        and (p.proowner = 'gateway_functions'::regrole or has_function_privilege('gateway_functions', p.oid, 'execute'))
+        and exists (
+          select from pg_policy o
+           where o.polname = 'tenant_isolation'
+             and p.prosrc ~ ('\\m(from|join|update)\\s+' || o.polrelid::regclass || '\\M')
+        )`,
+  );
+  return functions.map(({ name }) => name);
 }
 
 async function removeFromFunctions(db: Sql, pattern: RegExp, replacement: string, functions = /./): Promise<string[]> {

@@ -1,0 +1,202 @@
+import type { PGlite } from '@electric-sql/pglite';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { toCall } from '../../src/api/call.ts';
+import { receive } from '../../src/api/validate.ts';
+import { toHttpError } from '../../src/errors.ts';
+import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
+import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
+import type { Operation } from '../../src/openapi/operations.ts';
+import { readProperties, type Schema } from '../../src/openapi/schema.ts';
+import type { Argument, Call, Result } from '../../src/store/store.ts';
+import { document } from '../helpers/api.ts';
+import { openDatabase, rows } from '../helpers/database.ts';
+import { openWithinTransaction } from './in-process-store.ts';
+import { removePredicates, removeRowSecurity } from './removal.ts';
+import { MISSING_ID } from './world.ts';
+
+// What holds for every operation of the document, whoever added it, with each wall between the tenants alone. The calls are
+// those of the document's examples of success, in the demo data.
+
+const HELP = 'see docs/adding-an-operation.md, "The function"';
+const NEVER = new AbortController().signal;
+const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
+const KEY = findKeyScheme(document)?.['x-example'] ?? '';
+
+const VARIANTS = [
+  { name: 'both walls', remove: async () => [] },
+  { name: 'the functions alone', remove: removeRowSecurity },
+  { name: 'row security alone', remove: removePredicates },
+];
+
+let db: PGlite;
+let compiled: CompiledDocument;
+/** The calls of each operation. */
+const calls = new Map<string, { readonly example: Example; readonly call: Call }[]>();
+/** The other tenants' records, one of each table. */
+let foreignIds: readonly string[];
+let tables: readonly string[];
+
+beforeAll(async () => {
+  db = await openDatabase();
+  await db.exec(`set timezone = 'UTC'`);
+  compiled = await compile(document);
+  for (const example of readExamples(document)) {
+    const operation = compiled.operations.get(example.operationId);
+    if (!operation || example.status !== operation.status || example.after) continue;
+    calls.set(operation.id, [...(calls.get(operation.id) ?? []), { example, call: await toCallOf(example) }]);
+  }
+  const isolated = await rows<{ name: string; has_id: boolean }>(
+    db,
+    `select c.relname as name, exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'id') as has_id
+       from pg_class c join pg_policy p on p.polrelid = c.oid and p.polname = 'tenant_isolation'
+      where c.relname <> 'tenants' order by 1`,
+  );
+  tables = isolated.map(({ name }) => name);
+  const found = isolated
+    .filter(({ has_id }) => has_id)
+    .map(({ name }) =>
+      rows<{ id: string }>(db, `select id from private.${name} where tenant_id <> ${OWN_TENANT} order by id limit 1`),
+    );
+  foreignIds = (await Promise.all(found)).flat().map(({ id }) => id);
+});
+
+afterAll(() => db.close());
+
+const OWN_TENANT = `(select tenant_id from private.api_keys where key_hash = sha256('${KEY}'))`;
+
+async function toCallOf({ request }: Example): Promise<Call> {
+  const { method, target, headers, body = '' } = request;
+  const lowerCase = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  const received = await receive(compiled, {
+    method,
+    url: `/v1${target}`,
+    headers: Object.fromEntries(lowerCase),
+    record: {},
+    readBody: async () => new TextEncoder().encode(body),
+  });
+  if ('failure' in received) throw new Error(`${method} ${target} is not valid: ${JSON.stringify(received.failure)}`);
+  return toCall(received.operation, received.request);
+}
+
+/** What a client sees of a result, without what the server generates. */
+function describeResult(result: Result, generated: readonly string[] = []): unknown {
+  if ('failure' in result) return toHttpError(result.failure);
+  const value = result.json === '' ? '' : JSON.parse(result.json);
+  const others = Object.entries(value).filter(([name]) => !generated.includes(name));
+  return generated.length > 0 ? Object.fromEntries(others) : value;
+}
+
+/** Does something in a transaction that is taken back. */
+async function undone<T>(work: () => Promise<T>): Promise<T> {
+  await db.exec('begin');
+  try {
+    return await work();
+  } finally {
+    await db.exec('rollback');
+  }
+}
+
+async function answerTo(call: Call, generated?: readonly string[]): Promise<unknown> {
+  const result = undone(() => openWithinTransaction(db).call(call, NEVER));
+  return describeResult(await result, generated);
+}
+
+/** The call with another id in each place that has one, in an argument, an array or a body, or that could have one. */
+function withIds(call: Call, id: string): Call[] {
+  const operation = [...compiled.operations.values()].find((one) => one.function === call.function);
+  const unused = operation ? readIdArguments(operation).filter((name) => !(name in call.args)) : [];
+  const added = unused.map((name) => ({ ...call, args: { ...call.args, [name]: id } }));
+  const replaced = Object.entries(call.args).flatMap(([name, value]) =>
+    replaceIds(value, id).map((other) => ({ ...call, args: { ...call.args, [name]: other } })),
+  );
+  return [...added, ...replaced];
+}
+
+/** The arguments that are ids by their format. */
+function readIdArguments({ inputs, body, source }: Operation): string[] {
+  const isId = (schema: unknown) => (schema as Schema | undefined)?.format === 'uuid';
+  const parameters = (source.parameters ?? []) as OpenAPIV3.ParameterObject[];
+  const media = (source.requestBody as OpenAPIV3.RequestBodyObject | undefined)?.content['application/json'];
+  const { properties } = readProperties((media?.schema ?? {}) as Schema);
+  const fields = (body?.fields ?? []).map(({ argument }) => argument);
+  return [
+    ...inputs.filter((_input, index) => isId(parameters[index]?.schema)).map(({ argument }) => argument),
+    ...fields.filter((name) => isId(properties[name])),
+  ];
+}
+
+function replaceIds(value: Argument | undefined, id: string): Argument[] {
+  if (typeof value === 'string') {
+    return UUID.test(value) ? [value.includes('-') ? id : id.replaceAll('-', '')] : [];
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  const json = JSON.stringify(value);
+  const parts = [...json.matchAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi)];
+  return parts.map(({ index, 0: text }) => JSON.parse(json.slice(0, index) + id + json.slice(index + text.length)));
+}
+
+const ids = Object.values(document.paths).flatMap((item) =>
+  ['get', 'post', 'put', 'patch', 'delete'].flatMap((method) => item?.[method as 'get']?.operationId ?? []),
+);
+
+describe.each(ids)('%s', (id) => {
+  test('has an example of success, so that it can be tested', () => {
+    expect(calls.get(id) ?? [], `${id} has no example of its success: add one to its response`).not.toEqual([]);
+  });
+
+  test('verifies the key, and asks for the permission to call this function', async () => {
+    const operation = compiled.operations.get(id);
+    const [{ call } = { call: undefined }] = calls.get(id) ?? [];
+    if (!operation || !call) return;
+    const name = operation.function;
+    const unknown = { ...call, args: { ...call.args, [operation.key.argument]: 'nobody' } };
+    const why = `public.${name} has to begin with private.verify_key(p_api_key, '${name}'): ${HELP}`;
+    expect(await answerTo(unknown), why).toMatchObject({ status: 401 });
+    const others = `array(select proname::text from pg_proc where pronamespace = 'public'::regnamespace and proname <> '${name}')`;
+    const refused = await undone(async () => {
+      await db.exec(`update private.api_keys set permissions = ${others} where key_hash = sha256('${KEY}')`);
+      return openWithinTransaction(db).call(call, NEVER);
+    });
+    expect(describeResult(refused), why).toMatchObject({ status: 401 });
+  });
+
+  test.each(VARIANTS)('has only data of its tenant, with $name', async ({ name: walls, remove }) => {
+    for (const { example, call } of calls.get(id) ?? []) {
+      const [whole, alone] = await undone(async () => {
+        await remove(db);
+        const store = openWithinTransaction(db);
+        await db.exec('savepoint whole');
+        const whole = await store.call(call, NEVER);
+        await db.exec('rollback to savepoint whole');
+        // Nothing of another tenant is left.
+        await db.exec('set local session_replication_role = replica');
+        for (const table of tables) await db.exec(`delete from private.${table} where tenant_id <> ${OWN_TENANT}`);
+        await db.exec('set local session_replication_role = origin');
+        return [whole, await store.call(call, NEVER)];
+      });
+      const why = `${call.function} shows rows of another tenant in the example ${example.name}, with ${walls}: every query needs "tenant_id = v_tenant", and every table private.isolate (${HELP})`;
+      expect(describeResult(whole, example.generated), why).toEqual(describeResult(alone, example.generated));
+    }
+  });
+
+  test.each(VARIANTS)(
+    'answers an id of another tenant like one that does not exist, with $name',
+    async ({ remove }) => {
+      for (const { example, call } of calls.get(id) ?? []) {
+        const missing = withIds(call, MISSING_ID);
+        for (const foreignId of foreignIds) {
+          for (const [n, foreign] of withIds(call, foreignId).entries()) {
+            const [one, other] = await undone(async () => {
+              await remove(db);
+              const store = openWithinTransaction(db);
+              return [await store.call(foreign, NEVER), await store.call(missing[n] as Call, NEVER)];
+            });
+            const why = `${call.function} accepts ${foreignId}, which belongs to another tenant: ${HELP}`;
+            expect(describeResult(one, example.generated), why).toEqual(describeResult(other, example.generated));
+          }
+        }
+      }
+    },
+  );
+});
