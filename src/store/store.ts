@@ -108,6 +108,9 @@ export interface Store {
    */
   call(call: Call, signal: AbortSignal, origin?: Origin, isAlone?: boolean): Promise<Result>;
 
+  /** Calls a function and takes back what it did, for development. A store that others may share does not have it. */
+  attempt?(call: Call, signal: AbortSignal): Promise<Result>;
+
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 

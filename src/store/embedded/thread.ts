@@ -252,9 +252,12 @@ async function administer(sessions: Sessions, work: SessionWork): Promise<WorkEn
 
 async function run(session: EmbeddedSession, statement: Statement): Promise<WorkEnd> {
   try {
+    if (statement.isUndone) await session.db.exec('begin');
     return { row: await session.queryRow(statement) };
   } catch (error) {
     const { code, message, detail, hint, where, constraint } = error as PgError;
     return { error: { code, message, detail, hint, where, constraint } };
+  } finally {
+    if (statement.isUndone) await session.db.exec('rollback');
   }
 }
