@@ -6,11 +6,10 @@ import { _, type ValidateFunction } from 'ajv';
 import standalone from 'ajv/dist/standalone/index.js';
 import type { OpenAPIV3 } from 'openapi-types';
 import { toCall } from '../src/api/call.ts';
-import { type Received, receive } from '../src/api/validate.ts';
-import { RequestFailed } from '../src/errors.ts';
+import { receiveExample } from '../src/api/example-request.ts';
 import { type CompiledDocument, compile, createAjv } from '../src/openapi/compile.ts';
 import { readApiRoot } from '../src/openapi/document.ts';
-import { type Example, type ExampleRequest, readExamples } from '../src/openapi/examples.ts';
+import { type Example, readExamples } from '../src/openapi/examples.ts';
 import type { DocumentOperation } from '../src/openapi/operations.ts';
 import type { Json } from '../src/store/store.ts';
 import type { MockAnswer, MockDocument, MockOperation } from './src/mock-document.js';
@@ -86,23 +85,4 @@ async function readCause(document: CompiledDocument, example: Example): Promise<
   if (status >= 500 || BY_GATEWAY.includes(status)) return {};
   const { [operation.key.argument]: _key, ...args } = toCall(operation, received.request).args;
   return { cause: { args } };
-}
-
-/** The request of an example, if it is valid. */
-async function receiveExample(document: CompiledDocument, request: ExampleRequest): Promise<Received | undefined> {
-  const { method, target, headers, body = '' } = request;
-  const lowerCase = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
-  try {
-    const received = await receive(document, {
-      method,
-      url: readApiRoot(document.source).replace(/\/$/, '') + target,
-      headers: Object.fromEntries(lowerCase),
-      record: {},
-      readBody: async () => new TextEncoder().encode(body),
-    });
-    return 'failure' in received ? undefined : received;
-  } catch (error) {
-    if (error instanceof RequestFailed) return undefined;
-    throw error;
-  }
 }

@@ -5,10 +5,14 @@ import { existsSync, type FSWatcher, watch } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { messageOf } from './errors.ts';
+import { toCall } from './api/call.ts';
+import { receiveExample } from './api/example-request.ts';
+import { isFault, messageOf } from './errors.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { DocumentError } from './openapi/document.ts';
 import { describeDrift } from './openapi/drift.ts';
+import { readExamples } from './openapi/examples.ts';
+import type { PgError } from './store/sqlstate.ts';
 import type { Store } from './store/store.ts';
 
 /** The watched files, and the parts to update when they change. */
@@ -95,7 +99,29 @@ class Session {
     const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
     if ('failure' in drift) log.warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
     else if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
-    else log.info('Document and database agree');
+    else {
+      log.info('Document and database agree');
+      await this.#tryExamples();
+    }
+  }
+
+  /** Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. */
+  async #tryExamples(): Promise<void> {
+    const { store, deadlineMs, log } = this.#development;
+    const told = new Set<string>();
+    for (const example of readExamples(this.#compiled.source)) {
+      const operation = this.#compiled.operations.get(example.operationId);
+      if (!store.attempt || !operation || example.status !== operation.status || told.has(operation.id)) continue;
+      const received = await receiveExample(this.#compiled, example.request);
+      if (!received) continue;
+      const result = await store.attempt(toCall(operation, received.request), AbortSignal.timeout(deadlineMs));
+      // Refusals depend on the data.
+      if (!('failure' in result) || !isFault(result.failure)) continue;
+      told.add(operation.id);
+      const { message, where } = result.failure.cause as PgError;
+      const [place = operation.function] = where?.split('\n') ?? [];
+      log.warn(`${operation.id} fails in the example ${example.name}: ${message} (${place})`);
+    }
   }
 
   #reportError(error: Error): void {

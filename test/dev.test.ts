@@ -130,6 +130,16 @@ describe('a migration that is saved', () => {
     await saidAfter(() => writeFileSync(file, 'select 1;'), 'Applied 20991231000002_novo.sql');
   });
 
+  test('and has a mistake in the body of a function is reported with function and line, by an example', async () => {
+    const sql = EXAMPLE.sql
+      .replace('create function', 'create or replace function')
+      .replace('p.academia_id, count', 'academia_id, count');
+    const file = migration('20991231000003_ambigua.sql');
+    const text = await saidAfter(() => writeFileSync(file, sql), 'contarPersonais fails in the example atLeastTwo');
+    expect(text).toContain('column reference "academia_id" is ambiguous');
+    expect(text).toMatch(/PL\/pgSQL function (public\.)?contar_personais\(text,integer\) line \d+/);
+  });
+
   test('and changed after it was applied is told so', async () => {
     const file = migration('20991231000001_indice.sql');
     const text = await saidAfter(() => writeFileSync(file, 'select 1;'), 'has changed since it was applied');

@@ -5,7 +5,7 @@ import type { ErrorObject } from 'ajv';
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, type Reply, Unreachable } from './client.ts';
-import type { DescribedAnswer, Operation } from './operations.ts';
+import { type DescribedAnswer, findAnswer, type Operation } from './operations.ts';
 import { isRead, type Request } from './request.ts';
 
 /** What the checks of a run share. */
@@ -69,7 +69,7 @@ function findFault(
   reply: Answer,
   { status, fields, rules = [], mayRaise = false }: Expected,
 ): string | undefined {
-  const described = operation.answers.get(reply.status);
+  const described = findAnswer(operation, reply.status);
   if (!described) return `${operation.id} does not declare this status`;
   const named = fieldsOf(reply.body);
   const isRefusedByRule = reply.status === 422 && named.length > 0 && named.every((name) => rules.includes(name));

@@ -42,7 +42,7 @@ export function createCreationChecks(
     for (const { input, value } of assignments) {
       // A field has its argument's prefix; the property of the record has none.
       const property = input.name.replace(/^p_/, '');
-      if (!(property in row) || row[property] === value) continue;
+      if (!(property in row) || isDeepStrictEqual(row[property], value)) continue;
       throw new Mismatch(request, `${property} ${JSON.stringify(value)}`, describeRow(row));
     }
     return row;

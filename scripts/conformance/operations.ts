@@ -5,7 +5,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import type { Operation as Compiled } from '../../src/openapi/operations.ts';
-import { isObject, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
+import { isObject, isOnlyAnswered, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
 import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
@@ -18,6 +18,8 @@ export type Input = Described & {
   readonly name: string;
   readonly in: 'query' | 'header' | 'path' | 'body';
   readonly required: boolean;
+  /** Whether it is the whole body, which is no object. */
+  readonly isWhole?: boolean;
   /** Of a path's parameter: the value of its first example. */
   readonly example?: Json;
   /** `x-rule`: a rule of the database. It may refuse a value that the schema allows. */
@@ -51,8 +53,10 @@ export type Operation = Pick<Compiled, 'id' | 'status' | 'body'> & {
   readonly method: string;
   readonly path: string;
   readonly inputs: readonly Input[];
-  /** By status. */
+  /** By status; those that the document declares by itself. */
   readonly answers: ReadonlyMap<number, DescribedAnswer>;
+  /** Those that it declares for a range, such as `4XX` or `default`. */
+  readonly ranges: ReadonlyMap<string, DescribedAnswer>;
   /** The declared statuses that only the database gives a reason for, such as 404. */
   readonly raised: readonly number[];
   readonly list?: List;
@@ -70,10 +74,16 @@ type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Ext
 /** Refusals of the gateway itself, and of a key. */
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
+/** Statuses that SQL raises, where the document declares a range. */
+const RAISED = [403, 404, 409];
+
 const ajv = createAjv();
 
-/** The name of a body that is no object. */
-export const WHOLE = 'body';
+const REFUSAL: DescribedAnswer = {
+  ...describe({ type: 'object', required: ['error'] } as Schema),
+  headers: new Map(),
+  isEmpty: false,
+};
 
 /** Reads the operations of a document. Throws DocumentError if the gateway could not serve it. */
 export async function readContract(document: OpenAPIV3.Document): Promise<Contract> {
@@ -85,9 +95,9 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
   // They are dereferenced.
   const parameters = (source.parameters ?? []) as Parameter[];
   const inputs = parameters.map(readParameter);
-  const answers = new Map(
-    Object.entries(source.responses).map(([code, response]) => [Number(code), readAnswer(response)] as const),
-  );
+  const described = Object.entries(source.responses).map(([code, response]) => [code, readAnswer(response)] as const);
+  const answers = new Map(described.map(([code, answer]) => [Number(code), answer] as const));
+  const ranges = new Map(described.filter(([code]) => Number.isNaN(Number(code))));
   const records = answers.get(status)?.schema as Schema | undefined;
   const find = (name: string) => inputs.find((input) => input.in === 'query' && input.name === name);
   const [limit, offset] = page ? [find(page.limit.name), find(page.offset.name)] : [];
@@ -99,7 +109,11 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
     return isFilter ? [toFilter(input, parameter, properties)] : [];
   });
   return {
-    raised: [...answers.keys()].filter((code) => code >= 400 && code < 500 && !BY_GATEWAY.includes(code)),
+    ranges,
+    raised: [
+      ...(ranges.size > 0 ? RAISED : []),
+      ...[...answers.keys()].filter((code) => code >= 400 && code < 500 && !BY_GATEWAY.includes(code)),
+    ],
     ...{ id, status, ...(body ? { body } : {}), method: source.method.toUpperCase(), path: source.path, answers },
     inputs: [...inputs, ...readFields(source)],
     ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
@@ -121,9 +135,11 @@ function readFields({ requestBody }: Compiled['source']): Input[] {
   if (!body) return [];
   const schema = (body.content['application/json']?.schema ?? {}) as Schema;
   const isRequired = body.required === true;
-  if (!isObject(schema)) return [readParameter({ name: WHOLE, in: 'body', required: isRequired, schema })];
+  if (!isObject(schema))
+    return [{ ...readParameter({ name: 'body', in: 'body', required: isRequired, schema }), isWhole: true }];
   const { properties, required } = readProperties(schema);
-  return Object.entries(properties).map(([name, schema]) =>
+  const sent = Object.entries(properties).filter(([, schema]) => !isOnlyAnswered(schema));
+  return sent.map(([name, schema]) =>
     readParameter({ name, in: 'body', required: isRequired && required.includes(name), schema: schema as Schema }),
   );
 }
@@ -140,6 +156,12 @@ function readAnswer(source: OpenAPIV3.ResponseObject | OpenAPIV3.ReferenceObject
 
 function describe(schema: Schema): Described {
   return { schema, validate: compileSchema(ajv, schema) };
+}
+
+/** How an answer is described. Of a refusal of the gateway that the document does not declare only the form is known. */
+export function findAnswer({ answers, ranges }: Operation, status: number): DescribedAnswer | undefined {
+  const declared = answers.get(status) ?? ranges.get(`${Math.floor(status / 100)}XX`) ?? ranges.get('default');
+  return declared ?? (BY_GATEWAY.includes(status) ? REFUSAL : undefined);
 }
 
 function toFilter(input: Input, { 'x-filter': filter }: Extended, properties: readonly string[]): Filter {

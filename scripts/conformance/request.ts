@@ -1,7 +1,7 @@
 // A request: built from values, and written as a line for a shell.
 
 import type { Json } from '../../src/store/store.ts';
-import { type Input, type Operation, WHOLE } from './operations.ts';
+import type { Input, Operation } from './operations.ts';
 
 /** The run's own key; only the client knows its value. */
 export const OWN_KEY = Symbol('own key');
@@ -45,7 +45,7 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
 
 /** The fields of an object, or the body itself if it is none. */
 function toBody({ inputs }: Operation, fields: readonly (readonly [string, Json])[]): string {
-  const isWhole = inputs.some((input) => input.in === 'body' && input.name === WHOLE);
+  const isWhole = inputs.some((input) => input.isWhole);
   const [[, whole] = []] = fields;
   return isWhole ? JSON.stringify(whole ?? null) : JSON.stringify(Object.fromEntries(fields));
 }

@@ -100,6 +100,8 @@ const BROKEN_FORMATS: Record<string, readonly string[]> = {
   email: ['ana', 'ana@', `@${DOMAIN}`, `a b@${DOMAIN}`, `a@b@${DOMAIN}`, 'ana@.example'],
 };
 
+/** The constraints of the value itself; what is wrong with a part of it is named by its place. */
 function brokenBy(input: Input, value: Json): string[] {
-  return input.validate(value) ? [] : (input.validate.errors ?? []).map(({ keyword }) => keyword);
+  if (input.validate(value)) return [];
+  return (input.validate.errors ?? []).filter(({ instancePath }) => instancePath === '').map(({ keyword }) => keyword);
 }

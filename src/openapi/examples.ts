@@ -77,9 +77,12 @@ function readOperationExamples(
   });
   // A success without content has no example of its own: its request is the one that no other response has.
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
-  const rest = readRequestNames(document, operation).find((name) => !named.has(name)) ?? 'empty';
+  const isPlain = !operation.requestBody && !path.includes('{');
+  const rest =
+    readRequestNames(document, operation).find((name) => !named.has(name)) ?? (isPlain ? 'empty' : undefined);
+  const withoutContent: Named<ResponseExample> = rest === undefined ? {} : { [rest]: { value: '' } };
   return all.flatMap(({ status, content, examples }) =>
-    Object.entries(content || !status.startsWith('2') ? examples : { [rest]: { value: '' } }).map(([name, example]) => {
+    Object.entries(content || !status.startsWith('2') ? examples : withoutContent).map(([name, example]) => {
       const override = example['x-request'] ?? {};
       const { store, rateLimit, connection, after } = override;
       return {

@@ -227,6 +227,11 @@ export function readProperties(
   };
 }
 
+/** Whether a property of a request is one that only answers have. */
+export function isOnlyAnswered(schema: Schema): boolean {
+  return schema === ONLY_ANSWERED;
+}
+
 /** Whether an object may have properties beyond those that it declares. */
 export function isOpen(schema: Schema): boolean {
   return schema.additionalProperties !== false;

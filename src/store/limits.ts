@@ -182,6 +182,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
   return {
     description: store.description,
     call,
+    ...(store.attempt ? { attempt: (call, signal) => store.attempt?.(call, signal) as Promise<Result> } : {}),
     check: (signal) => store.check(signal),
     describe: (signal) => store.describe(signal),
     connections: () => store.connections?.() ?? { open: 0, idle: 0 },

@@ -7,7 +7,13 @@ import type { Argument, Call, Json, Result } from './store.ts';
 export type Row = readonly (string | null)[];
 
 /** A SQL statement with its parameters, and a name if it is to be prepared. */
-export type Statement = { readonly text: string; readonly values: Row; readonly name?: string };
+export type Statement = {
+  readonly text: string;
+  readonly values: Row;
+  readonly name?: string;
+  /** Whether what it does is taken back. */
+  readonly isUndone?: boolean;
+};
 
 /** A statement with a name: calls that differ only in their values have the same. */
 export type NamedStatement = Statement & { readonly name: string };

@@ -109,6 +109,9 @@ export interface Store {
   /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
+  /** Calls a function and takes back what it did, for development. A store that others may share does not have it. */
+  attempt?(call: Call, signal: AbortSignal): Promise<Result>;
+
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 

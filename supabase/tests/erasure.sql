@@ -45,6 +45,8 @@ declare
 begin
   for v_table in select t.name from private.tenant_tables() t order by t.name::text loop
     execute format('select count(*) from %s where tenant_id = $1', v_table) into v_count using p_tenant;
+    -- This test writes nothing into tables that were added.
+    continue when v_count = 0;
     v_counts := v_counts || replace(v_table::text, 'private.', ' ') || ' ' || v_count;
   end loop;
   return v_counts;
@@ -126,7 +128,7 @@ select is(
 );
 select is(
   pg_temp.counts('e0000000-0000-4000-8000-000000000002'),
-  ' academias 0 alunos 0 anamnese_secoes 0 anamneses 0 api_keys 0 armarios 0 idempotency_keys 0 personais 0 treinos 0',
+  '',
   'nothing is left of it'
 );
 select is_empty(

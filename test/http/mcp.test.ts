@@ -9,9 +9,10 @@ import { serveMcp } from '../../src/http/mcp.ts';
 import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { compile } from '../../src/openapi/compile.ts';
+import type { Operation } from '../../src/openapi/operations.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
-import { document, KEYS, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
+import { document, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { send } from '../helpers/send.ts';
@@ -91,10 +92,9 @@ const post = (body: string, headers: Record<string, string> = {}, to = gateway) 
 
 const toMessage = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
 
-const reads = operations.filter(({ method }) => method === 'GET');
 const [list, creation] = [
   operations.find(({ method, path }) => method === 'GET' && path === '/alunos'),
-  operations.find(({ method }) => method === 'POST'),
+  operations.find(({ method, path }) => method === 'POST' && path === '/alunos'),
 ].map((operation) => operation?.id ?? '') as [string, string];
 
 describe('the tools', () => {
@@ -112,16 +112,13 @@ describe('the tools', () => {
 
   test('take the parameters and the fields of the body, and no key', async () => {
     const { tools } = await (await connect({})).listTools();
-    for (const { id, operation } of operations) {
-      const parameters = (operation.parameters ?? []) as OpenAPIV3.ParameterObject[];
-      const body = document.components?.schemas?.NovoAluno as OpenAPIV3.SchemaObject;
-      const fields = operation.requestBody ? Object.keys(body.properties ?? {}) : [];
+    const { operations: compiled } = await compile(document);
+    expect(tools.find(({ name }) => name === creation)?.inputSchema.required).toEqual(['p_nome', 'p_email']);
+    for (const { id } of operations) {
+      const { inputs, body } = compiled.get(id) as Operation;
+      const fields = body ? (body.fields ?? [{ argument: 'body' }]).map(({ argument }) => argument) : [];
       const { inputSchema } = tools.find(({ name }) => name === id) ?? {};
-      expect(Object.keys(inputSchema?.properties ?? {}), id).toEqual([
-        ...parameters.map(({ name }) => name),
-        ...fields,
-      ]);
-      expect(inputSchema?.required, id).toEqual(operation.requestBody ? body.required : []);
+      expect(Object.keys(inputSchema?.properties ?? {}), id).toEqual([...inputs.map(({ name }) => name), ...fields]);
       // Throws for keywords that JSON Schema does not have.
       new Ajv({ strict: true, validateFormats: false }).compile(inputSchema ?? {});
     }
@@ -133,7 +130,7 @@ describe('the tools', () => {
     expect(client.getServerVersion()).toEqual({ name: document.info.title, version: document.info.version });
   });
 
-  test.each(reads)('$id answers what the operation answers', async ({ id, path }) => {
+  test.each(lists)('$id answers what the operation answers', async ({ id, path }) => {
     const answer = await fetch(`${gateway.url}${path}?limit=3`, { headers: AURORA });
     expect(await callTool(id, { limit: 3 })).toEqual({ isError: false, body: await answer.json() });
   });

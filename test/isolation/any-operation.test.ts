@@ -2,7 +2,7 @@ import type { PGlite } from '@electric-sql/pglite';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toCall } from '../../src/api/call.ts';
-import { receive } from '../../src/api/validate.ts';
+import { receiveExample } from '../../src/api/example-request.ts';
 import { toHttpError } from '../../src/errors.ts';
 import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
@@ -65,17 +65,9 @@ afterAll(() => db.close());
 
 const OWN_TENANT = `(select tenant_id from private.api_keys where key_hash = sha256('${KEY}'))`;
 
-async function toCallOf({ request }: Example): Promise<Call> {
-  const { method, target, headers, body = '' } = request;
-  const lowerCase = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
-  const received = await receive(compiled, {
-    method,
-    url: `/v1${target}`,
-    headers: Object.fromEntries(lowerCase),
-    record: {},
-    readBody: async () => new TextEncoder().encode(body),
-  });
-  if ('failure' in received) throw new Error(`${method} ${target} is not valid: ${JSON.stringify(received.failure)}`);
+async function toCallOf({ operationId, name, request }: Example): Promise<Call> {
+  const received = await receiveExample(compiled, request);
+  if (!received) throw new Error(`the example ${name} of ${operationId} is not valid`);
   return toCall(received.operation, received.request);
 }
 

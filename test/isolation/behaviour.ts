@@ -99,7 +99,9 @@ async function findRows(db: PGlite): Promise<string[]> {
     );
     // The sample has rows of the tables that the model knows.
     const filled: string[] = [];
-    for (const { name } of tables) if ((await rows(db, `select from ${name} limit 1`)).length > 0) filled.push(name);
+    for (const { name } of tables) {
+      if ((await rows(db, `select from ${name} where tenant_id = '${OWN}' limit 1`)).length > 0) filled.push(name);
+    }
     const findings: string[] = [];
     const expect = async (tenant: string | undefined, sql: string, expected: string) => {
       const found = await resultOf(db, tenant, sql);

@@ -90,7 +90,7 @@ describe.each(operations)('$id', ({ id, method, operation }) => {
 
 test('the examples of a request that stalls are answered as they say', async () => {
   const stalled = examples.filter(({ connection }) => connection === 'stalled');
-  expect(stalled.map(({ operationId }) => operationId)).toEqual(operations.map(({ id }) => id));
+  expect(stalled.map(({ operationId }) => operationId).sort()).toEqual(operations.map(({ id }) => id).sort());
   // All at once, since each takes the seconds that the gateway waits.
   const answers = stalled.map(async ({ request: { method, target }, status, value }) => {
     const answer = await sendRaw(inject('url'), `${method} /v1${target} HTTP/1.1\r\nHost: x\r\n`);

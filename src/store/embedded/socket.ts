@@ -2,9 +2,9 @@
 // (PostgreSQL's manual, chapter 54), as psql and `pg` speak it. Postgres itself answers; this passes messages on. It runs in the
 // gateway's own thread: the other one neither accepts nor cancels nor notices anything while a statement runs in it.
 //
-// @electric-sql/pglite-socket 0.2.17 would not do: it runs in Postgres's thread, ignores cancellation, shares settings and the
-// unnamed statement between clients and with the gateway, lets a transaction hold up the gateway for ever, and a COPY FROM STDIN
-// ends Postgres.
+// @electric-sql/pglite-socket 0.2.17 would not do: clients share their settings with each other and with the gateway, whose role
+// one of them can change; a request to cancel is ignored; a transaction holds up the gateway for as long as it likes; a COPY FROM
+// STDIN never ends; any user is the administrator; and it runs in Postgres's thread.
 
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

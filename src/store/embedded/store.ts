@@ -158,6 +158,10 @@ class WorkerStore implements EmbeddedStore {
     return this.#run(this.#write(call, call.returns), signal);
   }
 
+  attempt(call: Call, signal: AbortSignal): Promise<Result> {
+    return this.#run({ ...this.#write(call, call.returns), isUndone: true }, signal);
+  }
+
   async check(signal: AbortSignal): Promise<Fault | undefined> {
     const result = await this.#run(CHECK, signal);
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;

@@ -275,11 +275,14 @@ async function administer(sessions: Sessions, work: SessionWork): Promise<WorkEn
 
 async function run(session: EmbeddedSession, statement: Statement): Promise<WorkEnd> {
   try {
+    if (statement.isUndone) await session.db.exec('begin');
     return { row: await session.queryRow(statement) };
   } catch (error) {
     const { severity, code, message, detail, hint, where, constraint } = error as PgError & { severity?: string };
     // Postgres has ended, and would never answer again.
     if (severity === 'FATAL' || severity === 'PANIC') throw error;
     return { error: { code, message, detail, hint, where, constraint } };
+  } finally {
+    if (statement.isUndone) await session.db.exec('rollback');
   }
 }
