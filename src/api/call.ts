@@ -100,9 +100,11 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
 /** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
 function toDeclared(operation: Operation, failure: Failure): Failure {
   if (failure.kind !== 'raised') return failure;
-  const { status, text, constraint, error } = failure;
-  if (declares(operation, status)) return { ...failure, text: operation.conflicts?.[constraint ?? ''] ?? text };
-  const { id, function: name } = operation;
+  const { status, text, constraint = '', error } = failure;
+  const { id, function: name, conflicts = {} } = operation;
+  // The name of a shard's constraint has the shard's number at the end (Citus).
+  const own = conflicts[constraint] ?? conflicts[constraint.replace(/_\d+$/, '')];
+  if (declares(operation, status)) return { ...failure, text: own ?? text };
   const why = `${id} declares no response ${status}, for which ${name} gives a reason: ${(error as Error).message}`;
   return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
 }

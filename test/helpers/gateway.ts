@@ -15,7 +15,7 @@ import { createUnread } from '../../src/http/unread.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { readApiRoot, readDocument } from '../../src/openapi/document.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
-import { distribute } from '../../src/store/migrations.ts';
+import { distribute, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
@@ -78,7 +78,7 @@ export async function openDemoStore(
   const database = await (isOnCitus(kind) ? createCitusDatabase(nodes) : createDatabase(adminUrl));
   if (sql) {
     await asAdmin(database.adminUrl, async (admin) => {
-      await admin.query(sql);
+      await runScript(admin, { file: 'test.sql', sql });
       await distribute(admin);
     });
   }

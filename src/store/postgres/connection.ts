@@ -14,6 +14,7 @@ import {
   DATA_ROW,
   ERROR_RESPONSE,
   HEADER,
+  inBlock,
   READY_FOR_QUERY,
   ROW_DESCRIPTION,
   readColumns,
@@ -252,8 +253,8 @@ export class Connection {
       query.resolve(undefined);
       return;
     }
-    if (!prepared) messages.push(...toPrepare(name, text));
-    messages.push(...toExecute(name, values, this.#isDistributed));
+    const call = [...(prepared ? [] : toPrepare(name, text)), ...toExecute(name, values)];
+    messages.push(...(this.#isDistributed ? inBlock(call) : call));
     this.#replies.push({ query, name, prepared, rows: 0, syncs: this.#isDistributed ? 2 : 1 });
   }
 

@@ -31,10 +31,14 @@ export function toPrepare(name: string, text: string): Buffer[] {
   return [serialize.parse({ name, text }), serialize.describe({ type: 'S', name })];
 }
 
-/** Executes a prepared statement, in a transaction block of its own if that is asked for. */
-export function toExecute(name: string, values: Row, inBlock: boolean): Buffer[] {
-  const call = [toBind(name, values), EXECUTE_AND_SYNC];
-  return inBlock ? [BEGIN, ...call, COMMIT] : call;
+/** Executes a prepared statement. */
+export function toExecute(name: string, values: Row): Buffer[] {
+  return [toBind(name, values), EXECUTE_AND_SYNC];
+}
+
+/** Puts a call in a transaction block of its own, which begins before it: `begin` takes the place of the unnamed statement. */
+export function inBlock(call: readonly Buffer[]): Buffer[] {
+  return [BEGIN, ...call, COMMIT];
 }
 
 /** A Bind message for the unnamed portal; all values and columns are sent as text. */

@@ -35,6 +35,9 @@ type Answer = {
   readonly status: number;
 };
 
+/** The header that names a call's exchange; it is not sent. */
+const EXCHANGE = 'x-exchange';
+
 /** How long a connection may stay silent beyond a call's deadline, in milliseconds. */
 const LATE_MS = 1_000;
 
@@ -49,8 +52,9 @@ export function openSupabase(options: SupabaseOptions): Store {
     headersTimeout: timeout,
     bodyTimeout: timeout,
   });
-  // By signal, which supabase-js passes on unchanged. Each call has a signal of its own.
-  const exchanges = new Map<AbortSignal, Exchange>();
+  /** By the number of the call, which supabase-js passes on in a header. */
+  const exchanges = new Map<string, Exchange>();
+  let count = 0;
   const client = createClient(options.url, options.key, {
     global: { fetch: createFetch(pool, options, exchanges) },
     // Without it every call would look for a session of supabase-js.
@@ -77,16 +81,23 @@ export function openSupabase(options: SupabaseOptions): Store {
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
       const exchange: Exchange = { origin, body: writeArguments(call), isTooLarge: false };
-      exchanges.set(signal, exchange);
+      count += 1;
+      const number = String(count);
+      exchanges.set(number, exchange);
       try {
         // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON. Parsing and writing it again would change
         // numbers that JavaScript cannot hold.
-        const answer = await client.rpc(call.function, {}).retry(false).abortSignal(signal).csv();
+        const answer = await client
+          .rpc(call.function, {})
+          .retry(false)
+          .setHeader(EXCHANGE, number)
+          .abortSignal(signal)
+          .csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
         return toResult(call, answer as Answer);
       } finally {
-        exchanges.delete(signal);
+        exchanges.delete(number);
       }
     },
     check: async (signal) => {
@@ -106,7 +117,7 @@ export function openSupabase(options: SupabaseOptions): Store {
 function createFetch(
   pool: Pool,
   { url, key, restPath, answerLimit = constants.MAX_STRING_LENGTH }: SupabaseOptions,
-  exchanges: ReadonlyMap<AbortSignal, Exchange>,
+  exchanges: ReadonlyMap<string, Exchange>,
 ): typeof fetch {
   const NO_HEADERS = new Headers();
   const common = toHeaders(key);
@@ -114,7 +125,7 @@ function createFetch(
   const path = restPath.replace(/\/$/, '');
   return async (input, init) => {
     const signal = init?.signal ?? undefined;
-    const exchange = signal && exchanges.get(signal);
+    const exchange = exchanges.get(new Headers(init?.headers).get(EXCHANGE) ?? '');
     const request = {
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
