@@ -73,7 +73,10 @@ type Session = { readonly id: number; isGone: boolean };
 /** A job that was sent to the thread, until it replies. */
 type SentJob = { readonly job: Job; readonly slot: number };
 
-/** How many jobs are sent to the thread at a time: the running one, and one so that the thread need not wait. */
+/**
+ * How many jobs are sent to the thread at a time: the running one, and one so that the thread need not wait. With one alone the
+ * gateway serves half as many lists of 10 (4,500 instead of 8,700 a second at 16 connections).
+ */
 const MAX_IN_FLIGHT = 2;
 
 /**
