@@ -45,8 +45,8 @@ type Policy = {
 /**
  * Opens the limits of requests per minute by client network and by key; undefined without a limit. A window is fixed and
  * begins with the first request, so twice as many requests can come around its end. The network is counted first: a
- * request that it refuses is not counted for its key. Throws TypeError for an invalid Redis URL; a Redis that cannot be
- * reached is not an error.
+ * request that it refuses is not counted for its key. A Redis that cannot be reached is
+ * not an error.
  */
 export async function openRateLimits(
   { perAddress, perKey, redisUrl }: RateLimitConfig,
