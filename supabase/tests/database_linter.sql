@@ -4,9 +4,7 @@
 -- from no_relation_in_public (0023).
 
 begin;
-set local client_min_messages = warning;
-create extension if not exists pgtap with schema extensions;
-set local search_path = extensions;
+\ir setup.psql
 
 select plan(34);
 

@@ -1,9 +1,7 @@
 -- What is deleted with a student and with a tenant, and what stays.
 
 begin;
-set local client_min_messages = warning;
-create extension if not exists pgtap with schema extensions;
-set local search_path = extensions;
+\ir setup.psql
 
 select plan(15);
 

@@ -1,9 +1,7 @@
 -- The life of tenants and keys, which are in the hands of administrators.
 
 begin;
-set local client_min_messages = warning;
-create extension if not exists pgtap with schema extensions;
-set local search_path = extensions;
+\ir setup.psql
 
 select plan(75);
 

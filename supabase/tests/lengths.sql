@@ -2,9 +2,7 @@
 -- and one that is longer by one is refused.
 
 begin;
-set local client_min_messages = warning;
-create extension if not exists pgtap with schema extensions;
-set local search_path = extensions;
+\ir setup.psql
 
 select plan(32);
 

@@ -1,9 +1,7 @@
 -- Pages that begin after a record: nothing is skipped or repeated while others create and delete records.
 
 begin;
-set local client_min_messages = warning;
-create extension if not exists pgtap with schema extensions;
-set local search_path = extensions;
+\ir setup.psql
 
 select plan(8);
 

@@ -2,28 +2,7 @@
 -- of them is to be executable by the same roles; whatever else is granted has to be added.
 
 begin;
-set local client_min_messages = warning;
-create extension if not exists pgtap with schema extensions;
-set local search_path = extensions;
-
--- Roles that a test acts as need pgTAP: the migrations take from everybody what is created later.
-grant usage on schema extensions to public;
-do $$
-declare
-  v_function regprocedure;
-begin
-  for v_function in
-    select d.objid
-      from pg_depend d
-      join pg_extension e on e.oid = d.refobjid
-     where e.extname = 'pgtap'
-       and d.classid = 'pg_proc'::regclass
-       and not has_function_privilege('public', d.objid, 'execute')
-  loop
-    execute format('grant execute on function %s to public', v_function);
-  end loop;
-end;
-$$;
+\ir setup.psql
 
 select plan(54);
 

@@ -12,7 +12,9 @@ import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 const FOLDER = 'supabase/tests';
 
 /** The names of the scripts. */
-export const scripts = readdirSync(FOLDER).sort();
+export const scripts = readdirSync(FOLDER)
+  .filter((name) => name.endsWith('.sql'))
+  .sort();
 
 /** The tests of a script by their outcome: the descriptions, the reasons for skipping, the failures' whole text. */
 export type TapReport = {
@@ -26,7 +28,11 @@ type Tap = { readonly planned: number | undefined; readonly tests: readonly stri
 /** A script, with statements that come first in its transaction. */
 export function readScript(name: string, first = ''): Script {
   const file = join(FOLDER, name);
-  return { file, sql: readFileSync(file, 'utf8').replace(/^begin;$/m, () => `begin;${first && ` ${first};`}`) };
+  const sql = readFileSync(file, 'utf8')
+    // psql includes a file; it is relative to the script.
+    .replace(/^\\ir (.+)$/m, (_line, included) => readFileSync(join(FOLDER, included), 'utf8'))
+    .replace(/^begin;$/m, () => `begin;${first && ` ${first};`}`);
+  return { file, sql };
 }
 
 /** A Postgres in memory with pgTAP and the migrations, and without data. `create extension citext` works too. */
