@@ -1,7 +1,7 @@
 // The whole gateway in one process: opens every part in order, and closes them.
 
 import { join } from 'node:path';
-import { createHandler } from './api/handler.ts';
+import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
 import type { Config } from './config.ts';
 import { createApp } from './http/app.ts';
@@ -75,26 +75,31 @@ const TYPES = join(ROOT, 'client/src/openapi.ts');
 /** Opens a gateway and listens. Throws OperatorError for what an operator can fix. */
 export async function openService(config: Config, options: ServiceOptions = {}): Promise<Service> {
   const { isWatching = false, group, file = DOCUMENT, openStore = openConfiguredStore } = options;
+  const isFirst = group?.isFirst ?? true;
+
   // Before the store: an applied migration stays, even if the document is invalid.
-  let document = await compileFile(file);
+  const document = await compileFile(file);
   if (!group) await checkPorts(config);
   const keyHeaders = readKeyHeaders(document);
   const log = openLog(config, keyHeaders);
   const { store, migrate } = await openStore(config, { migrations: MIGRATIONS, seed: SEED }, log);
 
-  const unread = createUnread(config.unreadLimit);
+  const metrics = createMetrics();
   const acceptedKeys = createAcceptedKeys();
-  const addressOf = createAddressReader(config.proxyHops);
   const onFault = createFaultHandler(log);
-  const isFirst = group?.isFirst ?? true;
+  const served = serveDocument(document, { ...config, store, acceptedKeys, onFault, onCall: metrics.call });
+  const readDocument = () => served.document;
   const readiness = createReadiness({
     store,
+    readDocument,
     deadlineMs: config.deadlineMs,
     // One process logs drift.
     log: isFirst ? log : { ...log, warn: () => {} },
-    readDocument: () => document,
     isDriftFatal: config.contractCheck === 'error' && !isWatching,
   });
+
+  const unread = createUnread(config.unreadLimit);
+  const addressOf = createAddressReader(config.proxyHops);
   const tracing = await openTraces(config, log);
   const rateLimits = await openRateLimits(config.rateLimits, {
     keyHeaders,
@@ -104,17 +109,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),
   });
-  const metrics = createMetrics({
-    readLoad: () => ({ ...store.load(), ...store.connections() }),
-    readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
-    isReady: async () => (await readiness.readSoon()).status === 'ready',
-    isCountingShared: rateLimits?.isShared,
-    isExporting: tracing?.isExporting,
-  });
-
-  const createCurrentHandler = () =>
-    createHandler(document, { ...config, store, acceptedKeys, onFault, onCall: metrics.call });
-  let handler = createCurrentHandler();
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
   const sinks = [log.request, metrics.request];
@@ -122,19 +116,25 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     recorder: createRecorder(sinks, tracing?.start),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
-    docs: config.docs ? serveDocs(() => ({ document: document.source, demoKey })) : undefined,
+    docs: config.docs ? serveDocs(() => ({ document: served.document.source, demoKey: served.demoKey })) : undefined,
     rateLimiter: rateLimits?.middleware,
-    mcp: await openMcp(config, () => document),
-    handler: (request) => handler(request),
+    mcp: await openMcp(config, readDocument),
+    handler: served.handle,
     addressOf,
     bodyLimit: config.bodyLimit,
     unread,
     onFault,
   });
   const server = createServer(app, config, sinks);
+  metrics.observe({
+    readLoad: () => ({ ...store.load(), ...store.connections() }),
+    readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
+    isReady: async () => (await readiness.readSoon()).status === 'ready',
+    isCountingShared: rateLimits?.isShared,
+    isExporting: tracing?.isExporting,
+  });
 
   let operational: GatewayServer | undefined;
-  let demoKey: string | undefined;
   let stopWatching = () => {};
   const close = async ({ noticeMs = 0, isReplaced = false }: Ending = {}) => {
     stopWatching();
@@ -143,15 +143,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await closePort(operational);
     await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
   };
-  const serve = (next: CompiledDocument) => {
-    document = next;
-    handler = createCurrentHandler();
-  };
-  const watch = async () => {
-    const { develop } = await import('./dev.ts');
-    const files = { document: file, migrations: MIGRATIONS, types: TYPES };
-    return develop({ ...files, store, migrate, serve, deadlineMs: config.deadlineMs, log }, document);
-  };
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;
     // The primary process opens that of a group: no worker can hold it up.
@@ -159,31 +150,27 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await listen(server, 'PORT', config.port, config.host);
     const demo = findDemo(document, store);
     void demo.then((found) => {
-      demoKey = found?.key;
+      served.demoKey = found?.key;
     });
-    const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
     return {
-      welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) =>
-        welcome({
-          server,
-          workers,
-          metricsOrigin,
-          log,
-          docs: config.docs,
-          mcp: config.mcp,
-          document,
-          store,
-          demo,
-          isDemoWanted,
-        }),
+      welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) => {
+        const { docs, mcp } = config;
+        const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
+        return welcome({ server, workers, metricsOrigin, log, docs, mcp, document, store, demo, isDemoWanted });
+      },
       follow: async () => {
-        if (isWatching) stopWatching = await watch();
+        if (isWatching) {
+          const { develop } = await import('./dev.ts');
+          const files = { document: file, migrations: MIGRATIONS, types: TYPES };
+          const { deadlineMs } = config;
+          stopWatching = develop({ ...files, store, migrate, serve: served.replace, deadlineMs, log }, document);
+        }
         if (fault) await readiness.reportUntilReachable(fault);
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,
-      close: (ending) => {
-        const { noticeMs = 0, isReplaced = false } = ending ?? {};
+      close: (ending = {}) => {
+        const { noticeMs = 0, isReplaced = false } = ending;
         const notice = noticeMs > 0 ? ` in ${noticeMs} ms (DRAIN_MS), not ready until then, and` : '';
         if (isFirst && !isReplaced) log.info(`Stopping${notice} after the requests in progress`);
         return close(ending);
@@ -193,6 +180,30 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await close();
     throw error;
   }
+}
+
+/** What requests are answered with. It changes while the gateway serves. */
+type Served = {
+  readonly document: CompiledDocument;
+  readonly handle: Handler;
+  /** The key that the documentation page fills in, once the demo data is found. */
+  demoKey: string | undefined;
+  /** Serves another document from the next request on. */
+  replace(document: CompiledDocument): void;
+};
+
+function serveDocument(document: CompiledDocument, options: HandlerOptions): Served {
+  let current = { document, handle: createHandler(document, options) };
+  return {
+    get document() {
+      return current.document;
+    },
+    handle: (request) => current.handle(request),
+    demoKey: undefined,
+    replace: (next) => {
+      current = { document: next, handle: createHandler(next, options) };
+    },
+  };
 }
 
 async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | undefined> {

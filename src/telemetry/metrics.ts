@@ -31,6 +31,8 @@ export type Metrics = {
   /** All metrics in Prometheus's text format 0.0.4. */
   read(): Promise<string>;
   readFigures(): Promise<Figures>;
+  /** Adds the gauges, whose sources are there once the gateway is. */
+  observe(sources: MetricSources): void;
   readonly contentType: string;
 };
 
@@ -43,8 +45,7 @@ const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 const MAX_SIZE = 10_000_000;
 
 /** Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. */
-export function createMetrics(sources: MetricSources): Metrics {
-  const { readLoad, readSockets, isReady, isCountingShared, isExporting } = sources;
+export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -77,16 +78,6 @@ export function createMetrics(sources: MetricSources): Metrics {
     buckets: DURATIONS,
     registers,
   });
-  addLoadGauges(registry, readLoad);
-  addSocketMetrics(registry, readSockets);
-  addFlag(registry, 'gateway_ready', 'Whether /readyz answers 200', isReady);
-  if (isCountingShared) {
-    addFlag(registry, 'gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
-  }
-  if (isExporting) {
-    addFlag(registry, 'gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);
-  }
-
   return {
     request: ({ headers, endpoint, status, durationMs, responseBytes }) => {
       const labels = { operation: endpoint, status };
@@ -99,6 +90,17 @@ export function createMetrics(sources: MetricSources): Metrics {
     call: (name, result, ms) => calls.observe({ function: name, result }, ms / 1_000),
     read: () => registry.metrics(),
     readFigures: () => registry.getMetricsAsJSON(),
+    observe: ({ readLoad, readSockets, isReady, isCountingShared, isExporting }) => {
+      addLoadGauges(registry, readLoad);
+      addSocketMetrics(registry, readSockets);
+      addFlag(registry, 'gateway_ready', 'Whether /readyz answers 200', isReady);
+      if (isCountingShared) {
+        addFlag(registry, 'gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
+      }
+      if (isExporting) {
+        addFlag(registry, 'gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);
+      }
+    },
     contentType: registry.contentType,
   };
 }

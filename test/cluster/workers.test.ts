@@ -474,12 +474,12 @@ test('a channel asks nothing of a process that has ended', async () => {
 
 describe('the metrics of a group', () => {
   const load = { running: 1, waiting: 0, open: 2, idle: 1 };
-  const readFigures = (isReady: boolean): Promise<Figures> =>
-    createMetrics({
-      readLoad: () => load,
-      readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
-      isReady: async () => isReady,
-    }).readFigures();
+  const readFigures = (isReady: boolean): Promise<Figures> => {
+    const metrics = createMetrics();
+    const readSockets = () => ({ open: 1, refused: 0, unread: 0 });
+    metrics.observe({ readLoad: () => load, readSockets, isReady: async () => isReady });
+    return metrics.readFigures();
+  };
   const readValue = (text: string, name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
 
   test('are ready when all are, and have the sum of their connections', async () => {

@@ -40,7 +40,8 @@ let exposition: string;
 let samples: readonly Sample[];
 
 beforeAll(async () => {
-  const metrics = createMetrics({
+  const metrics = createMetrics();
+  metrics.observe({
     readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
     readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
     isReady: async () => true,

@@ -24,7 +24,8 @@ let origin: string;
 
 beforeAll(async () => {
   const document = await readDocument('openapi.yaml');
-  const metrics = createMetrics({
+  const metrics = createMetrics();
+  metrics.observe({
     readLoad: () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
     readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
     isReady: async () => true,
