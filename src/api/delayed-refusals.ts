@@ -6,53 +6,52 @@ import { LRUCache } from 'lru-cache';
 
 /** Delays refusals by network. */
 export type DelayedRefusals = {
-  /** Takes one of a network's places while the store verifies a key that was not accepted before. */
-  takePlace(network: string): Place;
+  /** Takes one of a network's permits while the store verifies a key that was not accepted before; undefined if none is left. */
+  takePermit(network: string): Permit | undefined;
   /** Waits for the delay of a refusal. Returns false if too many are delayed already, and this one must be dropped. */
   holdBack(network: string, signal: AbortSignal): Promise<boolean>;
 };
 
-/** A place for one key; `isTaken` if the network has no place left. */
-export type Place = { readonly isTaken: boolean; free(): void };
+/** The permit to verify one key, or to be delayed. */
+export type Permit = { free(): void };
 
 const MINUTE_MS = 60_000;
 /** The delay of a refusal, in milliseconds. */
 const DELAY_MS = 5_000;
-/** The places of a network over its rate: with the delay, it can try 2 keys a second. */
-const MAX_PLACES = 10;
+/** The permits of a network over its rate: with the delay, it can try 2 keys a second. */
+const MAX_PERMITS = 10;
 /** The maximum number of delayed refusals of all networks; each keeps a request in memory. */
 const MAX_DELAYED = 2_000;
 /** The maximum number of networks whose refusals are counted. */
 const MAX_NETWORKS = 10_000;
 
-const UNLIMITED: Place = { isTaken: false, free: () => {} };
-const NONE_LEFT: Place = { isTaken: true, free: () => {} };
+const UNLIMITED: Permit = { free: () => {} };
 
 /**
  * Creates the delay. Refusals are counted by network, for a minute from the first one: `perMinute` of them are
  * immediate, and the rest are delayed by 5 s. 0 delays none.
  */
 export function createDelayedRefusals(perMinute: number): DelayedRefusals {
-  if (perMinute === 0) return { takePlace: () => UNLIMITED, holdBack: async () => true };
+  if (perMinute === 0) return { takePermit: () => UNLIMITED, holdBack: async () => true };
   const counts = new LRUCache<string, number>({ max: MAX_NETWORKS, ttl: MINUTE_MS, noUpdateTTL: true });
-  /** The number of taken places by network: keys being verified and delayed refusals. */
+  /** The number of taken permits by network: keys being verified and delayed refusals. */
   const taken = new Map<string, number>();
   let delayed = 0;
 
-  function take(network: string): Place {
+  function take(network: string): Permit {
     taken.set(network, (taken.get(network) ?? 0) + 1);
     const free = () => {
       const rest = (taken.get(network) ?? 1) - 1;
       if (rest > 0) taken.set(network, rest);
       else taken.delete(network);
     };
-    return { isTaken: false, free };
+    return { free };
   }
 
   return {
-    takePlace: (network) => {
+    takePermit: (network) => {
       if ((counts.get(network) ?? 0) < perMinute) return UNLIMITED;
-      return (taken.get(network) ?? 0) < MAX_PLACES ? take(network) : NONE_LEFT;
+      return (taken.get(network) ?? 0) < MAX_PERMITS ? take(network) : undefined;
     },
     holdBack: async (network, signal) => {
       const count = (counts.get(network) ?? 0) + 1;
@@ -60,11 +59,11 @@ export function createDelayedRefusals(perMinute: number): DelayedRefusals {
       if (count <= perMinute) return true;
       if (delayed >= MAX_DELAYED) return false;
       delayed += 1;
-      const place = take(network);
-      // Keeps the place for the whole delay: otherwise a client that disconnects early could guess at any speed.
+      const permit = take(network);
+      // Keeps the permit for the whole delay: otherwise a client that disconnects early could guess at any speed.
       setTimeout(() => {
         delayed -= 1;
-        place.free();
+        permit.free();
       }, DELAY_MS).unref();
       // Rejects only if the client has disconnected.
       await delay(DELAY_MS, undefined, { signal }).catch(() => {});

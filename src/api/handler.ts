@@ -34,8 +34,8 @@ export type Success = {
   readonly status: number;
   readonly json: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The request header on which a cached copy of the answer depends; undefined if caches must not store the answer. */
-  readonly keptBy?: string | undefined;
+  /** The header with the key that the answer is for, if its client may keep a copy; undefined if nobody may. */
+  readonly keyHeader?: string | undefined;
 };
 
 /** Handles one request; never throws. */
@@ -53,15 +53,15 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if ('failure' in received) return received;
     const { operation, request, key } = received;
     const isAccepted = acceptedKeys.has(key);
-    const place = isAccepted ? undefined : refusals.takePlace(http.network);
-    if (place?.isTaken) return { failure: { kind: 'tooManyRefusals' } };
+    const permit = isAccepted ? undefined : refusals.takePermit(http.network);
+    if (!isAccepted && !permit) return { failure: { kind: 'tooManyRefusals' } };
     const share = isAccepted ? key : `address ${http.network}`;
     const call = toCall(operation, request);
     let result: CallResult;
     try {
       result = await callStore(call, { record: http.record, controller: http.controller, share, operation });
     } finally {
-      place?.free();
+      permit?.free();
     }
     if ('failure' in result) {
       if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
@@ -109,6 +109,6 @@ function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outco
     status: operation.status,
     json: rows.json,
     headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
-    keptBy: operation.source.method === 'get' ? operation.key.header : undefined,
+    keyHeader: operation.source.method === 'get' ? operation.key.header : undefined,
   };
 }

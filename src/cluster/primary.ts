@@ -12,7 +12,7 @@ import type { Welcome } from '../http/welcome.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Channel, openChannel } from './channel.ts';
 import type { GroupMetrics } from './combined-metrics.ts';
-import { type Place, type SharedCounter, type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
+import { type SharedCounter, type ToPrimary, type ToWorker, toArgument, type WorkerNumber } from './protocol.ts';
 
 /** A worker that ends within this time of its start, in milliseconds, is replaced with a delay. */
 const MIN_UPTIME_MS = 10_000;
@@ -31,12 +31,13 @@ const PING_MS = 10_000;
 /** Sent to the whole process group, these end a worker that does not ignore them yet. */
 const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 
-/** A place for a worker, and the worker that runs in it now. */
+/** One of the configured number of workers, whichever process it is at the time. */
 type Slot = {
-  readonly place: Place;
-  running?: Running | undefined;
-  /** The worker that serves until the running one does. */
-  previous?: Running | undefined;
+  readonly number: WorkerNumber;
+  /** The process that was started last. */
+  newest?: Running | undefined;
+  /** During a replacement, the process that serves until the newest does. */
+  old?: Running | undefined;
   /** How many workers in a row ended here soon after their start. */
   quickEnds: number;
 };
@@ -64,8 +65,9 @@ export class Primary {
   #metrics: Promise<GroupMetrics> | undefined;
   #operational: GatewayServer | undefined;
   #log: Promise<Log> | undefined;
-  #state: 'starting' | 'serving' | 'stopping' = 'starting';
-  #isReplacing = false;
+  /** From the start to the first time that all workers serve; then serving, at times while it replaces them; then stopping. */
+  #state: 'starting' | 'serving' | 'replacing' | 'stopping' = 'starting';
+  /** Whether to replace the workers once that is possible: those of a start or of a replacement may have read older files. */
   #isReplacementDue = false;
   #exitCode = 0;
 
@@ -74,7 +76,7 @@ export class Primary {
     this.#config = config;
     const { workers } = config;
     this.#slots = Array.from({ length: workers }, (_, n) => ({
-      place: { number: n + 1, of: workers },
+      number: { number: n + 1, of: workers },
       quickEnds: 0,
     }));
   }
@@ -85,7 +87,8 @@ export class Primary {
     await checkPorts(this.#config);
     if (this.#config.metricsPort !== undefined) await this.#openOperational();
     // The others start when the first one is serving, so that a startup error is reported only once.
-    for (const first of this.#slots.slice(0, 1)) if (!this.#isStopping()) this.#start(first);
+    const [first] = this.#slots;
+    if (first && !this.#isStopping()) this.#start(first);
   }
 
   async #openOperational(): Promise<void> {
@@ -121,8 +124,8 @@ export class Primary {
    */
   async replaceWorkers(): Promise<void> {
     this.#isReplacementDue = true;
-    if (this.#state !== 'serving' || this.#isReplacing) return;
-    this.#isReplacing = true;
+    if (this.#state !== 'serving') return;
+    this.#state = 'replacing';
     const log = await this.#openLogOnce();
     while (this.#isReplacementDue) {
       this.#isReplacementDue = false;
@@ -132,20 +135,25 @@ export class Primary {
       if (areReplaced) log.info('The workers are replaced');
       else log.error('A new worker did not serve: the other workers stay as they are');
     }
-    this.#isReplacing = false;
+    this.#state = 'serving';
   }
 
   #isStopping(): boolean {
     return this.#state === 'stopping';
   }
 
+  /** Whether a worker that ends is replaced. Before, it ends the start; after, it is meant to end. */
+  #hasStarted(): boolean {
+    return this.#state === 'serving' || this.#state === 'replacing';
+  }
+
   async #replaceEach(): Promise<boolean> {
     for (const slot of this.#slots) {
-      const old = slot.running;
+      const old = slot.newest;
       if (this.#isStopping()) return false;
       // Without one, a new one is about to start.
       if (!old) continue;
-      slot.previous = old;
+      slot.old = old;
       if (!(await this.#start(slot).served.promise)) return false;
       old.channel.tell({ kind: 'stop', ending: { noticeMs: this.#config.drainMs, isReplaced: true } });
       await old.ended.promise;
@@ -154,7 +162,7 @@ export class Primary {
   }
 
   #start(slot: Slot): Running {
-    cluster.setupPrimary({ args: [toArgument(slot.place)] });
+    cluster.setupPrimary({ args: [toArgument(slot.number)] });
     const worker = cluster.fork();
     const channel = openChannel<ToWorker, ToPrimary>(worker, (message) => this.#answer(slot, running, message));
     const running: Running = {
@@ -165,7 +173,7 @@ export class Primary {
       served: Promise.withResolvers(),
       ended: Promise.withResolvers(),
     };
-    slot.running = running;
+    slot.newest = running;
     this.#live.add(running);
     worker.once('disconnect', async () => (await this.#metrics)?.end(worker.id));
     worker.once('exit', (code, signal) => this.#onEnd(slot, running, code, signal));
@@ -186,18 +194,20 @@ export class Primary {
   async #onServing(slot: Slot, running: Running): Promise<void> {
     running.isServing = true;
     running.served.resolve(true);
-    slot.previous = undefined;
+    slot.old = undefined;
     void this.#watch(running);
-    if (this.#state === 'serving') {
-      (await this.#openLogOnce()).info(`Worker ${running.worker.process.pid} is serving`);
-    } else if (this.#state === 'starting') {
-      const [first, ...others] = this.#slots;
-      if (slot === first) for (const other of others) this.#start(other);
-      if (!this.#slots.every((one) => one.running?.isServing)) return;
-      this.#state = 'serving';
-      first?.running?.channel.tell({ kind: 'welcome', welcome: await this.#describe() });
-      if (this.#isReplacementDue) void this.replaceWorkers();
-    }
+    if (this.#state === 'starting') return this.#continueStart(slot);
+    if (this.#hasStarted()) (await this.#openLogOnce()).info(`Worker ${running.worker.process.pid} is serving`);
+  }
+
+  /** Starts the other workers after the first one, and ends the start with the last one. */
+  async #continueStart(slot: Slot): Promise<void> {
+    const [first, ...others] = this.#slots;
+    if (slot === first) for (const other of others) this.#start(other);
+    if (!this.#slots.every(({ newest }) => newest?.isServing)) return;
+    this.#state = 'serving';
+    first?.newest?.channel.tell({ kind: 'welcome', welcome: await this.#describe() });
+    if (this.#isReplacementDue) void this.replaceWorkers();
   }
 
   /**
@@ -230,7 +240,7 @@ export class Primary {
     running.served.resolve(false);
     running.ended.resolve();
     const text = `Worker ${running.worker.process.pid} ended with ${reason ?? `exit code ${code}`}`;
-    if (this.#state === 'serving') {
+    if (this.#hasStarted()) {
       this.#refill(slot, running, text);
       return;
     }
@@ -243,12 +253,12 @@ export class Primary {
     void this.#endWithLast();
   }
 
-  /** Starts a new worker, unless another one runs in the place. */
+  /** Starts a new worker, unless another process is this one already. */
   #refill(slot: Slot, ended: Running, text: string): void {
-    if (slot.previous === ended) slot.previous = undefined;
-    if (slot.running !== ended) return;
-    slot.running = slot.previous;
-    if (slot.running) return;
+    if (slot.old === ended) slot.old = undefined;
+    if (slot.newest !== ended) return;
+    slot.newest = slot.old;
+    if (slot.newest) return;
     slot.quickEnds = performance.now() - ended.begunAt < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;
     void this.#restart(slot, text);
   }
@@ -257,7 +267,7 @@ export class Primary {
     // The timer keeps this process alive: it may be all that is left.
     const seconds = slot.quickEnds === 0 ? 0 : Math.min(2 ** (slot.quickEnds - 1), MAX_DELAY_S);
     setTimeout(() => {
-      if (this.#state === 'serving') this.#start(slot);
+      if (this.#hasStarted()) this.#start(slot);
     }, seconds * 1_000);
     const log = await this.#openLogOnce();
     log.error(`${text}: starting a new one${seconds === 0 ? '' : ` in ${seconds} s`}`);

@@ -6,7 +6,7 @@ import type { Welcome } from '../http/welcome.ts';
 import type { Ending } from '../service.ts';
 
 /** A worker's number, from 1, and the number of workers. */
-export type Place = { readonly number: number; readonly of: number };
+export type WorkerNumber = { readonly number: number; readonly of: number };
 
 /** A counter that all workers add to. */
 export type SharedCounter = Omit<CounterOptions, 'redis'>;
@@ -36,31 +36,31 @@ export type ToPrimary =
 
 const OPTION = '--worker=';
 
-/** The command-line argument that tells a worker its place; `ps` shows it too. */
-export function toArgument({ number, of }: Place): string {
+/** The command-line argument that tells a worker its number; `ps` shows it too. */
+export function toArgument({ number, of }: WorkerNumber): string {
   return `${OPTION}${number}/${of}`;
 }
 
-/** Reads a worker's place from its command line. Throws if it is missing. */
-export function readPlace(args: readonly string[]): Place {
+/** Reads a worker's number from its command line. Throws if it is missing. */
+export function readNumber(args: readonly string[]): WorkerNumber {
   const [number, of] = (args.find((arg) => arg.startsWith(OPTION)) ?? '').slice(OPTION.length).split('/').map(Number);
   if (!number || !of) throw new Error(`a worker needs the argument ${OPTION}<number>/<count>`);
   return { number, of };
 }
 
 /** One worker's share of the configuration: the shares of all workers add up to the configured limits. */
-export function toShare(config: Config, place: Place): Config {
+export function toShare(config: Config, worker: WorkerNumber): Config {
   return {
     ...config,
-    connections: divide(config.connections, place),
-    waiting: divide(config.waiting, place),
-    refusalsPerMinute: divide(config.refusalsPerMinute, place),
-    unreadLimit: divide(config.unreadLimit, place),
-    maxSockets: Math.max(1, divide(config.maxSockets, place)),
+    connections: divide(config.connections, worker),
+    waiting: divide(config.waiting, worker),
+    refusalsPerMinute: divide(config.refusalsPerMinute, worker),
+    unreadLimit: divide(config.unreadLimit, worker),
+    maxSockets: Math.max(1, divide(config.maxSockets, worker)),
   };
 }
 
 /** One worker's share of a whole number; the first workers get one more each if there is a remainder. */
-export function divide(whole: number, { number, of }: Place): number {
+export function divide(whole: number, { number, of }: WorkerNumber): number {
   return Math.floor(whole / of) + (number <= whole % of ? 1 : 0);
 }

@@ -5,7 +5,7 @@ import type { Config } from '../config.ts';
 import { type Count, type Counter, type CounterOptions, createCounter } from '../http/counters.ts';
 import { type Ending, openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
-import { divide, type Place, readPlace, type ToPrimary, type ToWorker, toShare } from './protocol.ts';
+import { divide, readNumber, type ToPrimary, type ToWorker, toShare, type WorkerNumber } from './protocol.ts';
 
 /** How long to wait for the primary process to count a request or note a failure, in milliseconds. */
 const PRIMARY_MS = 120;
@@ -17,7 +17,7 @@ const METRICS_MS = 2_000;
  * primary process has been told about a failure after the start.
  */
 export async function work(config: Config, args: readonly string[]): Promise<void> {
-  const place = readPlace(args);
+  const worker = readNumber(args);
   let service: Service | undefined;
   let stopping: Promise<void> | undefined;
   // Before the service is open there is nothing to finish.
@@ -33,11 +33,11 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
     return service?.readFigures();
   });
   stopWithPrimary(stop);
-  service = await openService(toShare(config, place), {
+  service = await openService(toShare(config, worker), {
     group: {
-      isFirst: place.number === 1,
+      isFirst: worker.number === 1,
       readMetrics: () => channel.ask({ kind: 'readMetrics' }, METRICS_MS),
-      createCounter: createCounters(channel, place),
+      createCounter: createCounters(channel, worker),
     },
   });
   channel.tell({ kind: 'serving' });
@@ -79,10 +79,10 @@ function expectDisconnect(): void {
  * Creates counters that the primary process keeps. If it does not answer in time, a worker counts by itself up to its
  * share of the limit, so the workers together never exceed the configured limit.
  */
-function createCounters(channel: Channel<ToPrimary>, place: Place) {
+function createCounters(channel: Channel<ToPrimary>, worker: WorkerNumber) {
   return ({ redis, ...counter }: CounterOptions): Counter => {
     if (redis) return createCounter({ ...counter, redis });
-    const own = createCounter({ ...counter, limit: Math.max(1, divide(counter.limit, place)), redis });
+    const own = createCounter({ ...counter, limit: Math.max(1, divide(counter.limit, worker)), redis });
     return (name) => channel.ask<Count>({ kind: 'count', counter, name }, PRIMARY_MS).catch(() => own(name));
   };
 }

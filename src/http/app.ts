@@ -93,8 +93,8 @@ function createRun(parts: ApiParts): RunOperation {
   const { handler, unread, onFault } = parts;
   /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
   function admit(outcome: Outcome, res: ServerResponse): Outcome {
-    if ('failure' in outcome || outcome.keptBy === undefined) return outcome;
-    const client = String(res.req.headers[outcome.keptBy]);
+    if ('failure' in outcome || outcome.keyHeader === undefined) return outcome;
+    const client = String(res.req.headers[outcome.keyHeader]);
     if (unread.admit(res, client, Buffer.byteLength(outcome.json))) return outcome;
     const fault = storeFault(
       'storeOverloaded',

@@ -68,7 +68,7 @@ export function sendText(res: ServerResponse, { headers, ...answer }: Answer): v
 
 function write(res: ServerResponse, { status, headers, body }: Answer): void {
   if (!isAwaited(res)) return;
-  if (headers.ETag && isKept(res.req.headers['if-none-match'], headers.ETag)) {
+  if (headers.ETag && hasCopy(res.req.headers['if-none-match'], headers.ETag)) {
     // A 304 has no body to describe (RFC 9110, 15.4.5).
     const { 'Content-Type': _type, ...others } = headers;
     send(res, 304, others);
@@ -119,7 +119,7 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
  * Whether the client has the answer, by its If-None-Match (RFC 9110, 13.1.2). The request's Cache-Control is for caches,
  * and fetch sends no-cache with each If-None-Match.
  */
-function isKept(condition: string | undefined, tag: string): boolean {
+function hasCopy(condition: string | undefined, tag: string): boolean {
   if (condition === undefined) return false;
   const toOpaque = (text: string) => text.trim().replace(/^W\//, '');
   return condition.trim() === '*' || condition.split(',').map(toOpaque).includes(toOpaque(tag));
@@ -144,13 +144,14 @@ function toAnswer(outcome: Outcome): Answer {
     const vary = headers?.Vary ? { Vary: `${headers.Vary}, ${HEADERS.Vary}` } : {};
     return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers, ...vary } };
   }
-  const { status, json, headers, keptBy } = outcome;
+  const { status, json, headers, keyHeader } = outcome;
   if (json === '') {
     const { 'Content-Type': _type, ...others } = HEADERS;
     // A 204 has no content whose length could be told (RFC 9110, 8.6).
     return { status, body: status === NO_CONTENT ? undefined : '', headers: { ...others, ...headers } };
   }
-  return { status, body: json, headers: { ...HEADERS, ...headers, ...(keptBy ? toKept(json, keptBy) : {}) } };
+  const cached = keyHeader ? toCacheHeaders(json, keyHeader) : {};
+  return { status, body: json, headers: { ...HEADERS, ...headers, ...cached } };
 }
 
 /** The entity tag of a text (RFC 9110, 8.8.3); weak, because compression changes the bytes. */
@@ -159,6 +160,6 @@ export function toEntityTag(text: string): string {
 }
 
 /** The client may keep its copy, and has to revalidate it each time (RFC 9111, 5.2.2.4). */
-function toKept(json: string, keptBy: string): Headers {
-  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: `${keptBy}, ${HEADERS.Vary}` };
+function toCacheHeaders(json: string, keyHeader: string): Headers {
+  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: `${keyHeader}, ${HEADERS.Vary}` };
 }

@@ -96,16 +96,16 @@ describe('the address', () => {
   );
 });
 
-describe('the places', () => {
+describe('the permits', () => {
   const { signal: never } = new AbortController();
 
   test('of an address are 10, and stay taken when its clients give up, until the delay is over', async () => {
     vi.useFakeTimers();
     const refusals = createDelayedRefusals(1);
     const isTaken = (address: string) => {
-      const place = refusals.takePlace(address);
-      place.free();
-      return place.isTaken;
+      const permit = refusals.takePermit(address);
+      permit?.free();
+      return permit === undefined;
     };
     expect(await refusals.holdBack('203.0.113.1', never)).toBe(true);
     const held = Array.from({ length: 10 }, () => new AbortController());
@@ -126,10 +126,10 @@ describe('the places', () => {
   test('are taken while keys are verified, so that guesses at the same moment are no way around them', async () => {
     const refusals = createDelayedRefusals(1);
     await refusals.holdBack('203.0.113.1', never);
-    const places = Array.from({ length: 11 }, () => refusals.takePlace('203.0.113.1'));
-    expect(places.map(({ isTaken }) => isTaken)).toEqual([...Array(10).fill(false), true]);
-    places[0]?.free();
-    expect(refusals.takePlace('203.0.113.1').isTaken).toBe(false);
+    const permits = Array.from({ length: 11 }, () => refusals.takePermit('203.0.113.1'));
+    expect(permits.map((permit) => permit !== undefined)).toEqual([...Array(10).fill(true), false]);
+    permits[0]?.free();
+    expect(refusals.takePermit('203.0.113.1')).toBeDefined();
   });
 
   test('of all addresses are 2,000', async () => {

@@ -9,7 +9,7 @@ import { Pool } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
 import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
-import { divide, readPlace, toArgument } from '../../src/cluster/protocol.ts';
+import { divide, readNumber, toArgument } from '../../src/cluster/protocol.ts';
 import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
@@ -449,8 +449,8 @@ test('closes sockets over the limit without passing them between workers', async
 
 describe('a place', () => {
   test('is told in an argument', () => {
-    expect(readPlace(['node', 'main.ts', toArgument({ number: 2, of: 3 })])).toEqual({ number: 2, of: 3 });
-    expect(() => readPlace(['node', 'main.ts'])).toThrow('--worker=<number>/<count>');
+    expect(readNumber(['node', 'main.ts', toArgument({ number: 2, of: 3 })])).toEqual({ number: 2, of: 3 });
+    expect(() => readNumber(['node', 'main.ts'])).toThrow('--worker=<number>/<count>');
   });
 
   test.each([
