@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { canTestOnCitus } from './test/helpers/citus.ts';
 import { canTestSupabase } from './test/helpers/global-setup.ts';
+import { UNOPTIMIZED } from './test/helpers/process.ts';
 
 /** Tests of behaviour that depends on the store: they run on every store. */
 const EVERY_STORE = ['test/store/every-store.test.ts', 'test/store/any-*.test.ts', 'test/operations/*.test.ts'];
@@ -61,6 +62,8 @@ export default defineConfig({
         name,
         include: [...include],
         ...others,
+        // Optimizing the code of the embedded Postgres takes longer than the few queries of a test.
+        execArgv: name === 'long' ? [] : [UNOPTIMIZED],
         provide: { kind, isLong: name === 'long' },
         // Starting a process takes seconds on a busy machine.
         testTimeout: 120_000,

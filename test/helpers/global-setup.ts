@@ -3,10 +3,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import type { TestProject } from 'vitest/node';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { startCitus } from './citus.ts';
 import { isOnCitus, MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
+import { UNOPTIMIZED } from './process.ts';
 import { isPresent } from './requirement.ts';
 import { hasPostgrest, startPostgres } from './servers.ts';
 
@@ -29,6 +31,7 @@ declare module 'vitest' {
 
 /** Starts one Postgres, makes one data directory, and starts one read-only gateway per project. */
 export default async function setup(root: TestProject): Promise<() => Promise<void>> {
+  if (!root.vitest.projects.some(({ name }) => name === 'long')) setFlagsFromString(UNOPTIMIZED);
   const folder = mkdtempSync(join(tmpdir(), 'embedded-'));
   const dataDir = join(folder, 'template');
   const needsCitus = root.vitest.projects.some((project) => isOnCitus(project.getProvidedContext().kind));
