@@ -1,7 +1,8 @@
 // Administers tenants, their keys and their data: npm run admin -- --help
 
+import { inspect } from 'node:util';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
-import { readConfig } from '../../src/config.ts';
+import { type Config, readConfig } from '../../src/config.ts';
 import type { Connection } from '../../src/store/migrations.ts';
 import {
   NEVER,
@@ -32,6 +33,19 @@ import {
 } from './keys.ts';
 import { openStore } from './store.ts';
 
+/** Where a command finds the configuration, and where it prints. */
+export type Surroundings = {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  print(text: string): void;
+  printError(text: string): void;
+};
+
+/** Opens the store, works in it, and prints the output. */
+type Run = (options: WithJson, work: (db: Connection) => Promise<Output>) => Promise<void>;
+
+/** Works on the configured store without opening it, and prints the output. */
+type RunOnStore = (options: WithJson, work: (store: Config['store']) => Promise<Output>) => Promise<void>;
+
 type WithJson = { readonly json?: boolean };
 
 const FAILED = 1;
@@ -53,21 +67,30 @@ const YES = 'do not ask for the name, for scripts';
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
-function createProgram(): Command {
+function createProgram({ env, print, printError }: Surroundings): Command {
+  const runOnStore: RunOnStore = async ({ json: isJson = false }, work) => {
+    const { json, text } = await work(readConfig(env).store);
+    print(`${isJson ? JSON.stringify(json) : text}\n`);
+  };
+  const run: Run = (options, work) =>
+    runOnStore(options, async (store) => {
+      const db = await openStore(store);
+      return work(db).finally(() => db.close());
+    });
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
     .exitOverride()
     .configureHelp({ optionDescription: describeOption })
     // Printed below, with --json as JSON.
-    .configureOutput({ outputError: () => {} })
+    .configureOutput({ writeOut: print, writeErr: printError, outputError: () => {} })
     .addHelpText('after', STORES)
     .addHelpText('afterAll', CODES);
-  addTenantCommands(program.command('tenant').description('create, list and delete tenants'));
-  addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'));
-  addStudentCommands(program.command('student').description('show and erase what the store has of one student'));
-  addDataCommands(program);
-  addBackupCommands(program);
-  addCopyCommand(program);
+  addTenantCommands(program.command('tenant').description('create, list and delete tenants'), run);
+  addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'), run);
+  addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
+  addDataCommands(program, run);
+  addBackupCommands(program, runOnStore);
+  addCopyCommand(program, runOnStore);
   return program;
 }
 
@@ -75,7 +98,7 @@ function describeOption(option: Option): string {
   return new Help().optionDescription(option) + (option.mandatory ? ' (required)' : '');
 }
 
-function addTenantCommands(tenant: Command): void {
+function addTenantCommands(tenant: Command, run: Run): void {
   add(tenant, 'create', 'create a tenant', "tenant create 'Academia Aurora'")
     .argument('<NAME>', 'its name', readName)
     .action((name: string, options: WithJson) => run(options, (db) => createTenant(db, name)));
@@ -88,7 +111,7 @@ function addTenantCommands(tenant: Command): void {
     .action((id: string, options: WithJson & { yes?: boolean }) => run(options, (db) => deleteTenant(db, id, options)));
 }
 
-function addStudentCommands(student: Command): void {
+function addStudentCommands(student: Command, run: Run): void {
   type Options = WithJson & { tenant: string; yes?: boolean };
   const addOne = (name: string, description: string, example: string) =>
     add(student, name, description, example)
@@ -102,7 +125,7 @@ function addStudentCommands(student: Command): void {
     .action((name: string, options: Options) => run(options, (db) => eraseStudent(db, options.tenant, name, options)));
 }
 
-function addKeyCommands(key: Command): void {
+function addKeyCommands(key: Command, run: Run): void {
   add(
     key,
     'issue',
@@ -160,7 +183,7 @@ function addKeyCommands(key: Command): void {
     });
 }
 
-function addDataCommands(program: Command): void {
+function addDataCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples).requiredOption(
       '--tenant <ID>',
@@ -191,7 +214,7 @@ function addDataCommands(program: Command): void {
     );
 }
 
-function addBackupCommands(program: Command): void {
+function addBackupCommands(program: Command, run: RunOnStore): void {
   add(
     program,
     'backup',
@@ -200,21 +223,21 @@ function addBackupCommands(program: Command): void {
   )
     .argument('<FILE>', 'where to write it; it replaces no file')
     .action((file: string, options: WithJson) =>
-      print(options, async () => (await import('./backup.ts')).backUp(readConfig(process.env).store, file)),
+      run(options, async (store) => (await import('./backup.ts')).backUp(store, file)),
     );
   add(program, 'restore', 'restore a backup into the folder DATA_DIR', 'restore /backup/wellness-2026-12-01.tar.gz')
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
     .action((file: string, options: WithJson & { replace?: boolean }) =>
-      print(options, async () => (await import('./backup.ts')).restore(readConfig(process.env).store, file, options)),
+      run(options, async (store) => (await import('./backup.ts')).restore(store, file, options)),
     );
 }
 
-function addCopyCommand(program: Command): void {
+function addCopyCommand(program: Command, run: RunOnStore): void {
   add(program, 'copy', 'copy an embedded store, keys included, to the database in DATABASE_URL', 'copy .data')
     .argument('<FOLDER>', 'the DATA_DIR of the store; its gateway has to be stopped')
     .action((folder: string, options: WithJson) =>
-      print(options, async () => (await import('./copy.ts')).copyStore(readConfig(process.env).store, folder)),
+      run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder)),
     );
 }
 
@@ -227,29 +250,26 @@ function add(parent: Command, name: string, description: string, ...examples: st
     .addHelpText('after', `\n${lines.length > 1 ? 'Examples' : 'Example'}:\n${lines.join('\n')}`);
 }
 
-/** Opens the store, works in it, and prints the output. */
-function run(options: WithJson, work: (db: Connection) => Promise<Output>): Promise<void> {
-  return print(options, async () => {
-    const db = await openStore(readConfig(process.env).store);
-    return work(db).finally(() => db.close());
-  });
+/** Runs a command and returns its exit code. */
+export async function administer(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  try {
+    await createProgram(surroundings).parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    return fail(error, args.includes('--json'), surroundings);
+  }
 }
 
-async function print({ json: isJson = false }: WithJson, work: () => Promise<Output>): Promise<void> {
-  const { json, text } = await work();
-  console.log(isJson ? JSON.stringify(json) : text);
-}
-
-/** Prints an error and sets the exit code. */
-function fail(error: unknown, isJson: boolean): void {
-  if (error instanceof CommanderError && error.exitCode === 0) return;
+/** Prints an error and returns the exit code. */
+function fail(error: unknown, isJson: boolean, { printError }: Surroundings): number {
+  if (error instanceof CommanderError && error.exitCode === 0) return 0;
   const isUsage = error instanceof CommanderError;
-  process.exitCode = isUsage ? USAGE : FAILED;
   // The command's help was printed because its subcommand is missing.
-  if (isUsage && error.code === 'commander.help') return;
+  if (isUsage && error.code === 'commander.help') return USAGE;
   const report = isUsage ? toUsageReport(error) : toReport(error);
-  if (isJson) console.error(JSON.stringify(report ?? { error: String(error) }));
-  else console.error(report ? toText(report) : error);
+  if (isJson) printError(`${JSON.stringify(report ?? { error: String(error) })}\n`);
+  else printError(`${report ? toText(report) : inspect(error)}\n`);
+  return isUsage ? USAGE : FAILED;
 }
 
 function toUsageReport({ message }: CommanderError): Report {
@@ -261,9 +281,12 @@ function toText({ error, hint, lines = [] }: Report): string {
   return [...bad, error, ...(hint ? [hint] : [])].join('\n');
 }
 
-// head and the like stop reading.
-process.stdout.on('error', () => {});
-const args = process.argv.slice(2);
-await createProgram()
-  .parseAsync(args, { from: 'user' })
-  .catch((error) => fail(error, args.includes('--json')));
+if (import.meta.main) {
+  // head and the like stop reading.
+  process.stdout.on('error', () => {});
+  process.exitCode = await administer(process.argv.slice(2), {
+    env: process.env,
+    print: (text) => process.stdout.write(text),
+    printError: (text) => process.stderr.write(text),
+  });
+}

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
+import { administer } from '../../scripts/admin/main.ts';
 
 /** A compile cache saves half of the start of a script. */
 const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
@@ -9,6 +10,18 @@ const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_m
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
 
 export type RunOptions = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string };
+
+/** Runs `npm run admin -- …` in this process: starting one takes longer than the work of most commands. */
+export async function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
+  let [output, errors] = ['', ''];
+  const print = (text: string) => {
+    output += text;
+  };
+  const printError = (text: string) => {
+    errors += text;
+  };
+  return { code: await administer(args, { env, print, printError }), output, errors };
+}
 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
 export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {

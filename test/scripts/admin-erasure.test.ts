@@ -4,7 +4,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { call, KEYS } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { type Run, runCommand } from '../helpers/run.ts';
+import { type Run, runAdmin } from '../helpers/run.ts';
 import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -29,8 +29,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-const admin = (...args: string[]): Promise<Run> =>
-  runCommand('scripts/admin/main.ts', args, { env: { DATABASE_URL: database.adminUrl } });
+const admin = (...args: string[]): Promise<Run> => runAdmin(args, { DATABASE_URL: database.adminUrl });
 
 /** Runs the command on a terminal of its own and types a line. */
 function type(line: string, ...args: string[]): { code: number | null; output: string } {

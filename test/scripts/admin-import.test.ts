@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { openFolder } from '../../scripts/database.ts';
 import { copyDataDir } from '../helpers/gateway.ts';
-import { type Run, type RunOptions, runCommand } from '../helpers/run.ts';
+import { type Run, type RunOptions, runAdmin, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -47,8 +47,10 @@ const rows = (sql: string, values: unknown[] = []): Promise<Record<string, unkno
 const students = (columns = 'nome, email') =>
   rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
 
-/** What `npm run admin -- …` runs, in a process of its own; on the Postgres unless it is told another store. */
-function run(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
+/** What `npm run admin -- …` runs; on another store than the Postgres, or with input, in a process of its own. */
+function run(args: string[], options: RunOptions = {}): Promise<Run> {
+  const { env = { DATABASE_URL: database.adminUrl }, input } = options;
+  if (!options.env && input === undefined) return runAdmin(args, env);
   return runCommand('scripts/admin/main.ts', args, { env, ...(input === undefined ? {} : { input }) });
 }
 
