@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import { openEmbedded } from '../src/store/embedded/store.ts';
 import type { Store } from '../src/store/store.ts';
@@ -145,23 +145,78 @@ test('allows the methods of the new path', async () => {
   expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'PUT']);
 });
 
+const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
+
+/** Copies the project with the README's example, whose SQL may be another. */
+function copyWithExample(sql = EXAMPLE.sql): string {
+  const root = mkdtempSync(join(tmpdir(), 'readme-'));
+  const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
+  const isCopied = (file: string) => !skipped.test(basename(file)) && !isExampleMigration(file);
+  cpSync('.', root, { recursive: true, filter: (file) => isCopied(file) });
+  symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
+  const openapi = join(root, 'openapi.yaml');
+  writeFileSync(openapi, withExample(readFileSync(openapi, 'utf8')));
+  const timestamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
+  writeFileSync(join(root, MIGRATIONS, `${timestamp}_contar_personais.sql`), sql);
+  return root;
+}
+
+/** Runs the tests that follow the document and the catalog in a copy; gives the exit code and the output. */
+async function runTests(root: string): Promise<{ code: number | undefined; output: string }> {
+  const files = [
+    'test/isolation/any-operation.test.ts',
+    'test/isolation/checks.test.ts',
+    'test/openapi/document.test.ts',
+  ];
+  const command = `vitest run --project embedded ${files.join(' ')}`;
+  const run = promisify(execFile)('sh', ['-c', command], {
+    cwd: root,
+    env: { PATH, HOME: process.env.HOME },
+    maxBuffer: 2 ** 26,
+  });
+  const { code, stdout, stderr } = await run.then(
+    (output) => ({ code: 0, ...output }),
+    (error: { code?: number; stdout: string; stderr: string }) => error,
+  );
+  return { code, output: stdout + stderr };
+}
+
+describe.runIf(inject('isLong'))('the tests of the project', () => {
+  test.each([
+    ['accept the example of the README', (sql: string) => sql, undefined],
+    [
+      'tell of a function that verifies no key',
+      (sql: string) => sql.replace(/private\.verify_key\(.*\)/, `'a0000000-0000-4000-8000-000000000000'`),
+      "public.contar_personais has to begin with private.verify_key(p_api_key, 'contar_personais')",
+    ],
+    [
+      'tell of a query without the tenant',
+      (sql: string) => sql.replace('where p.tenant_id = v_tenant', 'where v_tenant is not null'),
+      'public.contar_personais queries a table of tenants without "tenant_id = v_tenant"',
+    ],
+  ] as const)(
+    '%s',
+    async (_what, change, sentence) => {
+      const sql = change(EXAMPLE.sql);
+      expect(sql === EXAMPLE.sql).toBe(sentence === undefined);
+      const root = copyWithExample(sql);
+      const { code, output } = await runTests(root);
+      rmSync(root, { recursive: true });
+      if (sentence) expect(output).toContain(sentence);
+      expect(code === 0, output).toBe(sentence === undefined);
+    },
+    600_000,
+  );
+});
+
 test.runIf(inject('isLong'))(
   'the README leads to an operation that is served, and that every check accepts',
   async () => {
-    const root = mkdtempSync(join(tmpdir(), 'readme-'));
-    const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
-    const isCopied = (file: string) => !skipped.test(basename(file)) && !isExampleMigration(file);
-    cpSync('.', root, { recursive: true, filter: (file) => isCopied(file) });
-    symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
-    const openapi = join(root, 'openapi.yaml');
-    writeFileSync(openapi, withExample(readFileSync(openapi, 'utf8')));
-    const timestamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
-    writeFileSync(join(root, MIGRATIONS, `${timestamp}_contar_personais.sql`), EXAMPLE.sql);
+    const root = copyWithExample();
 
     const checks = EXAMPLE.commands.slice(0, -1);
     expect(EXAMPLE.commands).toEqual([...checks, 'npm start']);
     expect(checks).toContain('npm run check');
-    const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
     for (const command of checks)
       await promisify(execFile)('sh', ['-c', command], { cwd: root, env: { ...process.env, PATH } });
 

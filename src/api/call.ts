@@ -38,9 +38,9 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
 }
 
 /** Converts a value to an argument. JSON keeps its text, if it has one. */
-function toArgument(value: Json, form: Form, text = JSON.stringify(value)): Argument {
+function toArgument(value: Json, form: Form, text?: string): Argument {
   if (value === null) return null;
-  if (form === 'json') return { json: text };
+  if (form === 'json') return { json: text ?? JSON.stringify(value) };
   if (form === 'bytes') return `\\x${toHexadecimal(atob(String(value)))}`;
   return value as Argument;
 }

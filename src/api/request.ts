@@ -56,13 +56,14 @@ export function readRequest({
   problems,
 }: Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems'>): ApiRequest {
   const end = url.includes('?') ? url.indexOf('?') : url.length;
+  const rawQuery = url.slice(end + 1);
   return {
     method: method.toLowerCase(),
     path: decodeUrl(() => normalizePath(url.slice(0, end))),
     // Node joins repeated headers with a comma, except set-cookie, which is not an input.
     headers: headers as Record<string, Json>,
-    query: parseQuery(url.slice(end + 1)),
-    rawQuery: url.slice(end + 1),
+    query: parseQuery(rawQuery),
+    rawQuery,
     params: Object.create(null),
     cookies: {},
     problems: new Map(problems),
@@ -173,14 +174,17 @@ function convert(text: string, type: Scalar): Json {
  */
 export function takeBody(request: ApiRequest, { isRequired, fields: known }: Body, bytes: Uint8Array): void {
   if (bytes.length === 0 && !isRequired) return;
-  const { value, problems, texts } = readJson(bytes);
+  const { value, problems, texts } = readJson(
+    bytes,
+    known?.some(({ form }) => form === 'json'),
+  );
   if (known && !isObject(value))
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
   if (known && Object.keys(value as object).length > MAX_INPUTS) {
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields.en] } });
   }
   for (const [name, part] of isObject(value) ? Object.entries(value) : [['body', value] as const]) {
-    const problem = problems.has(name) ? undefined : (findProblem(name) ?? findProblem(part));
+    const problem = problems.has(name) ? undefined : (findProblem(part) ?? (known ? undefined : findProblem(name)));
     if (problem !== undefined) problems.set(name, [problem]);
   }
   request.requestBody = value;
@@ -198,10 +202,10 @@ export function readObject(bytes: Uint8Array): { fields: Readonly<Record<string,
   return { fields: value, problems };
 }
 
-function readJson(bytes: Uint8Array): { value: Json } & Inspection {
+function readJson(bytes: Uint8Array, hasJsonFields = false): { value: Json } & Inspection {
   const text = toText(bytes);
   const value = parseJson(text);
-  return { value, ...inspectText(text) };
+  return { value, ...inspectText(text, hasJsonFields) };
 }
 
 function isObject(value: Json): value is Readonly<Record<string, Json>> {
@@ -224,7 +228,7 @@ function parseJson(text: string): Json {
   }
 }
 
-/** What JSON.parse does not tell: the problems and the text of each field; of the whole under an empty name. */
+/** What JSON.parse does not tell: the problems, and the text of the whole under an empty name and of each field if asked for. */
 type Inspection = { readonly problems: Problems; readonly texts: ReadonlyMap<string, string> };
 
 /**
@@ -232,7 +236,7 @@ type Inspection = { readonly problems: Problems; readonly texts: ReadonlyMap<str
  * repeated names; it keeps the last value. Hand-written, because libraries that report them are recursive, and a body
  * of 100 kB can have 50,000 levels.
  */
-function inspectText(text: string): Inspection {
+function inspectText(text: string, hasJsonFields: boolean): Inspection {
   const problems: Problems = new Map();
   const texts = new Map([['', text]]);
   /** The names seen so far in each open object; undefined for an open array. */
@@ -252,16 +256,16 @@ function inspectText(text: string): Inspection {
       // The body itself is one level; MAX_DEPTH applies to a field's value.
       if (open.length === MAX_DEPTH + 2) problems.set(field, [messages.isTooDeep.en]);
     } else if (sign === '}' || sign === ']') {
-      if (begin > 0 && open.length === 1) texts.set(field, text.slice(begin, at));
+      if (open.length === 1 && begin > 0) texts.set(field, text.slice(begin, at));
       open.pop();
     } else if (sign === ',') {
-      if (begin > 0 && open.length === 1) texts.set(field, text.slice(begin, at));
+      if (open.length === 1 && begin > 0) texts.set(field, text.slice(begin, at));
     } else if (sign === ':') {
       const name: string = string.includes('\\') ? JSON.parse(string) : string.slice(1, -1);
       const names = open.at(-1);
       if (open.length === 1) {
         field = name;
-        begin = at + 1;
+        if (hasJsonFields) begin = at + 1;
       }
       if (names?.has(name) && !problems.has(field)) problems.set(field, [messages.isRepeated.en]);
       names?.add(name);

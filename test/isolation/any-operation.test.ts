@@ -12,7 +12,7 @@ import type { Argument, Call, Result } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
 import { openDatabase, rows } from '../helpers/database.ts';
 import { openWithinTransaction } from './in-process-store.ts';
-import { removePredicates, removeRowSecurity } from './removal.ts';
+import { findReaders, removePredicates, removeRowSecurity } from './removal.ts';
 import { MISSING_ID } from './world.ts';
 
 // What holds for every operation of the document, whoever added it, with each wall between the tenants alone. The calls are
@@ -94,6 +94,15 @@ async function answerTo(call: Call, generated?: readonly string[]): Promise<unkn
   return describeResult(await result, generated);
 }
 
+/** An example, and for a read the same without its filters too, which could hide what is of others. */
+function withoutFilters({ example, call }: { example: Example; call: Call }) {
+  const operation = compiled.operations.get(example.operationId);
+  const needed = [operation?.key, ...(operation?.inputs ?? []).filter((input) => input.in === 'path')];
+  const args = Object.entries(call.args).filter(([name]) => needed.some((input) => input?.argument === name));
+  const bare = { example, call: { ...call, args: Object.fromEntries(args) } };
+  return call.readOnly ? [{ example, call }, bare] : [{ example, call }];
+}
+
 /** The call with another id in each place that has one, in an argument, an array or a body, or that could have one. */
 function withIds(call: Call, id: string): Call[] {
   const operation = [...compiled.operations.values()].find((one) => one.function === call.function);
@@ -153,8 +162,15 @@ describe.each(ids)('%s', (id) => {
     expect(describeResult(refused), why).toMatchObject({ status: 401 });
   });
 
+  test('names the tenant in its queries', async () => {
+    const name = compiled.operations.get(id)?.function ?? '';
+    const [readers, named] = await undone(async () => [await findReaders(db), await removePredicates(db)]);
+    const why = `public.${name} queries a table of tenants without "tenant_id = v_tenant": ${HELP}`;
+    expect(readers.includes(name) && !named.includes(name), why).toBe(false);
+  });
+
   test.each(VARIANTS)('has only data of its tenant, with $name', async ({ name: walls, remove }) => {
-    for (const { example, call } of calls.get(id) ?? []) {
+    for (const { example, call } of (calls.get(id) ?? []).flatMap(withoutFilters)) {
       const [whole, alone] = await undone(async () => {
         await remove(db);
         const store = openWithinTransaction(db);
