@@ -42,7 +42,7 @@ let samples: readonly Sample[];
 beforeAll(async () => {
   const metrics = createMetrics();
   metrics.observe({
-    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
+    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1, stalled: { login: 1 } }),
     readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
     isReady: async () => true,
     isCountingShared: () => true,

@@ -24,12 +24,18 @@ export async function removeRowSecurity(db: Sql): Promise<string[]> {
   return [...tables, ...inFunctions];
 }
 
-/** The tables of schema private. */
+/** The tables of schema private; one that refers to another one comes before it. */
 export async function findTables(db: Sql): Promise<string[]> {
   const tables = await rows<{ name: string }>(
     db,
-    `select oid::regclass::text as name
-       from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') order by 1`,
+    `with recursive tables (oid, level) as (
+       select oid, 0 from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')
+       union all
+       select c.conrelid, t.level + 1
+         from tables t
+         join pg_constraint c on c.confrelid = t.oid and c.contype = 'f' and c.conrelid <> c.confrelid
+     )
+     select oid::regclass::text as name from tables group by oid order by max(level) desc, 1`,
   );
   return tables.map(({ name }) => name);
 }
