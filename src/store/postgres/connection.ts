@@ -392,7 +392,7 @@ export class Connection {
   /** Ends the running query, whose reply is complete. */
   #end(reply: Reply): void {
     // A pooler or a proxy has lost messages.
-    if (!reply.isComplete && !reply.error) throw new Error('an answer is incomplete');
+    if (!reply.error && !(reply.isComplete && reply.prepared)) throw new Error('an answer is incomplete');
     this.#replies.shift();
     this.usedAt = performance.now();
     if (!reply.isTakenBack) this.#settle(reply);
