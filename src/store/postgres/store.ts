@@ -39,7 +39,7 @@ export type PostgresOptions = {
 type Failed = Exclude<Result, { json: string }>;
 
 /** How many reads share a connection at most. */
-const BATCH = 4;
+const BATCH = 8;
 
 /** A statement that the connection prepared is missing, or one that it prepares is there. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
