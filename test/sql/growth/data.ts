@@ -14,9 +14,6 @@ const KINDS = { academia: 3, personal: 4, aluno: 5, treino: 6, anamnese: 7 };
 /** A last name for each size, of five of the students added to reach it. */
 const RARE_NAMES = ['Kretzschmar', 'Wojciechowski', 'Przybylski', 'Schwartzkopf', 'Brzezinski', 'Gwozdz'];
 
-/** The maximum number of sizes. */
-export const MAX_SIZES = RARE_NAMES.length;
-
 const SCRIPT = readFileSync(join(import.meta.dirname, 'data.sql'), 'utf8');
 
 /** Adds students to the tenant, which it creates at first, and updates statistics; needs a superuser. */
