@@ -142,6 +142,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await closePort(server, noticeMs);
     await closePort(operational);
     await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
+    await log.flush();
   };
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;

@@ -3,9 +3,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isatty } from 'node:tty';
 import { styleText } from 'node:util';
-import { type DestinationStream, type Level, type Logger, pino, stdTimeFunctions } from 'pino';
+import { type Level, type Logger, pino, stdTimeFunctions } from 'pino';
 import type { Config, LogConfig } from '../config.ts';
 import { type Fault, messageOf } from '../errors.ts';
+import { Output, PIPE_BUF } from './output.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath } from './record.ts';
 
 /** The log of the process. */
@@ -17,7 +18,11 @@ export type Log = {
   request(request: EndedRequest): void;
   /** Logs a fault on a separate line, with its request's id. */
   fault(text: string, fault: Fault, record?: RequestRecord): void;
+  /** Resolves when every line is written, or after a second. */
+  flush(): Promise<void>;
 };
+
+type Destination = Pick<Output, 'write' | 'flush'>;
 
 /** Log options. `keyHeaders` are the lower-case names of headers that carry a key: a whole key is never logged. */
 export type LogOptions = LogConfig & {
@@ -32,15 +37,6 @@ const STDOUT = 1;
 /** The length of the key prefix in logs and lists; of a shorter key it would show too much. */
 const PREFIX_LENGTH = 17;
 const MIN_LENGTH_TO_SHOW = 40;
-/**
- * Lines are written in batches, after 50 ms or 16 kB: writing each line alone costs as much as validating a request. If
- * nobody reads the output, up to 16 MB is kept, and then lines are dropped.
- */
-const BUFFERED = { sync: false, minLength: 16_000, periodicFlush: 50, maxLength: 16_000_000 };
-/** The maximum size of an atomic write to a pipe (PIPE_BUF), in bytes: several processes may share the pipe. */
-const PIPE_BUF = 4_096;
-/** Writes whole lines in batches of at most that size. */
-const ATOMIC_WRITES = { ...BUFFERED, minLength: PIPE_BUF - 1, maxWrite: PIPE_BUF };
 /** The maximum length of each text in a line that must be shortened. */
 const MAX_TEXT_LENGTH = 500;
 /** A shorter text is not a key, and hiding it everywhere would make the log unreadable. */
@@ -51,12 +47,13 @@ export function openLog({ log, workers }: Config, keyHeaders: readonly string[])
   // process.stdout.isTTY would open the stream, which makes a pipe non-blocking.
   const isTerminal = isatty(STDOUT);
   const hasColors = isTerminal && process.stdout.hasColors();
-  return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared: workers > 1 });
+  const isShared = workers > 1;
+  return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared }, new Output({ isShared }));
 }
 
-/** Creates a log, on standard output unless a stream is given. */
-export function createLog(options: LogOptions, stream?: DestinationStream): Log {
-  const logger = createLogger(options, stream);
+/** Creates a log. */
+export function createLog(options: LogOptions, destination: Destination): Log {
+  const logger = createLogger(options, destination);
   const { keyHeaders } = options;
   return {
     info: (text) => logger.info(text),
@@ -70,12 +67,13 @@ export function createLog(options: LogOptions, stream?: DestinationStream): Log 
       const keys = record ? readKeys(record.headers, keyHeaders, MIN_LENGTH_TO_HIDE) : [];
       logger.error({ requestId: record?.id, fault: describe(fault, keys) }, text);
     },
+    flush: () => destination.flush(),
   };
 }
 
 function createLogger(
   { level, format, isTerminal, hasColors = false, isShared = false }: LogOptions,
-  stream: DestinationStream | undefined,
+  destination: Destination,
 ): Logger {
   const options = {
     level,
@@ -85,7 +83,6 @@ function createLogger(
     ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
   };
   const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
-  const destination = stream ?? openOutput(isShared ? ATOMIC_WRITES : BUFFERED);
   return pino(
     options,
     isPretty ? { write: (line) => destination.write(toText(JSON.parse(line), hasColors)) } : destination,
@@ -102,19 +99,6 @@ function createClock(): () => string {
     writtenAt = now;
     return text;
   };
-}
-
-function openOutput(options: typeof BUFFERED): DestinationStream {
-  // As bytes: in text mode, pino's destination concatenates all waiting text each time a line is added.
-  const output = pino.destination({ ...options, contentMode: 'buffer' });
-  return { write: (line) => output.write(toBytes(line) as unknown as string) };
-}
-
-/** Not Buffer.from: it takes a piece of the 64 kB that Buffers share, and a waiting line would keep all of them in memory. */
-function toBytes(line: string): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line));
-  bytes.write(line);
-  return bytes;
 }
 
 /** Shortens a line that is too long for one atomic write: another process's line could end up inside it. */

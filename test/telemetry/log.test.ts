@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -482,13 +483,36 @@ describe('the end of a process', () => {
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 
-  test('a log pipe that is closed fails no request', async () => {
-    const own = await startProcess(env);
-    own.child.stdout?.destroy();
-    for (let n = 0; n < 20; n += 1) {
-      const answer = await fetch(`${own.origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY } });
+  /** 600 lines are more than a pipe holds. */
+  const useAndStop = async (own: GatewayProcess, origin: string) => {
+    for (let n = 0; n < 600; n += 1) {
+      const answer = await fetch(`${origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY } });
       expect([answer.status, ((await answer.json()) as unknown[]).length > 0]).toEqual([200, true]);
     }
-    expect(await own.stop()).toBe(0);
+    return own.stop();
+  };
+
+  test('a log pipe that is closed fails no request and does not hold up the end', async () => {
+    const own = await startProcess(env);
+    own.child.stdout?.destroy();
+    expect(await useAndStop(own, own.origin)).toBe(0);
+  });
+
+  test.each([
+    ['a disk without space for the log', () => '/dev/full'],
+    ['a log pipe whose reader has stopped', () => createFifo(join(folder, 'stopped'))],
+  ])('%s fails no request and does not hold up the end', async (_what, create) => {
+    const port = await findPort();
+    const output = openSync(create(), 'r+');
+    const own = new GatewayProcess({ ...env, PORT: String(port) }, { stdio: ['ignore', output, 'pipe'] });
+    const origin = `http://127.0.0.1:${port}`;
+    await waitFor(async () => expect((await fetch(`${origin}/readyz`)).status).toBe(200));
+    expect(await useAndStop(own, origin)).toBe(0);
+    closeSync(output);
   });
 });
+
+function createFifo(path: string): string {
+  execFileSync('mkfifo', [path]);
+  return path;
+}
