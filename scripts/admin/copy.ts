@@ -13,14 +13,20 @@ import { openStore, queryRows } from './store.ts';
 const BATCH = 5_000;
 
 /** A table, and its columns other than generated ones. */
-type Table = { readonly name: string; readonly columns: readonly string[]; readonly refers_to: readonly string[] };
+type Table = {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly refers_to: readonly string[];
+  readonly refers_to_itself: boolean;
+};
 
 const TABLES = `
   select c.oid::regclass::text as name,
          (select json_agg(quote_ident(a.attname) order by a.attnum) from pg_attribute a
            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
          (select coalesce(json_agg(distinct f.confrelid::regclass::text), '[]') from pg_constraint f
-           where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid) as refers_to
+           where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid) as refers_to,
+         exists (select from pg_constraint f where f.conrelid = c.oid and f.confrelid = c.oid) as refers_to_itself
     from pg_class c
    where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
    order by 1`;
@@ -106,7 +112,7 @@ function inOrder(tables: readonly Table[]): Table[] {
 async function copyRows(
   source: Connection,
   target: Connection,
-  { name, columns }: Table,
+  { name, columns, refers_to_itself }: Table,
   onCopied: (rows: number) => void,
 ): Promise<number> {
   const list = columns.join(', ');
@@ -114,8 +120,10 @@ async function copyRows(
     select ${list} from json_populate_recordset(null::${name}, $1::json)`;
   return inTransaction(source, async () => {
     await source.query(`declare copied no scroll cursor for select row_to_json(t)::text as row from ${name} t`);
+    // References are checked at the end of a statement.
+    const size = refers_to_itself ? 'all' : BATCH;
     for (let count = 0; ; ) {
-      const { rows } = (await source.query(`fetch ${BATCH} from copied`)) as { rows: { row: string }[] };
+      const { rows } = (await source.query(`fetch ${size} from copied`)) as { rows: { row: string }[] };
       if (rows.length === 0) return count;
       await target.query(insert, [`[${rows.map(({ row }) => row).join(',')}]`]);
       count += rows.length;

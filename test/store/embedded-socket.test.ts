@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { serialize } from 'pg-protocol';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { BACKUP } from '../../src/store/embedded/sessions.ts';
 import { toSocketFolder } from '../../src/store/embedded/socket.ts';
 import { type EmbeddedOptions, type EmbeddedStore, openEmbedded } from '../../src/store/embedded/store.ts';
 import type { Call } from '../../src/store/store.ts';
@@ -121,6 +122,23 @@ async function codeOf(action: Promise<unknown>): Promise<unknown> {
     ({ code }) => code,
   );
 }
+
+test('makes one backup at a time, and the next one after a backup whose client was lost', async () => {
+  const begin = `select pg_backup_start('test', true) is null`;
+  const one = await connect({ application_name: BACKUP });
+  expect(await value(one, begin)).toBe(false);
+  await expect(connect({ application_name: BACKUP })).rejects.toMatchObject({
+    code: '55000',
+    message: 'another backup is being made',
+  });
+  expect(await count('Nobody')).toBe(0);
+  one.connection.stream.destroy();
+  await waitFor(async () => {
+    const next = await connect({ application_name: BACKUP });
+    expect(await value(next, begin)).toBe(false);
+    expect(await value(next, `select labelfile like 'START WAL%' from pg_backup_stop(false)`)).toBe(true);
+  });
+});
 
 describe('the socket', () => {
   test('is in a folder that only its owner can open', () => {

@@ -29,6 +29,9 @@ export const ADMINISTRATOR = 'postgres';
 /** The application_name of a session that makes a backup. */
 export const BACKUP = 'wellness-backup';
 
+/** The state (object_not_in_prerequisite_state) of a session that makes no backup. */
+const NO_BACKUP = '55000';
+
 const GATEWAY = 0;
 
 /** `reset session authorization` has no effect in PGlite, because its backend never logged in. */
@@ -62,6 +65,10 @@ export class SessionError extends Error implements PgError {
   }
 }
 
+function isBackup(settings = '{}'): boolean {
+  return JSON.parse(settings).application_name === BACKUP;
+}
+
 /** Whose settings the backend has. */
 export class Sessions {
   readonly #db: PGlite;
@@ -86,7 +93,7 @@ export class Sessions {
 
   /** Whether a session makes a backup, which needs all of the WAL since its beginning. */
   get hasBackup(): boolean {
-    return [...this.#settings.values()].some((settings) => JSON.parse(settings).application_name === BACKUP);
+    return [...this.#settings.values()].some(isBackup);
   }
 
   /** Gives the backend back to the gateway. */
@@ -102,7 +109,7 @@ export class Sessions {
    * has failed.
    */
   async run(session: number, messages: Uint8Array, isSynced: boolean, settings?: Settings): Promise<Answer> {
-    if (settings) this.#settings.set(session, JSON.stringify(settings));
+    if (settings) this.#begin(session, JSON.stringify(settings));
     await this.#enter(session);
     const answer = await this.#send(messages);
     // Some fatal errors, such as that of an encoding that PGlite lacks, leave it without any answer from then on.
@@ -124,7 +131,22 @@ export class Sessions {
       await this.#db.exec('discard all');
       this.#owner = undefined;
     }
+    if (isBackup(this.#settings.get(session))) await this.#stopBackup();
     this.#settings.delete(session);
+  }
+
+  #begin(session: number, settings: string): void {
+    if (isBackup(settings) && this.hasBackup) throw new SessionError('55000', 'another backup is being made');
+    this.#settings.set(session, settings);
+  }
+
+  /** Ends the backup of a session that ended, maybe before it did so itself. */
+  async #stopBackup(): Promise<void> {
+    await this.#leave();
+    await this.#db.exec(RESET);
+    await this.#db.exec('select pg_catalog.pg_backup_stop(false)').catch((error: PgError) => {
+      if (error.code !== NO_BACKUP) throw error;
+    });
   }
 
   async #enter(session: number): Promise<void> {
