@@ -92,7 +92,6 @@ export class Disk {
     mkdirSync(folder, { mode: 0o700 });
     for (const name of this.#folders) mkdirSync(join(folder, name), { recursive: true, mode: 0o700 });
     for (const [name, file] of names) {
-      mkdirSync(dirname(join(folder, name)), { recursive: true });
       writeFileSync(join(folder, name), lose(file, random), { mode: 0o600 });
     }
   }

@@ -124,7 +124,7 @@ const isLong = inject('isLong');
 const TIMEOUT = 1_200_000;
 
 describe('a loss of power', () => {
-  const CUTS = isLong ? 300 : 10;
+  const CUTS = isLong ? 200 : 10;
 
   test('at any moment loses no acknowledged creation, halves none, and damages nothing', {
     timeout: TIMEOUT,
