@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
+import { identify } from './api/validate.ts';
 import type { Config } from './config.ts';
 import { createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
@@ -105,6 +106,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     keyHeaders,
     addressOf,
     isAccepted: acceptedKeys.has,
+    identify: (record) => identify(served.document, record),
     createCounter: group?.createCounter,
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),

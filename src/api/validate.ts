@@ -2,11 +2,12 @@
 // for msw.
 
 import type { ErrorObject } from 'ajv';
-import type { Failure, FieldErrors, InvalidInput } from '../errors.ts';
+import { type Failure, type FieldErrors, type InvalidInput, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import type { Translations } from '../openapi/translations.ts';
+import type { RequestRecord } from '../telemetry/record.ts';
 import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages, toPortuguese } from './messages.ts';
 import { type ApiRequest, convertInputs, type HttpRequest, type Problems, readRequest, takeBody } from './request.ts';
 
@@ -20,6 +21,17 @@ export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translatio
 export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems' | 'readBody'> & {
   readonly record: { operation?: string; route?: string };
 };
+
+/** Records the operation of a request that is not received, if it has one. */
+export function identify({ match }: Pick<Routes, 'match'>, record: RequestRecord): void {
+  try {
+    const { method, path } = readRequest(record);
+    const { id, route } = match(method, path);
+    Object.assign(record, { operation: id, route });
+  } catch (error) {
+    if (!(error instanceof RequestFailed)) throw error;
+  }
+}
 
 /** Reads and validates a request, without verifying its key. Throws RequestFailed for a request that cannot be read. */
 export async function receive(document: Routes, http: Incoming): Promise<Received | { readonly failure: Failure }> {

@@ -3,8 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
+import type { RequestRecord } from '../telemetry/record.ts';
 import { toNetwork } from './client-address.ts';
 import type { Count, Counter, CounterName, CounterOptions } from './counters.ts';
+import { recordOf } from './recorder.ts';
 import { openRedis } from './redis.ts';
 import { respond } from './respond.ts';
 
@@ -25,6 +27,8 @@ export type RateLimitOptions = {
   readonly addressOf: (req: IncomingMessage) => string;
   /** Whether the store has accepted a key. */
   readonly isAccepted: (key: string) => boolean;
+  /** Records the operation of a request that is refused before it is routed. */
+  readonly identify: (record: RequestRecord) => void;
   /** The length of a window in whole seconds; a minute by default. */
   readonly windowSeconds?: number;
   /** Creates the counters; by default in this process's memory or in Redis. */
@@ -50,7 +54,16 @@ type Policy = {
  */
 export async function openRateLimits(
   { perAddress, perKey, redisUrl }: RateLimitConfig,
-  { keyHeaders, addressOf, isAccepted, windowSeconds = 60, onFault, onRecovered, ...options }: RateLimitOptions,
+  {
+    keyHeaders,
+    addressOf,
+    isAccepted,
+    identify,
+    windowSeconds = 60,
+    onFault,
+    onRecovered,
+    ...options
+  }: RateLimitOptions,
 ): Promise<RateLimits | undefined> {
   const all: Policy[] = [
     { name: 'address', limit: perAddress, namesOf: (req) => [{ name: toNetwork(addressOf(req)), isProven: false }] },
@@ -80,6 +93,7 @@ export async function openRateLimits(
         items.push(`"${name}";r=${count.remaining};t=${count.seconds}`);
         res.setHeader('RateLimit', items.join(', '));
         if (count.isOver) {
+          identify(recordOf(res));
           respond(res, { failure: { kind: 'tooManyRequests', retryAfter: count.seconds } });
           return;
         }

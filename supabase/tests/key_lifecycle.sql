@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(75);
+select plan(76);
 
 create temporary table tenant as
 select private.create_tenant('Academia Um') as id;
@@ -332,9 +332,15 @@ select matches(
   'a key that issue_key did not make is rotated to one for the environment live'
 );
 
--- A successor was lost, so its predecessor is rotated again.
+-- A successor was lost, so it is revoked and its predecessor is rotated again.
 insert into issued
 select 'lost', k.* from private.rotate_key(pg_temp.id('own'), interval '1 hour') k;
+select throws_ok(
+  format('select private.rotate_key(%L)', pg_temp.id('own')),
+  '55000', format('key %s was replaced by %s already', pg_temp.id('own'), pg_temp.id('lost')),
+  'a key has one successor'
+);
+select private.revoke_key(pg_temp.id('lost'));
 insert into issued
 select 'found', k.* from private.rotate_key(pg_temp.id('own'), interval '2 hours') k;
 select is(

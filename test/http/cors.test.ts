@@ -185,6 +185,7 @@ test('a page may read that its requests are too many, and a preflight is none of
     keyHeaders: ['X-Api-Key'],
     addressOf: createAddressReader(0),
     isAccepted: () => false,
+    identify: () => {},
     onFault: () => {},
     onRecovered: () => {},
   };

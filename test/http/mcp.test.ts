@@ -272,6 +272,7 @@ describe('a tool call is a request', () => {
         keyHeaders: ['X-Api-Key'],
         addressOf: createAddressReader(0),
         isAccepted: () => false,
+        identify: () => {},
         onFault: () => {},
         onRecovered: () => {},
       },

@@ -4,13 +4,17 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import type { IRouter } from 'express';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, test } from 'vitest';
+import { identify } from '../../src/api/validate.ts';
 import type { RateLimitConfig } from '../../src/config.ts';
 import type { AppParts } from '../../src/http/app.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
 import { createCounter } from '../../src/http/counters.ts';
 import { serveDocs } from '../../src/http/docs.ts';
 import { openRateLimits } from '../../src/http/rate-limits.ts';
+import { createRecorder } from '../../src/http/recorder.ts';
+import { compileFile } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
+import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { sendRaw } from '../helpers/raw.ts';
@@ -45,6 +49,7 @@ type Options = Partial<RateLimitConfig> & {
 };
 
 const document = await readDocument('openapi.yaml');
+const compiled = await compileFile('openapi.yaml');
 const ends: (() => Promise<void>)[] = [];
 
 afterEach(async () => {
@@ -61,6 +66,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
       keyHeaders,
       addressOf: createAddressReader(proxyHops),
       isAccepted: () => false,
+      identify: (record) => identify(compiled, record),
       windowSeconds,
       onFault: ({ message }) => told.push(message),
       onRecovered: () => told.push('back'),
@@ -112,11 +118,29 @@ async function statuses(count: number, send: () => Promise<Answer>): Promise<num
   return result;
 }
 
+test('counts a refused request for its operation', async () => {
+  const ended: EndedRequest[] = [];
+  const { url, send } = await startLimited({
+    perKey: 1,
+    parts: { recorder: createRecorder([(one) => ended.push(one)]) },
+  });
+  expect(await statuses(2, () => send(AURORA))).toEqual([200, 429]);
+  await fetch(new URL('/v1/nada', url), { headers: AURORA });
+  await waitFor(() =>
+    expect(ended.map(({ endpoint, status }) => [endpoint, status])).toEqual([
+      ['listarAcademias', 200],
+      ['listarAcademias', 429],
+      ['none', 429],
+    ]),
+  );
+});
+
 test('opens no limiter if no limit is configured', async () => {
   const options = {
     keyHeaders: ['X-Api-Key'],
     addressOf: createAddressReader(0),
     isAccepted: () => false,
+    identify: () => {},
     onFault: () => {},
     onRecovered: () => {},
   };

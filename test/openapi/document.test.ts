@@ -23,6 +23,7 @@ beforeAll(async () => {
       keyHeaders: [],
       addressOf: createAddressReader(0),
       isAccepted: () => false,
+      identify: () => {},
       windowSeconds: 3_600,
       onFault: () => {},
       onRecovered: () => {},

@@ -13,6 +13,7 @@ import {
   startMessageProxy,
 } from '../helpers/message-proxy.ts';
 import { asAdmin, createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 // Every message between the gateway and Postgres is lost, late, cut off, split and garbled. Whatever happens, no call gets another
 // one's answer, none is done twice, all end in time, and the store serves again when the fault is over.
@@ -49,6 +50,15 @@ let count = 0;
 beforeAll(async () => {
   database = await createDatabase();
   await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
+  // A busy machine may not say goodbye in time.
+  await waitFor(async () => {
+    places = await findPlaces();
+    expect(places.some((place) => place.startsWith('end'))).toBe(true);
+  });
+});
+
+/** The messages of a store's life, and of its cancellations. */
+async function findPlaces(): Promise<Place[]> {
   const proxy = await openProxy();
   const store = openStore(proxy, 1);
   for (const read of READS) answers.set(JSON.stringify(read), (await send(store, read)).json);
@@ -56,8 +66,8 @@ beforeAll(async () => {
   await Promise.all([abandon(store), abandon(store)]);
   await store.close();
   await proxy.close();
-  places = [...proxy.places].toSorted();
-});
+  return [...proxy.places].toSorted();
+}
 
 afterAll(() => database.drop());
 
