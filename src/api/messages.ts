@@ -1,8 +1,8 @@
 // The messages of a 422 in English and Portuguese: the gateway's own and Ajv's. The document's x-translations has those
-// of the document and of SQL.
+// of the document and of SQL. The English is for developers and follows the field's name; the Portuguese is for people, and a
+// form shows it as it is.
 
 import type { ErrorObject } from 'ajv';
-import ajvI18n from 'ajv-i18n/localize/pt-BR/index.js';
 
 type Message = { readonly en: string; readonly 'pt-BR': string };
 
@@ -18,35 +18,35 @@ export const MAX_NAMES = 299;
 /** The maximum number of errors in an answer: a body can contain thousands of invalid items. */
 export const MAX_ERRORS = 1_000;
 
-/** The gateway's own messages. Each describes a parameter or field, whose name precedes it. */
+/** The gateway's own messages. Each describes a parameter or field. */
 export const messages = {
-  isRequired: { en: 'is required', 'pt-BR': 'é obrigatório' },
-  isNoField: { en: 'is not a field of this operation', 'pt-BR': 'não é um campo desta operação' },
-  isNoParameter: { en: 'is not a parameter of this operation', 'pt-BR': 'não é um parâmetro desta operação' },
-  isRepeated: { en: 'must be given once', 'pt-BR': 'deve ser informado uma única vez' },
-  isWithOffset: { en: 'must not be given with offset', 'pt-BR': 'não deve ser informado com offset' },
-  isNoScalar: { en: 'must be a string, a number or a boolean', 'pt-BR': 'deve ser um texto, um número ou um booleano' },
-  isNoObject: { en: 'must be object', 'pt-BR': 'deve ser um objeto' },
-  isReadOnly: { en: 'is read-only', 'pt-BR': 'é somente leitura' },
+  isRequired: { en: 'is required', 'pt-BR': 'Preencha este campo' },
+  isNoField: { en: 'is not a field of this operation', 'pt-BR': 'Este campo não existe nesta operação' },
+  isNoParameter: { en: 'is not a parameter of this operation', 'pt-BR': 'Este parâmetro não existe nesta operação' },
+  isRepeated: { en: 'must be given once', 'pt-BR': 'Informe uma única vez' },
+  isWithOffset: { en: 'must not be given with offset', 'pt-BR': 'Não informe junto com offset' },
+  isNoScalar: { en: 'must be a string, a number or a boolean', 'pt-BR': 'Informe um texto, um número, true ou false' },
+  isNoObject: { en: 'must be object', 'pt-BR': 'Informe um objeto' },
+  isReadOnly: { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' },
   isTooDeep: {
     en: `must not be nested deeper than ${MAX_DEPTH} levels`,
-    'pt-BR': `não deve ter mais de ${MAX_DEPTH} níveis de aninhamento`,
+    'pt-BR': `Use no máximo ${MAX_DEPTH} níveis de aninhamento`,
   },
   hasTooManyParameters: {
     en: `must not have more than ${MAX_INPUTS} parameters`,
-    'pt-BR': `não deve ter mais de ${MAX_INPUTS} parâmetros`,
+    'pt-BR': `Informe no máximo ${MAX_INPUTS} parâmetros`,
   },
   hasTooManyFields: {
     en: `must not have more than ${MAX_INPUTS} fields`,
-    'pt-BR': `não deve ter mais de ${MAX_INPUTS} campos`,
+    'pt-BR': `Informe no máximo ${MAX_INPUTS} campos`,
   },
   isNoText: {
     en: 'must not contain U+0000 or an unpaired surrogate',
-    'pt-BR': 'não deve conter U+0000 nem um surrogate sem par',
+    'pt-BR': 'Remova os caracteres inválidos (U+0000 ou surrogate sem par)',
   },
   isOutOfRange: {
     en: 'must not contain a number out of range',
-    'pt-BR': 'não deve conter um número fora do intervalo permitido',
+    'pt-BR': 'Informe um número dentro do intervalo permitido',
   },
 } as const satisfies Record<string, Message>;
 
@@ -54,7 +54,7 @@ export const messages = {
 export function describeManyErrors(count: number): Message {
   return {
     en: `has ${count} errors, of which not all are listed`,
-    'pt-BR': `tem ${count} erros, dos quais nem todos estão listados`,
+    'pt-BR': `Há ${count} erros, e nem todos estão listados`,
   };
 }
 
@@ -62,47 +62,89 @@ export function describeManyErrors(count: number): Message {
 export function describeLargeAnswer(answerLimit: number): Message {
   return {
     en: `must be smaller: these records take more than ${answerLimit} bytes`,
-    'pt-BR': `deve ser menor: estes registros ocupam mais de ${answerLimit} bytes`,
+    'pt-BR': `Informe um número menor: estes registros ocupam mais de ${answerLimit} bytes`,
   };
 }
 
-// The types declare a property `default`, which the CommonJS module does not have.
-const localize = ajvI18n as unknown as typeof ajvI18n.default;
+/** What JSON Schema's types, and the formats of people, are called. */
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'um texto',
+  number: 'um número',
+  integer: 'um número inteiro',
+  boolean: 'true ou false',
+  object: 'um objeto',
+  array: 'uma lista',
+  null: 'null',
+};
+const FORMATS: Readonly<Record<string, string>> = {
+  email: 'um e-mail válido',
+  uuid: 'um identificador (UUID) válido',
+  date: 'uma data válida, como 2026-12-31',
+  time: 'um horário válido, como 23:59:59Z',
+  'date-time': 'uma data e hora válidas, como 2026-12-31T23:59:59Z',
+  duration: 'uma duração válida, como P1DT12H',
+  uri: 'um endereço (URL) válido',
+  url: 'um endereço (URL) válido',
+  hostname: 'um nome de servidor válido',
+  ipv4: 'um endereço IPv4 válido',
+  ipv6: 'um endereço IPv6 válido',
+  byte: 'um valor em Base64',
+  int32: 'um número inteiro de 32 bits',
+  int64: 'um número inteiro de 64 bits',
+};
 
 /** Translates the message of an Ajv error to Brazilian Portuguese. */
 export function toPortuguese(error: ErrorObject): ErrorObject {
-  const copy = { ...error };
-  localize([copy]);
-  const message = correct(error);
-  return message === undefined ? copy : { ...copy, message };
+  return { ...error, message: composePortuguese(error) };
 }
 
-/** Replaces texts of ajv-i18n that are wrong, or that cannot follow a field's name. */
-function correct({ keyword, params }: ErrorObject): string | undefined {
+function composePortuguese({ keyword, params }: ErrorObject): string {
+  const count = (one: string, many: string) => `${params.limit} ${params.limit === 1 ? one : many}`;
   switch (keyword) {
-    // ajv-i18n leaves these types in English, without an article.
     case 'type':
-      return { object: messages.isNoObject['pt-BR'], array: 'deve ser uma lista' }[params.type as string];
-    // "caracter" is misspelt, and "curta" has the wrong gender.
+      return `Informe ${[params.type]
+        .flat()
+        .map((type) => TYPES[type])
+        .join(' ou ')}`;
+    case 'format':
+      return `Informe ${FORMATS[params.format] ?? `um valor no formato "${params.format}"`}`;
+    case 'enum':
+      return 'Escolha um destes valores';
+    case 'const':
+      return `Informe ${JSON.stringify(params.allowedValue)}`;
+    case 'pattern':
+      return `Informe um valor que corresponda ao padrão "${params.pattern}"`;
     case 'minLength':
-      return `não deve ter menos de ${countCharacters(params.limit)}`;
+      return `Informe pelo menos ${count('caractere', 'caracteres')}`;
     case 'maxLength':
-      return `não deve ter mais de ${countCharacters(params.limit)}`;
-    case 'additionalProperties':
-      return 'não deve ter propriedades adicionais';
-    // "exatamente com um" is ambiguous: it can mean an exact match with any of them.
+      return `Informe no máximo ${count('caractere', 'caracteres')}`;
+    case 'minItems':
+      return `Informe pelo menos ${count('item', 'itens')}`;
+    case 'maxItems':
+      return `Informe no máximo ${count('item', 'itens')}`;
+    case 'minProperties':
+      return `Informe pelo menos ${count('campo', 'campos')}`;
+    case 'maxProperties':
+      return `Informe no máximo ${count('campo', 'campos')}`;
+    case 'minimum':
+      return `Informe um número maior ou igual a ${params.limit}`;
+    case 'maximum':
+      return `Informe um número menor ou igual a ${params.limit}`;
+    case 'exclusiveMinimum':
+      return `Informe um número maior que ${params.limit}`;
+    case 'exclusiveMaximum':
+      return `Informe um número menor que ${params.limit}`;
+    case 'multipleOf':
+      return `Informe um múltiplo de ${params.multipleOf}`;
+    case 'uniqueItems':
+      return 'Não repita itens';
+    case 'dependentRequired':
+    case 'dependencies':
+      return `Informe também ${params.missingProperty}`;
     case 'oneOf':
-      return 'deve corresponder a um único schema de "oneOf"';
     case 'anyOf':
-      return 'deve corresponder a um schema de "anyOf"';
-    // ajv-i18n's text lacks an accent.
-    case 'not':
-      return 'não deve ser válido segundo o schema em "not"';
+      return 'Informe um valor em uma das formas previstas';
     default:
-      return undefined;
+      return 'Informe um valor válido';
   }
-}
-
-function countCharacters(count: number): string {
-  return count === 1 ? '1 caractere' : `${count} caracteres`;
 }

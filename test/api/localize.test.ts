@@ -31,7 +31,7 @@ async function ask(target: string, language: string | undefined, options: Parame
 }
 
 const ENGLISH = ['en', { limit: ['must be <= 1000'] }];
-const PORTUGUESE = ['pt-BR', { limit: ['deve ser <= 1000'] }];
+const PORTUGUESE = ['pt-BR', { limit: ['Informe um número menor ou igual a 1000'] }];
 
 describe('the language', () => {
   test.each([
@@ -124,13 +124,13 @@ describe('what is said of a body', () => {
       'p_data_nascimento',
       {
         en: 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
-        'pt-BR': 'deve ser uma data existente, no formato AAAA-MM-DD ou DD/MM/AAAA',
+        'pt-BR': 'Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA',
       },
     ],
     [
       `{${given},"p_academia_id":"${gym}"}`,
       'p_academia_id',
-      { en: 'must be the id of a gym of the tenant', 'pt-BR': 'deve ser o id de uma academia do tenant' },
+      { en: 'must be the id of a gym of the tenant', 'pt-BR': 'Informe o id de uma academia do tenant' },
     ],
   ])('%.60s is in either language', async (body, field, message) => {
     for (const language of ['en', 'pt-BR'] as const) {
@@ -144,12 +144,12 @@ describe('what is said of a body', () => {
     expect(await ask('/alunos', 'pt-BR', { body, headers: { 'Idempotency-Key': 'a b' } })).toEqual([
       'pt-BR',
       {
-        p_nome: ['não deve estar em branco'],
-        p_email: ['deve corresponder ao formato "email"'],
-        p_telefone: ['deve ser um texto'],
-        p_sexo: ['não deve conter U+0000 nem um surrogate sem par'],
-        p_x: ['não é um campo desta operação'],
-        'Idempotency-Key': ['deve ter somente caracteres ASCII visíveis'],
+        p_nome: ['Preencha este campo'],
+        p_email: ['Informe um e-mail válido'],
+        p_telefone: ['Informe um texto'],
+        p_sexo: ['Remova os caracteres inválidos (U+0000 ou surrogate sem par)'],
+        p_x: ['Este campo não existe nesta operação'],
+        'Idempotency-Key': ['Use somente caracteres ASCII visíveis'],
       },
     ]);
   });
@@ -164,7 +164,7 @@ describe('what is said of a body', () => {
     ]);
     expect(await ask('/alunos', 'pt', other)).toEqual([
       'pt-BR',
-      { 'Idempotency-Key': ['já foi usada em outra requisição nas últimas 24 horas'] },
+      { 'Idempotency-Key': ['Esta chave já foi usada em outra requisição nas últimas 24 horas'] },
     ]);
   });
 });
@@ -189,10 +189,10 @@ test('answers invalid parameters in either language', async () => {
       limit: [messages.isRepeated['pt-BR']],
       nome: [messages.isNoText['pt-BR']],
       sort: [messages.isNoParameter['pt-BR']],
-      ativo: ['deve ser igual a um dos valores permitidos: true, false'],
-      academia_id: ['deve corresponder ao formato "uuid"'],
-      id_personal: ['deve ser o id do personal sem hífens (de 1 a 64 letras, dígitos ou sublinhados)'],
-      offset: ['deve ser >= 0'],
+      ativo: ['Escolha um destes valores: true, false'],
+      academia_id: ['Informe um identificador (UUID) válido'],
+      id_personal: ['Informe o id do personal sem hífens (de 1 a 64 letras, dígitos ou sublinhados)'],
+      offset: ['Informe um número maior ou igual a 0'],
     },
   ]);
 });
@@ -224,68 +224,43 @@ const NOT_CALLED: Result = { json: 'null' };
 
 describe('a rule of a new operation', () => {
   test.each<[schema: object, value: unknown, english: string, portuguese: string, place?: string]>([
-    [{ type: 'string' }, 1, 'must be string', 'deve ser um texto'],
-    [{ type: 'integer' }, 1.5, 'must be integer', 'deve ser um número inteiro'],
-    [{ type: 'number', nullable: true }, '1', 'must be number', 'deve ser um número'],
-    [{ type: 'boolean' }, 'sim', 'must be boolean', 'deve ser um booleano'],
-    [{ type: 'object' }, [], 'must be object', 'deve ser um objeto'],
-    [{ type: 'array', items: {} }, {}, 'must be array', 'deve ser uma lista'],
+    [{ type: 'string' }, 1, 'must be string', 'Informe um texto'],
+    [{ type: 'integer' }, 1.5, 'must be integer', 'Informe um número inteiro'],
+    [{ type: 'number', nullable: true }, '1', 'must be number', 'Informe um número'],
+    [{ type: 'boolean' }, 'sim', 'must be boolean', 'Informe true ou false'],
+    [{ type: 'object' }, [], 'must be object', 'Informe um objeto'],
+    [{ type: 'array', items: {} }, {}, 'must be array', 'Informe uma lista'],
+    [{ type: 'string', minLength: 1 }, '', 'must NOT have fewer than 1 characters', 'Informe pelo menos 1 caractere'],
+    [{ type: 'string', minLength: 2 }, 'a', 'must NOT have fewer than 2 characters', 'Informe pelo menos 2 caracteres'],
+    [{ type: 'string', maxLength: 1 }, 'ab', 'must NOT have more than 1 characters', 'Informe no máximo 1 caractere'],
+    [{ type: 'string', maxLength: 2 }, 'abc', 'must NOT have more than 2 characters', 'Informe no máximo 2 caracteres'],
     [
-      { type: 'string', minLength: 1 },
-      '',
-      'must NOT have fewer than 1 characters',
-      'não deve ter menos de 1 caractere',
+      { type: 'string', pattern: '^a$' },
+      'b',
+      'must match pattern "^a$"',
+      'Informe um valor que corresponda ao padrão "^a$"',
     ],
-    [
-      { type: 'string', minLength: 2 },
-      'a',
-      'must NOT have fewer than 2 characters',
-      'não deve ter menos de 2 caracteres',
-    ],
-    [
-      { type: 'string', maxLength: 1 },
-      'ab',
-      'must NOT have more than 1 characters',
-      'não deve ter mais de 1 caractere',
-    ],
-    [
-      { type: 'string', maxLength: 2 },
-      'abc',
-      'must NOT have more than 2 characters',
-      'não deve ter mais de 2 caracteres',
-    ],
-    [{ type: 'string', pattern: '^a$' }, 'b', 'must match pattern "^a$"', 'deve corresponder ao padrão "^a$"'],
-    [{ type: 'string', format: 'date' }, 'b', 'must match format "date"', 'deve corresponder ao formato "date"'],
-    [{ type: 'integer', minimum: 2 }, 1, 'must be >= 2', 'deve ser >= 2'],
-    [{ type: 'integer', maximum: 2 }, 3, 'must be <= 2', 'deve ser <= 2'],
-    [{ type: 'integer', multipleOf: 2 }, 3, 'must be multiple of 2', 'deve ser múltiplo de 2'],
-    [
-      { enum: ['a', 'b'] },
-      'c',
-      'must be equal to one of the allowed values: a, b',
-      'deve ser igual a um dos valores permitidos: a, b',
-    ],
-    [
-      { type: 'array', items: {}, maxItems: 1 },
-      [1, 2],
-      'must NOT have more than 1 items',
-      'não deve ter mais que 1 elemento',
-    ],
-    [{ not: { type: 'integer' } }, 1, 'must NOT be valid', 'não deve ser válido segundo o schema em "not"'],
-    [{ type: 'array', items: { type: 'integer' } }, ['a'], 'must be integer', 'deve ser um número inteiro', '.0'],
-    [{ type: 'object', required: ['a'] }, {}, 'is required', 'é obrigatório', '.a'],
+    [{ type: 'string', format: 'date' }, 'b', 'must match format "date"', 'Informe uma data válida, como 2026-12-31'],
+    [{ type: 'integer', minimum: 2 }, 1, 'must be >= 2', 'Informe um número maior ou igual a 2'],
+    [{ type: 'integer', maximum: 2 }, 3, 'must be <= 2', 'Informe um número menor ou igual a 2'],
+    [{ type: 'integer', multipleOf: 2 }, 3, 'must be multiple of 2', 'Informe um múltiplo de 2'],
+    [{ enum: ['a', 'b'] }, 'c', 'must be equal to one of the allowed values: a, b', 'Escolha um destes valores: a, b'],
+    [{ type: 'array', items: {}, maxItems: 1 }, [1, 2], 'must NOT have more than 1 items', 'Informe no máximo 1 item'],
+    [{ not: { type: 'integer' } }, 1, 'must NOT be valid', 'Informe um valor válido'],
+    [{ type: 'array', items: { type: 'integer' } }, ['a'], 'must be integer', 'Informe um número inteiro', '.0'],
+    [{ type: 'object', required: ['a'] }, {}, 'is required', 'Preencha este campo', '.a'],
     [
       { type: 'object', additionalProperties: false },
       { a: 1 },
       'is not a field of this operation',
-      'não é um campo desta operação',
+      'Este campo não existe nesta operação',
       '.a',
     ],
     [
       { type: 'array', items: { type: 'string', pattern: 'a', 'x-pattern-message': 'must not be blank' } },
       ['b'],
       'must not be blank',
-      'não deve estar em branco',
+      'Preencha este campo',
       '.0',
     ],
   ])('%j is told in either language', async (schema, value, english, portuguese, place = '') => {
@@ -301,17 +276,15 @@ describe('a rule of a new operation', () => {
       422,
       'pt-BR',
       {
-        p_valor: [
-          'deve ser um número inteiro',
-          'deve ser um booleano',
-          'deve corresponder a um único schema de "oneOf"',
-        ],
+        p_valor: ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'],
       },
     ]);
     expect(await post({ anyOf: types }, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
       422,
       'pt-BR',
-      { p_valor: ['deve ser um número inteiro', 'deve ser um booleano', 'deve corresponder a um schema de "anyOf"'] },
+      {
+        p_valor: ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'],
+      },
     ]);
   });
 });
@@ -332,7 +305,7 @@ describe('a text that nobody has translated', () => {
     expect(await post(schema, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
       422,
       'pt-BR, en',
-      { p_valor: ['não deve ter menos de 3 caracteres', 'must begin with b'] },
+      { p_valor: ['Informe pelo menos 3 caracteres', 'must begin with b'] },
     ]);
   });
 });

@@ -53,7 +53,7 @@ test('reports every invalid field of up to 100', async () => {
 test.each([101, 11_000])('reports only that %i fields are too many', async (count) => {
   const english = { error: { body: ['must not have more than 100 fields'] } };
   expect(await post(JSON.stringify(toFields(count)))).toEqual([422, english]);
-  const portuguese = { error: { body: ['não deve ter mais de 100 campos'] } };
+  const portuguese = { error: { body: ['Informe no máximo 100 campos'] } };
   expect(await post(JSON.stringify(toFields(count)), { 'Accept-Language': 'pt-BR' })).toEqual([422, portuguese]);
 });
 

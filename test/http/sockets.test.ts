@@ -133,7 +133,7 @@ test('an answer that would be too large is a 422 on the limit of its page, in th
   const answer = await fetch(`${gateway.url}/academias`, { headers });
   expect([answer.status, await answer.json(), answer.headers.get('content-language')]).toEqual([
     422,
-    { error: { limit: ['deve ser menor: estes registros ocupam mais de 1234 bytes'] } },
+    { error: { limit: ['Informe um número menor: estes registros ocupam mais de 1234 bytes'] } },
     'pt-BR',
   ]);
   expect(gateway.faults).toEqual([]);
