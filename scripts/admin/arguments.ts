@@ -64,6 +64,15 @@ export function readEncoding(text: string): string {
   }
 }
 
+/** Adds `TITLE=COLUMN` to those before it. */
+export function readMapping(text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> {
+  const [, title = '', column = ''] = expect(
+    /^(.*\S.*)=([^=]+)$/.exec(text) ?? undefined,
+    "TITLE=COLUMN, as in 'Fone 2=telefone'",
+  );
+  return new Map([...earlier, [title, column.trim()]]);
+}
+
 function expect<T>(value: T | undefined, expected: string): T {
   if (value === undefined) throw new InvalidArgumentError(`Expected ${expected}.`);
   return value;

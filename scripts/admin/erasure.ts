@@ -5,7 +5,7 @@ import { InvalidArgumentError } from 'commander';
 import type { Connection } from '../../src/store/migrations.ts';
 import { isUuid } from './arguments.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './keys.ts';
+import type { Output } from './output.ts';
 import { queryRows } from './store.ts';
 
 type Confirmed = { readonly yes?: boolean };

@@ -10,13 +10,14 @@ import {
   readDuration,
   readEncoding,
   readEnvironment,
+  readMapping,
   readName,
   readPermission,
   readTenantId,
   readWhen,
 } from './arguments.ts';
 import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
-import { type Report, toReport } from './errors.ts';
+import { type BadLine, CommandError, type Report, toReport } from './errors.ts';
 import { exportData } from './export.ts';
 import type { ImportOptions } from './import.ts';
 import {
@@ -25,12 +26,12 @@ import {
   type KeyRequest,
   listKeys,
   listTenants,
-  type Output,
   permitKey,
   type Rotation,
   revokeKey,
   rotateKey,
 } from './keys.ts';
+import type { Output } from './output.ts';
 import { openStore } from './store.ts';
 
 /** Where a command finds the configuration, and where it prints. */
@@ -50,6 +51,9 @@ type WithJson = { readonly json?: boolean };
 
 const FAILED = 1;
 const USAGE = 2;
+/** How many bad lines of a file are printed for people. */
+const MAX_LINES = 1_000;
+const LONG_RUN = 10;
 
 const CALL = 'npm run admin --';
 
@@ -195,6 +199,7 @@ function addDataCommands(program: Command, run: Run): void {
     'create a record from each line of a CSV file, or none if a line is bad',
     'import alunos alunos.csv --tenant ID --dry-run',
     'import alunos alunos.csv --tenant ID --encoding windows-1252',
+    "import alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
     'import all export --tenant ID',
   )
     .argument('<RESOURCE>', 'academias, personais, alunos, …: a table with data of tenants; or all')
@@ -202,6 +207,17 @@ function addDataCommands(program: Command, run: Run): void {
     .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
     .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
+    .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is', readMapping)
+    .option('--ignore-unknown', 'leave out the columns of the file that the table lacks')
+    .addOption(
+      new Option('--skip-existing', 'leave out lines whose record exists').conflicts(['update', 'allowDuplicates']),
+    )
+    .addOption(
+      new Option('--update', 'correct the records that exist; an empty value leaves what is there').conflicts(
+        'allowDuplicates',
+      ),
+    )
+    .option('--allow-duplicates', 'create another record where one exists')
     .action(async (resource: string, file: string, options: WithJson & ImportOptions) => {
       // The other commands should not wait for the CSV parser and the validator.
       const { importData } = await import('./import.ts');
@@ -268,7 +284,7 @@ function fail(error: unknown, isJson: boolean, { printError }: Surroundings): nu
   if (isUsage && error.code === 'commander.help') return USAGE;
   const report = isUsage ? toUsageReport(error) : toReport(error);
   if (isJson) printError(`${JSON.stringify(report ?? { error: String(error) })}\n`);
-  else printError(`${report ? toText(report) : inspect(error)}\n`);
+  else printError(`${report ? toText(report, error) : inspect(error)}\n`);
   return isUsage ? USAGE : FAILED;
 }
 
@@ -276,9 +292,28 @@ function toUsageReport({ message }: CommanderError): Report {
   return { error: message.replace(/^error: /, ''), hint: 'See --help.' };
 }
 
-function toText({ error, hint, lines = [] }: Report): string {
-  const bad = lines.map(({ line, field, message }) => `line ${line}: ${field === null ? '' : `${field} `}${message}`);
-  return [...bad, error, ...(hint ? [hint] : [])].join('\n');
+function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
+  const runs = toRuns(lines);
+  const more = runs.length > MAX_LINES ? ['and more, which --json prints'] : [];
+  const preface = cause instanceof CommandError && cause.preface ? [cause.preface] : [];
+  return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
+}
+
+/** One text for each bad line, or for many in a row that are bad in the same way. */
+function toRuns(lines: readonly BadLine[]): string[] {
+  const runs: { first: BadLine; last: number }[] = [];
+  for (const bad of lines) {
+    const run = runs.at(-1);
+    const isSame = run?.first.message === bad.message && run.first.field === bad.field && run.last + 1 === bad.line;
+    if (run && isSame) run.last = bad.line;
+    else runs.push({ first: bad, last: bad.line });
+  }
+  return runs.flatMap(({ first, last }) => {
+    const { line, field, message } = first;
+    const text = `${field === null ? '' : `${field} `}${message}`;
+    if (last - line >= LONG_RUN) return [`lines ${line} to ${last}: ${text}`];
+    return Array.from({ length: last - line + 1 }, (_, n) => `line ${line + n}: ${text}`);
+  });
 }
 
 if (import.meta.main) {
