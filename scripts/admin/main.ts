@@ -10,9 +10,11 @@ import {
   readDuration,
   readEncoding,
   readEnvironment,
+  readLimit,
   readMapping,
   readName,
   readPermission,
+  readSetting,
   readTenantId,
   readWhen,
 } from './arguments.ts';
@@ -32,6 +34,7 @@ import {
   rotateKey,
 } from './keys.ts';
 import type { Output } from './output.ts';
+import { findRecords, showRecord, updateRecord } from './records.ts';
 import { openStore } from './store.ts';
 
 /** Where a command finds the configuration, and where it prints. */
@@ -68,6 +71,8 @@ For scripts: npm run --silent admin -- … --json prints one JSON value on stand
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
 const YES = 'do not ask for the name, for scripts';
+const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
+const RECORD = 'its id; or its e-mail, or the name of a gym';
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
@@ -92,6 +97,7 @@ function createProgram({ env, print, printError }: Surroundings): Command {
   addTenantCommands(program.command('tenant').description('create, list and delete tenants'), run);
   addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'), run);
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
+  addRecordCommands(program, run);
   addDataCommands(program, run);
   addBackupCommands(program, runOnStore);
   addCopyCommand(program, runOnStore);
@@ -187,6 +193,45 @@ function addKeyCommands(key: Command, run: Run): void {
     });
 }
 
+function addRecordCommands(program: Command, run: Run): void {
+  type Options = WithJson & { tenant: string };
+  const addOne = (name: string, description: string, ...examples: string[]) =>
+    add(program, name, description, ...examples)
+      .argument('<RESOURCE>', RESOURCES)
+      .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId);
+  addOne('find', 'list the records that have a text, such as a part of a name', 'find alunos prado --tenant ID')
+    .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
+    .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readLimit).default(20))
+    .action((resource: string, text: string, options: Options & { limit: number }) =>
+      run(options, (db) => findRecords(db, { tenant: options.tenant, resource }, text, options.limit)),
+    );
+  addOne('show', 'show a record', 'show alunos ana@minha.example --tenant ID')
+    .argument('<RECORD>', RECORD)
+    .action((resource: string, name: string, options: Options) =>
+      run(options, (db) => showRecord(db, { tenant: options.tenant, resource }, name)),
+    );
+  addOne(
+    'update',
+    'correct a record, and show what has changed',
+    "update alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro",
+    'update alunos ana@minha.example --tenant ID --set email=ana@nova.example telefone= ativo=sim',
+  )
+    .argument('<RECORD>', RECORD)
+    .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
+    .action((resource: string, name: string, options: Options & { set: ReadonlyMap<string, string> }) =>
+      run(options, (db) => updateRecord(db, { tenant: options.tenant, resource }, name, options.set)),
+    );
+  addOne(
+    'deactivate',
+    'set ativo to false; update sets it to true again',
+    'deactivate personais bia@minha.example --tenant ID',
+  )
+    .argument('<RECORD>', RECORD)
+    .action((resource: string, name: string, options: Options) =>
+      run(options, (db) => updateRecord(db, { tenant: options.tenant, resource }, name, new Map([['ativo', 'false']]))),
+    );
+}
+
 function addDataCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples).requiredOption(
@@ -202,7 +247,7 @@ function addDataCommands(program: Command, run: Run): void {
     "import alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
     'import all export --tenant ID',
   )
-    .argument('<RESOURCE>', 'academias, personais, alunos, …: a table with data of tenants; or all')
+    .argument('<RESOURCE>', `${RESOURCES}; or all`)
     .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; with all, a folder of them')
     .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)

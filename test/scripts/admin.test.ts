@@ -350,17 +350,27 @@ describe('wrong usage ends with 2 and says what was expected:', () => {
   });
 });
 
-test.each([[], ['tenant'], ['key'], ['key', 'rotate'], ['import'], ['export']].map((args) => [args.join(' '), args]))(
-  'help of "%s" tells the usage and the exit codes, and a command of examples',
-  async (name, args) => {
-    const { code, output, errors } = await admin([...args, '--help'], {});
-    expect({ code, errors }).toEqual({ code: 0, errors: '' });
-    expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
-    expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
-    const isCommand = !output.includes('Commands:');
-    if (isCommand) expect(output).toMatch(new RegExp(`^Examples?:\n {2}npm run admin -- ${name} `, 'm'));
-  },
-);
+test.each(
+  [
+    [],
+    ['tenant'],
+    ['key'],
+    ['key', 'rotate'],
+    ['import'],
+    ['export'],
+    ['find'],
+    ['show'],
+    ['update'],
+    ['deactivate'],
+  ].map((args) => [args.join(' '), args]),
+)('help of "%s" tells the usage and the exit codes, and a command of examples', async (name, args) => {
+  const { code, output, errors } = await admin([...args, '--help'], {});
+  expect({ code, errors }).toEqual({ code: 0, errors: '' });
+  expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
+  expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
+  const isCommand = !output.includes('Commands:');
+  if (isCommand) expect(output).toMatch(new RegExp(`^Examples?:\n {2}npm run admin -- ${name} `, 'm'));
+});
 
 describe('a store that cannot be had', () => {
   const SECRET = 'hunter2';
@@ -450,7 +460,7 @@ describe('an embedded store', () => {
     const { id } = await json(['tenant', 'create', 'Aurora'], env);
     // It needs a later migration.
     expect(await failure(['student', 'data', AURORA, '--tenant', id], env)).toMatchObject({
-      error: `the tenant has no student ${AURORA}`,
+      error: `the tenant has no ${AURORA} in alunos`,
     });
     expect(await json(['tenant', 'list'], env)).toMatchObject([{ id, name: 'Aurora' }]);
   });
