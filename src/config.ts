@@ -73,6 +73,8 @@ export type StoreConfig =
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
+/** A fragment, which no URL here has, or an @ that does not end the user and the password. */
+const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
 
 /** The environment is invalid; the message lists each mistake with its value and what was expected. */
 export class ConfigError extends OperatorError {}
@@ -121,6 +123,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
   if (config.port !== 0 && config.port === config.metricsPort) {
     reader.mistakes.push('PORT and METRICS_PORT are the same: expected two different ports, or no METRICS_PORT');
   }
+  reader.mistakes.push(...reader.findNearMisses());
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;
 }
@@ -195,6 +198,21 @@ function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 }
 
+/** Whether a text becomes another by so many edits: a character more, less, replaced, or two that change places. */
+function isNear(one: string, other: string, edits: number): boolean {
+  if (one === other) return true;
+  if (edits === 0 || Math.abs(one.length - other.length) > edits) return false;
+  let same = 0;
+  while (one[same] === other[same]) same += 1;
+  const [a, b] = [one.slice(same), other.slice(same)];
+  return (
+    isNear(a.slice(1), b, edits - 1) ||
+    isNear(a, b.slice(1), edits - 1) ||
+    isNear(a.slice(1), b.slice(1), edits - 1) ||
+    (a[0] === b[1] && a[1] === b[0] && isNear(a.slice(2), b.slice(2), edits - 1))
+  );
+}
+
 function toInteger(min: number, max: number) {
   return (text: string): number | undefined => {
     const value = Number(text);
@@ -205,12 +223,26 @@ function toInteger(min: number, max: number) {
 class Reader {
   readonly mistakes: string[] = [];
   readonly #env: Environment;
+  /** The names that were read. */
+  readonly #names = new Set<string>();
 
   constructor(env: Environment) {
     this.#env = env;
   }
 
   readonly isSet = (name: string): boolean => (this.#env[name] ?? '') !== '';
+
+  /** The variables that are probably meant to be one that is not set: a store with public keys must not start instead. */
+  findNearMisses(): string[] {
+    const missing = [...this.#names].filter((name) => !this.isSet(name));
+    return Object.keys(this.#env).flatMap((found) => {
+      if (!this.isSet(found) || this.#names.has(found)) return [];
+      const folded = found.toUpperCase().replaceAll('-', '_');
+      // Two edits of a short name, such as HOST, make many others.
+      const meant = missing.find((name) => isNear(folded, name, name.length > 6 ? 2 : 1));
+      return meant ? [`${found} is no variable of the gateway: expected ${meant}`] : [];
+    });
+  }
 
   integer<T extends number | undefined>(name: string, fallback: T, min: number, max: number): number | T {
     return this.#read<number | T>(name, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
@@ -257,6 +289,16 @@ class Reader {
   }
 
   secretUrl(name: string, protocols: readonly string[], example: string, path = /^/): string | undefined {
+    // Otherwise a part of the password would be read as the host, and be logged.
+    if (UNENCODED.test(this.#env[name] ?? '')) {
+      return this.#read(
+        name,
+        undefined,
+        '@ # / ? in the user and the password as %40 %23 %2F %3F',
+        () => undefined,
+        true,
+      );
+    }
     const isUrl = (text: string) => {
       const url = URL.parse(text);
       return url !== null && protocols.includes(url.protocol) && path.test(url.pathname);
@@ -266,6 +308,7 @@ class Reader {
 
   /** Error messages do not show secrets or URLs that may contain a password. */
   #read<T>(name: string, fallback: T, expected: string, parse: (text: string) => T | undefined, isSecret = false): T {
+    this.#names.add(name);
     const text = this.#env[name];
     if (text === undefined || text === '') return fallback;
     const value = parse(text);
