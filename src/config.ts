@@ -8,6 +8,8 @@ export type Config = {
   readonly port: number;
   readonly host: string;
   readonly store: StoreConfig;
+  /** Whether a store with the demo data may be served: on HOST others reach it, and its keys are public. */
+  readonly demoKeys: boolean;
   /** The maximum number of concurrent store calls, and of connections to the store. */
   readonly connections: number;
   /** The maximum number of calls in the store's queue. */
@@ -73,6 +75,8 @@ export type StoreConfig =
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
+/** Addresses that only this machine reaches. */
+const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
 /** A fragment, which no URL here has, or an @ that does not end the user and the password. */
 const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
 
@@ -89,10 +93,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function readConfig(env: Environment, processors = availableParallelism()): Config {
   const reader = new Reader(env);
   const workers = reader.integerOrAuto('WORKERS', 1, 1, MAX_WORKERS);
+  const host = reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port');
   const single = {
     port: reader.integer('PORT', 3000, 0, 65_535),
-    host: reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port'),
+    host,
     store: readStore(reader),
+    demoKeys: LOOPBACK.test(host) || env.DEMO_DATA === 'on',
     connections: reader.integer('STORE_CONNECTIONS', 10, 1, 1_000),
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),

@@ -7,6 +7,7 @@ test('has a default for everything', () => {
     port: 3000,
     host: '127.0.0.1',
     store: { kind: 'embedded', dataDir: '.data', fsync: true, demoData: true },
+    demoKeys: true,
     connections: 10,
     waiting: 1_000,
     deadlineMs: 5_000,
@@ -63,6 +64,7 @@ test('reads what is set', () => {
     port: 0,
     host: '::1',
     store: { kind: 'embedded', dataDir: '/var/lib/wellness', fsync: false, demoData: false },
+    demoKeys: true,
     connections: 3,
     waiting: 0,
     deadlineMs: 250,
@@ -82,6 +84,18 @@ test('reads what is set', () => {
     log: { level: 'warn', format: 'json' },
     traces: { url: 'http://collector:4318', ratio: 0.1 },
   });
+});
+
+test.each([
+  [{}, true],
+  [{ HOST: 'localhost' }, true],
+  [{ HOST: '127.0.0.2' }, true],
+  [{ HOST: '0.0.0.0' }, false],
+  [{ HOST: '::' }, false],
+  [{ HOST: '10.0.0.7', DEMO_DATA: 'off' }, false],
+  [{ HOST: '0.0.0.0', DEMO_DATA: 'on' }, true],
+])('serves demo keys on an address that others reach only if told: %j', (env, demoKeys) => {
+  expect(readConfig(env)).toMatchObject({ demoKeys });
 });
 
 test('keeps the data in memory when told', () => {

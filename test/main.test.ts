@@ -104,6 +104,21 @@ describe('start', () => {
     expect(await gateway.stop()).toBe(0);
   });
 
+  test('refuses to serve the demo data where others reach it, before it makes a store, unless told otherwise', async () => {
+    const REFUSED =
+      'HOST=0.0.0.0 is reachable by others, and everybody knows the keys of the demo data: set DEMO_DATA=off and DATA_DIR to a new folder, or DEMO_DATA=on to serve them all the same\n';
+    const none = join(root, 'none');
+    expect((await fail({ HOST: '0.0.0.0', DATA_DIR: none })).errors).toBe(REFUSED);
+    expect(existsSync(none)).toBe(false);
+    const dataDir = newFolder();
+    const { output, errors } = await fail({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'off' });
+    expect(errors).toBe(REFUSED);
+    expect(output).not.toContain('Listening');
+    const gateway = await start({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'on' });
+    await gateway.printed('WARN: The demo data is in this store, and everybody knows its keys\n');
+    expect(await gateway.stop()).toBe(0);
+  });
+
   test('reports an operator error in one line', async () => {
     const file = join(root, 'file');
     writeFileSync(file, '');
