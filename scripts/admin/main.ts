@@ -35,13 +35,15 @@ import {
 } from './keys.ts';
 import type { Output } from './output.ts';
 import { findRecords, showRecord, updateRecord } from './records.ts';
-import { openStore } from './store.ts';
+import { describeStore, openStore } from './store.ts';
 
 /** Where a command finds the configuration, and where it prints. */
 export type Surroundings = {
   readonly env: Readonly<Record<string, string | undefined>>;
   print(text: string): void;
   printError(text: string): void;
+  /** Tells people something besides the output and the errors. */
+  note(text: string): void;
 };
 
 /** Opens the store, works in it, and prints the output. */
@@ -76,9 +78,11 @@ const RECORD = 'its id; or its e-mail, or the name of a gym';
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
-function createProgram({ env, print, printError }: Surroundings): Command {
+function createProgram({ env, print, printError, note }: Surroundings): Command {
   const runOnStore: RunOnStore = async ({ json: isJson = false }, work) => {
-    const { json, text } = await work(readConfig(env).store);
+    const { store } = readConfig(env);
+    if (!isJson) note(`${describeStore(store, env)}\n`);
+    const { json, text } = await work(store);
     print(`${isJson ? JSON.stringify(json) : text}\n`);
   };
   const run: Run = (options, work) =>
@@ -368,5 +372,6 @@ if (import.meta.main) {
     env: process.env,
     print: (text) => process.stdout.write(text),
     printError: (text) => process.stderr.write(text),
+    note: (text) => process.stderr.write(text),
   });
 }

@@ -8,7 +8,7 @@ import { toValue } from '../../scripts/admin/columns.ts';
 import type { Column } from '../../scripts/admin/tables.ts';
 import { openFolder } from '../../scripts/database.ts';
 import { copyDataDir } from '../helpers/gateway.ts';
-import { type Run, type RunOptions, runAdmin, runCommand } from '../helpers/run.ts';
+import { type Run, type RunOptions, runAdmin, runAdminCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -58,7 +58,7 @@ const students = (columns = 'nome, email') =>
 function run(args: string[], options: RunOptions = {}): Promise<Run> {
   const { env = { DATABASE_URL: database.adminUrl }, input } = options;
   if (!options.env && input === undefined) return runAdmin(args, env);
-  return runCommand('scripts/admin/main.ts', args, { env, ...(input === undefined ? {} : { input }) });
+  return runAdminCommand(args, { env, ...(input === undefined ? {} : { input }) });
 }
 
 const admin = (args: string[], options?: RunOptions) => run(['import', 'alunos', ...args], options);
