@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, afterEach, describe, expect, inject, test } from 'vitest';
 import { readExamples } from '../src/openapi/examples.ts';
 import { document } from './helpers/api.ts';
@@ -199,6 +199,22 @@ describe('stop', () => {
     expect(gateway.output()).toContain(
       'Stopping in 5000 ms (DRAIN_MS), not ready until then, and after the requests in progress',
     );
+  });
+
+  test('reads .env through npm start, where the environment counts more', async () => {
+    const folder = join(root, 'with-env');
+    mkdirSync(folder);
+    for (const name of ['src', 'scripts', 'node_modules', 'package.json', 'openapi.yaml', 'supabase']) {
+      symlinkSync(resolve(name), join(folder, name));
+    }
+    writeFileSync(join(folder, '.env'), 'PORT=http\nDEMO_DATA=yes\n');
+    const { PORT, DATABASE_URL, ...env } = process.env;
+    const { status, stderr } = spawnSync('npm', ['start', '--silent'], {
+      cwd: folder,
+      env: { ...env, DEMO_DATA: 'off' },
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([1, 'PORT="http": expected a whole number from 0 to 65535\n']);
   });
 
   test('reaches the gateway through npm start', async () => {

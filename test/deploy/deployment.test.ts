@@ -485,7 +485,7 @@ describe('Dockerfile', () => {
   test('starts the gateway as npm start does, and as the documentation tells supervisors', () => {
     const command = dockerfile.command.join(' ');
     const { start } = JSON.parse(read('package.json')).scripts;
-    expect(start).toBe(`exec ${command.replace('node ', 'node --env-file-if-exists=.env ')}`);
+    expect(start).toBe(`exec ${command.replace('node ', 'node --import ./scripts/env.ts ')}`);
     expect(read('docs/deployment.md')).toContain(
       `node_modules/.bin/${command.replace('node ', 'node --env-file=.env ')}\n`,
     );
