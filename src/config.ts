@@ -8,6 +8,8 @@ export type Config = {
   readonly port: number;
   readonly host: string;
   readonly store: StoreConfig;
+  /** Whether a store with the demo data may be served: on HOST others reach it, and its keys are public. */
+  readonly demoKeys: boolean;
   /** The maximum number of concurrent store calls, and of connections to the store. */
   readonly connections: number;
   /** The maximum number of calls in the store's queue. */
@@ -73,6 +75,10 @@ export type StoreConfig =
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
+/** Addresses that only this machine reaches. */
+const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
+/** A fragment, which no URL here has, or an @ that does not end the user and the password. */
+const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
 
 /** The environment is invalid; the message lists each mistake with its value and what was expected. */
 export class ConfigError extends OperatorError {}
@@ -87,10 +93,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function readConfig(env: Environment, processors = availableParallelism()): Config {
   const reader = new Reader(env);
   const workers = reader.integerOrAuto('WORKERS', 1, 1, MAX_WORKERS);
+  const host = reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port');
   const single = {
     port: reader.integer('PORT', 3000, 0, 65_535),
-    host: reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port'),
+    host,
     store: readStore(reader),
+    demoKeys: LOOPBACK.test(host) || env.DEMO_DATA === 'on',
     connections: reader.integer('STORE_CONNECTIONS', 10, 1, 1_000),
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
     deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
@@ -121,6 +129,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
   if (config.port !== 0 && config.port === config.metricsPort) {
     reader.mistakes.push('PORT and METRICS_PORT are the same: expected two different ports, or no METRICS_PORT');
   }
+  reader.mistakes.push(...reader.findNearMisses());
   if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
   return config;
 }
@@ -195,6 +204,21 @@ function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 }
 
+/** Whether a text becomes another by so many edits: a character more, less, replaced, or two that change places. */
+function isNear(one: string, other: string, edits: number): boolean {
+  if (one === other) return true;
+  if (edits === 0 || Math.abs(one.length - other.length) > edits) return false;
+  let same = 0;
+  while (one[same] === other[same]) same += 1;
+  const [a, b] = [one.slice(same), other.slice(same)];
+  return (
+    isNear(a.slice(1), b, edits - 1) ||
+    isNear(a, b.slice(1), edits - 1) ||
+    isNear(a.slice(1), b.slice(1), edits - 1) ||
+    (a[0] === b[1] && a[1] === b[0] && isNear(a.slice(2), b.slice(2), edits - 1))
+  );
+}
+
 function toInteger(min: number, max: number) {
   return (text: string): number | undefined => {
     const value = Number(text);
@@ -205,12 +229,26 @@ function toInteger(min: number, max: number) {
 class Reader {
   readonly mistakes: string[] = [];
   readonly #env: Environment;
+  /** The names that were read. */
+  readonly #names = new Set<string>();
 
   constructor(env: Environment) {
     this.#env = env;
   }
 
   readonly isSet = (name: string): boolean => (this.#env[name] ?? '') !== '';
+
+  /** The variables that are probably meant to be one that is not set: a store with public keys must not start instead. */
+  findNearMisses(): string[] {
+    const missing = [...this.#names].filter((name) => !this.isSet(name));
+    return Object.keys(this.#env).flatMap((found) => {
+      if (!this.isSet(found) || this.#names.has(found)) return [];
+      const folded = found.toUpperCase().replaceAll('-', '_');
+      // Two edits of a short name, such as HOST, make many others.
+      const meant = missing.find((name) => isNear(folded, name, name.length > 6 ? 2 : 1));
+      return meant ? [`${found} is no variable of the gateway: expected ${meant}`] : [];
+    });
+  }
 
   integer<T extends number | undefined>(name: string, fallback: T, min: number, max: number): number | T {
     return this.#read<number | T>(name, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
@@ -257,6 +295,16 @@ class Reader {
   }
 
   secretUrl(name: string, protocols: readonly string[], example: string, path = /^/): string | undefined {
+    // Otherwise a part of the password would be read as the host, and be logged.
+    if (UNENCODED.test(this.#env[name] ?? '')) {
+      return this.#read(
+        name,
+        undefined,
+        '@ # / ? in the user and the password as %40 %23 %2F %3F',
+        () => undefined,
+        true,
+      );
+    }
     const isUrl = (text: string) => {
       const url = URL.parse(text);
       return url !== null && protocols.includes(url.protocol) && path.test(url.pathname);
@@ -266,6 +314,7 @@ class Reader {
 
   /** Error messages do not show secrets or URLs that may contain a password. */
   #read<T>(name: string, fallback: T, expected: string, parse: (text: string) => T | undefined, isSecret = false): T {
+    this.#names.add(name);
     const text = this.#env[name];
     if (text === undefined || text === '') return fallback;
     const value = parse(text);

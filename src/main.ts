@@ -7,6 +7,8 @@ import { OperatorError } from './errors.ts';
 
 /** npm run dev follows the files as they are saved. */
 const isWatching = process.argv.includes('--watch');
+/** npm start -- --check tests what a start needs, without serving. */
+const isCheck = process.argv.includes('--check');
 
 /** What signals do: the first one lets the process finish, the second one does not. */
 type SignalHandlers = { stop(noticeMs: number): Promise<unknown>; cut(): void };
@@ -14,12 +16,18 @@ type SignalHandlers = { stop(noticeMs: number): Promise<unknown>; cut(): void };
 async function main(): Promise<void> {
   if (cluster.isWorker) return runWorker();
   const config = readConfig(process.env);
+  if (isCheck) return runCheck(config);
   // There is nothing to finish before the gateway serves. Without a listener, a signal does not end a container's first
   // process.
   const handlers: SignalHandlers = { stop: async () => process.exit(0), cut: () => {} };
   listenToSignals(handlers, config.drainMs);
   if (config.workers > 1 && !isWatching) await runPrimary(config, handlers);
   else await runAlone(config, handlers);
+}
+
+async function runCheck(config: Config): Promise<void> {
+  const { checkStart } = await import('./check.ts');
+  process.exit((await checkStart(config, console.log)) ? 0 : 1);
 }
 
 async function runAlone(config: Config, handlers: SignalHandlers): Promise<void> {

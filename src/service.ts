@@ -1,5 +1,6 @@
 // The whole gateway in one process: opens every part in order, and closes them.
 
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
@@ -8,7 +9,7 @@ import type { Config } from './config.ts';
 import { createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
-import { findDemo } from './http/demo.ts';
+import { DemoError, findDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
 import type { Mcp } from './http/mcp.ts';
@@ -83,6 +84,8 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   if (!group) await checkPorts(config);
   const keyHeaders = readKeyHeaders(document);
   const log = openLog(config, keyHeaders);
+  // Before a store is made for nothing.
+  if (isNewDemo(config)) throw new DemoError(config.host);
   const { store, migrate } = await openStore(config, { migrations: MIGRATIONS, seed: SEED }, log);
 
   const metrics = createMetrics();
@@ -148,6 +151,10 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   };
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;
+    const refuseDemo = async () => {
+      if (isFirst && !config.demoKeys && (await findDemo(document, store))) throw new DemoError(config.host);
+    };
+    if (!fault) await refuseDemo();
     // The primary process opens that of a group: no worker can hold it up.
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
@@ -168,7 +175,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
           const { deadlineMs } = config;
           stopWatching = develop({ ...files, store, migrate, serve: served.replace, deadlineMs, log }, document);
         }
-        if (fault) await readiness.reportUntilReachable(fault);
+        if (!fault) return;
+        await readiness.reportUntilReachable(fault);
+        await refuseDemo();
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,
@@ -183,6 +192,12 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await close();
     throw error;
   }
+}
+
+/** Whether the start would make a store with demo data that must not be served. */
+function isNewDemo({ store, demoKeys }: Config): boolean {
+  if (demoKeys || store.kind !== 'embedded' || !store.demoData) return false;
+  return store.dataDir === undefined || !existsSync(join(store.dataDir, 'postgres'));
 }
 
 /** What requests are answered with. It changes while the gateway serves. */

@@ -7,6 +7,7 @@ test('has a default for everything', () => {
     port: 3000,
     host: '127.0.0.1',
     store: { kind: 'embedded', dataDir: '.data', fsync: true, demoData: true },
+    demoKeys: true,
     connections: 10,
     waiting: 1_000,
     deadlineMs: 5_000,
@@ -63,6 +64,7 @@ test('reads what is set', () => {
     port: 0,
     host: '::1',
     store: { kind: 'embedded', dataDir: '/var/lib/wellness', fsync: false, demoData: false },
+    demoKeys: true,
     connections: 3,
     waiting: 0,
     deadlineMs: 250,
@@ -82,6 +84,18 @@ test('reads what is set', () => {
     log: { level: 'warn', format: 'json' },
     traces: { url: 'http://collector:4318', ratio: 0.1 },
   });
+});
+
+test.each([
+  [{}, true],
+  [{ HOST: 'localhost' }, true],
+  [{ HOST: '127.0.0.2' }, true],
+  [{ HOST: '0.0.0.0' }, false],
+  [{ HOST: '::' }, false],
+  [{ HOST: '10.0.0.7', DEMO_DATA: 'off' }, false],
+  [{ HOST: '0.0.0.0', DEMO_DATA: 'on' }, true],
+])('serves demo keys on an address that others reach only if told: %j', (env, demoKeys) => {
+  expect(readConfig(env)).toMatchObject({ demoKeys });
 });
 
 test('keeps the data in memory when told', () => {
@@ -154,6 +168,55 @@ test('never shows what may be secret', () => {
   };
   expect(() => readConfig(env)).toThrow(/^DATABASE_URL=\(not shown\): expected a URL like postgres:/);
   expect(() => readConfig(env)).not.toThrow(/hidden|hid den/);
+});
+
+test.each([
+  'postgres://u:hid@den@h/d',
+  'postgres://u:hid#den@h/d',
+  'postgres://u:123/hidden@h/d',
+  'postgres://u:123?hidden@h/d',
+  'postgres://u@hid.den:hidden@h/d',
+])('refuses a password that is not percent-encoded, and shows no part of it: %s', (url) => {
+  expect(() => readConfig({ DATABASE_URL: url })).toThrow(
+    new ConfigError('DATABASE_URL=(not shown): expected @ # / ? in the user and the password as %40 %23 %2F %3F'),
+  );
+});
+
+test('takes a password that is percent-encoded, and options', () => {
+  const url = 'postgres://u%40server:p%40%23%2F@host:5432/name?sslmode=require&options=-c%20a%3Db';
+  expect(readConfig({ DATABASE_URL: url }).store).toMatchObject({ url });
+});
+
+test.each([
+  ['DATABSE_URL', 'DATABASE_URL'],
+  ['DATABASE_URI', 'DATABASE_URL'],
+  ['database_url', 'DATABASE_URL'],
+  ['DATABASE-URL', 'DATABASE_URL'],
+  ['DATADIR', 'DATA_DIR'],
+  ['DEMODATA', 'DEMO_DATA'],
+  ['PROT', 'PORT'],
+  ['SUPABASE_KYE', 'SUPABASE_KEY'],
+])('names a near miss: %s', (name, meant) => {
+  expect(() => readConfig({ [name]: 'x' })).toThrow(
+    new ConfigError(`${name} is no variable of the gateway: expected ${meant}`),
+  );
+});
+
+test('leaves the variables of others alone, and near misses of what is set', () => {
+  const others = {
+    PATH: '/bin',
+    HOME: '/',
+    HOSTNAME: 'a',
+    OTEL_EXPORTER_OTLP_HEADERS: 'a=b',
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://c',
+    POSTGRES_PASSWORD: 'x',
+    GATEWAY_PORT: 'tcp://10.0.0.1:80',
+    GATEWAY_SERVICE_HOST: '10.0.0.1',
+    DATABSE_URL: '',
+    DATABASE_URL_OLD: 'x',
+  };
+  expect(readConfig(others)).toEqual(readConfig({}));
+  expect(readConfig({ PORT: '80', PROT: '90' }).port).toBe(80);
 });
 
 test('takes an empty variable for one that is not set', () => {

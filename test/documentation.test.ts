@@ -42,6 +42,15 @@ test('every page of docs is linked from the README', () => {
   for (const name of readdirSync('docs')) expect(readme).toContain(`(docs/${name})`);
 });
 
+test('the scripts need no Unix shell, except for exec, without which a signal to npm does not reach the gateway', () => {
+  for (const [name, command] of Object.entries<string>(scripts)) {
+    const isGateway = ['start', 'dev'].includes(name);
+    expect(command.startsWith('exec '), name).toBe(isGateway);
+    // Outside of double quotes: patterns, variables and single quotes.
+    expect(command.replaceAll(/"[^"]*"/g, ''), name).not.toMatch(/['*?$`;<>]|\b(cp|mv|rm|mkdir|export|cat)\b/);
+  }
+});
+
 test('the README has at most 200 lines', () => {
   expect(readFileSync('README.md', 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(200);
 });

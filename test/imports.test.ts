@@ -10,6 +10,7 @@ const ORDER = [
   'main.ts',
   'cluster',
   'service.ts',
+  'check.ts',
   'dev.ts',
   'http',
   'api',

@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, afterEach, describe, expect, inject, test } from 'vitest';
 import { readExamples } from '../src/openapi/examples.ts';
 import { document } from './helpers/api.ts';
@@ -104,6 +104,21 @@ describe('start', () => {
     expect(await gateway.stop()).toBe(0);
   });
 
+  test('refuses to serve the demo data where others reach it, before it makes a store, unless told otherwise', async () => {
+    const REFUSED =
+      'HOST=0.0.0.0 is reachable by others, and everybody knows the keys of the demo data: set DEMO_DATA=off and DATA_DIR to a new folder, or DEMO_DATA=on to serve them all the same\n';
+    const none = join(root, 'none');
+    expect((await fail({ HOST: '0.0.0.0', DATA_DIR: none })).errors).toBe(REFUSED);
+    expect(existsSync(none)).toBe(false);
+    const dataDir = newFolder();
+    const { output, errors } = await fail({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'off' });
+    expect(errors).toBe(REFUSED);
+    expect(output).not.toContain('Listening');
+    const gateway = await start({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'on' });
+    await gateway.printed('WARN: The demo data is in this store, and everybody knows its keys\n');
+    expect(await gateway.stop()).toBe(0);
+  });
+
   test('reports an operator error in one line', async () => {
     const file = join(root, 'file');
     writeFileSync(file, '');
@@ -184,6 +199,22 @@ describe('stop', () => {
     expect(gateway.output()).toContain(
       'Stopping in 5000 ms (DRAIN_MS), not ready until then, and after the requests in progress',
     );
+  });
+
+  test('reads .env through npm start, where the environment counts more', async () => {
+    const folder = join(root, 'with-env');
+    mkdirSync(folder);
+    for (const name of ['src', 'scripts', 'node_modules', 'package.json', 'openapi.yaml', 'supabase']) {
+      symlinkSync(resolve(name), join(folder, name));
+    }
+    writeFileSync(join(folder, '.env'), 'PORT=http\nDEMO_DATA=yes\n');
+    const { PORT, DATABASE_URL, ...env } = process.env;
+    const { status, stderr } = spawnSync('npm', ['start', '--silent'], {
+      cwd: folder,
+      env: { ...env, DEMO_DATA: 'off' },
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([1, 'PORT="http": expected a whole number from 0 to 65535\n']);
   });
 
   test('reaches the gateway through npm start', async () => {

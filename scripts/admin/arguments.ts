@@ -14,12 +14,8 @@ const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 /** Postgres's time that never comes. */
 export const NEVER = 'infinity';
 
-export function isUuid(text: string): boolean {
-  return UUID.test(text);
-}
-
 export function readTenantId(text: string): string {
-  return expect(isUuid(text) ? text : undefined, "a tenant's id, as in `npm run admin -- tenant list`");
+  return expect(UUID.test(text) ? text : undefined, "a tenant's id, as in `npm run admin -- tenant list`");
 }
 
 export function readName(text: string): string {
@@ -62,6 +58,28 @@ export function readEncoding(text: string): string {
   } catch {
     throw new InvalidArgumentError('Expected an encoding such as utf-8, windows-1252 or utf-16le.');
   }
+}
+
+/** Adds `TITLE=COLUMN` to those before it. */
+export function readMapping(text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> {
+  const [, title = '', column = ''] = expect(
+    /^(.*\S.*)=([^=]+)$/.exec(text) ?? undefined,
+    "TITLE=COLUMN, as in 'Fone 2=telefone'",
+  );
+  return new Map([...earlier, [title, column.trim()]]);
+}
+
+/** Adds `COLUMN=VALUE` to those before it. */
+export function readSetting(text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> {
+  const [, column = '', value = ''] = expect(
+    /^([^=]*\S)\s*=(.*)$/s.exec(text) ?? undefined,
+    "COLUMN=VALUE, as in 'telefone=11 98888-0001'",
+  );
+  return new Map([...earlier, [column, value]]);
+}
+
+export function readLimit(text: string): number {
+  return expect(/^[1-9]\d{0,5}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999');
 }
 
 function expect<T>(value: T | undefined, expected: string): T {

@@ -14,7 +14,7 @@ import { BACKUP } from '../../src/store/embedded/sessions.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { type EmbeddedConfig, type OpenFolder, openFolder } from '../database.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './keys.ts';
+import type { Output } from './output.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { MIGRATIONS } from './store.ts';
 

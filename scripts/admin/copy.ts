@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import type { StoreConfig } from '../../src/config.ts';
 import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './keys.ts';
+import type { Output } from './output.ts';
 import { createProgress } from './progress.ts';
 import { openStore, queryRows } from './store.ts';
 

@@ -17,6 +17,9 @@ const DELIMITERS = [',', ';', '\t'];
 /** The first line of a file that tells Excel its delimiter. */
 const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 
+const AS_CSV =
+  'Save its sheet as CSV: in Excel "File, Save As, CSV UTF-8 (Comma delimited)", in Portuguese "Arquivo, Salvar como, CSV UTF-8 (Delimitado por vírgulas)".';
+
 const PROBLEMS: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'a value continues after its closing quote; write a quote within a value twice',
   INVALID_OPENING_QUOTE: 'a quote is in a value that is not quoted; quote the value and write the quote twice',
@@ -53,6 +56,7 @@ export async function* decode(
   };
   for await (const chunk of bytes) {
     if (!lenient) {
+      refuseWorkbook(name, chunk);
       used = readByteOrderMark(chunk) ?? encoding;
       [strict, lenient] = [new TextDecoder(used, { fatal: true }), new TextDecoder(used)];
     }
@@ -63,6 +67,14 @@ export async function* decode(
     end = text.slice(-1);
   }
   check('');
+}
+
+/** Workbooks are archives: .xlsx and .ods of zip, .xls of Microsoft's compound files. */
+function refuseWorkbook(name: string, [first, second, third, fourth]: Uint8Array): void {
+  const isZip = first === 0x50 && second === 0x4b && third === 3 && fourth === 4;
+  const isCompound = first === 0xd0 && second === 0xcf && third === 0x11 && fourth === 0xe0;
+  if (!isZip && !isCompound) return;
+  throw new CommandError({ error: `${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, hint: AS_CSV });
 }
 
 /** The encoding in which spreadsheets save "Unicode text", if the file begins like that. */

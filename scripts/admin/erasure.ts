@@ -3,19 +3,18 @@
 import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';
 import type { Connection } from '../../src/store/migrations.ts';
-import { isUuid } from './arguments.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './keys.ts';
+import type { Output } from './output.ts';
+import { type Found, findRecord, openTable } from './records.ts';
 import { queryRows } from './store.ts';
 
 type Confirmed = { readonly yes?: boolean };
-type Named = { readonly id: string; readonly name: string };
 type Deleted = { readonly name: string; readonly deleted: number };
 
 /** Deletes a tenant with everything that it has. */
 export async function deleteTenant(db: Connection, id: string, { yes }: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
-  const [tenant] = (await queryRows<Named>(db, 'select id, name from private.tenants where id = $1', [id])) as [Named];
+  const [tenant] = (await queryRows<Found>(db, 'select id, name from private.tenants where id = $1', [id])) as [Found];
   await confirm(`Deletes the tenant ${tenant.name}, its keys and all its data.`, tenant.name, yes);
   return toOutput(`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
 }
@@ -37,16 +36,8 @@ export async function eraseStudent(db: Connection, tenant: string, name: string,
   return toOutput(`Student ${student.id} was erased`, await queryRows(db, sql, [tenant, student.id]));
 }
 
-/** Finds a student by id or e-mail. */
-async function findStudent(db: Connection, tenant: string, name: string): Promise<Named> {
-  await db.query('select private.require_tenant($1)', [tenant]);
-  const condition = isUuid(name) ? 'id = $2::uuid' : 'lower(email) = lower($2)';
-  const sql = `select id, nome as name from private.alunos where tenant_id = $1 and ${condition} order by criado_em, id`;
-  const [student, ...others] = await queryRows<Named>(db, sql, [tenant, name]);
-  if (!student) throw new CommandError({ error: `the tenant has no student ${name}` });
-  if (others.length === 0) return student;
-  const list = [student, ...others].map(({ id, name }) => `${id} (${name})`).join(', ');
-  throw new CommandError({ error: `${name} is the e-mail of several students`, hint: `Name one by its id: ${list}` });
+async function findStudent(db: Connection, tenant: string, name: string): Promise<Found> {
+  return findRecord(db, await openTable(db, { tenant, resource: 'alunos' }), tenant, name);
 }
 
 /** Throws unless the name is typed on the terminal, or `isSure`. */

@@ -5,16 +5,25 @@ import { FolderError } from '../../src/store/embedded/folder.ts';
 export type BadLine = { readonly line: number; readonly field: string | null; readonly message: string };
 
 /** A failure as it is printed on standard error: as text, or as JSON. */
-export type Report = { readonly error: string; readonly hint?: string; readonly lines?: readonly BadLine[] };
+export type Report = {
+  readonly error: string;
+  readonly hint?: string;
+  readonly lines?: readonly BadLine[];
+  /** What a dry run shows besides. */
+  readonly preview?: readonly unknown[];
+};
 
 /** The command cannot do what it was asked to do. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly report: Report;
+  /** What to print before the report, for people. */
+  readonly preface: string | undefined;
 
-  constructor(report: Report) {
+  constructor(report: Report, preface?: string) {
     super(report.error);
     this.report = report;
+    this.preface = preface;
   }
 }
 

@@ -4,7 +4,7 @@ import { mkdir, open, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './keys.ts';
+import type { Output } from './output.ts';
 import { queryRows } from './store.ts';
 import { readTables, type Table } from './tables.ts';
 
@@ -18,6 +18,8 @@ export async function exportData(db: Connection, tenant: string, folder: string)
   try {
     const counts = await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
+      // The same data is the same file, wherever it is exported.
+      await db.query(`set local timezone = 'UTC'`);
       await db.query('select private.require_tenant($1)', [tenant]);
       // Personal data: for the owner alone.
       await mkdir(path, { recursive: true, mode: 0o700 });

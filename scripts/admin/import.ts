@@ -1,56 +1,82 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
+import { hash } from 'node:crypto';
 import { createReadStream, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { findProblem, type Problems } from '../../src/api/request.ts';
-import { toFieldErrors } from '../../src/api/validate.ts';
-import type { FieldErrors } from '../../src/errors.ts';
-import { createAjv } from '../../src/openapi/compile.ts';
+import { InvalidArgumentError } from 'commander';
 import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { createCheck, type Fields, findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
-import type { Output } from './keys.ts';
+import { type Output, toCount, toTable } from './output.ts';
+import { createProgress, toBar } from './progress.ts';
+import { createFinder } from './references.ts';
 import { queryRows } from './store.ts';
-import { type Column, findTable, readTables, type Table, withoutSchema } from './tables.ts';
+import { type Column, findTable, readTables, type Table } from './tables.ts';
 
 export type ImportOptions = {
   readonly tenant: string;
   readonly delimiter?: string;
   readonly encoding: string;
   readonly dryRun?: boolean;
+  /** The columns of titles, by title. */
+  readonly map?: ReadonlyMap<string, string>;
+  readonly ignoreUnknown?: boolean;
+  /** What becomes of a line whose record exists; without any of them it is bad. */
+  readonly skipExisting?: boolean;
+  readonly update?: boolean;
+  readonly allowDuplicates?: boolean;
 };
 
-/** A file for a table. */
-type Source = { readonly table: string; readonly name: string; open(): AsyncIterable<Uint8Array> };
-type Fields = Record<string, string>;
-type Check = (fields: Fields) => FieldErrors;
+/** A file for a table; its size in bytes if that is known. */
+type Source = {
+  readonly table: string;
+  readonly name: string;
+  readonly size?: number;
+  open(): AsyncIterable<Uint8Array>;
+};
 
-/** A column of a file: its name there, and the table's column. */
-type Header = { readonly title: string; readonly column: Column };
+/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
+type Header = { readonly title: string; readonly column: Column | undefined };
 
 /** A line: its valid fields, or undefined if it cannot be read, and its problems. */
-type Line = { readonly line: number; readonly fields: Fields | undefined; readonly bad: BadLine[] };
+type Line = {
+  readonly line: number;
+  readonly fields: Fields | undefined;
+  readonly bad: BadLine[];
+  /** The record that it changes. */
+  id?: string;
+  isSkipped?: boolean;
+};
+
+/** The first lines of a file as they are imported. */
+type Preview = {
+  readonly file: string;
+  readonly lines: number[];
+  readonly columns: readonly { readonly title: string; readonly column: string | null; readonly values: string[] }[];
+};
+
+/** What became of the lines of a file. */
+type Counts = { created: number; updated: number; skipped: number };
+type Imported = Counts & { readonly table: string; readonly preview: Preview };
 
 /** Lines in one SQL call. Each call that looks for e-mails or names reads all of a tenant's. */
 const BATCH = 5_000;
 /** A table of Postgres has no more columns. */
 const MAX_COLUMNS = 1_600;
-/** What is listed of a header: so many mistakes, and so many characters of a name. */
+/** How many mistakes of a header are listed. */
 const MAX_MISTAKES = 20;
-const MAX_NAME = 100;
+/** The lines of a preview, and the characters of a value. */
+const PREVIEWED = 3;
+const MAX_PREVIEW = 24;
 /** The resource that stands for all, in a folder. */
 const ALL = 'all';
 
-const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
-/** As spreadsheets in English and in Portuguese write them. */
-const BOOLEANS: ReadonlyMap<string, string> = new Map([
-  ['true', 'true'],
-  ['verdadeiro', 'true'],
-  ['sim', 'true'],
-  ['false', 'false'],
-  ['falso', 'false'],
-  ['não', 'false'],
-]);
+const CORRECT = 'Correct them and import the file again: all lines are imported, or none.';
+const EXISTING =
+  'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.';
+const UNKNOWN =
+  "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
 
 /** Imports a file, or all files of a folder. A file that is not there is found before the store is opened. */
 export async function importData(
@@ -59,22 +85,23 @@ export async function importData(
   options: ImportOptions,
   run: (work: (db: Connection) => Promise<Output>) => Promise<void>,
 ): Promise<void> {
+  if (resource === ALL && options.map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   await run(async (db) => {
     const tables = await readTables(db);
     for (const { table } of sources) findTable(tables, table);
-    const counts = await inTransaction(db, async () => {
+    const imported = await inTransaction(db, async () => {
       await db.query('select private.require_tenant($1)', [options.tenant]);
       await db.query('savepoint before_import');
-      const counts: [string, number][] = [];
+      const imported: Imported[] = [];
       for (const table of tables) {
         const source = sources.find((source) => source.table === table.name);
-        if (source) counts.push([table.name, await importSource(db, table, source, options)]);
+        if (source) imported.push({ table: table.name, ...(await importSource(db, table, source, options)) });
       }
       if (options.dryRun) await db.query('rollback to savepoint before_import');
-      return counts;
+      return imported;
     });
-    return toOutput(counts, options);
+    return toOutput(imported, options);
   });
 }
 
@@ -89,7 +116,7 @@ function findFile(table: string, name: string): Source {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new CommandError({ error: `There is no file ${name}` });
   if (stat.isDirectory()) throw new CommandError({ error: `${name} is a folder: expected a CSV file` });
-  return { table, name, open: () => createReadStream(path) };
+  return { table, name, size: stat.size, open: () => createReadStream(path) };
 }
 
 function findFiles(folder: string): Source[] {
@@ -102,37 +129,53 @@ function findFiles(folder: string): Source[] {
   return files.map((file) => findFile(basename(file, '.csv'), join(folder, file)));
 }
 
-/** Creates a row from each record and returns their number. Throws CommandError with all bad lines in order. */
+/** Creates a row from each record, or changes one. Throws CommandError with all bad lines in order. */
 export async function importSource(
   db: Connection,
   table: Table,
-  { name, open }: Source,
-  { tenant, delimiter, encoding }: ImportOptions,
-): Promise<number> {
-  const records = readRecords(decode(name, open(), encoding), delimiter);
+  { name, size, open }: Source,
+  options: ImportOptions,
+): Promise<Counts & { preview: Preview }> {
+  let read = 0;
+  async function* readBytes() {
+    for await (const chunk of open()) {
+      read += chunk.length;
+      yield chunk;
+    }
+  }
+  const records = readRecords(decode(name, readBytes(), options.encoding), options.delimiter);
+  const progress = createProgress((lines) => `${name}: ${size ? `${toBar(read / size)}, ` : ''}${lines} lines`);
   let sending: Promise<readonly BadLine[]> = Promise.resolve([]);
   try {
-    const headers = await readHeader(name, records, table);
-    const check = createCheck(table);
-    const find = createFinder(db, tenant);
+    const headers = await readHeader(name, records, table, options);
+    const check = createCheck(table.columns, { isPartial: options.update === true });
+    const find = createFinder(db, options.tenant);
+    const settler = await createSettler(db, table, headers, options);
+    const preview: Preview = { file: name, lines: [], columns: headers.map(toPreview) };
+    const counts = { created: 0, updated: 0, skipped: 0 };
     const bad: BadLine[] = [];
     let total = 0;
     for await (const batch of inBatches(records)) {
-      const lines = batch.map((record) => checkRecord(record, headers, check));
+      const filled = batch.filter((record) => !('cells' in record) || record.cells.some((cell) => cell.trim() !== ''));
+      addToPreview(preview, filled, headers);
+      const lines = filled.map((record) => checkRecord(record, headers, check, options));
       bad.push(...(await sending));
       await find(lines, headers);
+      await settler.settle(lines);
+      if (options.update) requireFields(lines, table);
       bad.push(...lines.flatMap((line) => line.bad));
       // The database works on these lines while the next are read.
-      sending = send(db, tenant, table, lines, headers);
+      sending = send(db, options.tenant, table, lines, headers);
       sending.catch(() => {});
-      total += batch.length;
-      showProgress(name, total);
+      total += lines.length;
+      for (const { id, isSkipped } of lines) counts[isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
+      progress.add(batch.length);
     }
     bad.push(...(await sending));
-    if (total === 0) throw new CommandError({ error: `${name} has a header and no other line: nothing was imported` });
-    if (bad.length > 0) throw toError(name, bad, total);
-    return total;
+    if (bad.length > 0) throw toError({ name, bad, total, existing: settler.refused(), preview, ...options });
+    return { ...counts, preview };
   } finally {
+    progress.end();
     await Promise.allSettled([sending]);
     // Unread standard input would keep the process alive.
     await records.return(undefined);
@@ -144,6 +187,7 @@ async function readHeader(
   name: string,
   records: AsyncGenerator<CsvRecord, void>,
   { columns }: Table,
+  options: ImportOptions,
 ): Promise<readonly Header[]> {
   const known = columns.map(({ name, known_by: label }) => (label ? `${name} (an id or ${label})` : name));
   const required = columns.filter((column) => column.required).map((column) => column.name);
@@ -151,88 +195,26 @@ async function readHeader(
   const hint = `The first line names the columns: ${known.join(', ')}${needed}.`;
   const { value: header } = await records.next();
   if (!header) throw new CommandError({ error: `${name} is empty: expected CSV with a header`, hint });
-  const fail = (mistakes: readonly string[]) =>
-    new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint });
+  const fail = (mistakes: readonly string[], more = '') =>
+    new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint: hint + more });
   if ('problem' in header) throw fail([header.problem]);
   if (header.cells.length > MAX_COLUMNS) throw fail([`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
-  const named = new Map(columns.flatMap((column) => toTitles(column).map((title) => [title, column])));
-  const found = new Set<string>();
-  const mistakes = titles.flatMap((title, index) => {
-    if (title === '') return [`column ${index + 1} has no name`];
-    const column = named.get(title.toLowerCase());
-    if (!column) return [`unknown column ${JSON.stringify(title.slice(0, MAX_NAME))}`];
-    if (found.has(column.name)) return [`column ${JSON.stringify(title)} is repeated`];
-    found.add(column.name);
-    return [];
-  });
-  const missing = required.filter((name) => !found.has(name));
-  mistakes.push(...missing.map((name) => `column ${JSON.stringify(name)} is missing`));
-  if (mistakes.length > MAX_MISTAKES) mistakes.splice(MAX_MISTAKES, Infinity, 'and more');
-  if (mistakes.length > 0) throw fail(mistakes);
-  return titles.map((title) => ({ title, column: named.get(title.toLowerCase()) as Column }));
+  const { columns: found, mistakes } = findColumns(titles, columns, options);
+  const hasUnknown = mistakes.some((mistake) => mistake.startsWith('unknown'));
+  const missing = options.update ? [] : required.filter((name) => !found.some((column) => column?.name === name));
+  const all = [...mistakes, ...missing.map((name) => `column ${JSON.stringify(name)} is missing`)];
+  if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, 'and more');
+  if (all.length > 0) throw fail(all, hasUnknown ? `\n${UNKNOWN}` : '');
+  return titles.map((title, index) => ({ title, column: found[index] }));
 }
 
-/** The names that a file may use: the table's, those of the interface, and one without _id for an e-mail or a name. */
-function toTitles({ name, refers_to }: Column): string[] {
-  const thing = name.replace(/_id$/, '');
-  return [name, `p_${name}`, ...(refers_to ? [thing, `id_${thing}`] : [])];
-}
-
-/** Creates the check of a line's fields, with the messages of the API. */
-function createCheck({ columns }: Table): Check {
-  const required = columns.filter((column) => column.required).map((column) => column.name);
-  const properties = Object.fromEntries(columns.map((column) => [column.name, toSchema(column)]));
-  const validate = createAjv().compile({
-    type: 'object',
-    properties: { requestBody: { type: 'object', properties, required } },
-  });
-  const documents = columns.filter(({ type }) => type === 'jsonb').map(({ name }) => name);
-  return (fields) => {
-    validate({ requestBody: fields });
-    return toFieldErrors(validate.errors ?? [], findProblems(fields, documents), []);
-  };
-}
-
-function toSchema({ name, type, required, max_length: maxLength, refers_to }: Column): object {
-  if (refers_to) return {};
-  switch (type) {
-    case 'uuid':
-      return { format: 'uuid' };
-    case 'boolean':
-      return { pattern: '^(true|false)$', 'x-pattern-message': 'must be true or false, or sim or não' };
-    case 'date':
-      return { format: 'date', 'x-format-message': 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY' };
-    case 'timestamp with time zone':
-      return { format: 'date-time', 'x-format-message': 'must be a time, as 2026-12-31T18:00:00Z' };
-    case 'integer':
-      return { pattern: '^-?\\d+$', 'x-pattern-message': 'must be an integer' };
-    default:
-      return {
-        ...(maxLength === null ? {} : { maxLength }),
-        ...(name === 'email' ? { format: 'email' } : {}),
-        ...(required ? { pattern: '[^\\s\\x85]', 'x-pattern-message': 'must not be blank' } : {}),
-      };
-  }
-}
-
-function findProblems(fields: Fields, documents: readonly string[]): Problems {
-  const found = Object.entries(fields).map(([field, text]) => {
-    const problem = documents.includes(field) ? findDocumentProblem(text) : findProblem(text);
-    return [field, problem] as const;
-  });
-  return new Map(found.flatMap(([field, problem]) => (problem ? [[field, [problem]]] : [])));
-}
-
-function findDocumentProblem(text: string): string | undefined {
-  try {
-    return findProblem(JSON.parse(text));
-  } catch {
-    return 'must be JSON';
-  }
-}
-
-function checkRecord(record: CsvRecord, headers: readonly Header[], check: Check): Line {
+function checkRecord(
+  record: CsvRecord,
+  headers: readonly Header[],
+  check: ReturnType<typeof createCheck>,
+  { ignoreUnknown }: ImportOptions,
+): Line {
   const { line } = record;
   const unusable = (message: string) => ({ line, fields: undefined, bad: [{ line, field: null, message }] });
   if ('problem' in record) return unusable(record.problem);
@@ -240,7 +222,11 @@ function checkRecord(record: CsvRecord, headers: readonly Header[], check: Check
   if (cells.length !== headers.length) {
     return unusable(`has ${toCount(cells.length, 'value')}, but the header has ${toCount(headers.length, 'column')}`);
   }
-  const pairs = headers.map(({ column }, index) => [column.name, convert(cells[index] ?? '', column)] as const);
+  const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
+  if (untitled >= 0 && !ignoreUnknown) return unusable(`has a value in column ${untitled + 1}, which has no name`);
+  const pairs = headers.flatMap(({ column }, index) =>
+    column ? [[column.name, toValue(cells[index] ?? '', column)] as const] : [],
+  );
   const fields = Object.fromEntries(pairs.filter(([, text]) => text !== ''));
   const errors = Object.entries(check(fields));
   const bad = errors.flatMap(([field, messages]) =>
@@ -250,54 +236,94 @@ function checkRecord(record: CsvRecord, headers: readonly Header[], check: Check
   return { line, fields, bad };
 }
 
-/** What people write, as Postgres takes it. */
-function convert(text: string, { type }: Column): string {
-  if (type === 'boolean') return BOOLEANS.get(text.trim().toLowerCase()) ?? text;
-  return type === 'date' ? text.replace(BRAZILIAN_DATE, '$3-$2-$1') : text;
-}
+/** Decides what becomes of lines whose records exist. */
+type Settler = {
+  settle(lines: readonly Line[]): Promise<void>;
+  /** How many lines are bad because their records exist. */
+  refused(): number;
+};
 
-/** Creates a function that replaces the ids, e-mails and names of other records by ids; it looks for each text once. */
-function createFinder(
+/**
+ * A line is of a record that exists if it has its id, or the e-mail or name by which people know it; in a table whose records
+ * have none, if all its columns are the same.
+ */
+async function createSettler(
   db: Connection,
-  tenant: string,
-): (lines: readonly Line[], headers: readonly Header[]) => Promise<void> {
-  const found = new Map<Column, Map<string, string[]>>();
+  table: Table,
+  headers: readonly Header[],
+  { tenant, update = false, skipExisting = false, allowDuplicates = false }: ImportOptions,
+): Promise<Settler> {
+  const names = headers.flatMap(({ column }) => column?.name ?? []);
+  const label = ['id', table.knownBy].find((name) => name !== undefined && names.includes(name));
+  if (update && !label) {
+    throw new CommandError({ error: `--update expects a column ${['id', table.knownBy ?? []].flat().join(' or ')}` });
+  }
+  const identity = label ? [label] : names;
+  // A line with an id that exists is refused as it is created.
+  const isChecked =
+    !allowDuplicates && (label !== 'id' || update || skipExisting) && (await hasRows(db, table, tenant));
+  /** By the first line: a record that an earlier line has created does not count. */
+  const found = new Map<string, string[]>();
+  const changed = new Map<string, number>();
+  let refused = 0;
 
-  async function find(column: Column, texts: readonly string[]): Promise<Map<string, string[]>> {
-    const ids = found.get(column) ?? new Map<string, string[]>();
-    found.set(column, ids);
-    const unknown = [...new Set(texts)].filter((text) => !ids.has(text));
-    for (const text of unknown) ids.set(text, []);
-    const records = await queryRows<{ value: string; id: string }>(
-      db,
-      'select * from private.find_records($1, $2::text::regclass, $3, $4)',
-      [tenant, column.refers_to, column.known_by, JSON.stringify(unknown)],
-    );
-    for (const { value, id } of records) ids.get(value)?.push(id);
-    return ids;
+  const keyOf = (fields: Fields) =>
+    hash('sha1', JSON.stringify(identity.map((name) => fields[name]?.toLowerCase())), 'base64');
+
+  async function find(lines: readonly (Line & { readonly key: string })[]): Promise<void> {
+    const unknown = lines.filter(({ key }) => !found.has(key) && found.set(key, []));
+    const keys = new Map(unknown.map(({ line, key }) => [line, key]));
+    const texts = unknown.map(({ line, fields }) => ({ line, fields }));
+    const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
+    const values = [tenant, `private.${table.name}`, identity, JSON.stringify(texts)];
+    for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
+      found.get(keys.get(line) ?? '')?.push(id);
+    }
   }
 
-  return async (lines, headers) => {
-    for (const { title, column } of headers.filter(({ column }) => column.refers_to)) {
-      const ids = await find(
-        column,
-        lines.flatMap(({ fields }) => fields?.[column.name] ?? []),
-      );
-      for (const { line, fields, bad } of lines) {
-        const text = fields?.[column.name];
-        if (!fields || text === undefined) continue;
-        const [id, another] = ids.get(text) ?? [];
-        if (id !== undefined && another === undefined) fields[column.name] = id;
-        else bad.push({ line, field: title, message: describeReference(column, another !== undefined) });
+  return {
+    refused: () => refused,
+    settle: async (lines) => {
+      if (!isChecked) return;
+      const good = lines.flatMap((line) => {
+        const { fields, bad } = line;
+        if (!fields || bad.length > 0 || (label && fields[label] === undefined)) return [];
+        return [Object.assign(line, { key: keyOf(fields) })];
+      });
+      await find(good);
+      for (const line of good) {
+        const [id, another] = found.get(line.key) ?? [];
+        const refuse = (message: string) =>
+          line.bad.push({ line: line.line, field: label ? toTitle(label, headers) : null, message });
+        if (id === undefined) continue;
+        if (skipExisting) line.isSkipped = true;
+        else if (update && another !== undefined) refuse(`is the ${label} of several ${table.name}: give the id`);
+        else if (update && changed.has(line.key)) refuse(`is also that of line ${changed.get(line.key)}`);
+        else if (update) {
+          line.id = id;
+          changed.set(line.key, line.line);
+        } else {
+          refused += 1;
+          refuse(`is ${label ? 'that of' : 'the same as'} one of the tenant's ${table.name}`);
+        }
       }
-    }
+    },
   };
 }
 
-function describeReference({ refers_to: table, known_by: label }: Column, isOfSeveral: boolean): string {
-  const records = withoutSchema(table ?? '');
-  if (isOfSeveral) return `is the ${label} of several ${records}: give the id`;
-  return `must be the id${label ? ` or the ${label}` : ''} of one of the tenant's ${records}`;
+async function hasRows(db: Connection, { name, columns }: Table, tenant: string): Promise<boolean> {
+  if (!columns.some((column) => column.name === 'id')) return false;
+  return (await queryRows(db, `select from private.${name} where tenant_id = $1 limit 1`, [tenant])).length > 0;
+}
+
+/** A line that creates a record needs what one that changes it does not. */
+function requireFields(lines: readonly Line[], { columns }: Table): void {
+  const required = columns.filter((column) => column.required);
+  for (const { line, id, fields, bad } of lines) {
+    if (id !== undefined || bad.length > 0) continue;
+    const missing = required.filter(({ name }) => fields?.[name] === undefined);
+    bad.push(...missing.map(({ name }) => ({ line, field: name, message: 'is required' })));
+  }
 }
 
 /** Sends the good lines to SQL, and returns those that the table refuses. */
@@ -308,17 +334,24 @@ async function send(
   lines: readonly Line[],
   headers: readonly Header[],
 ): Promise<BadLine[]> {
-  const good = lines.filter(({ bad }) => bad.length === 0).map(({ line, fields }) => ({ line, fields }));
-  const bad = await queryRows<BadLine>(db, 'select * from private.import_rows($1, $2::text::regclass, $3)', [
-    tenant,
-    `private.${name}`,
-    JSON.stringify(good),
-  ]);
+  const good = lines.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped);
+  const bad: BadLine[] = [];
+  for (const isUpdate of [false, true]) {
+    const sent = good.filter(({ id }) => (id !== undefined) === isUpdate);
+    if (sent.length === 0) continue;
+    const refused = await queryRows<BadLine>(db, 'select * from private.import_rows($1, $2::text::regclass, $3, $4)', [
+      tenant,
+      `private.${name}`,
+      JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id }))),
+      isUpdate,
+    ]);
+    bad.push(...refused);
+  }
   return bad.map(({ line, field, message }) => ({ line, field: field && toTitle(field, headers), message }));
 }
 
 function toTitle(name: string, headers: readonly Header[]): string {
-  return headers.find(({ column }) => column.name === name)?.title ?? name;
+  return headers.find(({ column }) => column?.name === name)?.title ?? name;
 }
 
 async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
@@ -332,31 +365,75 @@ async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
   if (batch.length > 0) yield batch;
 }
 
-function showProgress(name: string, lines: number): void {
-  if (process.stderr.isTTY && lines % BATCH === 0) process.stderr.write(`\r${name}: ${lines} lines\r`);
+function toPreview({ title, column }: Header): Preview['columns'][number] {
+  return { title, column: column?.name ?? null, values: [] };
 }
 
-function toError(name: string, bad: readonly BadLine[], total: number): CommandError {
+function addToPreview({ lines, columns }: Preview, records: readonly CsvRecord[], headers: readonly Header[]): void {
+  for (const record of records.slice(0, PREVIEWED - lines.length)) {
+    if (!('cells' in record)) return;
+    lines.push(record.line);
+    for (const [index, { column }] of headers.entries()) {
+      const text = record.cells[index] ?? '';
+      columns[index]?.values.push(column ? toValue(text, column) : text);
+    }
+  }
+}
+
+function describePreview({ file, lines, columns }: Preview): string {
+  const shorten = (text: string) => {
+    const line = text.replace(/\s+/g, ' ');
+    return line.length > MAX_PREVIEW ? `${line.slice(0, MAX_PREVIEW - 1)}…` : line;
+  };
+  const rows = columns.map(({ title, column, values }) => [title, column ?? '(left out)', ...values].map(shorten));
+  return toTable([`COLUMN OF ${basename(file)}`, 'BECOMES', ...lines.map((line) => `LINE ${line}`)], rows);
+}
+
+type Failed = {
+  readonly name: string;
+  readonly bad: readonly BadLine[];
+  readonly total: number;
+  /** How many lines are bad because their records exist. */
+  readonly existing: number;
+  readonly preview: Preview;
+  readonly dryRun?: boolean;
+};
+
+function toError({ name, bad, total, existing, preview, dryRun }: Failed): CommandError {
   const count = new Set(bad.map(({ line }) => line)).size;
-  return new CommandError({
+  const report = {
     error: `Nothing was imported from ${name}: ${count} of ${total} lines ${count === 1 ? 'is' : 'are'} bad`,
-    hint: 'Correct them and import the file again: all lines are imported, or none.',
+    hint: [...(count > existing ? [CORRECT] : []), ...(existing > 0 ? [EXISTING] : [])].join('\n'),
     // The rules of the table are checked last.
     lines: bad.toSorted((one, other) => one.line - other.line),
-  });
-}
-
-function toOutput(
-  counts: readonly (readonly [table: string, count: number])[],
-  { dryRun = false }: ImportOptions,
-): Output {
-  const list = counts.map(([table, count]) => `${table} ${count}`).join(', ');
-  return {
-    json: { [dryRun ? 'wouldCreate' : 'created']: Object.fromEntries(counts) },
-    text: dryRun ? `Nothing is wrong, and nothing was changed. The import would create: ${list}.` : `Created: ${list}.`,
   };
+  return dryRun
+    ? new CommandError({ ...report, preview: [preview] }, `${describePreview(preview)}\n`)
+    : new CommandError(report);
 }
 
-function toCount(count: number, thing: string): string {
-  return `${count} ${thing}${count === 1 ? '' : 's'}`;
+function toOutput(imported: readonly Imported[], options: ImportOptions): Output {
+  const { dryRun = false, update = false, skipExisting = false } = options;
+  const kinds = [
+    { kind: 'created', would: 'wouldCreate', verb: 'create', isListed: true },
+    { kind: 'updated', would: 'wouldUpdate', verb: 'update', isListed: update },
+    { kind: 'skipped', would: 'wouldSkip', verb: 'skip', isListed: skipExisting },
+  ] as const;
+  const listed = kinds.filter(({ isListed }) => isListed);
+  const countsOf = (kind: keyof Counts) => imported.map((counts) => [counts.table, counts[kind]] as const);
+  const listOf = (kind: keyof Counts) =>
+    countsOf(kind)
+      .map((count) => count.join(' '))
+      .join(', ');
+  const json = listed.map(({ kind, would }) => [dryRun ? would : kind, Object.fromEntries(countsOf(kind))]);
+  if (!dryRun) {
+    const text = listed.map(({ kind }) => `${kind[0]?.toUpperCase()}${kind.slice(1)}: ${listOf(kind)}.`).join('\n');
+    return { json: Object.fromEntries(json), text };
+  }
+  const previews = imported.map(({ preview }) => preview);
+  const would = listed.map(({ kind, verb }) => `${verb}: ${listOf(kind)}`).join('; ');
+  return {
+    json: { ...Object.fromEntries(json), preview: previews },
+    text: `${previews.map(describePreview).join('\n\n')}\n\nNothing is wrong, and nothing was changed. The import would ${would}.`,
+  };
 }

@@ -4,10 +4,8 @@ import { InvalidArgumentError } from 'commander';
 import type { Connection } from '../../src/store/migrations.ts';
 import { NEVER } from './arguments.ts';
 import { CommandError } from './errors.ts';
+import { type Output, toTable } from './output.ts';
 import { queryRows } from './store.ts';
-
-/** The output of a command: a value for scripts, a text for people. */
-export type Output = { readonly json: unknown; readonly text: string };
 
 type Tenant = {
   readonly id: string;
@@ -189,20 +187,6 @@ function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
     key.id,
   ]);
   return toTable(hasTenant ? ['TENANT', ...head] : head, rows);
-}
-
-/** A table without lines: its columns are two blanks apart, and a cell may have several lines. */
-function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const cells = (head.length > 0 ? [head, ...rows] : rows).map((row) => row.map((cell) => cell.split('\n')));
-  const widthOf = (column: number) =>
-    Math.max(...cells.flatMap((row) => row[column]?.map(({ length }) => length) ?? []));
-  const widths = cells[0]?.map((_cell, column) => widthOf(column) + 2) ?? [];
-  const lines = cells.flatMap((row) =>
-    Array.from({ length: Math.max(...row.map(({ length }) => length)) }, (_, n) =>
-      row.map((cell, column) => (cell[n] ?? '').padEnd(widths[column] ?? 0)).join(''),
-    ),
-  );
-  return lines.map((line) => line.trimEnd()).join('\n');
 }
 
 /** A time of Postgres as ISO 8601 in UTC; null if it is null or never comes. */

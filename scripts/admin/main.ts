@@ -10,13 +10,16 @@ import {
   readDuration,
   readEncoding,
   readEnvironment,
+  readLimit,
+  readMapping,
   readName,
   readPermission,
+  readSetting,
   readTenantId,
   readWhen,
 } from './arguments.ts';
 import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
-import { type Report, toReport } from './errors.ts';
+import { type BadLine, CommandError, type Report, toReport } from './errors.ts';
 import { exportData } from './export.ts';
 import type { ImportOptions } from './import.ts';
 import {
@@ -25,19 +28,22 @@ import {
   type KeyRequest,
   listKeys,
   listTenants,
-  type Output,
   permitKey,
   type Rotation,
   revokeKey,
   rotateKey,
 } from './keys.ts';
-import { openStore } from './store.ts';
+import type { Output } from './output.ts';
+import { findRecords, showRecord, updateRecord } from './records.ts';
+import { describeStore, openStore } from './store.ts';
 
 /** Where a command finds the configuration, and where it prints. */
 export type Surroundings = {
   readonly env: Readonly<Record<string, string | undefined>>;
   print(text: string): void;
   printError(text: string): void;
+  /** Tells people something besides the output and the errors. */
+  note(text: string): void;
 };
 
 /** Opens the store, works in it, and prints the output. */
@@ -50,6 +56,9 @@ type WithJson = { readonly json?: boolean };
 
 const FAILED = 1;
 const USAGE = 2;
+/** How many bad lines of a file are printed for people. */
+const MAX_LINES = 1_000;
+const LONG_RUN = 10;
 
 const CALL = 'npm run admin --';
 
@@ -64,12 +73,16 @@ For scripts: npm run --silent admin -- … --json prints one JSON value on stand
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
 const YES = 'do not ask for the name, for scripts';
+const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
+const RECORD = 'its id; or its e-mail, or the name of a gym';
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
-function createProgram({ env, print, printError }: Surroundings): Command {
+function createProgram({ env, print, printError, note }: Surroundings): Command {
   const runOnStore: RunOnStore = async ({ json: isJson = false }, work) => {
-    const { json, text } = await work(readConfig(env).store);
+    const { store } = readConfig(env);
+    if (!isJson) note(`${describeStore(store, env)}\n`);
+    const { json, text } = await work(store);
     print(`${isJson ? JSON.stringify(json) : text}\n`);
   };
   const run: Run = (options, work) =>
@@ -88,6 +101,7 @@ function createProgram({ env, print, printError }: Surroundings): Command {
   addTenantCommands(program.command('tenant').description('create, list and delete tenants'), run);
   addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'), run);
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
+  addRecordCommands(program, run);
   addDataCommands(program, run);
   addBackupCommands(program, runOnStore);
   addCopyCommand(program, runOnStore);
@@ -183,6 +197,45 @@ function addKeyCommands(key: Command, run: Run): void {
     });
 }
 
+function addRecordCommands(program: Command, run: Run): void {
+  type Options = WithJson & { tenant: string };
+  const addOne = (name: string, description: string, ...examples: string[]) =>
+    add(program, name, description, ...examples)
+      .argument('<RESOURCE>', RESOURCES)
+      .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId);
+  addOne('find', 'list the records that have a text, such as a part of a name', 'find alunos prado --tenant ID')
+    .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
+    .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readLimit).default(20))
+    .action((resource: string, text: string, options: Options & { limit: number }) =>
+      run(options, (db) => findRecords(db, { tenant: options.tenant, resource }, text, options.limit)),
+    );
+  addOne('show', 'show a record', 'show alunos ana@minha.example --tenant ID')
+    .argument('<RECORD>', RECORD)
+    .action((resource: string, name: string, options: Options) =>
+      run(options, (db) => showRecord(db, { tenant: options.tenant, resource }, name)),
+    );
+  addOne(
+    'update',
+    'correct a record, and show what has changed',
+    "update alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro",
+    'update alunos ana@minha.example --tenant ID --set email=ana@nova.example telefone= ativo=sim',
+  )
+    .argument('<RECORD>', RECORD)
+    .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
+    .action((resource: string, name: string, options: Options & { set: ReadonlyMap<string, string> }) =>
+      run(options, (db) => updateRecord(db, { tenant: options.tenant, resource }, name, options.set)),
+    );
+  addOne(
+    'deactivate',
+    'set ativo to false; update sets it to true again',
+    'deactivate personais bia@minha.example --tenant ID',
+  )
+    .argument('<RECORD>', RECORD)
+    .action((resource: string, name: string, options: Options) =>
+      run(options, (db) => updateRecord(db, { tenant: options.tenant, resource }, name, new Map([['ativo', 'false']]))),
+    );
+}
+
 function addDataCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples).requiredOption(
@@ -195,13 +248,25 @@ function addDataCommands(program: Command, run: Run): void {
     'create a record from each line of a CSV file, or none if a line is bad',
     'import alunos alunos.csv --tenant ID --dry-run',
     'import alunos alunos.csv --tenant ID --encoding windows-1252',
+    "import alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
     'import all export --tenant ID',
   )
-    .argument('<RESOURCE>', 'academias, personais, alunos, …: a table with data of tenants; or all')
+    .argument('<RESOURCE>', `${RESOURCES}; or all`)
     .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; with all, a folder of them')
     .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
     .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
+    .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is', readMapping)
+    .option('--ignore-unknown', 'leave out the columns of the file that the table lacks')
+    .addOption(
+      new Option('--skip-existing', 'leave out lines whose record exists').conflicts(['update', 'allowDuplicates']),
+    )
+    .addOption(
+      new Option('--update', 'correct the records that exist; an empty value leaves what is there').conflicts(
+        'allowDuplicates',
+      ),
+    )
+    .option('--allow-duplicates', 'create another record where one exists')
     .action(async (resource: string, file: string, options: WithJson & ImportOptions) => {
       // The other commands should not wait for the CSV parser and the validator.
       const { importData } = await import('./import.ts');
@@ -268,7 +333,7 @@ function fail(error: unknown, isJson: boolean, { printError }: Surroundings): nu
   if (isUsage && error.code === 'commander.help') return USAGE;
   const report = isUsage ? toUsageReport(error) : toReport(error);
   if (isJson) printError(`${JSON.stringify(report ?? { error: String(error) })}\n`);
-  else printError(`${report ? toText(report) : inspect(error)}\n`);
+  else printError(`${report ? toText(report, error) : inspect(error)}\n`);
   return isUsage ? USAGE : FAILED;
 }
 
@@ -276,9 +341,28 @@ function toUsageReport({ message }: CommanderError): Report {
   return { error: message.replace(/^error: /, ''), hint: 'See --help.' };
 }
 
-function toText({ error, hint, lines = [] }: Report): string {
-  const bad = lines.map(({ line, field, message }) => `line ${line}: ${field === null ? '' : `${field} `}${message}`);
-  return [...bad, error, ...(hint ? [hint] : [])].join('\n');
+function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
+  const runs = toRuns(lines);
+  const more = runs.length > MAX_LINES ? ['and more, which --json prints'] : [];
+  const preface = cause instanceof CommandError && cause.preface ? [cause.preface] : [];
+  return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
+}
+
+/** One text for each bad line, or for many in a row that are bad in the same way. */
+function toRuns(lines: readonly BadLine[]): string[] {
+  const runs: { first: BadLine; last: number }[] = [];
+  for (const bad of lines) {
+    const run = runs.at(-1);
+    const isSame = run?.first.message === bad.message && run.first.field === bad.field && run.last + 1 === bad.line;
+    if (run && isSame) run.last = bad.line;
+    else runs.push({ first: bad, last: bad.line });
+  }
+  return runs.flatMap(({ first, last }) => {
+    const { line, field, message } = first;
+    const text = `${field === null ? '' : `${field} `}${message}`;
+    if (last - line >= LONG_RUN) return [`lines ${line} to ${last}: ${text}`];
+    return Array.from({ length: last - line + 1 }, (_, n) => `line ${line + n}: ${text}`);
+  });
 }
 
 if (import.meta.main) {
@@ -288,5 +372,6 @@ if (import.meta.main) {
     env: process.env,
     print: (text) => process.stdout.write(text),
     printError: (text) => process.stderr.write(text),
+    note: (text) => process.stderr.write(text),
   });
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import type { StoreConfig } from '../../src/config.ts';
+import pg from 'pg';
+import type { Environment, StoreConfig } from '../../src/config.ts';
 import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
 import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
 
@@ -12,6 +13,17 @@ export type AdminStore = Connection & {
   readonly isServed: boolean;
   close(): Promise<void>;
 };
+
+/** Which store a command works on, in the words of the gateway's log; without a password. */
+export function describeStore(config: StoreConfig, env: Environment): string {
+  if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
+  if (config.kind === 'postgres') {
+    const { host, port, database } = new pg.Client(config.url);
+    return `Store: Postgres at ${host}:${port}/${database}`;
+  }
+  const reason = env.DATA_DIR ? '' : ', because neither DATABASE_URL nor DATA_DIR is set';
+  return `Store: embedded Postgres, data in ${config.dataDir ?? 'memory'}${reason}`;
+}
 
 /** Opens the configured store for its administrator. Throws AccessError and FolderError. */
 export function openStore(config: StoreConfig): Promise<AdminStore> {

@@ -18,13 +18,22 @@ export type Column = {
   readonly known_by: string | null;
 };
 
-export type Table = { readonly name: string; readonly columns: readonly Column[] };
+export type Table = {
+  readonly name: string;
+  readonly columns: readonly Column[];
+  /** The column by which people know its records; undefined if no other table refers to them. */
+  readonly knownBy?: string | undefined;
+};
 
 /** All tables, each after those that it refers to. */
 export async function readTables(db: Connection): Promise<Table[]> {
   const columns = '(select json_agg(c) from private.data_columns(t.name) c) as columns';
   const tables = await queryRows<Table>(db, `select t.name, ${columns} from private.data_tables() t`);
-  return tables.map(({ name, columns }) => ({ name: withoutSchema(name), columns }));
+  const references = tables.flatMap((table) => table.columns).filter((column) => column.refers_to !== null);
+  return tables.map(({ name, columns }) => {
+    const knownBy = references.find((column) => column.refers_to === name)?.known_by ?? undefined;
+    return { name: withoutSchema(name), columns, knownBy };
+  });
 }
 
 /** Finds a table by its name. Throws CommandError, with all names. */

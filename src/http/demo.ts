@@ -1,5 +1,6 @@
 // Whether the demo data is in the store: the document's first example of a list is correct for it.
 
+import { OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readExamples } from '../openapi/examples.ts';
 import type { Store } from '../store/store.ts';
@@ -11,6 +12,15 @@ export type Demo = {
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
 };
+
+/** The demo data would be served where others reach it. */
+export class DemoError extends OperatorError {
+  constructor(host: string) {
+    super(
+      `HOST=${host} is reachable by others, and everybody knows the keys of the demo data: set DEMO_DATA=off and DATA_DIR to a new folder, or DEMO_DATA=on to serve them all the same`,
+    );
+  }
+}
 
 /** Timeout of the call that looks for the demo data, in milliseconds. */
 const CALL_MS = 5_000;

@@ -73,6 +73,9 @@ const DRIFT_EVERY_MS = 10_000;
 /** How long `readSoon` waits, in milliseconds. */
 const SOON_MS = 400;
 
+/** Postgres: invalid authorization, or no such database. PostgREST: the token. */
+const LOGIN_REFUSED = /^(28|3D|PGRST30)/;
+
 const OK = 'ok';
 const DRIFTED = 'document and database disagree';
 const ADDED = 'the database has more than the document';
@@ -108,7 +111,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     );
   const readStore = cached(STORE_EVERY_MS, async () => {
     const fault = await checkStore();
-    const text = fault && describe(fault);
+    const text = fault && describeFault(fault);
     if (fault && text && text !== lastFault) log.fault(text, fault);
     if (!fault && lastFault) log.info('The store answers again');
     lastFault = text;
@@ -126,6 +129,11 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const fault = await checkStore();
     if (fault?.cause instanceof OperatorError && isDriftFatal) throw fault.cause;
     if (fault) return fault;
+    const risk = await inTime(
+      async (signal) => store.inspectLogin?.(signal),
+      () => undefined,
+    );
+    if (risk) log.warn(risk);
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
     if (drift.isBreaking && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
@@ -147,7 +155,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
       let fault: Fault | undefined = first;
       for (let attempt = 1; fault && !isStopping; attempt += 1) {
         const seconds = Math.min(attempt, 30);
-        log.fault(`${describe(fault)}; next attempt in ${seconds} s`, fault);
+        log.fault(`${describeFault(fault)}; next attempt in ${seconds} s`, fault);
         await delay(seconds * 1_000, undefined, { ref: false });
         fault = await checkAtStart();
       }
@@ -165,9 +173,12 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   };
 }
 
-/** What an operator has to do is in the cause. */
-function describe({ cause }: Fault): string {
-  return cause instanceof OperatorError ? cause.message : 'The store does not answer';
+/** What an operator has to do is in the cause. A store that answers with an error is there. */
+export function describeFault({ kind, cause }: Fault): string {
+  if (cause instanceof OperatorError) return cause.message;
+  if (kind !== 'storeError') return 'The store does not answer';
+  const { code = '', message }: { code?: string; message?: string } = Object(cause);
+  return LOGIN_REFUSED.test(code) ? `The store refuses the login: ${message}` : 'The store answers with an error';
 }
 
 /** Caches a value for `ms` milliseconds, except undefined and failures. Concurrent readers share one read. */

@@ -184,6 +184,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     call,
     ...(store.attempt ? { attempt: (call, signal) => store.attempt?.(call, signal) as Promise<Result> } : {}),
     check: (signal) => store.check(signal),
+    inspectLogin: async (signal) => store.inspectLogin?.(signal),
     describe: (signal) => store.describe(signal),
     connections: () => store.connections?.() ?? { open: 0, idle: 0 },
     load: () => ({ running, waiting }),

@@ -1,9 +1,15 @@
 // Chooses the store that the configuration names, and loads no other.
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import type { Config } from '../config.ts';
+import { OperatorError } from '../errors.ts';
 import { type LimitedStore, limited } from './limits.ts';
+import { type Connection, findPendingMigrations, readMigrations } from './migrations.ts';
 import type { Store } from './store.ts';
+
+/** A privilege is missing (SQLSTATE 42501). */
+const INSUFFICIENT_PRIVILEGE = '42501';
 
 /** The files that a new embedded store is made from. */
 export type StoreFiles = { readonly migrations: string; readonly seed: string };
@@ -30,6 +36,56 @@ export async function openStore(
       ? { slots: Math.min(3, connections) }
       : { slots: connections, slotsOfShare: Math.ceil(connections / 2) };
   return { store: limited(store, { ...limits, waiting }), migrate };
+}
+
+/** Which migrations a store lacks: none of so many, some that the start or `npm run migrate` applies, or why that is unknown. */
+export type Pending =
+  | { readonly applied: number }
+  | { readonly missing: readonly string[]; readonly byStart: boolean }
+  | { readonly unknown: string };
+
+/** Finds the migrations that the configured store lacks, and changes nothing. Throws OperatorError if it cannot be opened. */
+export async function findPending({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
+  const migrations = readMigrations(folder);
+  const find = async (db: Connection, byStart: boolean): Promise<Pending> => {
+    const missing = (await findPendingMigrations(db, migrations)).map(({ file }) => basename(file));
+    return missing.length > 0 ? { missing, byStart } : { applied: migrations.length };
+  };
+  if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
+  if (store.kind === 'postgres') {
+    const { default: pg } = await import('pg');
+    const client = new pg.Client({ connectionString: store.url, connectionTimeoutMillis: deadlineMs });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return await find(client, false);
+    } catch (error) {
+      if (error instanceof OperatorError) throw error;
+      if ((error as { code?: string }).code === INSUFFICIENT_PRIVILEGE) {
+        return {
+          unknown: 'the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates',
+        };
+      }
+      return { unknown: 'the store cannot be asked' };
+    } finally {
+      await client.end().catch(() => {});
+    }
+  }
+  const { dataDir } = store;
+  if (!dataDir || !existsSync(join(dataDir, 'postgres'))) {
+    return { missing: ['all of them to a new store'], byStart: true };
+  }
+  const [{ lockFolder }, { openPGlite }] = await Promise.all([
+    import('./embedded/folder.ts'),
+    import('./embedded/pglite.ts'),
+  ]);
+  const unlock = lockFolder(dataDir);
+  try {
+    const db = await openPGlite(join(dataDir, 'postgres'), { fsync: store.fsync });
+    return await find(db, true).finally(() => db.close());
+  } finally {
+    unlock();
+  }
 }
 
 async function openUnlimited(

@@ -75,7 +75,52 @@ $$;
 comment on function private.find_records(uuid, regclass, text, jsonb) is
   'The ids of a tenant''s records that an array of texts names, each by its id or by the column that people know it by';
 
-create function private.import_rows(p_tenant_id uuid, p_table regclass, p_lines jsonb)
+create function private.find_rows(p_tenant_id uuid, p_table regclass, p_columns text[], p_lines jsonb)
+returns table (line integer, id uuid)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_condition text;
+begin
+  select string_agg(
+           format(
+             -- Only an equality alone can be hashed: otherwise each line would be compared with each row.
+             case
+               when c.required or cardinality(p_columns) = 1 then '%1$s'
+               else '(l.value -> ''fields'' ->> %2$L is null or %1$s)'
+             end,
+             format(
+               case
+                 when c.type = 'text' then
+                   'lower(r.%1$I collate "und-x-icu") = lower((l.value -> ''fields'' ->> %1$L) collate "und-x-icu")'
+                 else 'r.%1$I = (l.value -> ''fields'' ->> %1$L)::%2$s'
+               end,
+               c.name, c.type
+             ),
+             c.name
+           ),
+           ' and '
+         )
+    into v_condition
+    from private.data_columns(p_table) c
+   where c.name = any (p_columns);
+  return query execute format(
+    'select (l.value ->> ''line'')::integer, r.id from jsonb_array_elements($2) l join %s r on r.tenant_id = $1 and %s',
+    p_table, v_condition
+  ) using p_tenant_id, p_lines;
+exception
+  when data_exception then
+    return; -- A value that no row can have: private.import_rows tells its line.
+end;
+$$;
+comment on function private.find_rows(uuid, regclass, text[], jsonb) is
+  'The ids of a tenant''s records that are as the elements of an array in some columns, ignoring capitals, each with the line of its element; a field that an element lacks is not compared';
+
+create function private.import_rows(
+  p_tenant_id uuid, p_table regclass, p_lines jsonb, p_is_update boolean default false
+)
 returns table (line integer, field text, message text)
 language plpgsql
 volatile
@@ -85,6 +130,9 @@ declare
   v_now constant timestamptz := clock_timestamp();
   v_columns text;
   v_values text;
+  v_changes text;
+  v_many text;
+  v_one text;
   -- Indexes whose entries are collected and then added together: one by one took three times as long.
   v_indexes constant regclass[] := array(
     select i.indexrelid::regclass
@@ -113,9 +161,28 @@ begin
              end
            ),
            ', '
-         )
-    into v_columns, v_values
+         ),
+         string_agg(
+           format(
+             '%1$I = case when $2 -> ''fields'' ? %1$L then ($2 -> ''fields'' ->> %1$L)::%2$s else r.%1$I end',
+             c.name, c.type
+           ),
+           ', '
+         ) filter (where c.name <> 'id')
+    into v_columns, v_values, v_changes
     from private.data_columns(p_table) c;
+  if p_is_update then
+    v_many := format(
+      'update %s r set %s from jsonb_array_elements($2) l where r.tenant_id = $1 and r.id = (l.value ->> ''id'')::uuid',
+      p_table, replace(v_changes, '$2', 'l.value')
+    );
+  else
+    v_one := format('insert into %s (tenant_id, %s) values ($1, %s)', p_table, v_columns, v_values);
+    v_many := format(
+      'insert into %s (tenant_id, %s) select $1, %s from jsonb_array_elements($2) l',
+      p_table, v_columns, replace(v_values, '$2', 'l.value')
+    );
+  end if;
 
   -- Citus copies the rows of a query, which row security forbids.
   if current_setting('citus.propagate_set_commands', true) is null then
@@ -123,10 +190,7 @@ begin
       execute format('alter index %s set (fastupdate = on)', v_index);
     end loop;
     begin
-      execute format(
-        'insert into %s (tenant_id, %s) select $1, %s from jsonb_array_elements($2) l',
-        p_table, v_columns, replace(v_values, '$2', 'l.value')
-      ) using p_tenant_id, p_lines, v_now;
+      execute v_many using p_tenant_id, p_lines, v_now;
       v_is_done := true;
     exception
       when integrity_constraint_violation or data_exception then
@@ -143,9 +207,17 @@ begin
   end if;
 
   for v_line in select l.value from jsonb_array_elements(p_lines) l loop
+    if p_is_update then
+      -- Citus takes no case with a conversion that depends on settings, such as that of a time.
+      select string_agg(format('%1$I = ($2 -> ''fields'' ->> %1$L)::%2$s', c.name, c.type), ', ')
+        into v_changes
+        from private.data_columns(p_table) c
+       where c.name <> 'id' and v_line -> 'fields' ? c.name;
+      continue when v_changes is null;
+      v_one := format('update %s r set %s where r.tenant_id = $1 and r.id = ($2 ->> ''id'')::uuid', p_table, v_changes);
+    end if;
     begin
-      execute format('insert into %s (tenant_id, %s) values ($1, %s)', p_table, v_columns, v_values)
-        using p_tenant_id, v_line, v_now;
+      execute v_one using p_tenant_id, v_line, v_now;
     exception
       when integrity_constraint_violation or data_exception then
         get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
@@ -166,8 +238,8 @@ begin
   end loop;
 end;
 $$;
-comment on function private.import_rows(uuid, regclass, jsonb) is
-  'Creates a row from each element of an array, which has its line and the texts of its fields, and returns the line, field and message of each that a rule of the table refuses';
+comment on function private.import_rows(uuid, regclass, jsonb, boolean) is
+  'Creates a row from each element of an array, which has its line and the texts of its fields, or changes these fields of the row that its id names; returns the line, field and message of each that a rule of the table refuses';
 
 create function private.export_query(p_tenant_id uuid, p_table regclass)
 returns text
@@ -177,7 +249,11 @@ set search_path = pg_catalog, pg_temp
 as $$
   select format(
            'select json_build_array(%s)::text as texts from %s r where r.tenant_id = %L order by %s',
-           string_agg(format('to_jsonb(r.%I) #>> ''{}''', c.name), ', '), p_table, p_tenant_id,
+           -- In JSON a time is the same whatever the style of dates. Other types only read their own text.
+           string_agg(
+             format(case when c.type ~ '^(date|time)' then 'to_jsonb(r.%I) #>> ''{}''' else 'r.%I::text' end, c.name), ', '
+           ),
+           p_table, p_tenant_id,
            coalesce(string_agg(quote_ident(c.name), ', ' order by c.name) filter (where c.name in ('criado_em', 'id')), '1')
          )
     from private.data_columns(p_table) c;

@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(17);
+select plan(20);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -161,6 +161,36 @@ select results_eq(
   $$,
   'the rules of an administrator''s table are kept too'
 );
+select results_eq(
+  $$
+    select f.line, p.nome
+      from private.find_rows('e0000000-0000-4000-8000-000000000001', 'private.planos', array['nome', 'preco'], '[
+        {"line": 2, "fields": {"nome": "MENSAL", "preco": "99.9"}},
+        {"line": 3, "fields": {"nome": "Mensal", "preco": "99.91"}}
+      ]') f
+      join private.planos p on p.id = f.id
+  $$,
+  $$ values (2, 'Mensal') $$,
+  'a record is found by columns of several types, in any case'
+);
+select is_empty(
+  $$
+    select * from private.find_rows('e0000000-0000-4000-8000-000000000002', 'private.alunos', array['email'], '[
+      {"line": 2, "fields": {"email": "ana@um.example"}}
+    ]')
+  $$,
+  'a record of another tenant is never found'
+);
+select is_empty(
+  $$
+    select private.import_rows('e0000000-0000-4000-8000-000000000002', 'private.alunos', jsonb_build_array(
+      jsonb_build_object('line', 2, 'id', a.id, 'fields', jsonb_build_object('nome', 'Alheia'))
+    ), true) || (select min(nome) from private.alunos where tenant_id = a.tenant_id and nome = 'Alheia')
+      from private.alunos a
+     where a.email = 'ana@um.example'
+  $$,
+  'a record of another tenant is never changed'
+);
 select throws_ok(
   $$ select private.import_rows('e0000000-0000-4000-8000-00000000000f', 'private.alunos', '[]') $$,
   'P0002', 'there is no tenant e0000000-0000-4000-8000-00000000000f',
@@ -209,7 +239,7 @@ select lives_ok(
   'a table without a time of creation is exported'
 );
 select ok(
-  not has_function_privilege('gateway_functions', 'private.import_rows(uuid, regclass, jsonb)', 'execute'),
+  not has_function_privilege('gateway_functions', 'private.import_rows(uuid, regclass, jsonb, boolean)', 'execute'),
   'no role but the administrator imports'
 );
 

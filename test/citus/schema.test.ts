@@ -300,6 +300,15 @@ describe('a distributed database', () => {
       expect(JSON.parse(errors).lines).toEqual([
         { line: 3, field: 'telefone', message: 'must NOT have more than 40 characters' },
       ]);
+      writeFileSync(file, 'nome,email,telefone\nAna,ALUNO001@aurora.example,9\n');
+      expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--update')).output)).toEqual({
+        created: { alunos: 0 },
+        updated: { alunos: 1 },
+      });
+      expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--skip-existing')).output)).toEqual({
+        created: { alunos: 0 },
+        skipped: { alunos: 1 },
+      });
       writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
       const again = await admin('import', 'academias', file, '--tenant', id);
       expect(JSON.parse(again.errors).lines).toEqual([

@@ -21,7 +21,7 @@ import type { Store } from '../../src/store/store.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
 import { killAll, startProcess } from '../helpers/process.ts';
-import { runCommand } from '../helpers/run.ts';
+import { runAdminCommand } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -265,7 +265,7 @@ describe('an embedded store', () => {
   const newFolder = () => join(mkdtempSync(join(root, 'data-')), 'store');
   const open = (dataDir: string, migrationsDir = MIGRATIONS) =>
     openEmbedded({ dataDir, migrationsDir, statementLimitMs: 20_000 });
-  const admin = (args: string[], env: Record<string, string>) => runCommand('scripts/admin/main.ts', args, { env });
+  const admin = (args: string[], env: Record<string, string>) => runAdminCommand(args, { env });
   const runPage = (block: string, DATA_DIR: string) =>
     promisify(execFile)('sh', ['-ec', block.replace('wellness.tar.gz', file)], { env: { ...process.env, DATA_DIR } });
 

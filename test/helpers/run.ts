@@ -6,6 +6,9 @@ import { administer } from '../../scripts/admin/main.ts';
 /** A compile cache saves half of the start of a script. */
 const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
 
+/** The line by which `npm run admin` says which store it works on. */
+const STORE_LINE = /^Store: .*\n/;
+
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
 
@@ -20,7 +23,13 @@ export async function runAdmin(args: readonly string[], env: Record<string, stri
   const printError = (text: string) => {
     errors += text;
   };
-  return { code: await administer(args, { env, print, printError }), output, errors };
+  return { code: await administer(args, { env, print, printError, note: () => {} }), output, errors };
+}
+
+/** Runs `npm run admin -- …` in a process of its own, for another store than a Postgres, or with input. */
+export async function runAdminCommand(args: readonly string[], options: RunOptions = {}): Promise<Run> {
+  const run = await runCommand('scripts/admin/main.ts', args, options);
+  return { ...run, errors: run.errors.replace(STORE_LINE, '') };
 }
 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */

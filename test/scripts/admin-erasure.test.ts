@@ -66,7 +66,7 @@ describe('a student', () => {
     const { id } = body as { id: string };
     expect([code, errors]).toEqual([
       1,
-      `${EMAIL} is the e-mail of several students\nName one by its id: ${ANA} (Ana Alves), ${id} (Outra Ana)\n`,
+      `${EMAIL} is the email of several alunos\nName one by its id: ${ANA} (Ana Alves), ${id} (Outra Ana)\n`,
     ]);
   });
 
@@ -75,7 +75,10 @@ describe('a student', () => {
     ['that does not exist', 'ninguem@aurora.example', AURORA],
   ])('%s is not found', async (_, name, tenant) => {
     const { code, errors } = await admin('student', 'data', name, '--tenant', tenant);
-    expect([code, errors]).toEqual([1, `the tenant has no student ${name}\n`]);
+    expect([code, errors]).toEqual([
+      1,
+      `the tenant has no ${name} in alunos\nName a record by its id or email: npm run admin -- find alunos TEXT --tenant ${tenant}\n`,
+    ]);
   });
 
   test('is erased once its name was typed, and then answered like one that never was', async () => {

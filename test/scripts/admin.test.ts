@@ -2,6 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { administer } from '../../scripts/admin/main.ts';
 import { lockFolder } from '../../src/store/embedded/folder.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
@@ -9,7 +10,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { type Run, runAdmin, runCommand } from '../helpers/run.ts';
+import { type Run, runAdmin, runAdminCommand, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database, databaseUrl, findPort, loginUrl } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -43,7 +44,7 @@ afterAll(async () => {
 /** What `npm run admin -- …` runs; on another store than the Postgres in a process of its own. */
 function admin(args: string[], env?: Record<string, string>): Promise<Run> {
   if (!env) return runAdmin(args, { DATABASE_URL: database.adminUrl });
-  return runCommand('scripts/admin/main.ts', args, { env });
+  return runAdminCommand(args, { env });
 }
 
 /** The value that a command which has to succeed gives to scripts. */
@@ -350,17 +351,63 @@ describe('wrong usage ends with 2 and says what was expected:', () => {
   });
 });
 
-test.each([[], ['tenant'], ['key'], ['key', 'rotate'], ['import'], ['export']].map((args) => [args.join(' '), args]))(
-  'help of "%s" tells the usage and the exit codes, and a command of examples',
-  async (name, args) => {
-    const { code, output, errors } = await admin([...args, '--help'], {});
-    expect({ code, errors }).toEqual({ code: 0, errors: '' });
-    expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
-    expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
-    const isCommand = !output.includes('Commands:');
-    if (isCommand) expect(output).toMatch(new RegExp(`^Examples?:\n {2}npm run admin -- ${name} `, 'm'));
-  },
-);
+test.each(
+  [
+    [],
+    ['tenant'],
+    ['key'],
+    ['key', 'rotate'],
+    ['import'],
+    ['export'],
+    ['find'],
+    ['show'],
+    ['update'],
+    ['deactivate'],
+  ].map((args) => [args.join(' '), args]),
+)('help of "%s" tells the usage and the exit codes, and a command of examples', async (name, args) => {
+  const { code, output, errors } = await admin([...args, '--help'], {});
+  expect({ code, errors }).toEqual({ code: 0, errors: '' });
+  expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
+  expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
+  const isCommand = !output.includes('Commands:');
+  if (isCommand) expect(output).toMatch(new RegExp(`^Examples?:\n {2}npm run admin -- ${name} `, 'm'));
+});
+
+describe('the store', () => {
+  const noted = async (env: Record<string, string>, ...args: string[]) => {
+    let notes = '';
+    const note = (text: string) => {
+      notes += text;
+    };
+    await administer(args, { env, print: () => {}, printError: () => {}, note });
+    return notes;
+  };
+
+  test('that a command works on is said in a line, without the password', async () => {
+    const { hostname, port } = new URL(database.adminUrl);
+    const env = { DATABASE_URL: database.adminUrl };
+    expect(await noted(env, 'tenant', 'list')).toBe(`Store: Postgres at ${hostname}:${port}/${database.name}\n`);
+    expect(await noted(env, 'tenant', 'list', '--json')).toBe('');
+    expect(await noted({ DATA_DIR: ':memory:' }, 'tenant', 'list')).toBe('Store: embedded Postgres, data in memory\n');
+    expect(await noted({ SUPABASE_URL: 'https://p.supabase.co', SUPABASE_KEY: 'k' }, 'tenant', 'list')).toBe(
+      'Store: the Data API of p.supabase.co\n',
+    );
+    expect(await noted({}, 'copy', 'none')).toBe(
+      'Store: embedded Postgres, data in .data, because neither DATABASE_URL nor DATA_DIR is set\n',
+    );
+  });
+
+  test('is said on standard error', async () => {
+    const { code, output, errors } = await runCommand('scripts/admin/main.ts', ['tenant', 'list'], {
+      env: { DATA_DIR: ':memory:' },
+    });
+    expect({ code, output, errors: errors.split('\n')[0] }).toEqual({
+      code: 1,
+      output: '',
+      errors: 'Store: embedded Postgres, data in memory',
+    });
+  });
+});
 
 describe('a store that cannot be had', () => {
   const SECRET = 'hunter2';
@@ -450,7 +497,7 @@ describe('an embedded store', () => {
     const { id } = await json(['tenant', 'create', 'Aurora'], env);
     // It needs a later migration.
     expect(await failure(['student', 'data', AURORA, '--tenant', id], env)).toMatchObject({
-      error: `the tenant has no student ${AURORA}`,
+      error: `the tenant has no ${AURORA} in alunos`,
     });
     expect(await json(['tenant', 'list'], env)).toMatchObject([{ id, name: 'Aurora' }]);
   });

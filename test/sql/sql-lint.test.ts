@@ -52,8 +52,14 @@ describe.skipIf(!canTestOnDebian('plpgsql_check'))('plpgsql_check', () => {
   const ACCEPTED: Readonly<Record<string, string>> = {
     'performance: private.publish(regproc): target type is different type than source type':
       'it reads names of roles into a variable of type text; it runs in migrations alone, some ten times',
-    'security: private.import_rows(uuid,regclass,jsonb): text type variable is not sanitized':
+    'security: private.import_rows(uuid,regclass,jsonb,boolean): text type variable is not sanitized':
       'the expressions that it puts together are made by format() from quoted names of the catalog',
+    'security: private.find_rows(uuid,regclass,text[],jsonb): text type variable is not sanitized':
+      'the expressions that it puts together are made by format() from quoted names of the catalog',
+    'warning extra: private.find_rows(uuid,regclass,text[],jsonb): OUT variable "line" is maybe unmodified':
+      'return query execute sets it',
+    'warning extra: private.find_rows(uuid,regclass,text[],jsonb): OUT variable "id" is maybe unmodified':
+      'return query execute sets it',
     'warning extra: private.find_records(uuid,regclass,text,jsonb): OUT variable "value" is maybe unmodified':
       'return query execute sets it',
     'warning extra: private.find_records(uuid,regclass,text,jsonb): OUT variable "id" is maybe unmodified':

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { describeFault } from '../../src/http/health.ts';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -12,6 +13,7 @@ import {
   asAdmin,
   createDatabase,
   type Database,
+  findPort,
   loginUrl,
   POSTGREST_KEY,
   type PostgrestServer,
@@ -231,5 +233,62 @@ describe('postgres', () => {
     }
     expect(gateway?.faults).toEqual([]);
     await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${SQL}`));
+  });
+});
+
+describe('a login', () => {
+  const inspect = async (change: (url: URL) => void) => {
+    const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
+    change(url);
+    store = openPostgres({ url: url.href, connections: 1, prepare: true, deadlineMs: UNHURRIED.deadlineMs });
+    return {
+      fault: await store.check(AbortSignal.timeout(UNHURRIED.deadlineMs)),
+      risk: await store.inspectLogin?.(AbortSignal.timeout(UNHURRIED.deadlineMs)),
+    };
+  };
+  const ADVICE = 'use one that is only a member of gateway, as scripts/deploy/logins.sql creates';
+
+  test('that is only a member of gateway is no risk', async () => {
+    expect(await inspect(() => {})).toEqual({ fault: undefined, risk: undefined });
+  });
+
+  test('that is a superuser is a risk, and so is one that owns the tables', async () => {
+    const { username, password } = new URL(database.adminUrl);
+    const asSuperuser = (url: URL) => Object.assign(url, { username, password });
+    const { risk } = await inspect(asSuperuser);
+    expect(risk).toBe(`The login ${username} is a superuser: ${ADVICE}`);
+    await store?.close();
+
+    const owner = `owner_${database.name}`;
+    await asAdmin(database.adminUrl, (admin) =>
+      admin.query(
+        `create role ${owner} login password '${password}' noinherit;
+         grant gateway to ${owner};
+         grant connect on database ${database.name} to ${owner};
+         alter table private.treinos owner to ${owner}`,
+      ),
+    );
+    try {
+      expect(await inspect((url) => Object.assign(url, { username: owner, password }))).toEqual({
+        fault: undefined,
+        risk: `The login ${owner} owns the tables: ${ADVICE}`,
+      });
+    } finally {
+      await store?.close();
+      await asAdmin(database.adminUrl, (admin) =>
+        admin.query(`reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${owner}`),
+      );
+    }
+  });
+
+  test('that is refused is told from a server that does not answer', async () => {
+    const { fault } = await inspect((url) => Object.assign(url, { password: 'wrong' }));
+    expect(fault && describeFault(fault)).toBe(
+      'The store refuses the login: password authentication failed for user "gateway_test"',
+    );
+    await store?.close();
+    const port = String(await findPort());
+    const { fault: none } = await inspect((url) => Object.assign(url, { port }));
+    expect(none && describeFault(none)).toBe('The store does not answer');
   });
 });

@@ -34,6 +34,32 @@ export async function checkRights(connection: Connection, signal: AbortSignal): 
   if (remedy) throw new OperatorError(`the login ${login} inherits nothing from gateway: ${remedy}, or set PREPARE=on`);
 }
 
+/** The login, which `set role` leaves, and what it is beyond a member of `gateway`. */
+const LOGIN: Statement = {
+  values: [],
+  text: `
+select r.rolname,
+       case
+         when r.rolsuper then 'is a superuser'
+         when r.rolbypassrls then 'bypasses row security'
+         when exists (
+           select
+             from pg_class c
+             join pg_namespace n on n.oid = c.relnamespace
+            where n.nspname = 'private' and c.relkind in ('r', 'p') and pg_has_role(r.oid, c.relowner, 'member')
+         ) then 'owns the tables'
+       end
+  from pg_roles r
+ where r.rolname = session_user`,
+};
+
+/** Why the login of a connection is a risk: an error in the gateway would reach every tenant's rows. */
+export async function findRisk(connection: Connection, signal: AbortSignal): Promise<string | undefined> {
+  const [login, risk] = await readRow(connection, LOGIN, signal);
+  if (!risk) return undefined;
+  return `The login ${login} ${risk}: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`;
+}
+
 /** The server's process of each connection whose pooler gives it a session of its own. */
 export type OwnSessions = WeakMap<Connection, string>;
 

@@ -19,7 +19,7 @@ import {
   type Step,
 } from './connection.ts';
 import { Pool } from './pool.ts';
-import { checkRights, checkSession, type OwnSessions, POOLED } from './session.ts';
+import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
@@ -128,6 +128,11 @@ class PostgresStore implements Store {
       ),
     );
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
+  }
+
+  async inspectLogin(signal: AbortSignal) {
+    const result = await settle(signal, () => this.#pool.lease(signal, (connection) => findRisk(connection, signal)));
+    return 'value' in result ? result.value : undefined;
   }
 
   connections(): Connections {

@@ -1,0 +1,101 @@
+// npm start -- --check: tests what a start needs, and says what it found without serving.
+
+import { join } from 'node:path';
+import type { Config } from './config.ts';
+import { messageOf } from './errors.ts';
+import { DemoError, findDemo } from './http/demo.ts';
+import { describeFault } from './http/health.ts';
+import { type CompiledDocument, compileFile } from './openapi/compile.ts';
+import { describeDrift } from './openapi/drift.ts';
+import { findPending, openStore, type Pending } from './store/open.ts';
+import type { Store } from './store/store.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const DOCUMENT = join(ROOT, 'openapi.yaml');
+const FILES = { migrations: join(ROOT, 'supabase/migrations'), seed: join(ROOT, 'supabase/seed.sql') };
+
+/** The width of a finding's name. */
+const WIDTH = 15;
+
+/** What was found of one thing that a start needs. */
+type Finding = { readonly name: string; readonly text: string; readonly isBad?: boolean };
+
+/** Checks everything that a start needs, prints a line for each finding, and returns whether the gateway can start. */
+export async function checkStart(config: Config, print: (line: string) => void): Promise<boolean> {
+  let isGood = true;
+  const tell = ({ name, text, isBad = false }: Finding) => {
+    print(`${name.padEnd(WIDTH)}${text.replaceAll('\n', `\n${' '.repeat(WIDTH)}`)}`);
+    isGood &&= !isBad;
+  };
+  tell({ name: 'Configuration', text: 'ok' });
+  try {
+    const document = await compileFile(DOCUMENT);
+    tell({ name: 'Document', text: `ok: ${document.operations.size} operations` });
+    const pending = await findPending(config, FILES.migrations);
+    await checkStore(config, document, pending, tell);
+  } catch (error) {
+    tell({ name: 'Error', text: messageOf(error as Error), isBad: true });
+  }
+  print(isGood ? 'The gateway can start.' : 'The gateway would not start, or could not serve.');
+  return isGood;
+}
+
+async function checkStore(
+  config: Config,
+  document: CompiledDocument,
+  pending: Pending,
+  tell: (finding: Finding) => void,
+): Promise<void> {
+  // An embedded store that lacks migrations is checked as the start would make it.
+  const isAsStarted = config.store.kind === 'embedded' && !('applied' in pending);
+  const store = isAsStarted ? { ...config.store, dataDir: undefined, demoData: false } : config.store;
+  const warn = (text: string) => tell({ name: 'Warning', text });
+  const opened = await openStore({ ...config, connections: 1, store }, FILES, { info: () => {}, warn });
+  try {
+    await checkOpened(opened.store, { config, document, pending, tell });
+  } finally {
+    await opened.store.close();
+  }
+}
+
+type Parts = {
+  readonly config: Config;
+  readonly document: CompiledDocument;
+  readonly pending: Pending;
+  readonly tell: (finding: Finding) => void;
+};
+
+async function checkOpened(store: Store, { config, document, pending, tell }: Parts): Promise<void> {
+  const { deadlineMs } = config;
+  const dataDir = config.store.kind === 'embedded' ? config.store.dataDir : undefined;
+  tell({ name: 'Store', text: dataDir ? `embedded Postgres, data in ${dataDir}` : store.description });
+  const fault = await store.check(AbortSignal.timeout(deadlineMs));
+  if (fault) {
+    const { code, message } = Object(fault.cause) as NodeJS.ErrnoException;
+    const cause = describeFault(fault);
+    const reason = !message || cause.includes(message) ? '' : `: ${message}`;
+    return tell({ name: 'Login', text: cause + (reason || (code && !message ? `: ${code}` : '')), isBad: true });
+  }
+  const risk = await store.inspectLogin?.(AbortSignal.timeout(deadlineMs));
+  tell({ name: 'Login', text: risk ?? 'ok' });
+  tell(describePending(pending));
+  const drift = await describeDrift({ document, store, deadlineMs });
+  if ('failure' in drift) tell({ name: 'Contract', text: describeFault(drift.failure), isBad: true });
+  else {
+    const isBad = drift.isBreaking && config.contractCheck === 'error';
+    tell({ name: 'Contract', text: drift.lines.join('\n') || 'ok: document and database agree', isBad });
+  }
+  if ((await findDemo(document, store)) === undefined) return;
+  if (config.demoKeys) tell({ name: 'Demo data', text: 'in this store, with keys that everybody knows' });
+  else tell({ name: 'Demo data', text: new DemoError(config.host).message, isBad: true });
+}
+
+function describePending(pending: Pending): Finding {
+  const name = 'Migrations';
+  if ('unknown' in pending) return { name, text: `not checked: ${pending.unknown}` };
+  if ('applied' in pending) return { name, text: `ok: all ${pending.applied} are applied` };
+  const { missing, byStart } = pending;
+  const list = missing.join(', ');
+  if (byStart) return { name, text: `ok: the start applies ${list}` };
+  return { name, text: `missing: ${list}; run npm run migrate`, isBad: true };
+}
