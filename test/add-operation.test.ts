@@ -11,7 +11,7 @@ import { openEmbedded } from '../src/store/embedded/store.ts';
 import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
 import { copyDataDir, MIGRATIONS, startGateway, type TestGateway } from './helpers/gateway.ts';
-import { TABLE } from './helpers/readme.ts';
+import { readTable } from './helpers/readme.ts';
 
 // An operation with every kind of input, added by YAML and SQL alone.
 
@@ -147,6 +147,8 @@ test('allows the methods of the new path', async () => {
 
 const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
 
+const TABLE = readTable('cofre', 'd');
+
 /** Tests that follow the document and the catalog. */
 const SUITES = [
   ...[
@@ -168,8 +170,8 @@ describe.runIf(inject('isLong'))('a copy of the project with the table of the RE
   const root = mkdtempSync(join(tmpdir(), 'readme-'));
   const env = { PATH, HOME: process.env.HOME };
   const at = (...path: string[]) => join(root, ...path);
-  const tableFile = at(MIGRATIONS, '20991230000000_gavetas.sql');
-  const operationsFile = at(MIGRATIONS, '20991230000001_operations_of_gavetas.sql');
+  const tableFile = at(MIGRATIONS, '20991229000000_cofres.sql');
+  const operationsFile = at(MIGRATIONS, '20991229000001_operations_of_cofres.sql');
 
   /** Runs a command in the copy; gives the exit code and the output. */
   async function run(command: string): Promise<{ code: number | undefined; output: string }> {
@@ -194,7 +196,7 @@ describe.runIf(inject('isLong'))('a copy of the project with the table of the RE
   test('gets its operations by the commands of the README, and every check accepts them', async () => {
     const checks = TABLE.commands.slice(0, -1);
     expect(TABLE.commands).toEqual([...checks, 'npm start']);
-    expect(checks).toEqual(['npm run operation -- all gavetas', 'npm run generate', 'npm run check']);
+    expect(checks).toEqual(['npm run operation -- all cofres', 'npm run generate', 'npm run check']);
     for (const command of checks) {
       const { code, output } = await run(command);
       expect(code, output).toBe(0);
@@ -235,10 +237,10 @@ describe.runIf(inject('isLong'))('a copy of the project with the table of the RE
     [
       'a function that verifies no key',
       operationsFile,
-      "private.verify_key(p_api_key, 'listar_gavetas')",
+      "private.verify_key(p_api_key, 'listar_cofres')",
       "'a0000000-0000-4000-8000-000000000000'",
       FUNCTIONS,
-      "public.listar_gavetas has to begin with private.verify_key(p_api_key, 'listar_gavetas')",
+      "public.listar_cofres has to begin with private.verify_key(p_api_key, 'listar_cofres')",
     ],
     [
       'a query without the tenant',
@@ -246,7 +248,7 @@ describe.runIf(inject('isLong'))('a copy of the project with the table of the RE
       /where t\.tenant_id = v_tenant(?=\s+and \(p_academia_id)/,
       'where v_tenant is not null',
       FUNCTIONS,
-      'listar_gavetas shows rows of another tenant in the example',
+      'listar_cofres shows rows of another tenant in the example',
     ],
     [
       'an id of another tenant that is accepted',
@@ -259,7 +261,7 @@ describe.runIf(inject('isLong'))('a copy of the project with the table of the RE
     [
       'a table without a wall',
       tableFile,
-      "select private.isolate('private.gavetas');",
+      "select private.isolate('private.cofres');",
       '',
       CATALOG,
       'it does not hold that row security holds on every table, for its owner too; see supabase/README.md, "Add a table"',
@@ -267,10 +269,10 @@ describe.runIf(inject('isLong'))('a copy of the project with the table of the RE
     [
       'a success without an example',
       at('openapi.yaml'),
-      /(operationId: obterGaveta\n[\s\S]*?)examples:\n +found:\n +value:\n( +\w+: .*\n){6}/,
+      /(operationId: obterCofre\n[\s\S]*?)examples:\n +found:\n +value:\n( +\w+: .*\n){6}/,
       '$1example: null\n',
       FUNCTIONS,
-      'obterGaveta has no example of its success: add one to its response',
+      'obterCofre has no example of its success: add one to its response',
     ],
   ])(
     'tells of %s',

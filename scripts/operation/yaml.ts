@@ -1,6 +1,6 @@
 // The YAML of the operations, and its places in the document. The rest of the file stays as it is, to the byte.
 
-import { isCollection, parseDocument, stringify } from 'yaml';
+import { isCollection, parse, parseDocument, stringify } from 'yaml';
 import { type Kind, placeOf, type Subject, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
 
@@ -15,36 +15,14 @@ export type Sample = {
 /** The answers of the samples, by operation and name; a missing one is null. */
 export type Answers = (kind: Kind, sample: Sample) => unknown;
 
-/** Responses of the document that the operations refer to. */
-const NEEDED = [
-  'NotModified',
-  'BadRequest',
-  'BadBody',
-  'RefusedKey',
-  'RequestTimeout',
-  'BodyTooLarge',
-  'InvalidRequest',
-];
-const NEEDED_TOO = ['TooManyRequests', 'HeadersTooLarge', 'StoreFailure'];
+/** What every operation refers to. */
+const RESPONSES = {
+  ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
+  ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
+};
 const SENT = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
 
-const NOT_FOUND = `NotFound:
-  description: The tenant has no such record; the answer is the same for a record of another tenant
-  headers:
-${SENT.map((name) => `    ${name}: { $ref: '#/components/headers/${name}' }\n`).join('')}  content:
-    application/json:
-      schema:
-        $ref: '#/components/schemas/Error'
-      examples:
-        noSuchRecord:
-          x-request: { path: { id: ffffffff-ffff-4fff-8fff-ffffffffffff } }
-          value: { error: Not found }
-`;
-
-const LOCATION = `Location:
-  description: The path of the new record
-  schema: { type: string, maxLength: 2000 }
-`;
+type Node = Readonly<Record<string, unknown>>;
 
 /** Adds the operations to the text of a document. Throws RefusedError if it lacks what all operations refer to. */
 export function addToDocument(
@@ -53,51 +31,49 @@ export function addToDocument(
   samples: Readonly<Record<Kind, readonly Sample[]>>,
   answers: Answers,
 ): string {
-  const { kinds, noun, tag, schemas, columns } = subject;
-  const parsed = parseDocument(text).toJS();
-  const { responses = {}, headers = {} } = parsed.components ?? {};
+  const { kinds, noun, tag, schemas, columns, written } = subject;
+  const { components = {}, tags = [], openapi } = parse(text);
+  const { responses = {}, headers = {} } = components;
   const lacking =
-    [...NEEDED, ...NEEDED_TOO].find((name) => !(name in responses)) ?? SENT.find((name) => !(name in headers));
-  if (lacking)
+    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? SENT.find((name) => !(name in headers));
+  if (lacking) {
     throw new RefusedError(`the document has no ${lacking} in its components, which every operation refers to`);
+  }
 
   let edited = text;
   const add = (place: readonly string[], entry: string) => {
     edited = insert(edited, place, entry);
   };
+  const addSchema = (name: string, value: Node) => add(['components', 'schemas'], `\n${write(name, value)}`);
   for (const kind of kinds) {
     const { path, method } = placeOf(subject, kind);
-    const operation = `${method}:\n${indent(writeOperation(subject, kind, samples[kind], answers), 2)}`;
-    const isNew = !(path in (parseDocument(edited).toJS().paths ?? {}));
-    if (isNew) add(['paths'], `\n${path}:\n${indent(operation, 2)}`);
-    else add(['paths', path], operation);
+    const operation = describeOperation(subject, kind, samples[kind], answers);
+    if (path in parse(edited).paths) add(['paths', path], write(method, operation));
+    else add(['paths'], `\n${write(path, { [method]: operation })}`);
   }
-  if (!parsed.tags?.some(({ name }: { name: string }) => name === tag)) {
+  if (!tags.some(({ name }: { name: string }) => name === tag)) {
     add(['tags'], `- name: ${tag}\n  description: ${toUpper(noun.many)}\n`);
   }
-  if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) add(['components', 'headers'], LOCATION);
-  const usesSchema = kinds.some((kind) => kind !== 'delete');
-  if (usesSchema && !(schemas.record in parsed.components.schemas)) {
-    add(
-      ['components', 'schemas'],
-      `\n${writeSchema(schemas.record, toUpper(noun.one), columns, columns, parsed.openapi)}`,
-    );
+  if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) {
+    const schema = { type: 'string', maxLength: 2000 };
+    add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
+  }
+  if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
+    addSchema(schemas.record, toSchema(toUpper(noun.one), columns, columns, openapi));
   }
   if (kinds.includes('create')) {
-    const required = subject.written.filter((column) => !column.isNullable && column.default === null);
-    add(
-      ['components', 'schemas'],
-      `\n${writeSchema(schemas.created, `What a client sets of ${noun.one}`, subject.written, required, parsed.openapi, true)}`,
-    );
+    const required = written.filter((column) => !column.isNullable && column.default === null);
+    addSchema(schemas.created, toSchema(`What a client sets of ${noun.one}`, written, required, openapi, true));
   }
   if (kinds.includes('update')) {
-    add(
-      ['components', 'schemas'],
-      `\n${writeSchema(schemas.changed, `Changes of ${noun.one}`, subject.written, [], parsed.openapi, true)}`,
-    );
+    addSchema(schemas.changed, toSchema(`Changes of ${noun.one}`, written, [], openapi, true));
   }
   if (kinds.some((kind) => kind !== 'list' && kind !== 'create') && !('NotFound' in responses)) {
-    add(['components', 'responses'], NOT_FOUND);
+    const request = { path: { id: 'ffffffff-ffff-4fff-8fff-ffffffffffff' } };
+    const notFound = { noSuchRecord: { 'x-request': request, value: { error: 'Not found' } } };
+    const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
+    const response = { description, headers: refer('headers', SENT), ...toContent(ERROR, notFound) };
+    add(['components', 'responses'], write('NotFound', response));
   }
   return edited;
 }
@@ -114,135 +90,84 @@ function insert(text: string, place: readonly string[], entry: string): string {
   return `${before}\n${indent(entry, column)}${text.slice(before.length + 1)}`;
 }
 
-function writeOperation(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): string {
-  const { names, tag, noun, schemas } = subject;
-  const { operation, function: rpc } = names[kind];
-  const body = { create: schemas.created, update: schemas.changed }[kind as string];
-  const parameters = writeParameters(subject, kind, samples);
-  const summaries: Record<Kind, string> = {
-    list: `List ${noun.many}`,
-    get: `Get ${noun.one}`,
-    create: `Create ${noun.one}`,
-    update: `Change ${noun.one}`,
-    delete: `Delete ${noun.one}`,
+function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
+  const { names, tag, noun, schemas, sentences, hasGet } = subject;
+  const one = noun.one.replace(/^an? /, '');
+  const texts: Record<Kind, readonly [summary: string, success: string]> = {
+    list: [`List ${noun.many}`, `A page of ${noun.many}`],
+    get: [`Get ${noun.one}`, toUpper(noun.one)],
+    create: [`Create ${noun.one}`, `The new ${one}`],
+    update: [`Change ${noun.one}`, `The changed ${one}`],
+    delete: [`Delete ${noun.one}`, 'It is deleted'],
   };
-  return `operationId: ${operation}
-x-rpc: ${rpc}
-tags: [${tag}]
-summary: ${summaries[kind]}
-description: ${scalar(describe(subject, kind))}
-${parameters ? `parameters:\n${indent(parameters, 2)}` : ''}${
-  body
-    ? writeBody(
-        body,
-        samples.filter(({ status }) => status < 300),
-      )
-    : ''
-}responses:
-${indent(writeResponses(subject, kind, samples, answers), 2)}`;
-}
-
-function describe({ sentences }: Subject, kind: Kind): string {
-  const sentence = sentences[kind];
-  if (kind === 'list' || kind === 'get') return `Returns ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}.`;
-  return `${sentence}.${kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : ''}`;
-}
-
-function writeParameters({ noun, filters }: Subject, kind: Kind, samples: readonly Sample[]): string {
-  const write = (name: string, place: string, description: string, schema: string) => {
-    const examples = samples.filter(({ status, parameters }) => status < 300 && name in parameters);
-    const list = examples.map((one) => `    ${one.name}: { value: ${flow(one.parameters[name])} }\n`).join('');
-    const required = place === 'path' ? '  required: true\n' : '';
-    return `- name: ${name}\n  in: ${place}\n${required}  description: ${scalar(description)}\n  schema: ${schema}\n${list ? `  examples:\n${list}` : ''}`;
-  };
-  const refer = (name: string) => `{ $ref: '#/components/schemas/${name}' }`;
-  if (kind === 'create') return '';
-  if (kind !== 'list')
-    return write('id', 'path', `The \`id\` of ${noun.one}`, flow({ type: 'string', format: 'uuid', maxLength: 36 }));
-  return [
-    write('limit', 'query', 'Maximum number of records', refer('Limit')),
-    write('offset', 'query', 'The number of records to skip', refer('Offset')),
-    ...filters.map(({ name, schema }) => write(name, 'query', `Only ${noun.many} with this \`${name}\``, flow(schema))),
-    write(
-      'after',
-      'query',
-      'Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`.',
-      refer('After'),
-    ),
-  ].join('');
-}
-
-function writeBody(schema: string, samples: readonly Sample[]): string {
-  return `requestBody:
-  required: true
-  content:
-    application/json:
-      schema:
-        $ref: '#/components/schemas/${schema}'
-      examples:
-${samples.map(({ name, body }) => `        ${name}:\n${indent(property('value', body), 10)}`).join('')}`;
-}
-
-function writeResponses(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): string {
-  const { noun, names, schemas } = subject;
+  const [summary, description] = texts[kind];
   const reads = kind === 'list' || kind === 'get';
-  const hasBody = kind === 'create' || kind === 'update';
-  const success = samples.filter(({ status }) => status < 300);
-  const conflicts = samples.filter(({ status }) => status === 409);
-  const record = `$ref: '#/components/schemas/${schemas.record}'`;
-  const schema = kind === 'list' ? `type: array\nmaxItems: 1000\nitems: { ${record} }` : record;
-  const descriptions: Record<Kind, string> = {
-    list: `A page of ${noun.many}`,
-    get: toUpper(noun.one),
-    create: `The new ${noun.one.replace(/^an? /, '')}`,
-    update: `The changed ${noun.one.replace(/^an? /, '')}`,
-    delete: 'It is deleted',
-  };
+  const sentence = reads
+    ? `Returns ${sentences[kind].charAt(0).toLowerCase()}${sentences[kind].slice(1)}`
+    : sentences[kind];
+  const more = kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : '';
+  const successes = samples.filter(({ status }) => status < 300);
+  const parameters = listParameters(subject, kind, successes);
+  const sent = { create: schemas.created, update: schemas.changed }[kind as string];
+  const bodies = successes.map(({ name, body }) => [name, { value: body }]);
+  const record = referTo('schemas', schemas.record);
   const headers = [
     ...(kind === 'list' ? ['Link'] : []),
     ...(reads ? ['ETag'] : []),
-    ...(kind === 'create' && subject.hasGet ? ['Location'] : []),
-    ...SENT,
+    ...(kind === 'create' && hasGet ? ['Location'] : []),
   ];
-  const links = `links:\n  self: { operationId: ${names.get.operation}, parameters: { id: $response.body#/id } }\n`;
-  const refer = (status: number, name: string) => `'${status}': { $ref: '#/components/responses/${name}' }\n`;
-  const generated = subject.columns.filter((column) => !subject.written.includes(column)).map(({ name }) => name);
-  const content = (own: string, examples: readonly Sample[]) =>
-    `content:
-  application/json:
-    schema:
-${indent(own, 6)}    examples:
-${examples
-  .map(
-    (one) =>
-      `      ${one.name}:\n${kind === 'create' && one.status < 300 ? `        x-generated: [${generated.join(', ')}]\n` : ''}${one.status < 300 ? '' : indent(property('x-request', { store: 'demo', ...toOverride(one) }), 8)}${indent(property('value', answers(kind, one)), 8)}`,
-  )
-  .join('')}`;
-  const status = success[0]?.status ?? 200;
+  const links = { self: { operationId: names.get.operation, parameters: { id: '$response.body#/id' } } };
+  return {
+    operationId: names[kind].operation,
+    'x-rpc': names[kind].function,
+    tags: [tag],
+    summary,
+    description: `${sentence}.${more}`,
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(sent
+      ? { requestBody: { required: true, ...toContent(referTo('schemas', sent), Object.fromEntries(bodies)) } }
+      : {}),
+    responses: {
+      [successes[0]?.status ?? 200]: {
+        description,
+        headers: refer('headers', [...headers, ...SENT]),
+        ...(kind === 'create' && hasGet ? { links } : {}),
+        ...(kind === 'delete'
+          ? {}
+          : toContent(
+              kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record,
+              Object.fromEntries(successes.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),
+            )),
+      },
+      ...describeRefusals(subject, kind, samples, answers),
+    },
+  };
+}
+
+function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
+  const reads = kind === 'list' || kind === 'get';
+  const hasBody = kind === 'create' || kind === 'update';
+  const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
+  const common = Object.entries(RESPONSES).filter(([name]) => !unfit.includes(name));
+  const conflicts = samples.filter(({ status }) => status === 409);
   const keys = kind === 'delete' ? subject.incoming : subject.uniques;
-  return [
-    `'${status}':\n  description: ${descriptions[kind]}\n  headers:\n${referHeaders(headers)}`,
-    ...(kind === 'create' && subject.hasGet ? [indent(links, 2)] : []),
-    ...(kind === 'delete' ? [] : [indent(content(`${schema}\n`, success), 2)]),
-    ...(reads ? [refer(304, 'NotModified')] : []),
-    refer(400, hasBody ? 'BadBody' : 'BadRequest'),
-    refer(401, 'RefusedKey'),
-    ...(kind === 'list' || kind === 'create' ? [] : [refer(404, 'NotFound')]),
-    refer(408, 'RequestTimeout'),
+  return {
+    ...Object.fromEntries(common.map(([name, status]) => [status, referTo('responses', name)])),
+    ...(kind === 'list' || kind === 'create' ? {} : { 404: referTo('responses', 'NotFound') }),
     ...(conflicts.length === 0
-      ? []
-      : [
-          `'409':\n  description: ${kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique'}\n`,
-          `  x-conflicts:\n${keys.map((key) => `    ${key.name}: ${describeConflict(kind, key)}\n`).join('')}`,
-          `  headers:\n${referHeaders(SENT)}`,
-          indent(content(`$ref: '#/components/schemas/Error'\n`, conflicts), 2),
-        ]),
-    ...(hasBody ? [refer(413, 'BodyTooLarge')] : []),
-    refer(422, 'InvalidRequest'),
-    refer(429, 'TooManyRequests'),
-    refer(431, 'HeadersTooLarge'),
-    refer(502, 'StoreFailure'),
-  ].join('');
+      ? {}
+      : {
+          409: {
+            description: kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique',
+            'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
+            headers: refer('headers', SENT),
+            ...toContent(
+              ERROR,
+              Object.fromEntries(conflicts.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),
+            ),
+          },
+        }),
+  };
 }
 
 function describeConflict(kind: Kind, { columns, table }: Key): string {
@@ -250,68 +175,107 @@ function describeConflict(kind: Kind, { columns, table }: Key): string {
   return kind === 'delete' ? `there are ${name} of this record` : `another record has this ${columns.join(' and ')}`;
 }
 
-function toOverride({ parameters, body }: Sample): Record<string, unknown> {
-  return { ...('id' in parameters ? { path: parameters } : {}), ...(body ? { body } : {}) };
+function listParameters({ noun, filters }: Subject, kind: Kind, samples: readonly Sample[]): Node[] {
+  const toParameter = (name: string, description: string, schema: Node, place: Node = { in: 'query' }): Node => {
+    const examples = samples.flatMap((one) =>
+      name in one.parameters ? [[one.name, { value: one.parameters[name] }]] : [],
+    );
+    const shown = examples.length > 0 ? { examples: Object.fromEntries(examples) } : {};
+    return { name, ...place, description, schema, ...shown };
+  };
+  if (kind === 'create') return [];
+  if (kind !== 'list') {
+    const schema = { type: 'string', format: 'uuid', maxLength: 36 };
+    return [toParameter('id', `The \`id\` of ${noun.one}`, schema, { in: 'path', required: true })];
+  }
+  const after =
+    'Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`.';
+  return [
+    toParameter('limit', 'Maximum number of records', referTo('schemas', 'Limit')),
+    toParameter('offset', 'The number of records to skip', referTo('schemas', 'Offset')),
+    ...filters.map(({ name, schema }) => toParameter(name, `Only ${noun.many} with this \`${name}\``, schema)),
+    toParameter('after', after, referTo('schemas', 'After')),
+  ];
 }
 
-function referHeaders(names: readonly string[]): string {
-  return names.map((name) => `    ${name}: { $ref: '#/components/headers/${name}' }\n`).join('');
+/** An answer, with the difference of its request where the document does not show that. */
+function toExample({ columns, written }: Subject, kind: Kind, sample: Sample, answers: Answers): Node {
+  const { status, parameters, body } = sample;
+  const generated = columns.filter((column) => !written.includes(column)).map(({ name }) => name);
+  const request = { store: 'demo', ...('id' in parameters ? { path: parameters } : {}), ...(body ? { body } : {}) };
+  return {
+    ...(status === 201 ? { 'x-generated': generated } : {}),
+    ...(status < 300 ? {} : { 'x-request': request }),
+    value: answers(kind, sample),
+  };
 }
 
-function writeSchema(
-  name: string,
+function toSchema(
   description: string,
   columns: readonly Column[],
   required: readonly Column[],
   version: string,
   isSent = false,
-): string {
-  const properties = columns.map(({ name, schema, isNullable, reference, comment }) => {
-    const { minLength: _least, ...answered } = schema as Column['schema'] & { minLength?: number };
-    const nullable = version.startsWith('3.0')
-      ? { ...(isSent ? schema : answered), nullable: true }
-      : { ...(isSent ? schema : answered), type: [schema.type, 'null'] };
-    const value = {
+): Node {
+  const toProperty = ({ name, schema, isNullable, reference, comment }: Column) => {
+    const { minLength, ...others } = schema as Column['schema'] & { minLength?: number };
+    const null_ = version.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+    const property = {
       ...(comment ? { description: comment } : {}),
-      ...(isNullable ? nullable : isSent ? schema : answered),
+      ...(isSent ? schema : others),
+      ...(isNullable ? null_ : {}),
       ...(isSent && reference ? { 'x-rule': 'the id of a record of the tenant' } : {}),
     };
-    return property(name, value);
-  });
-  return `${name}:
-  description: ${scalar(description)}
-  type: object
-  additionalProperties: false
-${required.length > 0 ? `  required: [${required.map((column) => column.name).join(', ')}]\n` : ''}  properties:
-${indent(properties.join(''), 4)}`;
+    return [name, property];
+  };
+  return {
+    description,
+    type: 'object',
+    additionalProperties: false,
+    ...(required.length > 0 ? { required: required.map(({ name }) => name) } : {}),
+    properties: Object.fromEntries(columns.map(toProperty)),
+  };
 }
 
-/** The longest line, less the deepest indentation. */
+const ERROR = referTo('schemas', 'Error');
+
+function toContent(schema: Node, examples: Node): Node {
+  return { content: { 'application/json': { schema, examples } } };
+}
+
+function refer(kind: string, names: readonly string[]): Node {
+  return Object.fromEntries(names.map((name) => [name, referTo(kind, name)]));
+}
+
+function referTo(kind: string, name: string): Node {
+  return { $ref: `#/components/${kind}/${name}` };
+}
+
+/** The longest line in a document of 120 columns, less an indentation. */
 const WIDTH = 90;
 
-/** A property in one line if it fits. */
-function property(name: string, value: unknown): string {
-  const line = `${name}: ${flow(value)}`;
+/** A property as YAML: in one line if it fits. */
+function write(name: string, value: unknown): string {
+  const key = /^\d/.test(name) ? `'${name}'` : name;
+  if (typeof value === 'string') return `${key}: ${scalar(value)}\n`;
+  const line = `${key}: ${flow(value)}`;
   if (line.length <= WIDTH || typeof value !== 'object' || value === null) return `${line}\n`;
-  if (!Array.isArray(value)) {
-    return `${name}:\n${Object.entries(value)
-      .map(([key, one]) => indent(property(key, one), 2))
-      .join('')}`;
-  }
-  const items = value.map((item) => {
-    if (flow(item).length <= WIDTH) return `  - ${flow(item)}\n`;
-    const lines = Object.entries(item)
-      .map(([key, one]) => property(key, one))
+  const block = (node: object) =>
+    Object.entries(node)
+      .map(([name, one]) => write(name, one))
       .join('');
-    return `  - ${indent(lines, 4).slice(4)}`;
-  });
-  return `${name}:\n${items.join('')}`;
+  if (!Array.isArray(value)) return `${key}:\n${indent(block(value), 2)}`;
+  const items = value.map((item) => (flow(item).length <= WIDTH ? `${flow(item)}\n` : block(item)));
+  return `${key}:\n${items.map((item) => `  - ${indent(item, 4).slice(4)}`).join('')}`;
 }
 
 /** A text as the value of a property that has its line alone. */
 function scalar(text: string): string {
-  return stringify(text, { lineWidth: 0, singleQuote: true }).trim();
+  return IS_DATE.test(text) ? `'${text}'` : stringify(text, { lineWidth: 0, singleQuote: true }).trim();
 }
+
+/** YAML 1.1 reads it as a date. */
+const IS_DATE = /^\d{4}-\d\d-\d\d/;
 
 /** A value in one line. */
 function flow(value: unknown): string {
@@ -320,8 +284,7 @@ function flow(value: unknown): string {
     const entries = Object.entries(value).filter(([, one]) => one !== undefined);
     return entries.length === 0 ? '{}' : `{ ${entries.map(([name, one]) => `${name}: ${flow(one)}`).join(', ')} }`;
   }
-  // YAML 1.1 reads a date as one.
-  if (typeof value === 'string' && /^\d{4}-\d\d-\d\d/.test(value)) return `'${value}'`;
+  if (typeof value === 'string' && IS_DATE.test(value)) return scalar(value);
   const options = { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0, singleQuote: true } as const;
   return stringify([value], options).trim().slice(1, -1);
 }

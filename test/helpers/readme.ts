@@ -37,16 +37,15 @@ export function isExampleMigration(file: string): boolean {
 const [table = '', rows = ''] = readBlocks('README.md', 'Add an operation', 'sql');
 const commands = readBlocks('README.md', 'Add an operation', 'sh').flatMap((block) => block.trimEnd().split('\n'));
 
-/** The README's table, under a name that nobody has who has followed the README. */
-export const TABLE = {
-  sql: rename(table),
-  /** The demo data. */
-  rows: rename(rows),
-  /** The commands in their order, and the request. */
-  commands: commands.filter((command) => !command.startsWith('curl ')).map(rename),
-  curl: rename(commands.find((command) => command.startsWith('curl ')) ?? ''),
-};
-
-function rename(text: string): string {
-  return text.replaceAll('armario', 'gaveta');
+/** The README's table under another name and with other ids, which nobody has who has followed the README. */
+export function readTable(name: string, digit: string) {
+  const rename = (text: string) => text.replaceAll('armario', name).replace(/([ab])7(?=000000-)/g, `$1${digit}`);
+  return {
+    sql: rename(table),
+    /** The demo data. */
+    rows: rename(rows),
+    /** The commands in their order, and the request. */
+    commands: commands.filter((command) => !command.startsWith('curl ')).map(rename),
+    curl: rename(commands.find((command) => command.startsWith('curl ')) ?? ''),
+  };
 }

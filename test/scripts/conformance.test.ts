@@ -25,7 +25,7 @@ describe('a gateway that keeps the contract', () => {
     const report = await run({ demo: true });
     expect(failuresOf(report)).toEqual([]);
     const titles = operations.map(({ method, path }) => `${method} ${path}`);
-    expect(report.sections.map(({ title }) => title)).toEqual([...titles, 'Any other path']);
+    expect(report.sections.map(({ title }) => title).sort()).toEqual([...titles, 'Any other path'].sort());
     const skipped = outcomesOf(report).filter(({ result }) => result === 'skipped');
     expect(new Set(namesOf(skipped))).toEqual(
       new Set([

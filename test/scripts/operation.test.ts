@@ -23,7 +23,7 @@ import type { Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
 import { openDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { TABLE } from '../helpers/readme.ts';
+import { readTable as readReadmeTable } from '../helpers/readme.ts';
 
 // npm run operation, on a copy of the document, the migrations and the demo data with the README's table.
 
@@ -89,6 +89,7 @@ create table private.mel (
 select private.isolate('private.mel');
 `;
 
+const TABLE = readReadmeTable('gaveta', 'c');
 const folder = mkdtempSync(join(tmpdir(), 'operation-'));
 const files = {
   document: join(folder, 'openapi.yaml'),
