@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ import { openEmbedded } from '../src/store/embedded/store.ts';
 import type { Store } from '../src/store/store.ts';
 import { document } from './helpers/api.ts';
 import { copyDataDir, MIGRATIONS, startGateway, type TestGateway } from './helpers/gateway.ts';
-import { EXAMPLE, isExampleMigration, withExample } from './helpers/readme.ts';
+import { readTable } from './helpers/readme.ts';
 
 // An operation with every kind of input, added by YAML and SQL alone.
 
@@ -147,95 +147,145 @@ test('allows the methods of the new path', async () => {
 
 const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
 
-/** Copies the project with the README's example, whose SQL may be another. */
-function copyWithExample(sql = EXAMPLE.sql): string {
+const TABLE = readTable('cofre', 'd');
+
+/** Tests that follow the document and the catalog. */
+const SUITES = [
+  ...[
+    'test/isolation',
+    'test/openapi',
+    'test/client/client.test.ts',
+    'test/client/msw.test.ts',
+    'test/http/mcp.test.ts',
+  ],
+  ...[
+    'test/sql',
+    'test/scripts/conformance.test.ts',
+    'test/scripts/operation.test.ts',
+    'test/store/any-operation.test.ts',
+  ],
+];
+
+describe.runIf(inject('isLong'))('a copy of the project with the table of the README', () => {
   const root = mkdtempSync(join(tmpdir(), 'readme-'));
-  const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
-  const isCopied = (file: string) => !skipped.test(basename(file)) && !isExampleMigration(file);
-  cpSync('.', root, { recursive: true, filter: (file) => isCopied(file) });
-  symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
-  const openapi = join(root, 'openapi.yaml');
-  writeFileSync(openapi, withExample(readFileSync(openapi, 'utf8')));
-  const timestamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
-  writeFileSync(join(root, MIGRATIONS, `${timestamp}_contar_personais.sql`), sql);
-  return root;
-}
+  const env = { PATH, HOME: process.env.HOME };
+  const at = (...path: string[]) => join(root, ...path);
+  const tableFile = at(MIGRATIONS, '20991229000000_cofres.sql');
+  const operationsFile = at(MIGRATIONS, '20991229000001_operations_of_cofres.sql');
 
-/** Runs the tests that follow the document and the catalog in a copy; gives the exit code and the output. */
-async function runTests(root: string): Promise<{ code: number | undefined; output: string }> {
-  const files = [
-    'test/isolation/any-operation.test.ts',
-    'test/isolation/checks.test.ts',
-    'test/openapi/document.test.ts',
-  ];
-  const command = `vitest run --project embedded ${files.join(' ')}`;
-  const run = promisify(execFile)('sh', ['-c', command], {
-    cwd: root,
-    env: { PATH, HOME: process.env.HOME },
-    maxBuffer: 2 ** 26,
+  /** Runs a command in the copy; gives the exit code and the output. */
+  async function run(command: string): Promise<{ code: number | undefined; output: string }> {
+    const ran = await promisify(execFile)('sh', ['-c', command], { cwd: root, env, maxBuffer: 2 ** 26 }).then(
+      (output) => ({ code: 0, ...output }),
+      (error: { code?: number; stdout: string; stderr: string }) => error,
+    );
+    return { code: ran.code, output: ran.stdout + ran.stderr };
+  }
+  const runTests = (files: readonly string[]) => run(`vitest run --project embedded ${files.join(' ')}`);
+
+  beforeAll(() => {
+    const skipped = /^(node_modules|\.git|dist|\.data.*|.*\.tgz)$/;
+    cpSync('.', root, { recursive: true, filter: (file) => !skipped.test(basename(file)) });
+    symlinkSync(resolve('node_modules'), at('node_modules'));
+    writeFileSync(tableFile, TABLE.sql);
+    appendFileSync(at('supabase/seed.sql'), TABLE.rows);
   });
-  const { code, stdout, stderr } = await run.then(
-    (output) => ({ code: 0, ...output }),
-    (error: { code?: number; stdout: string; stderr: string }) => error,
-  );
-  return { code, output: stdout + stderr };
-}
 
-describe.runIf(inject('isLong'))('the tests of the project', () => {
-  test.each([
-    ['accept the example of the README', (sql: string) => sql, undefined],
-    [
-      'tell of a function that verifies no key',
-      (sql: string) => sql.replace(/private\.verify_key\(.*\)/, `'a0000000-0000-4000-8000-000000000000'`),
-      "public.contar_personais has to begin with private.verify_key(p_api_key, 'contar_personais')",
-    ],
-    [
-      'tell of a query without the tenant',
-      (sql: string) => sql.replace('where p.tenant_id = v_tenant', 'where v_tenant is not null'),
-      'public.contar_personais queries a table of tenants without "tenant_id = v_tenant"',
-    ],
-  ] as const)(
-    '%s',
-    async (_what, change, sentence) => {
-      const sql = change(EXAMPLE.sql);
-      expect(sql === EXAMPLE.sql).toBe(sentence === undefined);
-      const root = copyWithExample(sql);
-      const { code, output } = await runTests(root);
-      rmSync(root, { recursive: true });
-      if (sentence) expect(output).toContain(sentence);
-      expect(code === 0, output).toBe(sentence === undefined);
-    },
-    600_000,
-  );
-});
+  afterAll(() => rmSync(root, { recursive: true }));
 
-test.runIf(inject('isLong'))(
-  'the README leads to an operation that is served, and that every check accepts',
-  async () => {
-    const root = copyWithExample();
+  test('gets its operations by the commands of the README, and every check accepts them', async () => {
+    const checks = TABLE.commands.slice(0, -1);
+    expect(TABLE.commands).toEqual([...checks, 'npm start']);
+    expect(checks).toEqual(['npm run operation -- all cofres', 'npm run generate', 'npm run check']);
+    for (const command of checks) {
+      const { code, output } = await run(command);
+      expect(code, output).toBe(0);
+    }
+  }, 300_000);
 
-    const checks = EXAMPLE.commands.slice(0, -1);
-    expect(EXAMPLE.commands).toEqual([...checks, 'npm start']);
-    expect(checks).toContain('npm run check');
-    for (const command of checks)
-      await promisify(execFile)('sh', ['-c', command], { cwd: root, env: { ...process.env, PATH } });
-
+  test('serves them', async () => {
     const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
-    const env = { PATH, PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'pretty' };
-    const child = spawn('sh', ['-c', scripts.start], { cwd: root, env });
+    const ownEnv = { PATH, PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'pretty' };
+    const child = spawn('sh', ['-c', scripts.start], { cwd: root, env: ownEnv });
     let output = '';
     for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
       output += chunk;
       if (output.includes('Store: ')) break;
     }
     const [, url = ''] = /Listening on (\S+)\n/.exec(output) ?? [];
-    const curl = EXAMPLE.curl.replace('http://127.0.0.1:3000/v1', url);
-    expect(curl).not.toBe(EXAMPLE.curl);
+    const curl = TABLE.curl.replace('http://127.0.0.1:3000/v1', url);
+    expect(curl).not.toBe(TABLE.curl);
     const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
-    expect(JSON.parse(stdout)).toEqual(EXAMPLE.answer);
+    expect(JSON.parse(stdout)).toMatchObject({
+      academia_id: 'a1000000-0000-4000-8000-000000000002',
+      numero: 7,
+      apelido: null,
+      ativo: true,
+    });
     child.kill();
     await once(child, 'exit');
-    rmSync(root, { recursive: true });
-  },
-  180_000,
-);
+  });
+
+  test('passes the tests, of which none was touched', async () => {
+    const { code, output } = await runTests(SUITES);
+    expect(code, output).toBe(0);
+  }, 900_000);
+
+  const FUNCTIONS = 'test/isolation/any-operation.test.ts';
+  const CATALOG = 'test/isolation/checks.test.ts';
+  test.each<[what: string, file: string, from: string | RegExp, to: string, tests: string, sentence: string]>([
+    [
+      'a function that verifies no key',
+      operationsFile,
+      "private.verify_key(p_api_key, 'listar_cofres')",
+      "'a0000000-0000-4000-8000-000000000000'",
+      FUNCTIONS,
+      "public.listar_cofres has to begin with private.verify_key(p_api_key, 'listar_cofres')",
+    ],
+    [
+      'a query without the tenant',
+      operationsFile,
+      /where t\.tenant_id = v_tenant(?=\s+and \(p_academia_id)/,
+      'where v_tenant is not null',
+      FUNCTIONS,
+      'listar_cofres shows rows of another tenant in the example',
+    ],
+    [
+      'an id of another tenant that is accepted',
+      operationsFile,
+      /r\.tenant_id = v_tenant and (?=r\.id)/,
+      '',
+      FUNCTIONS,
+      'which belongs to another tenant: see docs/adding-an-operation.md, "The function"',
+    ],
+    [
+      'a table without a wall',
+      tableFile,
+      "select private.isolate('private.cofres');",
+      '',
+      CATALOG,
+      'it does not hold that row security holds on every table, for its owner too; see supabase/README.md, "Add a table"',
+    ],
+    [
+      'a success without an example',
+      at('openapi.yaml'),
+      /(operationId: obterCofre\n[\s\S]*?)examples:\n +found:\n +value:\n( +\w+: .*\n){6}/,
+      '$1example: null\n',
+      FUNCTIONS,
+      'obterCofre has no example of its success: add one to its response',
+    ],
+  ])(
+    'tells of %s',
+    async (_what, file, from, to, tests, sentence) => {
+      const text = readFileSync(file, 'utf8');
+      const changed = text.replace(from, to);
+      expect(changed).not.toBe(text);
+      writeFileSync(file, changed);
+      const { code, output } = await runTests([tests]);
+      writeFileSync(file, text);
+      expect(code, output).not.toBe(0);
+      expect(output).toContain(sentence);
+    },
+    300_000,
+  );
+});

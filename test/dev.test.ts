@@ -46,7 +46,7 @@ const get = async (path: string) => {
   return [answer.status, await answer.json()];
 };
 
-describe('the example of the README', () => {
+describe('the example of the page about operations', () => {
   test('describes the operation in the document, and is told that its function is missing', async () => {
     const text = await saidAfter(() => editDocument(withExample), /missing|none of/);
     const [, line] =

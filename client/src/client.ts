@@ -26,6 +26,8 @@ export type Failure = {
 } & (
   | { readonly kind: 'badRequest'; readonly status: 400; readonly message: string }
   | { readonly kind: 'refusedKey'; readonly status: 401; readonly message: string }
+  /** A status that the operation declares for a refusal of its own, such as 403, 404 and 409. */
+  | { readonly kind: 'refused'; readonly status: number; readonly message: string }
   /** `fields` has the messages for each invalid parameter or field. */
   | { readonly kind: 'invalidInput'; readonly status: 422; readonly fields: FieldMessages }
   /** Nothing was changed. Repeat the call after `retryAfterSeconds`. */
@@ -182,7 +184,10 @@ function toFailure({ status, headers }: Response, body: unknown): Failure {
   if (status === 422 && isFieldMessages(error)) return { ...failed, kind: 'invalidInput', status, fields: error };
   if (status === 429) return { ...failed, kind: 'tooManyRequests', status, ...retryable };
   if (status === 502) return { ...failed, kind: 'storeFailure', status, ...retryable };
-  return { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
+  const isRefusal = status >= 400 && status < 500 && typeof error === 'string';
+  return isRefusal
+    ? { ...failed, kind: 'refused', status, message }
+    : { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
 }
 
 /** The properties of every answered failure. */

@@ -287,6 +287,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The header `X-Api-Key` is missing or empty, the body is not JSON, or the URL is malformed */
+        BadBody: {
+            headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The key is unknown, inactive, expired or lacks the permission. The message comes from the data store and varies. */
         RefusedKey: {
             headers: {
@@ -321,6 +333,18 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description A parameter or a field fails validation */
+        InvalidRequest: {
+            headers: {
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ValidationError"];
             };
         };
         /**
@@ -507,18 +531,7 @@ export interface operations {
                     "application/json": components["schemas"]["Aluno"];
                 };
             };
-            /** @description The header `X-Api-Key` is missing or empty, the body is not JSON, or the URL is malformed */
-            400: {
-                headers: {
-                    RateLimit: components["headers"]["RateLimit"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["BadBody"];
             /** @description The key is unknown, inactive, expired or lacks the permission. The message comes from the data store and varies. */
             401: {
                 headers: {
@@ -648,18 +661,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
             408: components["responses"]["RequestTimeout"];
-            /** @description A parameter fails validation */
-            422: {
-                headers: {
-                    RateLimit: components["headers"]["RateLimit"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"];
-                };
-            };
+            422: components["responses"]["InvalidRequest"];
             429: components["responses"]["TooManyRequests"];
             431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
@@ -756,18 +758,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
             408: components["responses"]["RequestTimeout"];
-            /** @description A parameter fails validation */
-            422: {
-                headers: {
-                    RateLimit: components["headers"]["RateLimit"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"];
-                };
-            };
+            422: components["responses"]["InvalidRequest"];
             429: components["responses"]["TooManyRequests"];
             431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];
@@ -807,18 +798,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["RefusedKey"];
             408: components["responses"]["RequestTimeout"];
-            /** @description A parameter fails validation */
-            422: {
-                headers: {
-                    RateLimit: components["headers"]["RateLimit"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ValidationError"];
-                };
-            };
+            422: components["responses"]["InvalidRequest"];
             429: components["responses"]["TooManyRequests"];
             431: components["responses"]["HeadersTooLarge"];
             502: components["responses"]["StoreFailure"];

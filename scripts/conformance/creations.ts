@@ -1,6 +1,6 @@
 // What holds for an operation that creates a record.
 
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { readExamples } from '../../src/openapi/examples.ts';
@@ -12,6 +12,9 @@ import { type Condition, describeRow, type ListOperation, maxLimit, type Row, re
 import { pickValid } from './values.ts';
 
 const CREATED = 201;
+const CONFLICT = 409;
+/** How often other values are tried after a conflict. */
+const MAX_ATTEMPTS = 10;
 
 /** The checks of an operation that creates a record, and those that cannot be made; none for other operations. */
 export function createCreationChecks(
@@ -35,14 +38,18 @@ export function createCreationChecks(
   const header = inputs.find((input) => input.in === 'header' && /^idempotency-key$/i.test(input.name));
   const send = (request: Request) => expectAnswer(setting, operation, request, { status });
 
-  const create = async (): Promise<Row> => {
+  const create = async (attempts = MAX_ATTEMPTS): Promise<Row> => {
     const assignments = assign();
     const request = toRequest(operation, assignments);
-    const row = (await send(request)).body as Row;
+    // Another record may have what has to be unique.
+    const mayRaise = attempts > 1 && operation.answers.has(CONFLICT);
+    const answer = await expectAnswer(setting, operation, request, { status, mayRaise });
+    if (answer.status !== status) return create(attempts - 1);
+    const row = answer.body as Row;
     for (const { input, value } of assignments) {
       // A field has its argument's prefix; the property of the record has none.
       const property = input.name.replace(/^p_/, '');
-      if (!(property in row) || isDeepStrictEqual(row[property], value)) continue;
+      if (!(property in row) || isSame(input as Input, row[property], value as Json)) continue;
       throw new Mismatch(request, `${property} ${JSON.stringify(value)}`, describeRow(row));
     }
     return row;
@@ -102,7 +109,18 @@ function assignUnique({ inputs }: Operation, known: Readonly<Record<string, Json
   const required = inputs.filter((input) => input.required);
   return required.map((input) => {
     if (input.rule) return { input, value: known[input.name] ?? null };
-    const value = `Contract test ${randomUUID()}`;
-    return { input, value: input.validate(value) ? value : pickValid(input) };
+    const value = [`Contract test ${randomUUID()}`, pickInteger(input)].find((value) => input.validate(value));
+    return { input, value: value ?? pickValid(input) };
   });
+}
+
+function pickInteger({ schema: { type, minimum = 0, maximum = 2 ** 31 - 1 } }: Input): number | null {
+  if (type !== 'integer') return null;
+  return randomInt(minimum, Math.min(maximum, minimum + 2 ** 40) + 1);
+}
+
+/** Whether a record has a value that was sent; the same time may be written in another zone. */
+function isSame({ schema }: Input, value: Json | undefined, sent: Json): boolean {
+  if (schema.format === 'date-time') return Date.parse(String(value)) === Date.parse(String(sent));
+  return isDeepStrictEqual(value, sent);
 }

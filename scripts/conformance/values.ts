@@ -95,6 +95,14 @@ const FORMATS: Record<string, (schema: Schema) => Values> = {
     edges: ['1990-05-17', '29/02/2024', '31/12/9999'],
   }),
   'date-time': () => ({ some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] }),
+  // Without fractions: Postgres leaves out the zeros at their end.
+  'date-time-local': () => ({ some: day.map((text) => text.slice(0, 19)), edges: ['2024-02-29T23:59:59'] }),
+  'time-local': () => ({ some: day.map((text) => text.slice(11, 19)), edges: ['00:00:00', '23:59:59'] }),
+  time: () => ({ some: day.map((text) => `${text.slice(11, 19)}Z`), edges: ['00:00:00Z', '23:59:59-03:00'] }),
+  duration: () => ({ some: fc.nat(99).map((days) => `P${days}D`), edges: ['PT1H30M'] }),
+  ipv4: () => ({ some: fc.ipV4(), edges: ['192.0.2.1'] }),
+  ipv6: () => ({ some: fc.ipV6(), edges: ['2001:db8::1'] }),
+  byte: () => ({ some: fc.base64String({ maxLength: 40 }), edges: ['', 'AAA='] }),
   email: ({ maxLength }) => ({
     some: fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/).map((name) => `${name}@${DOMAIN}`),
     edges: [

@@ -19,7 +19,7 @@ import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
 import type { Body, Operation } from '../openapi/operations.ts';
-import type { Schema } from '../openapi/schema.ts';
+import { isOnlyAnswered, type Schema } from '../openapi/schema.ts';
 import type { Json } from '../store/store.ts';
 import { readBody } from './body.ts';
 import { recordOf } from './recorder.ts';
@@ -174,6 +174,7 @@ function toTool({ id, readOnly, body, source }: Operation): Tool {
 function toJsonSchema(schema: object): JsonSchema {
   const convert = (name: string, value: unknown) => {
     if (name.startsWith('x-')) return undefined;
+    if (typeof value === 'object' && value !== null && isOnlyAnswered(value)) return undefined;
     if (typeof value !== 'object' || value === null || !('nullable' in value)) return value;
     const { nullable, ...others } = value as OpenAPIV3.NonArraySchemaObject;
     return nullable ? { ...others, type: [others.type, 'null'] } : others;

@@ -101,21 +101,21 @@ select throws_ok(
 );
 
 -- A table that an administrator has added.
-create table private.armarios (
+create table private.fichas (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   aluno_id uuid not null,
   primary key (tenant_id, id)
 );
-select private.isolate('private.armarios');
-alter table private.armarios add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
-insert into private.armarios (tenant_id, aluno_id)
+select private.isolate('private.fichas');
+alter table private.fichas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
+insert into private.fichas (tenant_id, aluno_id)
 values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001'),
        ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000002');
 select is(
   (select e.deleted
      from private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001') e
-    where e.name = 'private.armarios'),
+    where e.name = 'private.fichas'),
   1::bigint,
   'a table of later is erased from too'
 );

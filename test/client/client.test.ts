@@ -258,10 +258,20 @@ describe('a failure', () => {
     await gateway.close();
   });
 
+  test('is a refusal of the operation where that is what it says', async () => {
+    answerStudents(HttpResponse.json({ error: 'another locker has this number' }, { status: 409 }));
+    const refused = { ok: false, kind: 'refused' };
+    expect(await failing.GET('/alunos')).toEqual({
+      ...refused,
+      status: 409,
+      message: 'another locker has this number',
+    });
+    const notFound = { ...refused, requestId: ID, status: 404, message: 'Not found' };
+    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
+  });
+
   test('is unexpected where the API has no such answer', async () => {
     const unexpected = { ok: false, kind: 'unexpectedAnswer' };
-    const notFound = { ...unexpected, requestId: ID, status: 404, message: 'Not found' };
-    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
     answerStudents(
       new HttpResponse('<html>', { status: 503, headers: { 'Retry-After': '7' } }),
       new HttpResponse('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999' } }),

@@ -1,37 +1,51 @@
-// The README's "Add an operation", as a person follows it.
+// The examples of the documentation, as a person follows them.
 
 import { readFileSync } from 'node:fs';
 
-const [, section = ''] = /^## Add an operation\n(.*?)^## /ms.exec(readFileSync('README.md', 'utf8')) ?? [];
-
-/** The text of each code block in a language. */
-function readBlocks(language: string): string[] {
+/** The text of each code block of a section, in a language. */
+function readBlocks(page: string, heading: string, language: string): string[] {
+  const [, section = ''] = new RegExp(`^## ${heading}\n(.*?)(?=^## )`, 'ms').exec(readFileSync(page, 'utf8')) ?? [];
   return [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'gms'))].map(([, text = '']) => text);
 }
 
-const [yaml = ''] = readBlocks('yaml');
-const [sql = ''] = readBlocks('sql');
-const commands = readBlocks('sh').flatMap((block) => block.trimEnd().split('\n'));
+const PAGE = 'docs/adding-an-operation.md';
+const [yaml = ''] = readBlocks(PAGE, 'By hand', 'yaml');
+const [sql = ''] = readBlocks(PAGE, 'By hand', 'sql');
 
-/** The example: its YAML and SQL, the commands in their order, and the request and answer. */
+/** The operation that is written by hand: its SQL, a request, and the answer. */
 export const EXAMPLE = {
   sql,
-  commands: commands.filter((command) => !command.startsWith('curl ')),
-  curl: commands.find((command) => command.startsWith('curl ')) ?? '',
+  target: '/personais/contagem?minimo=2',
   answer: [{ academia_id: 'a1000000-0000-4000-8000-000000000001', total: 2 }],
 };
 
-/** The document without the example, where somebody has followed the README already. */
+/** The document without this operation, where somebody has followed the page already. */
 export function withoutExample(document: string): string {
   return document.replace(yaml, '');
 }
 
-/** The document with the example at the place that the README names. */
+/** The document with this operation. */
 export function withExample(document: string): string {
   return withoutExample(document).replace(/^paths:\n/m, (line) => line + yaml);
 }
 
-/** Whether a file is the example's migration. */
+/** Whether a file is the migration of this operation. */
 export function isExampleMigration(file: string): boolean {
   return file.endsWith('_contar_personais.sql');
+}
+
+const [table = '', rows = ''] = readBlocks('README.md', 'Add an operation', 'sql');
+const commands = readBlocks('README.md', 'Add an operation', 'sh').flatMap((block) => block.trimEnd().split('\n'));
+
+/** The README's table under another name and with other ids, which nobody has who has followed the README. */
+export function readTable(name: string, digit: string) {
+  const rename = (text: string) => text.replaceAll('armario', name).replace(/([ab])7(?=000000-)/g, `$1${digit}`);
+  return {
+    sql: rename(table),
+    /** The demo data. */
+    rows: rename(rows),
+    /** The commands in their order, and the request. */
+    commands: commands.filter((command) => !command.startsWith('curl ')).map(rename),
+    curl: rename(commands.find((command) => command.startsWith('curl ')) ?? ''),
+  };
 }

@@ -124,6 +124,25 @@ describe('the tools', () => {
     }
   });
 
+  test('do not show a field that only answers have', async () => {
+    const properties = { id: { type: 'string', readOnly: true }, nome: { type: 'string' } };
+    const schema = { type: 'object', required: ['id', 'nome'], properties };
+    const post = {
+      operationId: 'um',
+      'x-rpc': 'um',
+      requestBody: { required: true, content: { 'application/json': { schema } } },
+      responses: { 204: { description: 'Done' } },
+    };
+    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
+    const client = await connect({}, await start({ document: { ...document, paths } }));
+    const [tool] = (await client.listTools()).tools;
+    expect(tool?.inputSchema.properties?.body).toEqual({
+      type: 'object',
+      required: ['nome'],
+      properties: { nome: { type: 'string' } },
+    });
+  });
+
   test('come with the instructions of the document', async () => {
     const client = await connect({});
     expect(document.info).toMatchObject({ 'x-instructions': client.getInstructions() });

@@ -12,6 +12,9 @@ beforeAll(async () => {
 
 afterAll(() => db.close());
 
-test.each([...catalogChecks, ...behaviourChecks])('$name', async ({ find }) => {
-  expect(await as(db, 'postgres', () => find(db))).toEqual([]);
+const HELP =
+  'see supabase/README.md, "Add a table": private.isolate makes the walls of a table, private.publish opens a function';
+
+test.each([...catalogChecks, ...behaviourChecks])('$name', async ({ name, find }) => {
+  expect(await as(db, 'postgres', () => find(db)), `it does not hold that ${name}; ${HELP}`).toEqual([]);
 });

@@ -2,15 +2,13 @@ import { readFileSync } from 'node:fs';
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runScript } from '../../src/store/migrations.ts';
-import { as, openDatabase, rows } from '../helpers/database.ts';
-import { openPglite, readScript, runTap } from '../helpers/tap.ts';
+import { openDatabase, rows } from '../helpers/database.ts';
 
 // The SQL of supabase/README.md and docs/administration.md, run as it stands there.
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const file = 'supabase/README.md';
 const blocks = [...readFileSync(file, 'utf8').matchAll(/^```sql\n(.*?)^```$/gms)].map(([, sql]) => sql ?? '');
-const TABLE = blocks.find((sql) => sql.includes('create table')) ?? '';
 const KEYS = blocks.find((sql) => sql.includes('private.issue_key')) ?? '';
 let db: PGlite;
 
@@ -19,24 +17,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => db.close());
-
-test('a table is added with both walls, by every rule of the linter', async () => {
-  const project = await openPglite({ asSupabase: true });
-  const report = await runTap(project, readScript('database_linter.sql', TABLE));
-  await project.close();
-  expect(report).toMatchObject({ failed: [], skipped: [] });
-});
-
-test("its function returns only the rows of the key's tenant", async () => {
-  await runScript(db, { file, sql: TABLE });
-  await db.exec(`insert into private.armarios (tenant_id, academia_id, numero)
-                 select tenant_id, id, 7 from private.academias`);
-  const list = (key: string) =>
-    as(db, 'gateway', () => rows(db, 'select academia_id, numero from public.listar_armarios($1)', [key]));
-  expect(await list('wms_demo_aurora')).toHaveLength(3);
-  expect(await list('wms_demo_bosque')).toEqual([{ academia_id: 'b1000000-0000-4000-8000-000000000001', numero: 7 }]);
-  await expect(as(db, 'gateway', () => rows(db, 'select from private.armarios'))).rejects.toThrow('permission denied');
-});
 
 test('the functions for keys work as the page describes', async () => {
   const [{ id = '' } = {}] = await rows<{ id: string }>(db, `select id from private.issue_key($1, 'Leitor')`, [AURORA]);
@@ -58,7 +38,7 @@ test('the functions for keys work as the page describes', async () => {
   expect(keys).toContainEqual({ name: 'Leitor', state: 'active', permissions: null, expires: false });
 });
 
-test('the page about imports has the columns of each resource, and its own table is one', async () => {
+test('the page about imports has the columns of each resource that it names', async () => {
   const page = readFileSync('docs/administration.md', 'utf8');
   const toNames = (text = '') => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort();
   const found = [...page.matchAll(/^\| `(\w+)` \| (.*) \| (.*) \|$/gm)].map(([, table, required, optional]) => [
@@ -76,6 +56,7 @@ test('the page about imports has the columns of each resource, and its own table
   const named = (name: string, isRequired: boolean) =>
     columns.filter(({ table, required }) => table === name && required === isRequired).map((c) => c.name);
   const expected = names.map((table) => [table, named(table, true).sort(), named(table, false).sort()]);
-  expect(expected).toContainEqual(['armarios', ['academia', 'numero'], ['criado_em']]);
-  expect(expected.filter(([table]) => table !== 'armarios').sort()).toEqual(found.sort());
+  // Tables that somebody has added are not on the page.
+  expect(found.length).toBeGreaterThan(0);
+  expect(expected).toEqual(expect.arrayContaining(found));
 });

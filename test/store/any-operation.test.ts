@@ -7,40 +7,40 @@ import { openTestStore, startGateway, type TestGateway } from '../helpers/gatewa
 // A resource that YAML and SQL alone add, on every store: what HTTP and OpenAPI expect of it.
 
 const PATHS = parse(`
-/armarios:
+/cabides:
   post:
-    operationId: criarArmario
-    x-rpc: criar_armario
+    operationId: criarCabide
+    x-rpc: criar_cabide
     requestBody:
       required: true
-      content: { application/json: { schema: { $ref: '#/components/schemas/NovoArmario' } } }
+      content: { application/json: { schema: { $ref: '#/components/schemas/NovoCabide' } } }
     responses:
-      '201': { description: Created, content: { application/json: { schema: { $ref: '#/components/schemas/Armario' } } } }
+      '201': { description: Created, content: { application/json: { schema: { $ref: '#/components/schemas/Cabide' } } } }
       '403': { description: Not allowed }
-      '409': { description: The number is taken, x-conflicts: { armarios_numero: another locker has this number } }
-/armarios/{id}:
+      '409': { description: The number is taken, x-conflicts: { cabides_numero: another locker has this number } }
+/cabides/{id}:
   get:
-    operationId: obterArmario
-    x-rpc: obter_armario
+    operationId: obterCabide
+    x-rpc: obter_cabide
     parameters: [{ name: id, in: path, required: true, schema: { type: string, format: uuid } }]
     responses:
-      '200': { description: The locker, content: { application/json: { schema: { $ref: '#/components/schemas/Armario' } } } }
+      '200': { description: The locker, content: { application/json: { schema: { $ref: '#/components/schemas/Cabide' } } } }
       '404': { description: No such locker }
   put:
-    operationId: trocarArmario
-    x-rpc: obter_armario
+    operationId: trocarCabide
+    x-rpc: obter_cabide
     x-read-only: true
     parameters: [{ name: id, in: path, required: true, schema: { type: string, format: uuid } }]
     responses:
-      '200': { description: The locker, content: { application/json: { schema: { $ref: '#/components/schemas/Armario' } } } }
+      '200': { description: The locker, content: { application/json: { schema: { $ref: '#/components/schemas/Cabide' } } } }
   delete:
-    operationId: apagarArmario
-    x-rpc: apagar_armario
+    operationId: apagarCabide
+    x-rpc: apagar_cabide
     parameters: [{ name: id, in: path, required: true, schema: { type: string, format: uuid } }]
     responses:
       '204': { description: Deleted }
       4XX: { description: No such locker }
-/armarios/numeros:
+/cabides/numeros:
   get:
     operationId: listarNumeros
     x-rpc: listar_numeros
@@ -55,14 +55,14 @@ const PATHS = parse(`
 `);
 
 const SCHEMAS = parse(`
-NovoArmario:
+NovoCabide:
   type: object
   additionalProperties: false
   required: [p_numero]
   properties:
     p_numero: { type: integer, minimum: 0, maximum: 1000 }
     p_academia_id: { type: string, format: uuid }
-Armario:
+Cabide:
   type: object
   required: [id, numero]
   properties:
@@ -74,53 +74,53 @@ const CLAUSES = 'security definer set search_path = pg_catalog, pg_temp';
 
 /** The functions of the resource, in the style of supabase/README.md. */
 const SQL = `
-create table private.armarios (
+create table private.cabides (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   academia_id uuid,
   numero integer not null,
   primary key (tenant_id, id),
-  constraint armarios_numero unique (tenant_id, numero)
+  constraint cabides_numero unique (tenant_id, numero)
 );
-select private.isolate('private.armarios');
-alter table private.armarios
-  add constraint armarios_academia foreign key (tenant_id, academia_id) references private.academias (tenant_id, id);
-grant select, insert, delete on private.armarios to gateway_functions;
+select private.isolate('private.cabides');
+alter table private.cabides
+  add constraint cabides_academia foreign key (tenant_id, academia_id) references private.academias (tenant_id, id);
+grant select, insert, delete on private.cabides to gateway_functions;
 
-create function public.criar_armario(p_api_key text, p_numero integer, p_academia_id uuid default null)
+create function public.criar_cabide(p_api_key text, p_numero integer, p_academia_id uuid default null)
 returns table (id uuid, numero integer) language plpgsql rows 1 ${CLAUSES} as $$
-declare v_tenant constant uuid := private.verify_key(p_api_key, 'criar_armario');
+declare v_tenant constant uuid := private.verify_key(p_api_key, 'criar_cabide');
 begin
   if p_numero = 13 then raise sqlstate 'PT403' using message = 'Nobody may have the number 13'; end if;
   if p_numero = 14 then raise sqlstate 'PT410' using message = 'The number 14 is gone'; end if;
   if p_numero = 15 then raise sqlstate 'PT422' using message = 'no field', detail = '{}'; end if;
   return query
-    insert into private.armarios as a (tenant_id, numero, academia_id) values (v_tenant, p_numero, p_academia_id)
+    insert into private.cabides as a (tenant_id, numero, academia_id) values (v_tenant, p_numero, p_academia_id)
     returning a.id, a.numero;
 end $$;
-select private.publish('public.criar_armario');
+select private.publish('public.criar_cabide');
 
-create function public.obter_armario(p_api_key text, p_id uuid)
+create function public.obter_cabide(p_api_key text, p_id uuid)
 returns table (id uuid, numero integer) language plpgsql stable rows 1 ${CLAUSES} as $$
-declare v_tenant constant uuid := private.verify_key(p_api_key, 'obter_armario');
+declare v_tenant constant uuid := private.verify_key(p_api_key, 'obter_cabide');
 begin
-  return query select a.id, a.numero from private.armarios a where a.tenant_id = v_tenant and a.id = p_id;
+  return query select a.id, a.numero from private.cabides a where a.tenant_id = v_tenant and a.id = p_id;
 end $$;
-select private.publish('public.obter_armario');
+select private.publish('public.obter_cabide');
 
-create function public.apagar_armario(p_api_key text, p_id uuid)
+create function public.apagar_cabide(p_api_key text, p_id uuid)
 returns void language plpgsql ${CLAUSES} as $$
-declare v_tenant constant uuid := private.verify_key(p_api_key, 'apagar_armario');
+declare v_tenant constant uuid := private.verify_key(p_api_key, 'apagar_cabide');
 begin
-  delete from private.armarios a where a.tenant_id = v_tenant and a.id = p_id;
+  delete from private.cabides a where a.tenant_id = v_tenant and a.id = p_id;
   if not found then raise sqlstate 'PT404' using message = 'There is no such locker'; end if;
 end $$;
-select private.publish('public.apagar_armario');
+select private.publish('public.apagar_cabide');
 
 create function public.listar_numeros(p_api_key text) returns integer[] language plpgsql stable ${CLAUSES} as $$
 declare v_tenant constant uuid := private.verify_key(p_api_key, 'listar_numeros');
 begin
-  return array(select a.numero from private.armarios a where a.tenant_id = v_tenant order by 1);
+  return array(select a.numero from private.cabides a where a.tenant_id = v_tenant order by 1);
 end $$;
 select private.publish('public.listar_numeros');
 
@@ -167,42 +167,42 @@ async function send(method: string, path: string, body?: unknown, headers = {}):
 const refusal = (status: number, error: unknown) => ({ status, text: JSON.stringify({ error }) });
 
 async function create(body: object): Promise<{ id: string }> {
-  const { status, text } = await send('POST', '/armarios', body);
+  const { status, text } = await send('POST', '/cabides', body);
   expect(status, text).toBe(201);
   return JSON.parse(text);
 }
 
 describe('a status that SQL raises', () => {
   test('is the answer where the document declares it', async () => {
-    expect(await send('POST', '/armarios', { p_numero: 13 })).toMatchObject(
+    expect(await send('POST', '/cabides', { p_numero: 13 })).toMatchObject(
       refusal(403, 'Nobody may have the number 13'),
     );
-    expect(await send('DELETE', `/armarios/${NOBODY}`)).toMatchObject(refusal(404, 'There is no such locker'));
+    expect(await send('DELETE', `/cabides/${NOBODY}`)).toMatchObject(refusal(404, 'There is no such locker'));
   });
 
   test('is a fault where it does not, and the log says so', async () => {
     const before = gateway.faults.length;
-    expect(await send('POST', '/armarios', { p_numero: 14 })).toMatchObject(refusal(502, 'Data store error'));
+    expect(await send('POST', '/cabides', { p_numero: 14 })).toMatchObject(refusal(502, 'Data store error'));
     expect(gateway.faults.slice(before).map(({ cause }) => (cause as Error).message)).toEqual([
-      'criarArmario declares no response 410, for which criar_armario gives a reason: The number 14 is gone',
+      'criarCabide declares no response 410, for which criar_cabide gives a reason: The number 14 is gone',
     ]);
   });
 
   test('is no 422 without a field', async () => {
-    expect(await send('POST', '/armarios', { p_numero: 15 })).toMatchObject(refusal(502, 'Data store error'));
+    expect(await send('POST', '/cabides', { p_numero: 15 })).toMatchObject(refusal(502, 'Data store error'));
   });
 });
 
 describe('a record that is not found', () => {
   test('is the declared 404', async () => {
-    expect(await send('GET', `/armarios/${NOBODY}`)).toMatchObject(refusal(404, 'Not found'));
+    expect(await send('GET', `/cabides/${NOBODY}`)).toMatchObject(refusal(404, 'Not found'));
   });
 
   test('is a fault without a declaration', async () => {
     const before = gateway.faults.length;
-    expect(await send('PUT', `/armarios/${NOBODY}`)).toMatchObject(refusal(502, 'Data store error'));
+    expect(await send('PUT', `/cabides/${NOBODY}`)).toMatchObject(refusal(502, 'Data store error'));
     expect(gateway.faults.slice(before).map(({ cause }) => (cause as Error).message)).toEqual([
-      'trocarArmario declares no response 404, for which obter_armario gives a reason: it returned no record',
+      'trocarCabide declares no response 404, for which obter_cabide gives a reason: it returned no record',
     ]);
   });
 });
@@ -210,14 +210,14 @@ describe('a record that is not found', () => {
 describe('a violated constraint', () => {
   test('is the declared 409, with its own text', async () => {
     await create({ p_numero: 1 });
-    expect(await send('POST', '/armarios', { p_numero: 1 })).toMatchObject(
+    expect(await send('POST', '/cabides', { p_numero: 1 })).toMatchObject(
       refusal(409, 'another locker has this number'),
     );
   });
 
   test('is the declared 409 with a text that reveals nothing, the same for a record of another tenant and for none', async () => {
     for (const p_academia_id of [OF_BOSQUE, NOBODY]) {
-      const answer = await send('POST', '/armarios', { p_numero: 2, p_academia_id });
+      const answer = await send('POST', '/cabides', { p_numero: 2, p_academia_id });
       expect(answer).toMatchObject(refusal(409, 'Conflicts with another record'));
     }
     await create({ p_numero: 2, p_academia_id: CENTRO });
@@ -230,22 +230,22 @@ describe('an answer', () => {
     const describe = ({ status, text, headers }: Received) => [
       ...[status, text, headers.get('content-length'), headers.get('content-type')],
     ];
-    expect(describe(await send('DELETE', `/armarios/${id}`))).toEqual([204, '', null, null]);
-    expect(describe(await send('POST', '/armarios/numeros'))).toEqual([202, '', '0', null]);
+    expect(describe(await send('DELETE', `/cabides/${id}`))).toEqual([204, '', null, null]);
+    expect(describe(await send('POST', '/cabides/numeros'))).toEqual([202, '', '0', null]);
   });
 
   test('may be one value', async () => {
     const { id } = await create({ p_numero: 900 });
-    const { status, text } = await send('GET', '/armarios/numeros');
+    const { status, text } = await send('GET', '/cabides/numeros');
     expect([status, JSON.parse(text)]).toEqual([200, expect.arrayContaining([900])]);
     expect(text).not.toContain('{');
-    await send('DELETE', `/armarios/${id}`);
+    await send('DELETE', `/cabides/${id}`);
   });
 
   test('to a method that may write has no ETag, even if it only reads', async () => {
     const { id } = await create({ p_numero: 4 });
-    const { status, headers } = await send('PUT', `/armarios/${id}`);
+    const { status, headers } = await send('PUT', `/cabides/${id}`);
     expect([status, headers.get('etag'), headers.get('cache-control')]).toEqual([200, null, 'no-store']);
-    expect((await send('GET', `/armarios/${id}`)).headers.get('etag')).not.toBeNull();
+    expect((await send('GET', `/cabides/${id}`)).headers.get('etag')).not.toBeNull();
   });
 });

@@ -1,0 +1,190 @@
+// The SQL of the functions, in the style of supabase/migrations.
+
+import type { Subject } from './subject.ts';
+import type { Column } from './table.ts';
+
+/** The SQL of one operation's function. */
+export function writeFunction(subject: Subject, kind: Subject['kinds'][number]): string {
+  return { list, get, create, update, delete: remove }[kind](subject);
+}
+
+/** The privileges that the functions need and do not have; empty for none. */
+export function writeGrants({ table, kinds, written, columns }: Subject): string {
+  const names = written.map(({ name }) => name);
+  const missing = (privilege: string, of: readonly string[]) => {
+    const needed = of.filter((name) => !table.granted.includes(`${privilege} ${name}`));
+    return needed.length > 0 ? [`${privilege} (${needed.join(', ')})`] : [];
+  };
+  const whole = (privilege: string) => (table.granted.includes(privilege) ? [] : [privilege]);
+  const privileges = [
+    ...(columns.length > 0 ? whole('select') : []),
+    ...(kinds.includes('create') ? missing('insert', ['tenant_id', ...names]) : []),
+    ...(kinds.includes('update') ? missing('update', names) : []),
+    ...(kinds.includes('delete') ? whole('delete') : []),
+  ];
+  if (privileges.length === 0) return '';
+  const inLine = `grant ${privileges.join(', ')} on private.${table.name} to gateway_functions;\n`;
+  return inLine.length <= 120 ? inLine : inLine.replaceAll('), ', '),\n  ').replace(' on private', '\n  on private');
+}
+
+function list(subject: Subject): string {
+  const { table, columns, order, filters } = subject;
+  const place = columns.concat(table.columns).find(({ name }) => name === order);
+  const parameters = [
+    'p_limit integer default 100',
+    'p_offset integer default 0',
+    ...filters.map(({ name, type }) => `p_${name} ${type} default null`),
+    'p_after uuid default null',
+  ];
+  return define(subject, 'list', {
+    parameters,
+    result: columns,
+    clauses: ['stable', ...SECURITY, 'set plan_cache_mode = force_custom_plan'],
+    variables: order === 'id' ? [] : [`v_after ${place?.type};`],
+    body: `
+  if p_after is not null then
+${
+  order === 'id'
+    ? `    perform from private.${table.name} t where t.tenant_id = v_tenant and t.id = p_after;`
+    : `    select t.${order} into v_after from private.${table.name} t where t.tenant_id = v_tenant and t.id = p_after;`
+}
+    perform private.require_record(found, 'after');
+  end if;
+  return query
+    select ${selected(columns)}
+      from private.${table.name} t
+     where t.tenant_id = v_tenant${filters.map(({ name }) => `\n       and (p_${name} is null or t.${name} = p_${name})`).join('')}
+       and (p_after is null or ${order === 'id' ? 't.id > p_after' : `(t.${order}, t.id) > (v_after, p_after)`})
+     order by ${order === 'id' ? 't.id' : `t.${order}, t.id`}
+     limit p_limit
+    offset p_offset;`,
+  });
+}
+
+function get(subject: Subject): string {
+  const { table, columns } = subject;
+  return define(subject, 'get', {
+    parameters: ['p_id uuid'],
+    result: columns,
+    clauses: ['stable', 'rows 1', ...SECURITY],
+    body: `
+  return query
+    select ${selected(columns)}
+      from private.${table.name} t
+     where t.tenant_id = v_tenant
+       and t.id = p_id;`,
+  });
+}
+
+function create(subject: Subject): string {
+  const { table, columns, written } = subject;
+  const values = written.map(({ name, default: fallback, isNullable }) => {
+    if (fallback === null) return `b.${name}`;
+    return isNullable
+      ? `case when p_body ? '${name}' then b.${name} else ${fallback} end`
+      : `coalesce(b.${name}, ${fallback})`;
+  });
+  return define(subject, 'create', {
+    parameters: ['p_body jsonb'],
+    result: columns,
+    clauses: ['volatile', 'rows 1', ...SECURITY],
+    body: `${requireRecords(written)}
+  return query
+    insert into private.${table.name} as t (tenant_id, ${written.map(({ name }) => name).join(', ')})
+    select v_tenant, ${values.join(', ')}
+      from jsonb_to_record(p_body) as b (${declared(written)})
+    returning ${selected(columns)};`,
+  });
+}
+
+function update(subject: Subject): string {
+  const { table, columns, written } = subject;
+  const names = written.map(({ name }) => name);
+  return define(subject, 'update', {
+    parameters: ['p_id uuid', 'p_body jsonb'],
+    result: columns,
+    clauses: ['volatile', 'rows 1', ...SECURITY],
+    body: `${requireRecords(written)}
+  -- An absent field leaves the column as it is, and null clears it.
+  return query
+    update private.${table.name} t
+       set (${names.join(', ')}) =
+           (select ${names.map((name) => `b.${name}`).join(', ')} from jsonb_populate_record(t, p_body) b)
+     where t.tenant_id = v_tenant
+       and t.id = p_id
+    returning ${selected(columns)};`,
+  });
+}
+
+function remove(subject: Subject): string {
+  return define(subject, 'delete', {
+    parameters: ['p_id uuid'],
+    result: subject.columns.filter(({ name }) => name === 'id'),
+    clauses: ['volatile', 'rows 1', ...SECURITY],
+    body: `
+  return query
+    delete from private.${subject.table.name} t
+     where t.tenant_id = v_tenant
+       and t.id = p_id
+    returning t.id;`,
+  });
+}
+
+const SECURITY = ['security definer', 'set search_path = pg_catalog, pg_temp'];
+
+type Definition = {
+  readonly parameters: readonly string[];
+  readonly result: readonly Column[];
+  readonly clauses: readonly string[];
+  readonly variables?: readonly string[];
+  readonly body: string;
+};
+
+function define(
+  { names, sentences }: Subject,
+  kind: Subject['kinds'][number],
+  { parameters, result, clauses, variables = [], body }: Definition,
+): string {
+  const { function: name } = names[kind];
+  const all = ['p_api_key text', ...parameters];
+  const inLine = all.join(', ');
+  const types = all.map((parameter) => parameter.replace(/^\S+ /, '').replace(/ default .*$/, ''));
+  return `-- Callable with a key that has the permission: the key proves the tenant.
+create function public.${name}(${inLine.length < 80 ? inLine : `\n  ${all.join(',\n  ')}\n`})
+returns table (${declared(result)})
+language plpgsql
+${clauses.join('\n')}
+as $$
+declare
+  v_tenant constant uuid := private.verify_key(p_api_key, '${name}');
+${variables.map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
+end;
+$$;
+comment on function public.${name}(${types.join(', ')}) is
+  '${sentences[kind].replaceAll("'", "''")}';
+select private.publish('public.${name}');
+`;
+}
+
+/** Refuses a field that names no record of the tenant, before the foreign key would. */
+function requireRecords(columns: readonly Column[]): string {
+  return columns
+    .filter(({ reference }) => reference !== undefined)
+    .map(
+      ({ name, reference }) => `
+  perform private.require_record(
+    p_body ->> '${name}' is null
+      or exists (select from ${reference} r where r.tenant_id = v_tenant and r.id = (p_body ->> '${name}')::uuid),
+    '${name}'
+  );`,
+    )
+    .join('');
+}
+
+function selected(columns: readonly Column[]): string {
+  return columns.map(({ name }) => `t.${name}`).join(', ');
+}
+
+function declared(columns: readonly Column[]): string {
+  return columns.map(({ name, type }) => `${name} ${type}`).join(', ');
+}

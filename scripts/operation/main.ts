@@ -1,0 +1,89 @@
+// Adds operations for a table of tenants: npm run operation -- list|get|create|update|delete|all TABLE
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { Argument, Command, CommanderError } from 'commander';
+import { messageOf } from '../../src/errors.ts';
+import { type Change, type Files, planOperations } from './plan.ts';
+import { KINDS, type Kind } from './subject.ts';
+
+/** Where the command finds the files, and where it prints. */
+export type Surroundings = { readonly files: Files; print(text: string): void; printError(text: string): void };
+
+type Options = { readonly dryRun?: boolean; readonly singular?: string };
+
+const FILES: Files = {
+  document: 'openapi.yaml',
+  migrations: 'supabase/migrations',
+  seed: 'supabase/seed.sql',
+};
+
+const FAILED = 1;
+const USAGE = 2;
+
+const HELP = `
+It reads the table from a database in memory, made from supabase/migrations and supabase/seed.sql, adds the YAML to
+openapi.yaml and the functions in a new migration. Both are yours: edit them as you like.
+
+Examples:
+  npm run operation -- all armarios --dry-run
+  npm run operation -- delete treinos
+
+Exit codes: 0 done; 1 refused or failed, and nothing was written; 2 wrong usage.`;
+
+/** Runs the command; gives its exit code. */
+export async function addOperations(
+  args: readonly string[],
+  { files, print, printError }: Surroundings,
+): Promise<number> {
+  const program = new Command('npm run operation --')
+    .description('Writes operations for a table of tenants: YAML in the document, and SQL in a new migration.')
+    .addArgument(new Argument('<OPERATION>', 'all is all five').choices([...KINDS, 'all']))
+    .argument('<TABLE>', 'a table in schema private, such as armarios')
+    .option('--dry-run', 'show what it would write, and write nothing')
+    .option('--singular <NAME>', "a record's name, such as armario, if the ending of TABLE does not tell")
+    .addHelpText('after', HELP)
+    .exitOverride()
+    .configureOutput({ writeOut: print, writeErr: printError })
+    .action(async (kind: Kind | 'all', table: string, { dryRun: isDryRun, singular }: Options) => {
+      const kinds = kind === 'all' ? KINDS : [kind];
+      const changes = await planOperations(table.replace(/^private\./, ''), { kinds, singular }, files);
+      for (const change of changes) print(describe(change, files));
+      if (isDryRun) {
+        print('Nothing was written.\n');
+        return;
+      }
+      for (const { file, text } of changes) writeFileSync(file, text);
+      print(
+        `Wrote ${changes.map(({ file }) => file).join(' and ')}. Next: npm run generate && npm run check && npm test\n`,
+      );
+    });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE;
+    printError(`${messageOf(error as Error)}\n`);
+    return FAILED;
+  }
+}
+
+/** The lines that are new in a file. */
+function describe({ file, text }: Change, { document }: Files): string {
+  if (file !== document) return `--- ${file}\n${text}\n`;
+  const old = readFileSync(file, 'utf8').split('\n');
+  let next = 0;
+  const added = text.split('\n').flatMap((line, index) => {
+    if (line === old[next]) {
+      next += 1;
+      return [];
+    }
+    return [`${index + 1}: ${line}`];
+  });
+  return `--- ${file}\n${added.join('\n')}\n\n`;
+}
+
+if (import.meta.main) {
+  const print = (text: string) => process.stdout.write(text);
+  const printError = (text: string) => process.stderr.write(text);
+  process.exitCode = await addOperations(process.argv.slice(2), { files: FILES, print, printError });
+}

@@ -1,0 +1,217 @@
+// What the operations of a table are called and made of, in the document and in SQL.
+
+import type { OpenAPIV3 } from 'openapi-types';
+import { type Column, type Key, RefusedError, type Table } from './table.ts';
+
+export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** The operations to write, and what they share. */
+export type Subject = {
+  readonly table: Table;
+  readonly kinds: readonly Kind[];
+  readonly names: Readonly<Record<Kind, { readonly operation: string; readonly function: string }>>;
+  /** What each function does, for people. */
+  readonly sentences: Readonly<Record<Kind, string>>;
+  /** The records in English: a locker, lockers. */
+  readonly noun: { readonly one: string; readonly many: string };
+  readonly tag: string;
+  readonly path: string;
+  /** The names of the schemas of a record, of a new one and of a change. */
+  readonly schemas: { readonly record: string; readonly created: string; readonly changed: string };
+  /** The columns of a record, in the answers' order. */
+  readonly columns: readonly Column[];
+  /** Those that clients set. */
+  readonly written: readonly Column[];
+  /** The column that lists are in the order of, before the id. */
+  readonly order: string;
+  /** The columns that an index in this order begins with. */
+  readonly filters: readonly Column[];
+  /** Whether there is an operation that a new record's Location can name. */
+  readonly hasGet: boolean;
+  /** The constraints that a creation or a change may violate, and those that a deletion may. */
+  readonly uniques: readonly Key[];
+  readonly incoming: readonly Key[];
+};
+
+/** Verbs of the interface's language. */
+const VERBS: Readonly<Record<Kind, string>> = {
+  list: 'listar',
+  get: 'obter',
+  create: 'criar',
+  update: 'atualizar',
+  delete: 'excluir',
+};
+const METHODS: Readonly<Record<Kind, 'get' | 'post' | 'patch' | 'delete'>> = {
+  list: 'get',
+  get: 'get',
+  create: 'post',
+  update: 'patch',
+  delete: 'delete',
+};
+
+export type Request = { readonly kinds: readonly Kind[]; readonly singular?: string | undefined };
+
+/** Finds out what to write. Throws RefusedError for what cannot be written well. */
+export function readSubject(document: OpenAPIV3.Document, table: Table, { kinds, singular }: Request): Subject {
+  const one = singular ?? toSingular(table.name);
+  if (!one) {
+    throw new RefusedError(`the singular of ${table.name} is unknown: give it with --singular`);
+  }
+  const function_ = (kind: Kind) => `${VERBS[kind]}_${kind === 'list' ? table.name : one}`;
+  const names = mapKinds((kind) => ({ function: function_(kind), operation: toCamel(function_(kind)) }));
+  const noun = readNoun(table, one);
+  const record = toPascal(one);
+  // A deletion answers nothing, so that it needs only the id.
+  const isDeletion = kinds.every((kind) => kind === 'delete');
+  const columns = isDeletion ? table.columns.filter(({ name }) => name === 'id') : readColumns(document, table, record);
+  const written = columns.filter(({ name, isGenerated }) => name !== 'id' && !isGenerated);
+  const order = findOrder(table);
+  const path = `/${table.name.replaceAll('_', '-')}`;
+  const subject: Subject = {
+    ...{ table, kinds, names, noun, columns, written, order },
+    sentences: {
+      list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
+      get: `${toUpper(noun.one)} of the key's tenant`,
+      create: `Creates ${noun.one} in the key's tenant`,
+      update: `Changes ${noun.one} of the key's tenant`,
+      delete: `Deletes ${noun.one} of the key's tenant`,
+    },
+    tag: toPascal(table.name),
+    path,
+    schemas: {
+      record,
+      created: `${/(a|cao|dade|gem)$/.test(one) ? 'Nova' : 'Novo'}${record}`,
+      changed: `AlteracaoDe${record}`,
+    },
+    filters: columns.filter(({ name }) =>
+      table.indexes.some((index) => index.join() === [name, ...(order === 'id' ? [] : [order]), 'id'].join()),
+    ),
+    hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
+    uniques: table.uniques,
+    incoming: table.incoming,
+  };
+  refuseUnfit(document, subject);
+  return subject;
+}
+
+/** The path and the method of an operation. */
+export function placeOf({ path }: Subject, kind: Kind): { path: string; method: string } {
+  return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: METHODS[kind] };
+}
+
+function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
+  const { table, kinds, columns, written, names, order } = subject;
+  const name = `private.${table.name}`;
+  for (const kind of kinds) {
+    const { path, method } = placeOf(subject, kind);
+    const existing = document.paths[path]?.[method as 'get'];
+    if (existing) {
+      throw new RefusedError(`the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`);
+    }
+    const rpcs = Object.values(document.paths).flatMap((item) => Object.values(item ?? {}));
+    if (rpcs.some((one) => (one as { 'x-rpc'?: string })['x-rpc'] === names[kind].function)) {
+      throw new RefusedError(`the document has an operation with the function ${names[kind].function} already`);
+    }
+  }
+  const unknown = columns.find(({ schema }) => schema.type === undefined);
+  if (unknown) {
+    throw new RefusedError(
+      `${unknown.name} of ${name} is ${unknown.type}, and only you know what is in it: write the operation by hand, and describe it in the document`,
+    );
+  }
+  const unbounded = columns.find(
+    ({ schema }) => schema.type === 'string' && schema.maxLength === undefined && !schema.enum,
+  );
+  if (unbounded) {
+    throw new RefusedError(
+      `${unbounded.name} of ${name} has no limit: add a constraint in a migration, such as check (char_length(${unbounded.name}) <= 255)`,
+    );
+  }
+  if (kinds.includes('list') && order === '') {
+    throw new RefusedError(
+      `no index has ${name} in the order of a list: create one in a migration, such as create index ${table.name}_in_order on ${name} (tenant_id, criado_em, id)`,
+    );
+  }
+  if (!kinds.includes('create') && !kinds.includes('update')) return;
+  const [check] = table.otherChecks;
+  if (check) {
+    throw new RefusedError(`a schema cannot say what ${check} of ${name} checks: write the operation by hand`);
+  }
+  if (written.length === 0) throw new RefusedError(`${name} has no column that a client could set`);
+  const required = table.columns.find(
+    (column) => !columns.includes(column) && !column.isNullable && column.default === null && !column.isGenerated,
+  );
+  if (kinds.includes('create') && required) {
+    throw new RefusedError(`${required.name} of ${name} is required, and the schema of the answer does not have it`);
+  }
+}
+
+/** The columns of a record: those of its schema, if the document has one, and otherwise all. */
+function readColumns(document: OpenAPIV3.Document, { name, columns }: Table, record: string): readonly Column[] {
+  const schema = document.components?.schemas?.[record] as OpenAPIV3.SchemaObject | undefined;
+  if (!schema) return columns;
+  return Object.keys(schema.properties ?? {}).map((property) => {
+    const column = columns.find((one) => one.name === property);
+    if (column) return column;
+    throw new RefusedError(
+      `the schema ${record} has ${property}, and private.${name} has no such column: write the operation by hand`,
+    );
+  });
+}
+
+/** The column that lists are in the order of; empty for none. */
+function findOrder({ columns, indexes }: Table): string {
+  const ordered = indexes.filter((index) => index.length === 2 && index[1] === 'id').map(([first = '']) => first);
+  const total = ordered.filter((name) => columns.some((column) => column.name === name && !column.isNullable));
+  return total.includes('criado_em')
+    ? 'criado_em'
+    : (total[0] ?? (columns.some((c) => c.name === 'criado_em') ? '' : 'id'));
+}
+
+/** English words for the records, from the comment on the table, such as "Lockers of a tenant's gyms". */
+function readNoun({ comment, name }: Table, one: string): Subject['noun'] {
+  const [, many = name.replaceAll('_', ' ')] = /^(.+?) of (?:a|the) tenant/.exec(comment ?? '') ?? [];
+  const plural = many.charAt(0).toLowerCase() + many.slice(1);
+  const singular =
+    many === name.replaceAll('_', ' ')
+      ? one.replaceAll('_', ' ')
+      : plural
+          .replace(/ies$/, 'y')
+          .replace(/(s|x|ch|sh)es$/, '$1')
+          .replace(/(?<!s)s$/, '');
+  return { one: `${/^[aeiou]/.test(singular) ? 'an' : 'a'} ${singular}`, many: plural };
+}
+
+const SINGULARS: readonly (readonly [RegExp, string])[] = [
+  [/(o|a)es$/, 'ao'],
+  [/ais$/, 'al'],
+  [/eis$/, 'el'],
+  [/ois$/, 'ol'],
+  [/ns$/, 'm'],
+  [/(?<=[aeo]r|z)es$/, ''],
+  [/s$/, ''],
+];
+
+/** The singular of a Portuguese word; undefined for a word without a plural's ending. */
+function toSingular(name: string): string | undefined {
+  const rule = SINGULARS.find(([ending]) => ending.test(name));
+  return rule && name.replace(...rule);
+}
+
+function mapKinds<T>(toValue: (kind: Kind) => T): Record<Kind, T> {
+  return Object.fromEntries(KINDS.map((kind) => [kind, toValue(kind)])) as Record<Kind, T>;
+}
+
+function toCamel(name: string): string {
+  return name.replace(/_([a-z0-9])/g, (_whole, letter) => letter.toUpperCase());
+}
+
+function toPascal(name: string): string {
+  return toUpper(toCamel(name));
+}
+
+/** With a capital letter at the beginning. */
+export function toUpper(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

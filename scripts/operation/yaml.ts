@@ -1,0 +1,294 @@
+// The YAML of the operations, and its places in the document. The rest of the file stays as it is, to the byte.
+
+import { isCollection, parse, parseDocument, stringify } from 'yaml';
+import { type Kind, placeOf, type Subject, toUpper } from './subject.ts';
+import { type Column, type Key, RefusedError } from './table.ts';
+
+/** A request of an example, without what the document says for all. */
+export type Sample = {
+  readonly name: string;
+  readonly status: number;
+  readonly parameters: Readonly<Record<string, string | number | boolean>>;
+  readonly body?: Readonly<Record<string, unknown>>;
+};
+
+/** The answers of the samples, by operation and name; a missing one is null. */
+export type Answers = (kind: Kind, sample: Sample) => unknown;
+
+/** What every operation refers to. */
+const RESPONSES = {
+  ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
+  ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
+};
+const SENT = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
+
+type Node = Readonly<Record<string, unknown>>;
+
+/** Adds the operations to the text of a document. Throws RefusedError if it lacks what all operations refer to. */
+export function addToDocument(
+  text: string,
+  subject: Subject,
+  samples: Readonly<Record<Kind, readonly Sample[]>>,
+  answers: Answers,
+): string {
+  const { kinds, noun, tag, schemas, columns, written } = subject;
+  const { components = {}, tags = [], openapi } = parse(text);
+  const { responses = {}, headers = {} } = components;
+  const lacking =
+    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? SENT.find((name) => !(name in headers));
+  if (lacking) {
+    throw new RefusedError(`the document has no ${lacking} in its components, which every operation refers to`);
+  }
+
+  let edited = text;
+  const add = (place: readonly string[], entry: string) => {
+    edited = insert(edited, place, entry);
+  };
+  const addSchema = (name: string, value: Node) => add(['components', 'schemas'], `\n${write(name, value)}`);
+  for (const kind of kinds) {
+    const { path, method } = placeOf(subject, kind);
+    const operation = describeOperation(subject, kind, samples[kind], answers);
+    if (path in parse(edited).paths) add(['paths', path], write(method, operation));
+    else add(['paths'], `\n${write(path, { [method]: operation })}`);
+  }
+  if (!tags.some(({ name }: { name: string }) => name === tag)) {
+    add(['tags'], `- name: ${tag}\n  description: ${toUpper(noun.many)}\n`);
+  }
+  if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) {
+    const schema = { type: 'string', maxLength: 2000 };
+    add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
+  }
+  if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
+    addSchema(schemas.record, toSchema(toUpper(noun.one), columns, columns, openapi));
+  }
+  if (kinds.includes('create')) {
+    const required = written.filter((column) => !column.isNullable && column.default === null);
+    addSchema(schemas.created, toSchema(`What a client sets of ${noun.one}`, written, required, openapi, true));
+  }
+  if (kinds.includes('update')) {
+    addSchema(schemas.changed, toSchema(`Changes of ${noun.one}`, written, [], openapi, true));
+  }
+  if (kinds.some((kind) => kind !== 'list' && kind !== 'create') && !('NotFound' in responses)) {
+    const request = { path: { id: 'ffffffff-ffff-4fff-8fff-ffffffffffff' } };
+    const notFound = { noSuchRecord: { 'x-request': request, value: { error: 'Not found' } } };
+    const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
+    const response = { description, headers: refer('headers', SENT), ...toContent(ERROR, notFound) };
+    add(['components', 'responses'], write('NotFound', response));
+  }
+  return edited;
+}
+
+/** Inserts an entry at the end of a collection. */
+function insert(text: string, place: readonly string[], entry: string): string {
+  const node = parseDocument(text).getIn(place, true);
+  if (!isCollection(node) || node.flow || !node.range) {
+    throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
+  }
+  const [start, end] = node.range;
+  const column = start - (text.lastIndexOf('\n', start - 1) + 1);
+  const before = text.slice(0, end).trimEnd();
+  return `${before}\n${indent(entry, column)}${text.slice(before.length + 1)}`;
+}
+
+function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
+  const { names, tag, noun, schemas, sentences, hasGet } = subject;
+  const one = noun.one.replace(/^an? /, '');
+  const texts: Record<Kind, readonly [summary: string, success: string]> = {
+    list: [`List ${noun.many}`, `A page of ${noun.many}`],
+    get: [`Get ${noun.one}`, toUpper(noun.one)],
+    create: [`Create ${noun.one}`, `The new ${one}`],
+    update: [`Change ${noun.one}`, `The changed ${one}`],
+    delete: [`Delete ${noun.one}`, 'It is deleted'],
+  };
+  const [summary, description] = texts[kind];
+  const reads = kind === 'list' || kind === 'get';
+  const sentence = reads
+    ? `Returns ${sentences[kind].charAt(0).toLowerCase()}${sentences[kind].slice(1)}`
+    : sentences[kind];
+  const more = kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : '';
+  const successes = samples.filter(({ status }) => status < 300);
+  const parameters = listParameters(subject, kind, successes);
+  const sent = { create: schemas.created, update: schemas.changed }[kind as string];
+  const bodies = successes.map(({ name, body }) => [name, { value: body }]);
+  const record = referTo('schemas', schemas.record);
+  const headers = [
+    ...(kind === 'list' ? ['Link'] : []),
+    ...(reads ? ['ETag'] : []),
+    ...(kind === 'create' && hasGet ? ['Location'] : []),
+  ];
+  const links = { self: { operationId: names.get.operation, parameters: { id: '$response.body#/id' } } };
+  return {
+    operationId: names[kind].operation,
+    'x-rpc': names[kind].function,
+    tags: [tag],
+    summary,
+    description: `${sentence}.${more}`,
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(sent
+      ? { requestBody: { required: true, ...toContent(referTo('schemas', sent), Object.fromEntries(bodies)) } }
+      : {}),
+    responses: {
+      [successes[0]?.status ?? 200]: {
+        description,
+        headers: refer('headers', [...headers, ...SENT]),
+        ...(kind === 'create' && hasGet ? { links } : {}),
+        ...(kind === 'delete'
+          ? {}
+          : toContent(
+              kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record,
+              Object.fromEntries(successes.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),
+            )),
+      },
+      ...describeRefusals(subject, kind, samples, answers),
+    },
+  };
+}
+
+function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
+  const reads = kind === 'list' || kind === 'get';
+  const hasBody = kind === 'create' || kind === 'update';
+  const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
+  const common = Object.entries(RESPONSES).filter(([name]) => !unfit.includes(name));
+  const conflicts = samples.filter(({ status }) => status === 409);
+  const keys = kind === 'delete' ? subject.incoming : subject.uniques;
+  return {
+    ...Object.fromEntries(common.map(([name, status]) => [status, referTo('responses', name)])),
+    ...(kind === 'list' || kind === 'create' ? {} : { 404: referTo('responses', 'NotFound') }),
+    ...(conflicts.length === 0
+      ? {}
+      : {
+          409: {
+            description: kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique',
+            'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
+            headers: refer('headers', SENT),
+            ...toContent(
+              ERROR,
+              Object.fromEntries(conflicts.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),
+            ),
+          },
+        }),
+  };
+}
+
+function describeConflict(kind: Kind, { columns, table }: Key): string {
+  const name = table.replace(/^private\./, '');
+  return kind === 'delete' ? `there are ${name} of this record` : `another record has this ${columns.join(' and ')}`;
+}
+
+function listParameters({ noun, filters }: Subject, kind: Kind, samples: readonly Sample[]): Node[] {
+  const toParameter = (name: string, description: string, schema: Node, place: Node = { in: 'query' }): Node => {
+    const examples = samples.flatMap((one) =>
+      name in one.parameters ? [[one.name, { value: one.parameters[name] }]] : [],
+    );
+    const shown = examples.length > 0 ? { examples: Object.fromEntries(examples) } : {};
+    return { name, ...place, description, schema, ...shown };
+  };
+  if (kind === 'create') return [];
+  if (kind !== 'list') {
+    const schema = { type: 'string', format: 'uuid', maxLength: 36 };
+    return [toParameter('id', `The \`id\` of ${noun.one}`, schema, { in: 'path', required: true })];
+  }
+  const after =
+    'Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`.';
+  return [
+    toParameter('limit', 'Maximum number of records', referTo('schemas', 'Limit')),
+    toParameter('offset', 'The number of records to skip', referTo('schemas', 'Offset')),
+    ...filters.map(({ name, schema }) => toParameter(name, `Only ${noun.many} with this \`${name}\``, schema)),
+    toParameter('after', after, referTo('schemas', 'After')),
+  ];
+}
+
+/** An answer, with the difference of its request where the document does not show that. */
+function toExample({ columns, written }: Subject, kind: Kind, sample: Sample, answers: Answers): Node {
+  const { status, parameters, body } = sample;
+  const generated = columns.filter((column) => !written.includes(column)).map(({ name }) => name);
+  const request = { store: 'demo', ...('id' in parameters ? { path: parameters } : {}), ...(body ? { body } : {}) };
+  return {
+    ...(status === 201 ? { 'x-generated': generated } : {}),
+    ...(status < 300 ? {} : { 'x-request': request }),
+    value: answers(kind, sample),
+  };
+}
+
+function toSchema(
+  description: string,
+  columns: readonly Column[],
+  required: readonly Column[],
+  version: string,
+  isSent = false,
+): Node {
+  const toProperty = ({ name, schema, isNullable, reference, comment }: Column) => {
+    const { minLength, ...others } = schema as Column['schema'] & { minLength?: number };
+    const null_ = version.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+    const property = {
+      ...(comment ? { description: comment } : {}),
+      ...(isSent ? schema : others),
+      ...(isNullable ? null_ : {}),
+      ...(isSent && reference ? { 'x-rule': 'the id of a record of the tenant' } : {}),
+    };
+    return [name, property];
+  };
+  return {
+    description,
+    type: 'object',
+    additionalProperties: false,
+    ...(required.length > 0 ? { required: required.map(({ name }) => name) } : {}),
+    properties: Object.fromEntries(columns.map(toProperty)),
+  };
+}
+
+const ERROR = referTo('schemas', 'Error');
+
+function toContent(schema: Node, examples: Node): Node {
+  return { content: { 'application/json': { schema, examples } } };
+}
+
+function refer(kind: string, names: readonly string[]): Node {
+  return Object.fromEntries(names.map((name) => [name, referTo(kind, name)]));
+}
+
+function referTo(kind: string, name: string): Node {
+  return { $ref: `#/components/${kind}/${name}` };
+}
+
+/** The longest line in a document of 120 columns, less an indentation. */
+const WIDTH = 90;
+
+/** A property as YAML: in one line if it fits. */
+function write(name: string, value: unknown): string {
+  const key = /^\d/.test(name) ? `'${name}'` : name;
+  if (typeof value === 'string') return `${key}: ${scalar(value)}\n`;
+  const line = `${key}: ${flow(value)}`;
+  if (line.length <= WIDTH || typeof value !== 'object' || value === null) return `${line}\n`;
+  const block = (node: object) =>
+    Object.entries(node)
+      .map(([name, one]) => write(name, one))
+      .join('');
+  if (!Array.isArray(value)) return `${key}:\n${indent(block(value), 2)}`;
+  const items = value.map((item) => (flow(item).length <= WIDTH ? `${flow(item)}\n` : block(item)));
+  return `${key}:\n${items.map((item) => `  - ${indent(item, 4).slice(4)}`).join('')}`;
+}
+
+/** A text as the value of a property that has its line alone. */
+function scalar(text: string): string {
+  return IS_DATE.test(text) ? `'${text}'` : stringify(text, { lineWidth: 0, singleQuote: true }).trim();
+}
+
+/** YAML 1.1 reads it as a date. */
+const IS_DATE = /^\d{4}-\d\d-\d\d/;
+
+/** A value in one line. */
+function flow(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`;
+  if (typeof value === 'object' && value !== null) {
+    const entries = Object.entries(value).filter(([, one]) => one !== undefined);
+    return entries.length === 0 ? '{}' : `{ ${entries.map(([name, one]) => `${name}: ${flow(one)}`).join(', ')} }`;
+  }
+  if (typeof value === 'string' && IS_DATE.test(value)) return scalar(value);
+  const options = { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0, singleQuote: true } as const;
+  return stringify([value], options).trim().slice(1, -1);
+}
+
+function indent(text: string, columns: number): string {
+  return text.replace(/^(?=.)/gm, ' '.repeat(columns));
+}

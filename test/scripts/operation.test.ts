@@ -1,0 +1,316 @@
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { PGlite } from '@electric-sql/pglite';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readContract } from '../../scripts/conformance/operations.ts';
+import { runContract } from '../../scripts/conformance/run.ts';
+import { addOperations } from '../../scripts/operation/main.ts';
+import { type Kind, readSubject } from '../../scripts/operation/subject.ts';
+import { readTable } from '../../scripts/operation/table.ts';
+import { readDocument } from '../../src/openapi/document.ts';
+import { openEmbedded } from '../../src/store/embedded/store.ts';
+import type { Store } from '../../src/store/store.ts';
+import { document } from '../helpers/api.ts';
+import { openDatabase } from '../helpers/database.ts';
+import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { readTable as readReadmeTable } from '../helpers/readme.ts';
+
+// npm run operation, on a copy of the document, the migrations and the demo data with the README's table.
+
+const CENTRO = 'a1000000-0000-4000-8000-000000000001';
+const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
+const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+
+/** A table of every type that the command knows, with demo data. */
+const LESSONS = `
+create type private.nivel as enum ('básico', 'avançado');
+create table private.aulas (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  titulo varchar(80) not null check (titulo <> ''),
+  sala text not null default 'A' check (sala in ('A', 'B')),
+  nivel private.nivel not null,
+  vagas smallint not null check (vagas > 0 and vagas <= 50),
+  numero bigint,
+  preco numeric(8, 2) not null check (preco >= 0),
+  peso double precision,
+  inicio timestamptz not null,
+  dia date not null default current_date,
+  hora time,
+  email text check (char_length(email) < 100),
+  primary key (tenant_id, id)
+);
+create index aulas_in_order on private.aulas (tenant_id, inicio, id);
+create index aulas_by_sala on private.aulas (tenant_id, sala, inicio, id);
+select private.isolate('private.aulas');
+`;
+const LESSON_ROWS = `
+insert into private.aulas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, dia, hora, email)
+select 'a0000000-0000-4000-8000-000000000000', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day',
+       '2024-05-01', '08:30', 'aula' || n || '@aurora.example'
+  from generate_series(1, 5) n;
+`;
+
+/** Tables that the command refuses, each with the reason. */
+const REFUSED = `
+create table private.textos (
+  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(), texto text,
+  primary key (tenant_id, id)
+);
+select private.isolate('private.textos');
+create table private.abertos (
+  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+  primary key (tenant_id, id)
+);
+create table private.numerados (
+  tenant_id uuid not null references private.tenants (id), id integer not null, primary key (tenant_id, id)
+);
+select private.isolate('private.numerados');
+create table private.pares (
+  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+  numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now(),
+  primary key (tenant_id, id)
+);
+select private.isolate('private.pares');
+create table private.mel (
+  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+  primary key (tenant_id, id)
+);
+select private.isolate('private.mel');
+`;
+
+const TABLE = readReadmeTable('gaveta', 'c');
+const folder = mkdtempSync(join(tmpdir(), 'operation-'));
+const files = {
+  document: join(folder, 'openapi.yaml'),
+  migrations: join(folder, 'migrations'),
+  seed: join(folder, 'seed.sql'),
+};
+
+async function run(...args: string[]): Promise<{ code: number; output: string; errors: string }> {
+  let [output, errors] = ['', ''];
+  const print = (text: string) => {
+    output += text;
+  };
+  const printError = (text: string) => {
+    errors += text;
+  };
+  return { code: await addOperations(args, { files, print, printError }), output, errors };
+}
+
+const readFiles = () => [readFileSync(files.document, 'utf8'), ...readdirSync(files.migrations).sort()];
+
+/** What the command wrote, with what the files were before. */
+let before: string[];
+let written: Awaited<ReturnType<typeof run>>[];
+let db: PGlite;
+let store: Store;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  mkdirSync(files.migrations);
+  cpSync(MIGRATIONS, files.migrations, { recursive: true });
+  cpSync('openapi.yaml', files.document);
+  cpSync(SEED.file, files.seed);
+  writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
+  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS);
+  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS);
+  db = await openDatabase();
+  await db.exec(REFUSED);
+  before = readFiles();
+  written = [await run('all', 'gavetas'), await run('all', 'aulas')];
+  const seed = { file: files.seed, sql: readFileSync(files.seed, 'utf8') };
+  store = await openEmbedded({ dataDir: undefined, migrationsDir: files.migrations, seed, statementLimitMs: 5_000 });
+  gateway = await startGateway({ store, document: await readDocument(files.document) });
+});
+
+afterAll(async () => {
+  await db?.close();
+  await gateway?.close();
+  await store?.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function send(method: string, path: string, body?: unknown, key = 'wms_demo_aurora') {
+  const answer = await fetch(gateway.url + path, {
+    method,
+    headers: { 'X-Api-Key': key },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, body: text && JSON.parse(text), location: answer.headers.get('location') };
+}
+
+describe('what it writes', () => {
+  test('is added to the document, whose other lines stay as they are, and to a new migration', () => {
+    expect(written.map(({ code, errors }) => [code, errors])).toEqual([
+      [0, ''],
+      [0, ''],
+    ]);
+    const [text = '', ...migrations] = readFiles();
+    const lines = text.split('\n');
+    let place = 0;
+    const lost = before[0]?.split('\n').filter((line) => {
+      const found = lines.indexOf(line, place);
+      if (found >= 0) place = found + 1;
+      return found < 0;
+    });
+    expect(lost).toEqual([]);
+    expect(migrations.filter((name) => !before.includes(name))).toEqual([
+      '20991230000002_operations_of_gavetas.sql',
+      '20991230000003_operations_of_aulas.sql',
+    ]);
+  });
+
+  test('keeps the contract, with the demo data', async () => {
+    const contract = await readContract(await readDocument(files.document));
+    const only = contract.operations.filter(({ path }) => /^\/(gavetas|aulas)/.test(path)).map(({ id }) => id);
+    expect(only).toHaveLength(10);
+    const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 10 };
+    const report = await runContract({ ...options, demo: true, readOnly: false, timeoutMs: 20_000 });
+    const failed = report.sections.flatMap(({ title, outcomes }) =>
+      outcomes.filter(({ result }) => result === 'failed').map((outcome) => ({ title, ...outcome })),
+    );
+    expect(failed).toEqual([]);
+  });
+
+  test('serves a whole resource', async () => {
+    const created = await send('POST', '/gavetas', { academia_id: CENTRO, numero: 777 });
+    const { id, criado_em } = created.body;
+    const record = { id, academia_id: CENTRO, numero: 777, apelido: null, ativo: true, criado_em };
+    expect(created).toEqual({ status: 201, body: record, location: `/v1/gavetas/${id}` });
+    expect(await send('GET', `/gavetas/${id}`)).toMatchObject({ status: 200, body: record });
+    expect(await send('PATCH', `/gavetas/${id}`, { apelido: 'Janela' })).toMatchObject({
+      status: 200,
+      body: { ...record, apelido: 'Janela' },
+    });
+    expect(await send('PATCH', `/gavetas/${id}`, { apelido: null, ativo: false })).toMatchObject({
+      status: 200,
+      body: { ...record, ativo: false },
+    });
+    const taken = { status: 409, body: { error: 'another record has this academia_id and numero' } };
+    expect(await send('POST', '/gavetas', { academia_id: CENTRO, numero: 777 })).toMatchObject(taken);
+    expect(await send('PATCH', `/gavetas/${id}`, { numero: 1 })).toMatchObject(taken);
+    expect(await send('DELETE', `/gavetas/${id}`)).toEqual({ status: 204, body: '', location: null });
+    for (const [method, body] of [['GET'], ['PATCH', {}], ['DELETE']] as const) {
+      expect(await send(method, `/gavetas/${id}`, body)).toMatchObject({ status: 404, body: { error: 'Not found' } });
+    }
+  });
+
+  test('answers a record of another tenant like none', async () => {
+    const [{ id } = { id: '' }] = (await send('GET', '/gavetas', undefined, 'wms_demo_bosque')).body;
+    expect(id).not.toBe('');
+    for (const [method, body] of [['GET'], ['PATCH', { numero: 9 }], ['DELETE']] as const) {
+      expect(await send(method, `/gavetas/${id}`, body)).toEqual(await send(method, `/gavetas/${NOBODY}`, body));
+    }
+    const refused = { status: 422, body: { error: { academia_id: ['must be the id of a record of the tenant'] } } };
+    for (const academia_id of [BOSQUE_GYM, NOBODY]) {
+      expect(await send('POST', '/gavetas', { academia_id, numero: 5 })).toMatchObject(refused);
+    }
+  });
+
+  test('has the bounds and the values of the columns', async () => {
+    const lesson = { titulo: 'Ioga', nivel: 'básico', vagas: 10, preco: 12.5, inicio: '2026-01-01T10:00:00Z' };
+    expect((await send('POST', '/aulas', lesson)).status).toBe(201);
+    const wrong = { ...lesson, titulo: '', nivel: 'x', vagas: 51, preco: -1, sala: 'C', numero: 2 ** 53, id: NOBODY };
+    expect(await send('POST', '/aulas', wrong)).toMatchObject({
+      status: 422,
+      body: {
+        error: {
+          titulo: ['must NOT have fewer than 1 characters'],
+          sala: ['must be equal to one of the allowed values: A, B'],
+          nivel: ['must be equal to one of the allowed values: básico, avançado'],
+          vagas: ['must be <= 50'],
+          numero: ['must be <= 9007199254740991'],
+          preco: ['must be >= 0'],
+          id: ['is not a field of this operation'],
+        },
+      },
+    });
+  });
+});
+
+describe('a run that writes nothing', () => {
+  test('shows what it would write with --dry-run', async () => {
+    const files = readFiles();
+    const { code, output, errors } = await run('get', 'alunos', '--dry-run');
+    expect([code, errors]).toEqual([0, '']);
+    expect(output).toContain('operationId: obterAluno');
+    expect(output).toContain('create function public.obter_aluno(p_api_key text, p_id uuid)');
+    expect(output).toMatch(/Nothing was written\.\n$/);
+    expect(readFiles()).toEqual(files);
+  });
+
+  test('says why it refuses, and exits with 1', async () => {
+    const files = readFiles();
+    const { code, output, errors } = await run('delete', 'academias');
+    expect({ code, output }).toEqual({ code: 1, output: '' });
+    expect(errors).toBe(
+      'an example needs a row of private.academias in supabase/seed.sql, of the tenant of wms_demo_aurora, besides the first three, which no example shows yet and no other record refers to\n',
+    );
+    expect(readFiles()).toEqual(files);
+  });
+
+  test('refuses demo data whose examples would not hold at the next start', async () => {
+    const seed = readFileSync(files.seed, 'utf8');
+    appendFileSync(
+      files.seed,
+      "insert into private.anamnese_secoes (tenant_id, titulo, ordem) values ('a0000000-0000-4000-8000-000000000000', 'Nova', 9);",
+    );
+    const { code, errors } = await run('get', 'anamnese_secoes');
+    writeFileSync(files.seed, seed);
+    expect({ code, errors }).toEqual({
+      code: 1,
+      errors:
+        'the rows of private.anamnese_secoes in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants\n',
+    });
+  });
+
+  test.each<[Kind, string, RegExp]>([
+    ['get', 'nada', /^there is no table private\.nada: expected one of academias, alunos, /],
+    ['list', 'alunos', /^the document has GET \/alunos already: listarAlunos$/],
+    [
+      'get',
+      'treinos',
+      /^the schema Treino has id_aluno, and private\.treinos has no such column: write the operation by/,
+    ],
+    [
+      'get',
+      'anamneses',
+      /^resposta of private\.anamneses is jsonb, and only you know what is in it: write the operation/,
+    ],
+    ['get', 'textos', /^texto of private\.textos has no limit: add a constraint in a migration/],
+    ['get', 'abertos', /^private\.abertos has no row security: see supabase\/README\.md, "Add a table"$/],
+    ['get', 'numerados', /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid$/],
+    [
+      'create',
+      'pares',
+      /^a schema cannot say what pares_par CHECK \(.*\) of private\.pares checks: write the operation/,
+    ],
+    ['list', 'pares', /^no index has private\.pares in the order of a list: create one in a migration, such as create/],
+    ['get', 'mel', /^the singular of mel is unknown: give it with --singular$/],
+  ])('refuses %s %s with the reason', async (kind, table, reason) => {
+    const plan = async () => readSubject(document, await readTable(db, table), { kinds: [kind] });
+    await expect(plan()).rejects.toThrow(reason);
+  });
+
+  test.each([
+    [[], "error: missing required argument 'OPERATION'\n"],
+    [['list'], "error: missing required argument 'TABLE'\n"],
+    [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all\.\n$/],
+    [['list', 'alunos', '--force'], "error: unknown option '--force'\n"],
+  ])('says in a line what is wrong with %j, and exits with 2', async (args, line) => {
+    const { code, output, errors } = await run(...args);
+    expect({ code, output, errors }).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });
+  });
+});
