@@ -32,16 +32,18 @@ export type Failure = {
   | ({ readonly kind: 'tooManyRequests'; readonly status: 429 } & Retryable)
   /** Repeat a read. A create may have succeeded. */
   | ({ readonly kind: 'storeFailure'; readonly status: 502 } & Retryable)
+  /** Any other 4xx with the API's form, such as a 403, 404 or 409 that the operation declares. */
+  | { readonly kind: 'refused'; readonly status: number; readonly message: string }
   /** Any other status, or a body that is not from the API. */
   | ({ readonly kind: 'unexpectedAnswer'; readonly status: number } & Retryable)
-  /** No answer or an incomplete one, or the call was aborted. */
-  | { readonly kind: 'unreachable'; readonly cause: unknown }
+  /** No answer or an incomplete one, or the call was aborted. `message` names the first cause, such as ECONNREFUSED. */
+  | { readonly kind: 'unreachable'; readonly message: string; readonly cause: unknown }
 );
 
 type FieldMessages = Readonly<Record<string, readonly string[]>>;
 type Retryable = { readonly message: string; readonly retryAfterSeconds?: number };
 
-/** Thrown by an iteration over items when a page cannot be read. */
+/** A failure as an error, whose message has the status, the cause and the request's id. Thrown by `all`. */
 export class ClientError extends Error {
   override readonly name = 'ClientError';
   readonly failure: Failure;
@@ -144,7 +146,7 @@ function createSender({ baseUrl, apiKey, fetch = currentFetch }: ClientOptions):
       const result = response.ok ? readData(response, data) : toFailure(response, error);
       return { result, link: response.headers.get('Link') };
     } catch (cause) {
-      return { result: { ok: false, kind: 'unreachable', cause } };
+      return { result: { ok: false, kind: 'unreachable', message: explain(cause), cause } };
     }
   };
 }
@@ -175,14 +177,25 @@ function readData({ status, headers }: Response, text: unknown): Result<unknown>
 function toFailure({ status, headers }: Response, body: unknown): Failure {
   const failed = readFailed(headers);
   const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
-  const message = typeof error === 'string' ? error : `HTTP ${status}`;
+  const isText = typeof error === 'string';
+  const message = isText ? error : `HTTP ${status}`;
   const retryable = { message, ...readRetryAfter(headers) };
   if (status === 400) return { ...failed, kind: 'badRequest', status, message };
   if (status === 401) return { ...failed, kind: 'refusedKey', status, message };
   if (status === 422 && isFieldMessages(error)) return { ...failed, kind: 'invalidInput', status, fields: error };
   if (status === 429) return { ...failed, kind: 'tooManyRequests', status, ...retryable };
   if (status === 502) return { ...failed, kind: 'storeFailure', status, ...retryable };
+  if (isText && status > 400 && status < 500) return { ...failed, kind: 'refused', status, message };
   return { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
+}
+
+/** The first cause of an error: `fetch` itself only says that it failed. */
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.cause instanceof Error) return explain(error.cause);
+  // One error for each address of a name.
+  if (error instanceof AggregateError) return error.errors.map(explain).join('; ');
+  return error.message || error.name;
 }
 
 /** The properties of every answered failure. */
@@ -228,8 +241,14 @@ async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerat
 }
 
 function describe(failure: Failure): string {
-  if (failure.kind === 'unreachable') return `The gateway gave no answer: ${failure.cause}`;
-  if (failure.kind !== 'invalidInput') return `${failure.status}: ${failure.message}`;
-  const fields = Object.entries(failure.fields).map(([name, messages]) => `${name} ${messages.join(', ')}`);
-  return `${failure.status}: ${fields.join('; ')}`;
+  if (failure.kind === 'unreachable') return `The gateway gave no answer: ${failure.message}`;
+  const { status, requestId } = failure;
+  const request = requestId === undefined ? '' : ` (request ${requestId})`;
+  return `${status}: ${failure.kind === 'invalidInput' ? describeFields(failure.fields) : failure.message}${request}`;
+}
+
+function describeFields(fields: FieldMessages): string {
+  return Object.entries(fields)
+    .map(([name, messages]) => `${name} ${messages.join(', ')}`)
+    .join('; ');
 }

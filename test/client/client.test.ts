@@ -166,8 +166,13 @@ describe('a list', () => {
     const error: ClientError = await reading().catch((error) => error);
     expect(read).toHaveLength(5);
     expect(error).toBeInstanceOf(ClientError);
-    expect(error.message).toBe('The gateway gave no answer: TypeError: fetch failed');
-    expect(error.failure).toEqual({ ok: false, kind: 'unreachable', cause: expect.any(TypeError) });
+    expect(error.message).toBe('The gateway gave no answer: fetch failed');
+    expect(error.failure).toEqual({
+      ok: false,
+      kind: 'unreachable',
+      message: 'fetch failed',
+      cause: expect.any(TypeError),
+    });
   });
 });
 
@@ -253,15 +258,30 @@ describe('a failure', () => {
     const gateway = await startGateway({ store, parts: { recorder } });
     const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
     const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
-    expect(error.message).toBe('502: Data store timeout');
+    expect(error.message).toBe(`502: Data store timeout (request ${error.failure.requestId})`);
     await waitFor(() => expect(told).toEqual([error.failure.requestId]));
     await gateway.close();
   });
 
+  test.each([
+    [403, 'O aluno é de outra academia'],
+    [404, 'Aluno não encontrado'],
+    [409, 'O aluno tem treinos'],
+    [410, 'O aluno foi apagado'],
+  ])('that SQL raises as a declared %i has its text', async (status, message) => {
+    answerStudents(HttpResponse.json({ error: message }, { status, headers: { 'X-Request-Id': 'r1' } }));
+    const result = await failing.GET('/alunos');
+    expect(result).toEqual({ ok: false, requestId: 'r1', kind: 'refused', status, message });
+    expect(new ClientError(result as Failure).message).toBe(`${status}: ${message} (request r1)`);
+  });
+
+  test('of a wrong path is a 404', async () => {
+    const refused = { ok: false, requestId: ID, kind: 'refused', status: 404, message: 'Not found' };
+    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(refused);
+  });
+
   test('is unexpected where the API has no such answer', async () => {
     const unexpected = { ok: false, kind: 'unexpectedAnswer' };
-    const notFound = { ...unexpected, requestId: ID, status: 404, message: 'Not found' };
-    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
     answerStudents(
       new HttpResponse('<html>', { status: 503, headers: { 'Retry-After': '7' } }),
       new HttpResponse('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999' } }),
@@ -276,14 +296,25 @@ describe('a failure', () => {
   });
 
   test('is that the gateway is unreachable, where nothing listens', async () => {
-    const result = await get(`http://127.0.0.1:${await findPort()}/v1`, KEYS.aurora);
-    expect(result).toEqual({ ok: false, kind: 'unreachable', cause: expect.any(TypeError) });
+    const port = await findPort();
+    const result = await get(`http://127.0.0.1:${port}/v1`, KEYS.aurora);
+    const message = `connect ECONNREFUSED 127.0.0.1:${port}`;
+    expect(result).toEqual({ ok: false, kind: 'unreachable', message, cause: expect.any(TypeError) });
+    expect(new ClientError(result as Failure).message).toBe(`The gateway gave no answer: ${message}`);
+  });
+
+  test('names every address where a name has several', async () => {
+    const errors = [new Error('connect ECONNREFUSED ::1:3000'), new Error('connect ECONNREFUSED 127.0.0.1:3000')];
+    const fetch = async () => Promise.reject(new TypeError('fetch failed', { cause: new AggregateError(errors) }));
+    const result = await createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, fetch }).GET('/alunos');
+    const message = 'connect ECONNREFUSED ::1:3000; connect ECONNREFUSED 127.0.0.1:3000';
+    expect(result).toMatchObject({ kind: 'unreachable', message });
   });
 
   test('is that it was aborted', async () => {
     const reason = new Error('no longer wanted');
     const result = await client.GET('/alunos', { signal: AbortSignal.abort(reason) });
-    expect(result).toEqual({ ok: false, kind: 'unreachable', cause: reason });
+    expect(result).toEqual({ ok: false, kind: 'unreachable', message: reason.message, cause: reason });
   });
 
   test('is a redirection, which does not take the key along', async () => {
