@@ -7,10 +7,26 @@ export type { components, paths } from './openapi.ts';
 
 const DEFAULT_PAGE_SIZE = 100;
 
+/** The statuses of answers that a later call may not get: the gateway's, and those of proxies in front of it. */
+const TEMPORARY = [429, 502, 503, 504];
+/** Before the second call, at least and without `Retry-After`; twice as long before each other one. */
+const FIRST_WAIT_MS = 250;
+/** Timers cannot wait longer. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
 export type ClientOptions = {
   /** The base URL of the operations' paths, such as `https://gateway.example/v1`. */
   readonly baseUrl: string;
   readonly apiKey: string;
+  /** The language of the messages of invalid fields, such as `pt-BR`; English by default. Any `Accept-Language` will do. */
+  readonly language?: string;
+  /** The longest that a call takes, in ms, with its retries and the waits between them; 30,000 by default. */
+  readonly timeout?: number;
+  /**
+   * How often a call is repeated that was safe, a GET or one with an `Idempotency-Key`, and had no answer, a 429, or a 502,
+   * 503 or 504; 2 by default. It waits as long as `Retry-After` says. If that is beyond the timeout, the call fails at once.
+   */
+  readonly retry?: number;
   /** Sends the requests; by default the global `fetch`. */
   readonly fetch?: (request: Request) => Promise<Response>;
 };
@@ -30,7 +46,7 @@ export type Failure = {
   | { readonly kind: 'invalidInput'; readonly status: 422; readonly fields: FieldMessages }
   /** Nothing was changed. Repeat the call after `retryAfterSeconds`. */
   | ({ readonly kind: 'tooManyRequests'; readonly status: 429 } & Retryable)
-  /** Repeat a read. A create may have succeeded. */
+  /** A create without an `Idempotency-Key` may have succeeded. */
   | ({ readonly kind: 'storeFailure'; readonly status: 502 } & Retryable)
   /** Any other 4xx with the API's form, such as a 403, 404 or 409 that the operation declares. */
   | { readonly kind: 'refused'; readonly status: number; readonly message: string }
@@ -116,7 +132,7 @@ export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Ca
   ): AsyncGenerator<Item<P, Paths>, void>;
 };
 
-/** Creates a client of the gateway. Throws TypeError if the key has characters that a header cannot have. */
+/** Creates a client of the gateway. Throws TypeError or RangeError for an option that no request can have. */
 export function createClient<Paths = paths>(options: ClientOptions): Client<Paths> {
   const send = createSender(options);
   const call = (method: string) => async (path: string, init?: AnyInit) => (await send(method, path, init)).result;
@@ -135,20 +151,94 @@ type AnyListInit = AnyInit & { pageSize?: number };
 type Answer = { readonly result: Result<unknown>; readonly link?: string | null };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
-function createSender({ baseUrl, apiKey, fetch = currentFetch }: ClientOptions): Sender {
+function createSender(options: ClientOptions): Sender {
+  const { baseUrl, apiKey, language, timeout = 30_000, retry = 2, fetch = currentFetch } = options;
+  if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
+  if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
   // A redirect would send the key to another server, and the gateway never redirects.
-  const options = { baseUrl, headers: createHeaders(apiKey), redirect: 'error' as const, fetch };
-  const http = createFetchClient<Record<string, Record<'get', object>>>(options);
-  return async (method, path, { query, header, path: names, body, signal } = {}) => {
-    const init = { params: { query, header, path: names }, body, ...(signal && { signal }), parseAs: 'text' as const };
+  const http = createFetchClient<Record<string, Record<'get', object>>>({
+    baseUrl,
+    headers: createHeaders(apiKey, language),
+    redirect: 'manual',
+  });
+
+  /** The answer to one call, and whether it reached `fetch`. */
+  async function attempt(method: string, path: string, init: AnyInit): Promise<Answer & { isSent: boolean }> {
+    const { query, header, path: names, body, signal } = init;
+    let isSent = false;
+    const send = (request: Request) => {
+      isSent = true;
+      return fetch(request);
+    };
+    const params = { query, header, path: names };
     try {
-      const { response, data, error } = await http.request(method as 'get', path, init as Record<string, unknown>);
+      signal?.throwIfAborted();
+      const sent = { params, body, signal, fetch: send, parseAs: 'text' } as Record<string, unknown>;
+      const { response, data, error } = await http.request(method as 'get', path, sent);
       const result = response.ok ? readData(response, data) : toFailure(response, error);
-      return { result, link: response.headers.get('Link') };
+      return { result, link: response.headers.get('Link'), isSent };
     } catch (cause) {
-      return { result: { ok: false, kind: 'unreachable', message: explain(cause), cause } };
+      return { result: { ok: false, kind: 'unreachable', message: explain(cause), cause }, isSent };
     }
-  };
+  }
+
+  return (method, path, init = {}) =>
+    withTimeout(timeout, init.signal, async (signal) => {
+      const end = performance.now() + timeout;
+      const isSafe = method === 'GET' || hasIdempotencyKey(init.header);
+      for (let count = 0; ; count += 1) {
+        const answer = await attempt(method, path, { ...init, signal });
+        const wait = toWait(answer.result, count);
+        const isRetried = isSafe && answer.isSent && count < retry && !signal.aborted;
+        if (!isRetried || wait === undefined || performance.now() + wait >= end) return answer;
+        // An aborted wait ends in an attempt that fails with the reason.
+        await sleep(wait, signal);
+      }
+    });
+}
+
+/** Runs a function with a signal that is aborted after a time, or with the caller's signal. */
+async function withTimeout<T>(
+  ms: number,
+  own: AbortSignal | undefined,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  // The timer of AbortSignal.timeout would stay until its end.
+  const controller = new AbortController();
+  const late = () => controller.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError'));
+  const abort = () => controller.abort(own?.reason);
+  const timer = setTimeout(late, ms);
+  own?.addEventListener('abort', abort);
+  if (own?.aborted) abort();
+  try {
+    return await run(controller.signal);
+  } finally {
+    clearTimeout(timer);
+    own?.removeEventListener('abort', abort);
+  }
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    const stop = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}
+
+function hasIdempotencyKey(header: object = {}): boolean {
+  return Object.entries(header).some(([name, value]) => name.toLowerCase() === 'idempotency-key' && value);
+}
+
+/** The time until a call may be repeated, in ms; undefined if the same answer would come again. */
+function toWait(result: Result<unknown>, count: number): number | undefined {
+  if (result.ok || ('status' in result && !TEMPORARY.includes(result.status))) return undefined;
+  if ('retryAfterSeconds' in result) return result.retryAfterSeconds * 1_000;
+  // Clients that failed together must not come back together.
+  return FIRST_WAIT_MS * 2 ** count * (1 + Math.random());
 }
 
 /** A test may replace the global fetch after the client was created. */
@@ -157,9 +247,11 @@ function currentFetch(request: Request): Promise<Response> {
 }
 
 /** Replaces the error of Headers, whose message contains the key. */
-function createHeaders(apiKey: string): Headers {
+function createHeaders(apiKey: string, language: string | undefined): Headers {
+  const headers = new Headers(language === undefined ? {} : { 'Accept-Language': language });
   try {
-    return new Headers({ 'X-Api-Key': apiKey });
+    headers.set('X-Api-Key', apiKey);
+    return headers;
   } catch {
     throw new TypeError('apiKey has characters that a header cannot have');
   }
@@ -174,11 +266,12 @@ function readData({ status, headers }: Response, text: unknown): Result<unknown>
   }
 }
 
-function toFailure({ status, headers }: Response, body: unknown): Failure {
+function toFailure({ type, status, headers }: Response, body: unknown): Failure {
   const failed = readFailed(headers);
   const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
   const isText = typeof error === 'string';
-  const message = isText ? error : `HTTP ${status}`;
+  // Browsers hide its status.
+  const message = isText ? error : type === 'opaqueredirect' ? 'A redirection' : `HTTP ${status}`;
   const retryable = { message, ...readRetryAfter(headers) };
   if (status === 400) return { ...failed, kind: 'badRequest', status, message };
   if (status === 401) return { ...failed, kind: 'refusedKey', status, message };
@@ -208,10 +301,11 @@ function isFieldMessages(error: unknown): error is FieldMessages {
   return typeof error === 'object' && error !== null && Object.values(error).every(Array.isArray);
 }
 
-/** The gateway sends seconds. A proxy may send a date, which is ignored. */
+/** The gateway sends seconds. A proxy may send a date. */
 function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
   const text = headers.get('Retry-After') ?? '';
-  return /^\d+$/.test(text) ? { retryAfterSeconds: Number(text) } : {};
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1_000);
+  return Number.isNaN(seconds) ? {} : { retryAfterSeconds: Math.max(seconds, 0) };
 }
 
 async function* readPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
