@@ -1,6 +1,6 @@
 // A client of the API for Node and browsers. Only the document's types describe the operations; the code names none.
 
-import createFetchClient, { type FetchResponse, type RequestBodyOption } from 'openapi-fetch';
+import createFetchClient from 'openapi-fetch';
 import type { paths } from './openapi.ts';
 
 export type { components, paths } from './openapi.ts';
@@ -76,13 +76,23 @@ type PathWith<Paths, M extends Method> = {
   [P in keyof Paths]: Paths[P] extends Record<M, object> ? P : never;
 }[keyof Paths];
 
-type Operation<Paths, P extends keyof Paths, M extends Method> =
-  Paths[P] extends Record<M, infer O extends Record<string, unknown>> ? O : never;
+type Operation<Paths, P extends keyof Paths, M extends Method> = Paths[P] extends Record<M, infer O> ? O : never;
 
-type Data<O extends Record<string, unknown>> = NonNullable<FetchResponse<O, unknown, 'application/json'>['data']>;
+type Json<T> = T extends { content: { 'application/json': infer Value } } ? Value : undefined;
+
+/** The body of the success, of which an operation declares one. */
+type Data<O> = O extends { responses: infer R }
+  ? { [S in keyof R & number]: `${S}` extends `2${string}` ? Json<R[S]> : never }[keyof R & number]
+  : never;
+
+type Body<O> = O extends { requestBody: { content: { 'application/json': infer T } } }
+  ? { readonly body: T }
+  : O extends { requestBody?: infer B }
+    ? { readonly body?: Json<NonNullable<B>> }
+    : unknown;
 
 type Parameters<O> = O extends { parameters: infer P } ? Pick<P, keyof P & ('query' | 'header' | 'path')> : unknown;
-type Init<O> = Parameters<O> & RequestBodyOption<O> & { readonly signal?: AbortSignal };
+type Init<O> = Parameters<O> & Body<O> & { readonly signal?: AbortSignal };
 
 /** The argument is optional if none of its properties is required. */
 type Argument<T> = Record<never, never> extends T ? [init?: T] : [init: T];
@@ -99,7 +109,7 @@ export type ListPath<Paths = paths> = {
   [P in PathWith<Paths, 'get'>]: IsList<Operation<Paths, P, 'get'>> extends true ? P : never;
 }[PathWith<Paths, 'get'>];
 
-type IsList<O extends Record<string, unknown>> = [Query<O>] extends [never]
+type IsList<O> = [Query<O>] extends [never]
   ? false
   : 'limit' | 'offset' extends keyof Query<O>
     ? Data<O> extends readonly unknown[]

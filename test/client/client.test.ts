@@ -1,7 +1,11 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { delay, HttpResponse, http } from 'msw';
 import { setupServer } from 'msw/node';
 import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
+import { buildClient } from '../../client/build.ts';
 import {
   ClientError,
   type ClientOptions,
@@ -15,9 +19,11 @@ import { storeFault } from '../../src/errors.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
+import { canTestInBrowser, runPage } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { importMsw } from '../helpers/msw-handlers.ts';
 import { findPort } from '../helpers/servers.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
@@ -479,6 +485,53 @@ test('a key that no header can have is refused without being told', () => {
   expect(create).toThrow(new TypeError('apiKey has characters that a header cannot have'));
 });
 
+describe('the built module', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'client-'));
+  let module: string;
+
+  beforeAll(async () => {
+    await buildClient(folder);
+    module = readFileSync(join(folder, 'client.js'), 'utf8');
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('imports nothing, and has the licenses of what it contains', () => {
+    expect(module).not.toMatch(/^import\b|\bimport\(/m);
+    expect(readFileSync(join(folder, 'client.licenses.txt'), 'utf8')).toMatch(/^openapi-fetch\n\nMIT License/);
+  });
+
+  test.skipIf(!canTestInBrowser())('runs in a plain page', async () => {
+    const store = createStubStore(({ function: name }) =>
+      name === 'listar_alunos' ? { json: '[{"nome":"Ana"}]', count: 1 } : storeFault('storeTimeout', 'late'),
+    );
+    const gateway = await startGateway({ store, parts: { corsOrigins: ['*'] } });
+    const page = `
+      import { ClientError, createClient } from './client.js';
+      const options = { apiKey: 'key', language: 'pt-BR' };
+      const client = createClient({ ...options, baseUrl: '${gateway.url}' });
+      const list = await client.GET('/alunos', { query: { limit: 5 } });
+      const invalid = await client.POST('/alunos', { body: { p_nome: ' ', p_email: 'ana@aurora.example' } });
+      const failed = await client.GET('/treinos');
+      const unreachable = await createClient({ ...options, baseUrl: 'http://127.0.0.1:1/v1', retry: 0 }).GET('/alunos');
+      globalThis.results = [list, invalid, failed, new ClientError(unreachable).message];
+    `;
+    const results = await runPage({ '/page.js': page, '/client.js': module });
+    await gateway.close();
+    expect(results).toEqual([
+      { ok: true, data: [{ nome: 'Ana' }] },
+      {
+        ok: false,
+        requestId: ID,
+        kind: 'invalidInput',
+        status: 422,
+        fields: { p_nome: ['não deve estar em branco'] },
+      },
+      { ok: false, requestId: ID, kind: 'storeFailure', status: 502, message: 'Data store timeout' },
+      'The gateway gave no answer: Failed to fetch',
+    ]);
+  });
+});
+
 describe('the types', () => {
   /** Of a document with a path that gives an array but not in pages, and one that gives pages but no array. */
   type Other = {
@@ -490,7 +543,7 @@ describe('the types', () => {
   };
   type Operation<Parameters, T> = {
     parameters: Parameters;
-    responses: { 200: { content: { 'application/json': T } }; 401: { content: { 'application/json': Error } } };
+    responses: { 200: { content: { 'application/json': T } }; default: { content: { 'application/json': Error } } };
   };
   const other = createClient<Other>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
 
@@ -505,6 +558,14 @@ describe('the types', () => {
       .toHaveProperty('body');
     expectTypeOf<Extract<Failure, { status: 422 }>['fields']>().toEqualTypeOf<
       Readonly<Record<string, readonly string[]>>
+    >();
+  });
+
+  test('have no data for an answer without content', () => {
+    type Empty = { '/a': { delete: { parameters: { query?: never }; responses: { 204: { content?: never } } } } };
+    const { DELETE } = createClient<Empty>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
+    expectTypeOf<Awaited<ReturnType<typeof DELETE<'/a'>>>>().toEqualTypeOf<
+      { readonly ok: true; readonly data: undefined } | Failure
     >();
   });
 
