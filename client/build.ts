@@ -1,30 +1,43 @@
-// Builds `wellness-gateway-client/msw`: the handlers, the gateway's code that they use, and the document, in one file.
+// Builds the package's modules, each with its libraries in one file: the client, and the handlers for msw with the gateway's
+// code that they use and the document.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Plugin, rolldown } from 'rolldown';
+import { type BuildOptions, build, type Plugin } from 'rolldown';
 import ts from 'typescript';
 import { readDocument } from '../src/openapi/document.ts';
 import { writeMockDocument } from './mock-document.ts';
 
-const INPUT = fileURLToPath(new URL('src/msw.ts', import.meta.url));
+const CLIENT = fileURLToPath(new URL('src/client.ts', import.meta.url));
+const MSW = fileURLToPath(new URL('src/msw.ts', import.meta.url));
 const DOCUMENT = fileURLToPath(new URL('../openapi.yaml', import.meta.url));
 
-/** Builds the module into a folder, from a document file. Throws DocumentError for an invalid document. */
+/** Builds the client into a folder: one file that a page without a bundler can import. */
+export async function buildClient(folder: string): Promise<void> {
+  await bundle(CLIENT, folder, 'client', { external: [] });
+}
+
+/** Builds the handlers into a folder, from a document file. Throws DocumentError for an invalid document. */
 export async function buildMsw(folder: string, document = DOCUMENT): Promise<void> {
-  const bundle = await rolldown({
-    input: INPUT,
+  const plugins = [provideDocument(document)];
+  await bundle(MSW, folder, 'msw', { external: ['msw', /^node:/], plugins, output: { minify: true } });
+}
+
+/** Bundles a module with its libraries, and writes their licenses beside it. */
+async function bundle(input: string, folder: string, name: string, { output, ...options }: BuildOptions) {
+  const {
+    output: [{ moduleIds }],
+  } = await build({
+    input,
     platform: 'browser',
-    external: ['msw', /^node:/],
-    plugins: [provideDocument(document)],
     // Files of the gateway also contain code for Node, which imports modules that browsers lack.
     treeshake: { moduleSideEffects: false },
     transform: { target: 'es2022' },
+    ...options,
+    output: { file: join(folder, `${name}.js`), format: 'esm', ...output },
   });
-  const { output } = await bundle.write({ file: join(folder, 'msw.js'), format: 'esm', minify: true });
-  await bundle.close();
-  writeFileSync(join(folder, 'msw.licenses.txt'), readLicenses(output[0].moduleIds));
+  writeFileSync(join(folder, `${name}.licenses.txt`), readLicenses(moduleIds));
 }
 
 /** The licenses of the libraries in the module. They require that copies contain them. */
@@ -48,15 +61,16 @@ function provideDocument(file: string): Plugin {
   };
 }
 
-/** Writes the types of the module into a folder. They need only those of the document and of msw. */
+/** Writes the types of the handlers into a folder. They need only those of the document and of msw. */
 function writeTypes(folder: string): void {
-  const text = ts.sys.readFile(INPUT) ?? '';
+  const text = ts.sys.readFile(MSW) ?? '';
   const { outputText } = ts.transpileDeclaration(text, { compilerOptions: { rewriteRelativeImportExtensions: true } });
   writeFileSync(join(folder, 'msw.d.ts'), outputText);
 }
 
 if (import.meta.main) {
   const [folder = ''] = process.argv.slice(2);
+  await buildClient(folder);
   await buildMsw(folder);
   writeTypes(folder);
 }

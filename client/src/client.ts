@@ -1,16 +1,32 @@
 // A client of the API for Node and browsers. Only the document's types describe the operations; the code names none.
 
-import createFetchClient, { type FetchResponse, type RequestBodyOption } from 'openapi-fetch';
+import createFetchClient from 'openapi-fetch';
 import type { paths } from './openapi.ts';
 
 export type { components, paths } from './openapi.ts';
 
 const DEFAULT_PAGE_SIZE = 100;
 
+/** The statuses of answers that a later call may not get: the gateway's, and those of proxies in front of it. */
+const TEMPORARY = [429, 502, 503, 504];
+/** Before the second call, at least and without `Retry-After`; twice as long before each other one. */
+const FIRST_WAIT_MS = 250;
+/** Timers cannot wait longer. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
 export type ClientOptions = {
   /** The base URL of the operations' paths, such as `https://gateway.example/v1`. */
   readonly baseUrl: string;
   readonly apiKey: string;
+  /** The language of the messages of invalid fields, such as `pt-BR`; English by default. Any `Accept-Language` will do. */
+  readonly language?: string;
+  /** The longest that a call takes, in ms, with its retries and the waits between them; 30,000 by default. */
+  readonly timeout?: number;
+  /**
+   * How often a call is repeated that was safe, a GET or one with an `Idempotency-Key`, and had no answer, a 429, or a 502,
+   * 503 or 504; 2 by default. It waits as long as `Retry-After` says. If that is beyond the timeout, the call fails at once.
+   */
+  readonly retry?: number;
   /** Sends the requests; by default the global `fetch`. */
   readonly fetch?: (request: Request) => Promise<Response>;
 };
@@ -26,24 +42,24 @@ export type Failure = {
 } & (
   | { readonly kind: 'badRequest'; readonly status: 400; readonly message: string }
   | { readonly kind: 'refusedKey'; readonly status: 401; readonly message: string }
-  /** A status that the operation declares for a refusal of its own, such as 403, 404 and 409. */
-  | { readonly kind: 'refused'; readonly status: number; readonly message: string }
   /** `fields` has the messages for each invalid parameter or field. */
   | { readonly kind: 'invalidInput'; readonly status: 422; readonly fields: FieldMessages }
   /** Nothing was changed. Repeat the call after `retryAfterSeconds`. */
   | ({ readonly kind: 'tooManyRequests'; readonly status: 429 } & Retryable)
-  /** Repeat a read. A create may have succeeded. */
+  /** A create without an `Idempotency-Key` may have succeeded. */
   | ({ readonly kind: 'storeFailure'; readonly status: 502 } & Retryable)
+  /** Any other 4xx with the API's form, such as a 403, 404 or 409 that the operation declares. */
+  | { readonly kind: 'refused'; readonly status: number; readonly message: string }
   /** Any other status, or a body that is not from the API. */
   | ({ readonly kind: 'unexpectedAnswer'; readonly status: number } & Retryable)
-  /** No answer or an incomplete one, or the call was aborted. */
-  | { readonly kind: 'unreachable'; readonly cause: unknown }
+  /** No answer or an incomplete one, or the call was aborted. `message` names the first cause, such as ECONNREFUSED. */
+  | { readonly kind: 'unreachable'; readonly message: string; readonly cause: unknown }
 );
 
 type FieldMessages = Readonly<Record<string, readonly string[]>>;
 type Retryable = { readonly message: string; readonly retryAfterSeconds?: number };
 
-/** Thrown by an iteration over items when a page cannot be read. */
+/** A failure as an error, whose message has the status, the cause and the request's id. Thrown by `all`. */
 export class ClientError extends Error {
   override readonly name = 'ClientError';
   readonly failure: Failure;
@@ -60,13 +76,23 @@ type PathWith<Paths, M extends Method> = {
   [P in keyof Paths]: Paths[P] extends Record<M, object> ? P : never;
 }[keyof Paths];
 
-type Operation<Paths, P extends keyof Paths, M extends Method> =
-  Paths[P] extends Record<M, infer O extends Record<string, unknown>> ? O : never;
+type Operation<Paths, P extends keyof Paths, M extends Method> = Paths[P] extends Record<M, infer O> ? O : never;
 
-type Data<O extends Record<string, unknown>> = NonNullable<FetchResponse<O, unknown, 'application/json'>['data']>;
+type Json<T> = T extends { content: { 'application/json': infer Value } } ? Value : undefined;
+
+/** The body of the success, of which an operation declares one. */
+type Data<O> = O extends { responses: infer R }
+  ? { [S in keyof R & number]: `${S}` extends `2${string}` ? Json<R[S]> : never }[keyof R & number]
+  : never;
+
+type Body<O> = O extends { requestBody: { content: { 'application/json': infer T } } }
+  ? { readonly body: T }
+  : O extends { requestBody?: infer B }
+    ? { readonly body?: Json<NonNullable<B>> }
+    : unknown;
 
 type Parameters<O> = O extends { parameters: infer P } ? Pick<P, keyof P & ('query' | 'header' | 'path')> : unknown;
-type Init<O> = Parameters<O> & RequestBodyOption<O> & { readonly signal?: AbortSignal };
+type Init<O> = Parameters<O> & Body<O> & { readonly signal?: AbortSignal };
 
 /** The argument is optional if none of its properties is required. */
 type Argument<T> = Record<never, never> extends T ? [init?: T] : [init: T];
@@ -83,7 +109,7 @@ export type ListPath<Paths = paths> = {
   [P in PathWith<Paths, 'get'>]: IsList<Operation<Paths, P, 'get'>> extends true ? P : never;
 }[PathWith<Paths, 'get'>];
 
-type IsList<O extends Record<string, unknown>> = [Query<O>] extends [never]
+type IsList<O> = [Query<O>] extends [never]
   ? false
   : 'limit' | 'offset' extends keyof Query<O>
     ? Data<O> extends readonly unknown[]
@@ -116,7 +142,7 @@ export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Ca
   ): AsyncGenerator<Item<P, Paths>, void>;
 };
 
-/** Creates a client of the gateway. Throws TypeError if the key has characters that a header cannot have. */
+/** Creates a client of the gateway. Throws TypeError or RangeError for an option that no request can have. */
 export function createClient<Paths = paths>(options: ClientOptions): Client<Paths> {
   const send = createSender(options);
   const call = (method: string) => async (path: string, init?: AnyInit) => (await send(method, path, init)).result;
@@ -135,20 +161,94 @@ type AnyListInit = AnyInit & { pageSize?: number };
 type Answer = { readonly result: Result<unknown>; readonly link?: string | null };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
-function createSender({ baseUrl, apiKey, fetch = currentFetch }: ClientOptions): Sender {
+function createSender(options: ClientOptions): Sender {
+  const { baseUrl, apiKey, language, timeout = 30_000, retry = 2, fetch = currentFetch } = options;
+  if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
+  if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
   // A redirect would send the key to another server, and the gateway never redirects.
-  const options = { baseUrl, headers: createHeaders(apiKey), redirect: 'error' as const, fetch };
-  const http = createFetchClient<Record<string, Record<'get', object>>>(options);
-  return async (method, path, { query, header, path: names, body, signal } = {}) => {
-    const init = { params: { query, header, path: names }, body, ...(signal && { signal }), parseAs: 'text' as const };
+  const http = createFetchClient<Record<string, Record<'get', object>>>({
+    baseUrl,
+    headers: createHeaders(apiKey, language),
+    redirect: 'manual',
+  });
+
+  /** The answer to one call, and whether it reached `fetch`. */
+  async function attempt(method: string, path: string, init: AnyInit): Promise<Answer & { isSent: boolean }> {
+    const { query, header, path: names, body, signal } = init;
+    let isSent = false;
+    const send = (request: Request) => {
+      isSent = true;
+      return fetch(request);
+    };
+    const params = { query, header, path: names };
     try {
-      const { response, data, error } = await http.request(method as 'get', path, init as Record<string, unknown>);
+      signal?.throwIfAborted();
+      const sent = { params, body, signal, fetch: send, parseAs: 'text' } as Record<string, unknown>;
+      const { response, data, error } = await http.request(method as 'get', path, sent);
       const result = response.ok ? readData(response, data) : toFailure(response, error);
-      return { result, link: response.headers.get('Link') };
+      return { result, link: response.headers.get('Link'), isSent };
     } catch (cause) {
-      return { result: { ok: false, kind: 'unreachable', cause } };
+      return { result: { ok: false, kind: 'unreachable', message: explain(cause), cause }, isSent };
     }
-  };
+  }
+
+  return (method, path, init = {}) =>
+    withTimeout(timeout, init.signal, async (signal) => {
+      const end = performance.now() + timeout;
+      const isSafe = method === 'GET' || hasIdempotencyKey(init.header);
+      for (let count = 0; ; count += 1) {
+        const answer = await attempt(method, path, { ...init, signal });
+        const wait = toWait(answer.result, count);
+        const isRetried = isSafe && answer.isSent && count < retry && !signal.aborted;
+        if (!isRetried || wait === undefined || performance.now() + wait >= end) return answer;
+        // An aborted wait ends in an attempt that fails with the reason.
+        await sleep(wait, signal);
+      }
+    });
+}
+
+/** Runs a function with a signal that is aborted after a time, or with the caller's signal. */
+async function withTimeout<T>(
+  ms: number,
+  own: AbortSignal | undefined,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  // The timer of AbortSignal.timeout would stay until its end.
+  const controller = new AbortController();
+  const late = () => controller.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError'));
+  const abort = () => controller.abort(own?.reason);
+  const timer = setTimeout(late, ms);
+  own?.addEventListener('abort', abort);
+  if (own?.aborted) abort();
+  try {
+    return await run(controller.signal);
+  } finally {
+    clearTimeout(timer);
+    own?.removeEventListener('abort', abort);
+  }
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    const stop = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}
+
+function hasIdempotencyKey(header: object = {}): boolean {
+  return Object.entries(header).some(([name, value]) => name.toLowerCase() === 'idempotency-key' && value);
+}
+
+/** The time until a call may be repeated, in ms; undefined if the same answer would come again. */
+function toWait(result: Result<unknown>, count: number): number | undefined {
+  if (result.ok || ('status' in result && !TEMPORARY.includes(result.status))) return undefined;
+  if ('retryAfterSeconds' in result) return result.retryAfterSeconds * 1_000;
+  // Clients that failed together must not come back together.
+  return FIRST_WAIT_MS * 2 ** count * (1 + Math.random());
 }
 
 /** A test may replace the global fetch after the client was created. */
@@ -157,9 +257,11 @@ function currentFetch(request: Request): Promise<Response> {
 }
 
 /** Replaces the error of Headers, whose message contains the key. */
-function createHeaders(apiKey: string): Headers {
+function createHeaders(apiKey: string, language: string | undefined): Headers {
+  const headers = new Headers(language === undefined ? {} : { 'Accept-Language': language });
   try {
-    return new Headers({ 'X-Api-Key': apiKey });
+    headers.set('X-Api-Key', apiKey);
+    return headers;
   } catch {
     throw new TypeError('apiKey has characters that a header cannot have');
   }
@@ -174,20 +276,29 @@ function readData({ status, headers }: Response, text: unknown): Result<unknown>
   }
 }
 
-function toFailure({ status, headers }: Response, body: unknown): Failure {
+function toFailure({ type, status, headers }: Response, body: unknown): Failure {
   const failed = readFailed(headers);
   const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
-  const message = typeof error === 'string' ? error : `HTTP ${status}`;
+  const isText = typeof error === 'string';
+  // Browsers hide its status.
+  const message = isText ? error : type === 'opaqueredirect' ? 'A redirection' : `HTTP ${status}`;
   const retryable = { message, ...readRetryAfter(headers) };
   if (status === 400) return { ...failed, kind: 'badRequest', status, message };
   if (status === 401) return { ...failed, kind: 'refusedKey', status, message };
   if (status === 422 && isFieldMessages(error)) return { ...failed, kind: 'invalidInput', status, fields: error };
   if (status === 429) return { ...failed, kind: 'tooManyRequests', status, ...retryable };
   if (status === 502) return { ...failed, kind: 'storeFailure', status, ...retryable };
-  const isRefusal = status >= 400 && status < 500 && typeof error === 'string';
-  return isRefusal
-    ? { ...failed, kind: 'refused', status, message }
-    : { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
+  if (isText && status > 400 && status < 500) return { ...failed, kind: 'refused', status, message };
+  return { ...failed, kind: 'unexpectedAnswer', status, ...retryable };
+}
+
+/** The first cause of an error: `fetch` itself only says that it failed. */
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.cause instanceof Error) return explain(error.cause);
+  // One error for each address of a name.
+  if (error instanceof AggregateError) return error.errors.map(explain).join('; ');
+  return error.message || error.name;
 }
 
 /** The properties of every answered failure. */
@@ -200,10 +311,11 @@ function isFieldMessages(error: unknown): error is FieldMessages {
   return typeof error === 'object' && error !== null && Object.values(error).every(Array.isArray);
 }
 
-/** The gateway sends seconds. A proxy may send a date, which is ignored. */
+/** The gateway sends seconds. A proxy may send a date. */
 function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
   const text = headers.get('Retry-After') ?? '';
-  return /^\d+$/.test(text) ? { retryAfterSeconds: Number(text) } : {};
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1_000);
+  return Number.isNaN(seconds) ? {} : { retryAfterSeconds: Math.max(seconds, 0) };
 }
 
 async function* readPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
@@ -233,8 +345,14 @@ async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerat
 }
 
 function describe(failure: Failure): string {
-  if (failure.kind === 'unreachable') return `The gateway gave no answer: ${failure.cause}`;
-  if (failure.kind !== 'invalidInput') return `${failure.status}: ${failure.message}`;
-  const fields = Object.entries(failure.fields).map(([name, messages]) => `${name} ${messages.join(', ')}`);
-  return `${failure.status}: ${fields.join('; ')}`;
+  if (failure.kind === 'unreachable') return `The gateway gave no answer: ${failure.message}`;
+  const { status, requestId } = failure;
+  const request = requestId === undefined ? '' : ` (request ${requestId})`;
+  return `${status}: ${failure.kind === 'invalidInput' ? describeFields(failure.fields) : failure.message}${request}`;
+}
+
+function describeFields(fields: FieldMessages): string {
+  return Object.entries(fields)
+    .map(([name, messages]) => `${name} ${messages.join(', ')}`)
+    .join('; ');
 }

@@ -1,9 +1,14 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { inspect } from 'node:util';
-import { HttpResponse, http } from 'msw';
+import { delay, HttpResponse, http } from 'msw';
 import { setupServer } from 'msw/node';
 import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
+import { buildClient } from '../../client/build.ts';
 import {
   ClientError,
+  type ClientOptions,
   type components,
   createClient,
   type Failure,
@@ -14,9 +19,11 @@ import { storeFault } from '../../src/errors.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
+import { canTestInBrowser, runPage } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { importMsw } from '../helpers/msw-handlers.ts';
 import { findPort } from '../helpers/servers.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
@@ -28,7 +35,7 @@ const FAILING_URL = 'http://gateway.example/v1';
 const handlers = (await importMsw()).createHandlers({ baseUrl: FAILING_URL });
 const server = setupServer(...handlers);
 const client = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora });
-const failing = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora });
+const failing = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, retry: 0 });
 // After the clients, as in beforeAll: they use the fetch that is there when they are called.
 server.listen({ onUnhandledFrame: 'bypass' });
 /** Answers the lists of students at FAILING_URL one after the other. */
@@ -166,8 +173,13 @@ describe('a list', () => {
     const error: ClientError = await reading().catch((error) => error);
     expect(read).toHaveLength(5);
     expect(error).toBeInstanceOf(ClientError);
-    expect(error.message).toBe('The gateway gave no answer: TypeError: fetch failed');
-    expect(error.failure).toEqual({ ok: false, kind: 'unreachable', cause: expect.any(TypeError) });
+    expect(error.message).toBe('The gateway gave no answer: fetch failed');
+    expect(error.failure).toEqual({
+      ok: false,
+      kind: 'unreachable',
+      message: 'fetch failed',
+      cause: expect.any(TypeError),
+    });
   });
 });
 
@@ -195,7 +207,7 @@ describe('a create', () => {
 });
 
 describe('a failure', () => {
-  const get = async (baseUrl: string, apiKey: string) => createClient({ baseUrl, apiKey }).GET('/alunos');
+  const get = async (baseUrl: string, apiKey: string) => createClient({ baseUrl, apiKey, retry: 0 }).GET('/alunos');
 
   test('of the request is a 400', async () => {
     const failure = { ok: false, requestId: ID, kind: 'badRequest', status: 400, message: 'Missing X-Api-Key header' };
@@ -251,49 +263,67 @@ describe('a failure', () => {
     const store = { call: async () => storeFault('storeTimeout', 'late') } as unknown as Store;
     const recorder = createRecorder([({ id }) => told.push(id)]);
     const gateway = await startGateway({ store, parts: { recorder } });
-    const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
+    const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora, retry: 0 });
     const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
-    expect(error.message).toBe('502: Data store timeout');
+    expect(error.message).toBe(`502: Data store timeout (request ${error.failure.requestId})`);
     await waitFor(() => expect(told).toEqual([error.failure.requestId]));
     await gateway.close();
   });
 
-  test('is a refusal of the operation where that is what it says', async () => {
-    answerStudents(HttpResponse.json({ error: 'another locker has this number' }, { status: 409 }));
-    const refused = { ok: false, kind: 'refused' };
-    expect(await failing.GET('/alunos')).toEqual({
-      ...refused,
-      status: 409,
-      message: 'another locker has this number',
-    });
-    const notFound = { ...refused, requestId: ID, status: 404, message: 'Not found' };
-    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(notFound);
+  test.each([
+    [403, 'O aluno é de outra academia'],
+    [404, 'Aluno não encontrado'],
+    [409, 'O aluno tem treinos'],
+    [410, 'O aluno foi apagado'],
+  ])('that SQL raises as a declared %i has its text', async (status, message) => {
+    answerStudents(HttpResponse.json({ error: message }, { status, headers: { 'X-Request-Id': 'r1' } }));
+    const result = await failing.GET('/alunos');
+    expect(result).toEqual({ ok: false, requestId: 'r1', kind: 'refused', status, message });
+    expect(new ClientError(result as Failure).message).toBe(`${status}: ${message} (request r1)`);
+  });
+
+  test('of a wrong path is a 404', async () => {
+    const refused = { ok: false, requestId: ID, kind: 'refused', status: 404, message: 'Not found' };
+    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(refused);
   });
 
   test('is unexpected where the API has no such answer', async () => {
     const unexpected = { ok: false, kind: 'unexpectedAnswer' };
     answerStudents(
       new HttpResponse('<html>', { status: 503, headers: { 'Retry-After': '7' } }),
-      new HttpResponse('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999' } }),
+      new HttpResponse('<html>', { status: 422, headers: { 'Retry-After': 'Fri, 31 Dec 1999 23:59:59 GMT' } }),
+      new HttpResponse('<html>', { status: 404, headers: { 'Retry-After': 'soon' } }),
       new HttpResponse('<html>'),
     );
     const expected = [
       { status: 503, message: 'HTTP 503', retryAfterSeconds: 7 },
-      { status: 422, message: 'HTTP 422' },
+      { status: 422, message: 'HTTP 422', retryAfterSeconds: 0 },
+      { status: 404, message: 'HTTP 404' },
       { status: 200, message: 'The body is not JSON' },
     ];
     for (const one of expected) expect(await failing.GET('/alunos')).toEqual({ ...unexpected, ...one });
   });
 
   test('is that the gateway is unreachable, where nothing listens', async () => {
-    const result = await get(`http://127.0.0.1:${await findPort()}/v1`, KEYS.aurora);
-    expect(result).toEqual({ ok: false, kind: 'unreachable', cause: expect.any(TypeError) });
+    const port = await findPort();
+    const result = await get(`http://127.0.0.1:${port}/v1`, KEYS.aurora);
+    const message = `connect ECONNREFUSED 127.0.0.1:${port}`;
+    expect(result).toEqual({ ok: false, kind: 'unreachable', message, cause: expect.any(TypeError) });
+    expect(new ClientError(result as Failure).message).toBe(`The gateway gave no answer: ${message}`);
+  });
+
+  test('names every address where a name has several', async () => {
+    const errors = [new Error('connect ECONNREFUSED ::1:3000'), new Error('connect ECONNREFUSED 127.0.0.1:3000')];
+    const fetch = async () => Promise.reject(new TypeError('fetch failed', { cause: new AggregateError(errors) }));
+    const result = await createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, retry: 0, fetch }).GET('/alunos');
+    const message = 'connect ECONNREFUSED ::1:3000; connect ECONNREFUSED 127.0.0.1:3000';
+    expect(result).toMatchObject({ kind: 'unreachable', message });
   });
 
   test('is that it was aborted', async () => {
     const reason = new Error('no longer wanted');
     const result = await client.GET('/alunos', { signal: AbortSignal.abort(reason) });
-    expect(result).toEqual({ ok: false, kind: 'unreachable', cause: reason });
+    expect(result).toEqual({ ok: false, kind: 'unreachable', message: reason.message, cause: reason });
   });
 
   test('is a redirection, which does not take the key along', async () => {
@@ -304,16 +334,142 @@ describe('a failure', () => {
         return new HttpResponse(null, { status: 307, headers: { Location: '/elsewhere' } });
       }),
     );
-    expect(await failing.GET('/alunos')).toMatchObject({ ok: false, kind: 'unreachable' });
+    const failure = { ok: false, kind: 'unexpectedAnswer', status: 307, message: 'HTTP 307' };
+    expect(await createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora }).GET('/alunos')).toEqual(failure);
     expect(asked).toEqual(['/v1/alunos']);
   });
+});
+
+describe('a retry', () => {
+  /** A client whose calls get these answers one after the other, and what it has sent. */
+  function answering(answers: (() => Response)[], options: Partial<ClientOptions> = {}) {
+    const sent: Promise<string>[] = [];
+    const fetch = async (request: Request) => {
+      sent.push(request.text().then((body) => `${request.method} ${request.headers.get('Idempotency-Key')} ${body}`));
+      return (answers[sent.length - 1] ?? HttpResponse.error)();
+    };
+    return { client: createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, fetch, ...options }), sent };
+  }
+  const temporary = (status: number, retryAfter?: number) => () =>
+    new HttpResponse(null, {
+      status,
+      ...(retryAfter === undefined ? {} : { headers: { 'Retry-After': `${retryAfter}` } }),
+    });
+  const students = () => HttpResponse.json([]);
+  const unreachable = () => {
+    throw new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED 127.0.0.1:3000') });
+  };
+  const cutOff = () =>
+    new HttpResponse(new ReadableStream({ start: (controller) => controller.error(new Error('terminated')) }));
+
+  test.each([
+    ['a 429', temporary(429, 0)],
+    ['a 502', temporary(502)],
+    ['a 503', temporary(503)],
+    ['a 504', temporary(504)],
+    ['no answer', unreachable],
+    ['an answer that is cut off', cutOff],
+  ])('of a read follows %s', async (_what, failed) => {
+    const { client, sent } = answering([failed, students]);
+    expect(await client.GET('/alunos')).toEqual({ ok: true, data: [] });
+    expect(sent).toHaveLength(2);
+  });
+
+  test('of a creation has the same key and body', async () => {
+    const { client, sent } = answering([unreachable, temporary(502, 0), () => HttpResponse.json({}, { status: 201 })]);
+    const header = { 'Idempotency-Key': 'once' };
+    expect(await client.POST('/alunos', { body: STUDENT, header })).toEqual({ ok: true, data: {} });
+    expect(await Promise.all(sent)).toEqual(Array(3).fill(`POST once ${JSON.stringify(STUDENT)}`));
+  });
+
+  test('is none of a creation without a key, which may have succeeded', async () => {
+    const { client, sent } = answering([temporary(502, 0), students]);
+    expect(await client.POST('/alunos', { body: STUDENT })).toMatchObject({ kind: 'storeFailure' });
+    expect(sent).toHaveLength(1);
+  });
+
+  test.each([400, 401, 404, 500])('is none of a read that gets a %i', async (status) => {
+    const { client, sent } = answering([temporary(status, 0), students]);
+    expect(await client.GET('/alunos')).toMatchObject({ ok: false, status });
+    expect(sent).toHaveLength(1);
+  });
+
+  test('is none of a request that cannot be sent', async () => {
+    const { client, sent } = answering([students]);
+    const body = { ...STUDENT, p_telefone: 1n as unknown as string };
+    const header = { 'Idempotency-Key': 'once' };
+    expect(await client.POST('/alunos', { body, header })).toMatchObject({ kind: 'unreachable' });
+    expect(sent).toEqual([]);
+  });
+
+  test.each([
+    [undefined, 3],
+    [0, 1],
+    [1, 2],
+  ])('happens at most `retry` times: %s', async (retry, calls) => {
+    const failed = Array(calls + 1).fill(temporary(502, 0));
+    const { client, sent } = answering(failed, retry === undefined ? {} : { retry });
+    expect(await client.GET('/alunos')).toMatchObject({ kind: 'storeFailure', retryAfterSeconds: 0 });
+    expect(sent).toHaveLength(calls);
+  });
+
+  test('waits as long as Retry-After says', async () => {
+    const { client } = answering([temporary(429, 1), students]);
+    const start = performance.now();
+    expect(await client.GET('/alunos')).toEqual({ ok: true, data: [] });
+    // A timer may be a millisecond early.
+    expect(performance.now() - start).toBeGreaterThan(990);
+  });
+
+  test('is none where Retry-After is beyond the timeout', async () => {
+    const { client, sent } = answering([temporary(429, 60), students]);
+    expect(await client.GET('/alunos')).toMatchObject({ kind: 'tooManyRequests', retryAfterSeconds: 60 });
+    expect(sent).toHaveLength(1);
+  });
+
+  test('is none after the call was aborted', async () => {
+    const controller = new AbortController();
+    const reason = new Error('no longer wanted');
+    const answer = () => {
+      setImmediate(() => controller.abort(reason));
+      return temporary(502, 20)();
+    };
+    const { client } = answering([answer]);
+    const result = await client.GET('/alunos', { signal: controller.signal });
+    expect(result).toEqual({ ok: false, kind: 'unreachable', message: reason.message, cause: reason });
+  });
+});
+
+describe('an option', () => {
+  test('is the language of the messages', async () => {
+    const { POST } = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, language: 'pt-BR' });
+    const result = await POST('/alunos', { body: { p_nome: ' ', p_email: 'ana@aurora.example' } });
+    const fields = { p_nome: ['não deve estar em branco'] };
+    expect(result).toEqual({ ok: false, requestId: ID, kind: 'invalidInput', status: 422, fields });
+  });
+
+  test('is the timeout of a call', async () => {
+    server.use(http.get(`${FAILING_URL}/alunos`, () => delay('infinite')));
+    const { GET } = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, timeout: 50 });
+    const result = await GET('/alunos');
+    const message = 'no answer within 50 ms';
+    expect(result).toEqual({ ok: false, kind: 'unreachable', message, cause: expect.any(DOMException) });
+    expect(result).toMatchObject({ cause: { name: 'TimeoutError' } });
+  });
+
+  test.each([{ timeout: 0 }, { timeout: Number.POSITIVE_INFINITY }, { timeout: Number.NaN }, { retry: -1 }])(
+    'is refused where no request can have it: %j',
+    (option) => {
+      expect(() => createClient({ baseUrl: FAILING_URL, apiKey: 'key', ...option })).toThrow(RangeError);
+    },
+  );
 });
 
 test('the key is in no error', async () => {
   const key = 'wms_demo_segredo';
   const urls = [inject('url'), `${inject('url')}/v0`, `http://127.0.0.1:${await findPort()}/v1`, 'http://[', 'ftp://x'];
   for (const baseUrl of urls) {
-    const client = createClient({ baseUrl, apiKey: key });
+    const client = createClient({ baseUrl, apiKey: key, retry: 0 });
     const result = await client.GET('/alunos', { query: { limit: 3 } });
     const error = await Array.fromAsync(client.all('/alunos')).catch((error) => error);
     expect(error).toBeInstanceOf(ClientError);
@@ -329,6 +485,53 @@ test('a key that no header can have is refused without being told', () => {
   expect(create).toThrow(new TypeError('apiKey has characters that a header cannot have'));
 });
 
+describe('the built module', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'client-'));
+  let module: string;
+
+  beforeAll(async () => {
+    await buildClient(folder);
+    module = readFileSync(join(folder, 'client.js'), 'utf8');
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('imports nothing, and has the licenses of what it contains', () => {
+    expect(module).not.toMatch(/^import\b|\bimport\(/m);
+    expect(readFileSync(join(folder, 'client.licenses.txt'), 'utf8')).toMatch(/^openapi-fetch\n\nMIT License/);
+  });
+
+  test.skipIf(!canTestInBrowser())('runs in a plain page', async () => {
+    const store = createStubStore(({ function: name }) =>
+      name === 'listar_alunos' ? { json: '[{"nome":"Ana"}]', count: 1 } : storeFault('storeTimeout', 'late'),
+    );
+    const gateway = await startGateway({ store, parts: { corsOrigins: ['*'] } });
+    const page = `
+      import { ClientError, createClient } from './client.js';
+      const options = { apiKey: 'key', language: 'pt-BR' };
+      const client = createClient({ ...options, baseUrl: '${gateway.url}' });
+      const list = await client.GET('/alunos', { query: { limit: 5 } });
+      const invalid = await client.POST('/alunos', { body: { p_nome: ' ', p_email: 'ana@aurora.example' } });
+      const failed = await client.GET('/treinos');
+      const unreachable = await createClient({ ...options, baseUrl: 'http://127.0.0.1:1/v1', retry: 0 }).GET('/alunos');
+      globalThis.results = [list, invalid, failed, new ClientError(unreachable).message];
+    `;
+    const results = await runPage({ '/page.js': page, '/client.js': module });
+    await gateway.close();
+    expect(results).toEqual([
+      { ok: true, data: [{ nome: 'Ana' }] },
+      {
+        ok: false,
+        requestId: ID,
+        kind: 'invalidInput',
+        status: 422,
+        fields: { p_nome: ['não deve estar em branco'] },
+      },
+      { ok: false, requestId: ID, kind: 'storeFailure', status: 502, message: 'Data store timeout' },
+      'The gateway gave no answer: Failed to fetch',
+    ]);
+  });
+});
+
 describe('the types', () => {
   /** Of a document with a path that gives an array but not in pages, and one that gives pages but no array. */
   type Other = {
@@ -340,7 +543,7 @@ describe('the types', () => {
   };
   type Operation<Parameters, T> = {
     parameters: Parameters;
-    responses: { 200: { content: { 'application/json': T } }; 401: { content: { 'application/json': Error } } };
+    responses: { 200: { content: { 'application/json': T } }; default: { content: { 'application/json': Error } } };
   };
   const other = createClient<Other>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
 
@@ -355,6 +558,14 @@ describe('the types', () => {
       .toHaveProperty('body');
     expectTypeOf<Extract<Failure, { status: 422 }>['fields']>().toEqualTypeOf<
       Readonly<Record<string, readonly string[]>>
+    >();
+  });
+
+  test('have no data for an answer without content', () => {
+    type Empty = { '/a': { delete: { parameters: { query?: never }; responses: { 204: { content?: never } } } } };
+    const { DELETE } = createClient<Empty>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
+    expectTypeOf<Awaited<ReturnType<typeof DELETE<'/a'>>>>().toEqualTypeOf<
+      { readonly ok: true; readonly data: undefined } | Failure
     >();
   });
 

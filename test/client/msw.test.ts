@@ -1,6 +1,4 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { getResponse } from 'msw';
@@ -16,7 +14,7 @@ import { assignRequired, createValid } from '../../scripts/conformance/values.ts
 import { createViolations } from '../../scripts/conformance/violations.ts';
 import { type Example, readExamples } from '../../src/openapi/examples.ts';
 import { document, lists, operations, STUDENT } from '../helpers/api.ts';
-import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
+import { canTestInBrowser, runPage } from '../helpers/browser.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { importMsw } from '../helpers/msw-handlers.ts';
 import { EXAMPLE, withExample } from '../helpers/readme.ts';
@@ -299,35 +297,16 @@ describe('the built module', () => {
     const bundle = await rolldown({ input: join(folder, 'page.js'), platform: 'browser' });
     const { output } = await bundle.generate();
     await bundle.close();
-    const files: Record<string, readonly [type: string, text: string]> = {
-      '/': ['text/html', '<!doctype html><script type="module" src="page.js"></script>'],
-      '/page.js': ['text/javascript', output[0].code],
-      '/mockServiceWorker.js': ['text/javascript', read('node_modules/msw/lib/mockServiceWorker.js')],
+    const scripts = {
+      '/page.js': output[0].code,
+      '/mockServiceWorker.js': read('node_modules/msw/lib/mockServiceWorker.js'),
     };
-    const pages = createServer((req, res) => {
-      const [type, text] = files[req.url ?? ''] ?? ['text/plain', 'none'];
-      res.writeHead(200, { 'Content-Type': type, 'Content-Security-Policy': "script-src 'self'" }).end(text);
-    });
-    await new Promise<void>((resolve) => pages.listen(0, '127.0.0.1', resolve));
-    const browser = await launchBrowser();
-    try {
-      const page = await browser.newPage();
-      const errors: Error[] = [];
-      page.on('pageerror', (error) => errors.push(error));
-      await page.goto(`http://127.0.0.1:${(pages.address() as AddressInfo).port}/`);
-      await page.waitForFunction(() => 'results' in globalThis);
-      const [list, created, invalid, failed, relative] = await page.evaluate(() => Reflect.get(globalThis, 'results'));
-      expect(list).toEqual({ ok: true, data: findExample('listarAlunos', 'lastPage')?.value });
-      expect(created).toEqual({ ok: true, data: findExample('criarAluno', 'createdMinimal')?.value });
-      expect(invalid).toMatchObject({ kind: 'invalidInput', fields: { p_nome: ['must not be blank'] } });
-      expect(failed).toMatchObject({ kind: 'storeFailure', message: 'Data store unavailable', retryAfterSeconds: 60 });
-      expect(relative).toMatchObject({ ok: true });
-      expect(errors).toEqual([]);
-    } finally {
-      await browser.close();
-      pages.close();
-      pages.closeAllConnections();
-    }
+    const [list, created, invalid, failed, relative] = await runPage(scripts);
+    expect(list).toEqual({ ok: true, data: findExample('listarAlunos', 'lastPage')?.value });
+    expect(created).toEqual({ ok: true, data: findExample('criarAluno', 'createdMinimal')?.value });
+    expect(invalid).toMatchObject({ kind: 'invalidInput', fields: { p_nome: ['must not be blank'] } });
+    expect(failed).toMatchObject({ kind: 'storeFailure', message: 'Data store unavailable', retryAfterSeconds: 60 });
+    expect(relative).toMatchObject({ ok: true });
   });
 });
 
