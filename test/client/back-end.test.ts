@@ -73,7 +73,7 @@ test('it finds and registers students, a second click without a second one', asy
 });
 
 test('it tells the user what is invalid', async () => {
-  const fields = { p_nome: ['não deve estar em branco'], p_email: ['é obrigatório'] };
+  const fields = { p_nome: ['Preencha este campo'], p_email: ['Preencha este campo'] };
   expect(await create({ nome: ' ' }, 'form-2')).toEqual([422, { error: fields }]);
 });
 

@@ -444,7 +444,7 @@ describe('an option', () => {
   test('is the language of the messages', async () => {
     const { POST } = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, language: 'pt-BR' });
     const result = await POST('/alunos', { body: { p_nome: ' ', p_email: 'ana@aurora.example' } });
-    const fields = { p_nome: ['não deve estar em branco'] };
+    const fields = { p_nome: ['Preencha este campo'] };
     expect(result).toEqual({ ok: false, requestId: ID, kind: 'invalidInput', status: 422, fields });
   });
 
@@ -524,7 +524,7 @@ describe('the built module', () => {
         requestId: ID,
         kind: 'invalidInput',
         status: 422,
-        fields: { p_nome: ['não deve estar em branco'] },
+        fields: { p_nome: ['Preencha este campo'] },
       },
       { ok: false, requestId: ID, kind: 'storeFailure', status: 502, message: 'Data store timeout' },
       'The gateway gave no answer: Failed to fetch',
