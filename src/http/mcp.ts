@@ -19,7 +19,7 @@ import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
 import type { Body, Operation } from '../openapi/operations.ts';
-import { isOnlyAnswered, type Schema } from '../openapi/schema.ts';
+import { isNullable, isOnlyAnswered, type Schema } from '../openapi/schema.ts';
 import type { Json } from '../store/store.ts';
 import { readBody } from './body.ts';
 import { recordOf } from './recorder.ts';
@@ -74,7 +74,10 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
     const { title, version, description = '', 'x-instructions': instructions = description } = source.info as Info;
     const options = { capabilities: { tools: {} }, instructions };
     const server = new Server({ name: title, version }, options);
-    server.setRequestHandler('tools/list', () => ({ tools: [...operations.values()].map(toTool) }));
+    server.setRequestHandler('tools/list', () => {
+      const all = [...operations.values()];
+      return { tools: all.map((operation) => toTool(operation, all)) };
+    });
     server.setRequestHandler('tools/call', ({ params: { name } }) => {
       const operation = operations.get(name);
       if (!operation) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
@@ -88,7 +91,7 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
       const { envelope, args } = readMessage(await readBody(req, res, bodyLimit));
       const server = createMcpServer(readDocument(), async (operation, root) => {
         if (!isObject(args)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'arguments must be an object');
-        return toResult(await run(res, toToolRequest(operation, root, args, req.headers)), res);
+        return toResult(operation, await run(res, toToolRequest(operation, root, args, req.headers)), res);
       });
       const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
       await server.connect(transport);
@@ -142,56 +145,73 @@ function toWebRequest(headers: IncomingHttpHeaders): Request {
   return new Request('http://localhost/mcp', { method: 'POST', headers: Object.fromEntries(sent) });
 }
 
-function toTool({ id, readOnly, body, source }: Operation): Tool {
+function toTool(operation: Operation, all: readonly Operation[]): Tool {
+  const { id, readOnly, source } = operation;
   const { summary = id, description = '' } = source;
   const parameters = (source.parameters ?? []) as OpenAPIV3.ParameterObject[];
-  const content = (source.requestBody as OpenAPIV3.RequestBodyObject | undefined)?.content['application/json'];
-  const schema = (content?.schema ?? {}) as Schema;
-  const whole = { properties: { body: schema }, required: body?.isRequired ? ['body'] : [] };
-  const { properties: fields = {}, required: requiredFields = [] } = body && !body.fields ? whole : schema;
+  const body = readBodySchema(operation);
+  const fields = Object.entries(body.properties ?? {}).filter(([, schema]) => !isOnlyAnswered(schema));
   const schemas = [
     ...parameters.map(
       ({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }] as const,
     ),
-    ...Object.entries(fields),
+    ...fields,
   ];
   const requiredParameters = parameters.filter(({ required }) => required).map(({ name }) => name);
   return {
     name: id,
     title: summary,
-    description: `${summary}\n\n${description}`.trim(),
+    description: nameTools(`${summary}\n\n${description}`.trim(), all),
     inputSchema: {
       type: 'object',
-      properties: Object.fromEntries(schemas.map(([name, schema]) => [name, toJsonSchema(schema)])),
-      required: [...requiredParameters, ...requiredFields],
+      properties: Object.fromEntries(schemas.map(([name, schema]) => [name, toJsonSchema(schema, all) as JsonSchema])),
+      required: [...requiredParameters, ...(body.required ?? [])],
       additionalProperties: false,
     },
     annotations: { readOnlyHint: readOnly },
   };
 }
 
-/** Converts a schema of OpenAPI 3.0: some models refuse keywords that JSON Schema does not have. */
-function toJsonSchema(schema: object): JsonSchema {
-  const convert = (name: string, value: unknown) => {
-    if (name.startsWith('x-')) return undefined;
-    if (typeof value === 'object' && value !== null && isOnlyAnswered(value)) return undefined;
-    if (typeof value !== 'object' || value === null || !('nullable' in value)) return value;
-    const { nullable, ...others } = value as OpenAPIV3.NonArraySchemaObject;
-    return nullable ? { ...others, type: [others.type, 'null'] } : others;
-  };
-  return JSON.parse(JSON.stringify(schema, convert));
+/** The schema of the arguments that become the body: its fields, or `body` as a whole. */
+function readBodySchema({ body, source }: Operation): Schema {
+  const content = (source.requestBody as OpenAPIV3.RequestBodyObject | undefined)?.content['application/json'];
+  const schema = (content?.schema ?? {}) as Schema;
+  return body && !body.fields ? { properties: { body: schema }, required: body.isRequired ? ['body'] : [] } : schema;
+}
+
+/** Replaces references such as `GET /alunos?nome=` by the names of tools: a model sees no paths. */
+function nameTools(text: string, operations: readonly Operation[]): string {
+  return text.replace(/`(GET|PUT|POST|DELETE|PATCH) (\/[^\s`?]*)(?:\?(\w+)=)?`/g, (whole, method, path, argument) => {
+    const found = operations.find(({ source }) => source.path === path && source.method.toUpperCase() === method);
+    if (!found) return whole;
+    return argument === undefined ? `\`${found.id}\`` : `\`${found.id}\` as \`${argument}\``;
+  });
+}
+
+/**
+ * Converts a schema of the document: some models refuse keywords that JSON Schema does not have. Leaves out properties that
+ * only answers have. Within itself a schema allows any value.
+ */
+function toJsonSchema(schema: unknown, all: readonly Operation[], around: readonly unknown[] = []): unknown {
+  if (typeof schema !== 'object' || schema === null) return schema;
+  if (around.includes(schema)) return {};
+  const convert = (part: unknown) => toJsonSchema(part, all, [...around, schema]);
+  if (Array.isArray(schema)) return schema.map(convert);
+  const { nullable, ...others } = schema as { readonly [keyword: string]: unknown };
+  const kept = Object.entries(others).filter(
+    ([name, part]) => !name.startsWith('x-') && !isOnlyAnswered(part as Schema),
+  );
+  const converted = Object.fromEntries(kept.map(([name, part]) => [name, convert(part)]));
+  if (typeof others.description === 'string') converted.description = nameTools(others.description, all);
+  return nullable === true ? { ...converted, type: [converted.type, 'null'].flat() } : { ...converted };
 }
 
 /**
  * Converts a tool call to the HTTP request that would do the same. An argument that the document does not declare becomes
  * an unknown field or parameter, which is refused.
  */
-function toToolRequest(
-  { inputs, body, path, source }: Operation,
-  root: string,
-  args: JsonObject,
-  sent: IncomingHttpHeaders,
-): ToolRequest {
+function toToolRequest(operation: Operation, root: string, args: JsonObject, sent: IncomingHttpHeaders): ToolRequest {
+  const { inputs, body, path, source } = operation;
   const problems: Problems = new Map();
   const query = new URLSearchParams();
   const headers = { ...sent };
@@ -202,8 +222,8 @@ function toToolRequest(
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
     const value = args[name] as Json;
     const place = places.get(name);
-    // For a parameter, which cannot be null, a model means that it is left out.
-    if (place && value === null) continue;
+    // Where null is no value, a model means that the argument is left out.
+    if (value === null && (place || isOptional(operation, name))) continue;
     const problem = typeof value === 'object' ? messages.isNoScalar.en : findProblem(value);
     if (!place && body) fields.push([name, value]);
     else if (!place) query.append(name, '');
@@ -229,6 +249,13 @@ function toToolRequest(
   };
 }
 
+/** Whether an argument of the body may be left out, and cannot be null. */
+function isOptional(operation: Operation, name: string): boolean {
+  const { properties = {}, required = [] } = readBodySchema(operation);
+  const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return schema !== undefined && !required.includes(name) && !isNullable(schema);
+}
+
 /** The body with its fields, or the one that is an argument as a whole. */
 function toBody(body: Body | undefined, { body: whole, ...others }: JsonObject): Buffer {
   if (!body || body.fields)
@@ -236,14 +263,26 @@ function toBody(body: Body | undefined, { body: whole, ...others }: JsonObject):
   return Buffer.from(whole === undefined ? '' : JSON.stringify(whole));
 }
 
-/** The result of a tool call: the operation's answer as JSON text. */
-function toResult(outcome: Outcome, res: ServerResponse): CallToolResult {
+/** The result of a tool call: the operation's answer as JSON text, and how to get the next page. */
+function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): CallToolResult {
   const record = recordOf(res);
   if (!('failure' in outcome)) {
     record.toolStatus = outcome.status;
-    return { content: [{ type: 'text', text: outcome.json }] };
+    const texts = [outcome.json, ...describeNext(operation, outcome.headers?.Link)];
+    return { content: texts.map((text) => ({ type: 'text', text })) };
   }
   const { status, error } = toHttpError(outcome.failure);
   record.toolStatus = status;
   return { content: [{ type: 'text', text: JSON.stringify({ error }) }], isError: true };
+}
+
+/** A sentence that says how to get the next page, which a model sees no header for; none if there is no next page. */
+function describeNext({ id, page }: Operation, link = ''): string[] {
+  const [, query] = /<\?([^>]*)>; rel="next"/.exec(link) ?? [];
+  if (!page || query === undefined) return [];
+  const next = new URLSearchParams(query);
+  const place = page.after && next.has(page.after.name) ? page.after : page.offset;
+  const text = next.get(place.name) ?? '';
+  const value = place.type === 'string' ? JSON.stringify(text) : text;
+  return [`There may be more records: call ${id} again with the same arguments and ${place.name} ${value}.`];
 }

@@ -500,9 +500,9 @@ describe('the built module', () => {
     expect(readFileSync(join(folder, 'client.licenses.txt'), 'utf8')).toMatch(/^openapi-fetch\n\nMIT License/);
   });
 
-  test.skipIf(!canTestInBrowser())('runs in a plain page', async () => {
+  test.skipIf(!canTestInBrowser())('runs in a plain page, also that of the README', async () => {
     const store = createStubStore(({ function: name }) =>
-      name === 'listar_alunos' ? { json: '[{"nome":"Ana"}]', count: 1 } : storeFault('storeTimeout', 'late'),
+      name === 'listar_treinos' ? storeFault('storeTimeout', 'late') : { json: '[{"nome":"Ana"}]', count: 1 },
     );
     const gateway = await startGateway({ store, parts: { corsOrigins: ['*'] } });
     const page = `
@@ -513,9 +513,13 @@ describe('the built module', () => {
       const invalid = await client.POST('/alunos', { body: { p_nome: ' ', p_email: 'ana@aurora.example' } });
       const failed = await client.GET('/treinos');
       const unreachable = await createClient({ ...options, baseUrl: 'http://127.0.0.1:1/v1', retry: 0 }).GET('/alunos');
-      globalThis.results = [list, invalid, failed, new ClientError(unreachable).message];
+      await import('./readme.js');
+      globalThis.results = [list, invalid, failed, new ClientError(unreachable).message, document.body.textContent];
     `;
-    const results = await runPage({ '/page.js': page, '/client.js': module });
+    const [, example = ''] =
+      /<script type="module">(.*?)<\/script>/s.exec(readFileSync('client/README.md', 'utf8')) ?? [];
+    const readme = example.replace('https://gateway.example/v1', gateway.url).replace("prompt('Key')", "'key'");
+    const results = await runPage({ '/page.js': page, '/readme.js': readme, '/client.js': module });
     await gateway.close();
     expect(results).toEqual([
       { ok: true, data: [{ nome: 'Ana' }] },
@@ -528,6 +532,7 @@ describe('the built module', () => {
       },
       { ok: false, requestId: ID, kind: 'storeFailure', status: 502, message: 'Data store timeout' },
       'The gateway gave no answer: Failed to fetch',
+      'Ana',
     ]);
   });
 });

@@ -68,13 +68,15 @@ async function connect(
   return client;
 }
 
-type Result = { readonly isError: boolean; readonly body: unknown };
+/** `next` is what a list says about its next page. */
+type Result = { readonly isError: boolean; readonly body: unknown; readonly next?: string };
 
 async function callTool(name: string, args: object = {}, client?: Client): Promise<Result> {
   const result = await (client ?? (await connect())).callTool({ name, arguments: { ...args } });
-  const [content, ...others] = result.content as { readonly type: string; readonly text: string }[];
-  expect({ type: content?.type, others }).toEqual({ type: 'text', others: [] });
-  return { isError: result.isError === true, body: JSON.parse(content?.text ?? '') };
+  const [content, next, ...others] = result.content as { readonly type: string; readonly text: string }[];
+  expect({ types: [content?.type, next?.type ?? 'text'], others }).toEqual({ types: ['text', 'text'], others: [] });
+  const body = JSON.parse(content?.text ?? '');
+  return { isError: result.isError === true, body, ...(next && { next: next.text }) };
 }
 
 /** Posts a message as a client does. */
@@ -103,7 +105,7 @@ describe('the tools', () => {
     const expected = operations.map(({ id, method, operation }) => ({
       name: id,
       title: operation.summary,
-      description: expect.stringContaining(operation.description?.trim() ?? ''),
+      description: expect.stringMatching(new RegExp(`^${operation.summary}\n\n`)),
       annotations: { readOnlyHint: method === 'GET' },
     }));
     expect(tools).toHaveLength(expected.length);
@@ -151,12 +153,71 @@ describe('the tools', () => {
 
   test.each(lists)('$id answers what the operation answers', async ({ id, path }) => {
     const answer = await fetch(`${gateway.url}${path}?limit=3`, { headers: AURORA });
-    expect(await callTool(id, { limit: 3 })).toEqual({ isError: false, body: await answer.json() });
+    expect(await callTool(id, { limit: 3 })).toMatchObject({ isError: false, body: await answer.json() });
+  });
+
+  test.each(lists)('$id says how to go on, until its end', async ({ id }) => {
+    const client = await connect();
+    const all = (await callTool(id, { limit: 1000 }, client)).body as { id: string }[];
+    const limit = Math.ceil(all.length / 2);
+    const first = await callTool(id, { limit }, client);
+    const after = all[limit - 1]?.id;
+    const next = `There may be more records: call ${id} again with the same arguments and after "${after}".`;
+    expect(first).toEqual({ isError: false, body: all.slice(0, limit), next });
+    // Only a full page has a next one.
+    const rest = await callTool(id, { limit: limit + 1, after }, client);
+    expect(rest).toEqual({ isError: false, body: all.slice(limit) });
+    const skipped = await callTool(id, { limit: 1, offset: 1 }, client);
+    expect(skipped.next).toBe(`There may be more records: call ${id} again with the same arguments and offset 2.`);
+  });
+
+  test('are described by the names of tools, and not by methods and paths', async () => {
+    const { tools } = await (await connect({})).listTools();
+    const texts = tools.map((tool) => JSON.stringify(tool)).join();
+    expect(texts).not.toMatch(/\b(GET|POST) \//);
+    expect(texts).toContain('hyphens to `listarAlunos` as `id_personal`.');
+    expect(texts).toContain('from `listarPersonais` without hyphens');
   });
 
   test('takes null for a parameter that is left out', async () => {
     const args = { nome: null, ativo: null, offset: null, after: null };
     expect(await callTool(list, { ...args, limit: 3 })).toEqual(await callTool(list, { limit: 3 }));
+  });
+
+  test('takes null for a field that is left out, unless null is a value of it', async () => {
+    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const tree = { type: 'object', additionalProperties: false };
+    const inner = { $ref: '#/components/schemas/Arvore' };
+    const schemas = { Arvore: { ...tree, properties: { nome: { type: 'string' }, filho: inner } } };
+    const properties = {
+      p_id: { type: 'string', readOnly: true },
+      p_nome: { type: 'string' },
+      p_idade: { type: 'integer', nullable: true },
+      p_arvore: inner,
+    };
+    const schema = { type: 'object', additionalProperties: false, required: ['p_id'], properties };
+    const requestBody = { required: true, content: { 'application/json': { schema } } };
+    const responses = withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject);
+    const post = { operationId: 'um', 'x-rpc': 'um', requestBody, responses };
+    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
+    const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
+    const withTree = { ...document, paths, components } as OpenAPIV3.Document;
+    const client = await connect(AURORA, await start({ document: withTree, store: stub }));
+    const [tool] = (await client.listTools()).tools;
+    expect(tool?.inputSchema).toEqual({
+      type: 'object',
+      properties: {
+        p_nome: { type: 'string' },
+        p_idade: { type: ['integer', 'null'], minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
+        p_arvore: { ...tree, properties: { nome: { type: 'string' }, filho: {} } },
+      },
+      required: [],
+      additionalProperties: false,
+    });
+    expect(await callTool('um', { p_nome: null, p_idade: null }, client)).toEqual({ isError: false, body: [] });
+    expect(stub.calls[0]?.args).toEqual({ p_api_key: KEYS.aurora, p_idade: null });
+    const error = { p_id: ['is read-only'], constructor: ['is not a field of this operation'] };
+    expect(await callTool('um', { p_id: null, constructor: null }, client)).toEqual({ isError: true, body: { error } });
   });
 
   test('takes every kind of parameter', async () => {
