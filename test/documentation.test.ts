@@ -4,7 +4,9 @@ import { describe, expect, test } from 'vitest';
 
 const PAGES = [
   ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'client/README.md', 'supabase/README.md'],
-  ...readdirSync('docs').map((name) => `docs/${name}`),
+  ...readdirSync('docs')
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
 ];
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
 
