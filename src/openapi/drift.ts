@@ -131,6 +131,7 @@ class Comparison {
       this.#checkArguments(only);
       this.#checkResult(only);
       this.#checkRaised(only);
+      this.#checkConflicts(only);
       this.#checkSecurity(only);
     }
     return this.#differences;
@@ -257,6 +258,18 @@ class Comparison {
   #checkRaised({ raises = [] }: DatabaseFunction): void {
     for (const status of raises.filter((status) => !ALWAYS.includes(status) && !declares(this.#operation, status))) {
       this.#add(['responses'], `there is no response ${status}`, `it raises PT${status}, which would be a 502`, true);
+    }
+  }
+
+  /** A constraint of another name would have the text of all others. */
+  #checkConflicts({ constraints }: DatabaseFunction): void {
+    if (constraints === undefined) return;
+    for (const name of Object.keys(this.#operation.conflicts ?? {}).filter((name) => !constraints.includes(name))) {
+      this.#add(
+        ['responses', '409', 'x-conflicts'],
+        `a constraint is named ${name}`,
+        'there is none in schema private',
+      );
     }
   }
 

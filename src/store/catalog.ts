@@ -28,6 +28,14 @@ with type as (
     from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
    where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
+), violable as (
+  -- A unique constraint has the name of its index; a unique index may be none.
+  select coalesce(json_agg(v.name order by v.name), '[]') as names
+    from (select k.conname as name from pg_constraint k
+           where k.connamespace = to_regnamespace('private') and k.contype = 'f' and k.conparentid = 0
+          union
+          select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
+           where c.relnamespace = to_regnamespace('private') and i.indisunique) v
 ), result as (
   select a.function, a.name, a.type, a.labels, a.n,
          -- Postgres does not know it for a function's result. It is taken from the columns of that name in the tables that
@@ -54,6 +62,7 @@ select coalesce(json_agg(json_build_object(
          'raises', (
            select coalesce(json_agg(distinct m.code[1]::integer), '[]')
              from regexp_matches(p.prosrc, 'PT(4[0-9][0-9])', 'g') m (code)),
+         'constraints', (select names from violable),
          'result', json_build_object(
            'type', (select name from type where oid = p.prorettype),
            'columns', coalesce((

@@ -77,6 +77,8 @@ export type DatabaseFunction = {
   readonly volatility?: 'volatile' | 'stable' | 'immutable';
   /** The statuses that its own body raises, such as 404 for PT404. */
   readonly raises?: readonly number[];
+  /** The unique constraints and foreign keys of the tables in schema private, which it may violate. */
+  readonly constraints?: readonly string[];
   readonly result?: {
     readonly type: string;
     readonly columns: readonly Column[];

@@ -1,7 +1,10 @@
 -- A key has one successor: rotating it twice would leave a live key that nobody knows of.
 
-alter table private.api_keys add column successor_id uuid;
-comment on column private.api_keys.successor_id is 'The key that replaced it at its last rotation; null if none did';
+alter table private.api_keys add column successor text;
+-- No row has one yet, so there is nothing to validate.
+alter table private.api_keys add constraint api_keys_successor_length check (char_length(successor) <= 50) not valid;
+comment on column private.api_keys.successor is
+  'The prefix of the key that replaced it at its last rotation; null if none did';
 
 create or replace function private.rotate_key(
   p_key_id uuid,
@@ -32,11 +35,11 @@ begin
   end if;
   if exists (
     select from private.api_keys k
-     where k.id = v_old.successor_id and k.active and coalesce(k.expires_at, 'infinity') > clock_timestamp()
+     where k.prefix = v_old.successor and k.active and coalesce(k.expires_at, 'infinity') > clock_timestamp()
   ) then
     raise exception using
       errcode = 'object_not_in_prerequisite_state',
-      message = format('key %s was replaced by %s already', p_key_id, v_old.successor_id),
+      message = format('key %s was replaced by %s already', p_key_id, v_old.successor),
       hint = 'Rotate that one. If it was lost, revoke it and rotate this one again.';
   end if;
   if p_overlap is null or p_overlap < interval '0' then
@@ -53,7 +56,7 @@ begin
      set expires_at = least(k.expires_at, now() + p_overlap),
          rotated_at = now(),
          expires_unrotated_at = v_expires_at,
-         successor_id = v_new.id
+         successor = v_new.prefix
    where k.id = p_key_id;
   return query select v_new.id, v_new.key, v_new.prefix, v_new.expires_at;
 end;

@@ -4,7 +4,7 @@
 begin;
 \ir setup.psql
 
-select plan(32);
+select plan(34);
 
 insert into private.tenants (id, name) values ('e0000000-0000-4000-8000-000000000001', 'Academia');
 insert into private.api_keys (tenant_id, name, key_hash)
@@ -34,6 +34,7 @@ select b.table_name, b.column_name, b.most, format('repeat(''😀'', %s)', b.mos
     ('tenants', 'name', 255),
     ('api_keys', 'name', 255),
     ('api_keys', 'prefix', 50),
+    ('api_keys', 'successor', 50),
     ('academias', 'nome', 255),
     ('personais', 'nome', 255),
     ('personais', 'email', 254),

@@ -271,6 +271,25 @@ test('a status that the function raises and the document does not declare is tol
   ]);
 });
 
+test('a constraint that has a text of its own is there', async () => {
+  const findings = await check('', (paths) => {
+    const texts = { api_keys_by_prefix: 'another key has this prefix', api_keys_by_name: 'another key has this name' };
+    Object.assign(paths['/alunos']?.post?.responses ?? {}, {
+      409: { description: 'It is taken', 'x-conflicts': texts },
+    });
+  });
+  expect(findings).toEqual([
+    {
+      operation: 'criarAluno',
+      function: 'criar_aluno',
+      place: ['paths', '/alunos', 'post', 'responses', '409', 'x-conflicts'],
+      document: 'a constraint is named api_keys_by_name',
+      database: 'there is none in schema private',
+      isAddition: false,
+    },
+  ]);
+});
+
 test('a write is volatile', async () => {
   const findings = await check(
     'alter function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) stable',
