@@ -8,12 +8,10 @@ const STDOUT = 1;
 /** The maximum size of an atomic write to a pipe (PIPE_BUF), in bytes: several processes may share the pipe. */
 export const PIPE_BUF = 4_096;
 const BATCH = 16_000;
-/** How long a line waits for others, in milliseconds. */
+/** How long a line waits for others, and a batch for room in a full pipe that does not block, in milliseconds. */
 const WAIT_MS = 50;
 /** How much waits for a reader before lines are dropped, in bytes. */
 const MAX_WAITING = 16_000_000;
-/** When to try again a pipe that is full and does not block, in milliseconds. */
-const FULL_MS = 20;
 /** How long the end of the process waits for a reader, in milliseconds. */
 const END_MS = 1_000;
 
@@ -43,7 +41,7 @@ export class Output {
     this.#lines += line;
     this.#length += length;
     this.#waiting += length;
-    this.#timer ??= setTimeout(() => this.#complete(), WAIT_MS).unref();
+    this.#completeSoon();
   }
 
   /** Resolves when everything is written, or after a second. */
@@ -51,6 +49,10 @@ export class Output {
     const giveUpAt = Date.now() + END_MS;
     this.#complete();
     while (this.#waiting > 0 && Date.now() < giveUpAt) await delay(1);
+  }
+
+  #completeSoon(): void {
+    this.#timer ??= setTimeout(() => this.#complete(), WAIT_MS).unref();
   }
 
   #complete(): void {
@@ -68,7 +70,7 @@ export class Output {
     this.#isWriting = true;
     write(STDOUT, bytes, (error, written) => {
       this.#isWriting = false;
-      if (error?.code === 'EAGAIN') setTimeout(() => this.#writeNext(), FULL_MS);
+      if (error?.code === 'EAGAIN') this.#completeSoon();
       else {
         this.#written(bytes, error ? bytes.length : written);
         this.#writeNext();
