@@ -1,7 +1,6 @@
 // npm start -- --check: tests what a start needs, and says what it found without serving.
 
-import { join } from 'node:path';
-import type { Config } from './config.ts';
+import { type Config, FILES } from './config.ts';
 import { messageOf } from './errors.ts';
 import { DemoError, findDemo } from './http/demo.ts';
 import { describeFault } from './http/health.ts';
@@ -9,10 +8,6 @@ import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { describeDrift } from './openapi/drift.ts';
 import { findPending, openStore, type Pending } from './store/open.ts';
 import type { Store } from './store/store.ts';
-
-const ROOT = join(import.meta.dirname, '..');
-const DOCUMENT = join(ROOT, 'openapi.yaml');
-const FILES = { migrations: join(ROOT, 'supabase/migrations'), seed: join(ROOT, 'supabase/seed.sql') };
 
 /** The width of a finding's name. */
 const WIDTH = 15;
@@ -29,7 +24,7 @@ export async function checkStart(config: Config, print: (line: string) => void):
   };
   tell({ name: 'Configuration', text: 'ok' });
   try {
-    const document = await compileFile(DOCUMENT);
+    const document = await compileFile(FILES.document);
     tell({ name: 'Document', text: `ok: ${document.operations.size} operations` });
     const pending = await findPending(config, FILES.migrations);
     await checkStore(config, document, pending, tell);

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { OperatorError } from './errors.ts';
 
 /** The configuration of the gateway. */
@@ -75,6 +76,16 @@ export type StoreConfig =
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
+const ROOT = join(import.meta.dirname, '..');
+
+/** The product's own files. */
+export const FILES = {
+  document: join(ROOT, 'openapi.yaml'),
+  migrations: join(ROOT, 'supabase/migrations'),
+  seed: join(ROOT, 'supabase/seed.sql'),
+  types: join(ROOT, 'client/src/openapi.ts'),
+} as const;
+
 /** Addresses that only this machine reaches. */
 const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
 /** A fragment, which no URL here has, or an @ that does not end the user and the password. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
 import { identify } from './api/validate.ts';
-import type { Config } from './config.ts';
+import { type Config, FILES } from './config.ts';
 import { createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
@@ -68,15 +68,9 @@ export type ServiceOptions = {
   readonly openStore?: typeof openConfiguredStore;
 };
 
-const ROOT = join(import.meta.dirname, '..');
-const DOCUMENT = join(ROOT, 'openapi.yaml');
-const MIGRATIONS = join(ROOT, 'supabase/migrations');
-const SEED = join(ROOT, 'supabase/seed.sql');
-const TYPES = join(ROOT, 'client/src/openapi.ts');
-
 /** Opens a gateway and listens. Throws OperatorError for what an operator can fix. */
 export async function openService(config: Config, options: ServiceOptions = {}): Promise<Service> {
-  const { isWatching = false, group, file = DOCUMENT, openStore = openConfiguredStore } = options;
+  const { isWatching = false, group, file = FILES.document, openStore = openConfiguredStore } = options;
   const isFirst = group?.isFirst ?? true;
 
   // Before the store: an applied migration stays, even if the document is invalid.
@@ -86,7 +80,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const log = openLog(config, keyHeaders);
   // Before a store is made for nothing.
   if (isNewDemo(config)) throw new DemoError(config.host);
-  const { store, migrate } = await openStore(config, { migrations: MIGRATIONS, seed: SEED }, log);
+  const { store, migrate } = await openStore(config, FILES, log);
 
   const metrics = createMetrics();
   const acceptedKeys = createAcceptedKeys();
@@ -171,7 +165,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
       follow: async () => {
         if (isWatching) {
           const { develop } = await import('./dev.ts');
-          const files = { document: file, migrations: MIGRATIONS, types: TYPES };
+          const files = { ...FILES, document: file };
           const { deadlineMs } = config;
           stopWatching = develop({ ...files, store, migrate, serve: served.replace, deadlineMs, log }, document);
         }
