@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../errors.ts';
+import { DROP_OLD, isRelease02, RELEASE_02, SET_ASIDE, TAKE_OVER } from './release-0.2.ts';
 
 /** One file of SQL. */
 export type Script = { readonly file: string; readonly sql: string };
@@ -63,12 +64,15 @@ export function readMigrations(folder: string): Migration[] {
  * MigrationError for an applied one that has changed or has no file, and for a new one that is older than an applied one.
  */
 export async function findPendingMigrations(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
-  return findPending(await readApplied(db), migrations);
+  const applied = await readApplied(db);
+  const isOld = isRelease02(applied);
+  checkApplied(isOld ? applied.slice(RELEASE_02.length) : applied, migrations);
+  return findPending(isOld ? [] : applied, migrations);
 }
 
 /**
- * Applies the pending migrations in order, each in a transaction of its own, and returns those it applied. Concurrent
- * runs share the work. Calls `onApplied` after each commit. What `check` throws before it undoes the migration. Throws
+ * Applies the pending migrations in order, each in a transaction of its own, and returns those it applied. A database of version
+ * 0.2.0 gets all of them in one. Concurrent runs share the work. Calls `onApplied` after each commit. What `check` throws before it undoes the migration. Throws
  * MigrationError for a migration that fails, and as findPendingMigrations does.
  */
 export async function applyMigrations(
@@ -79,14 +83,18 @@ export async function applyMigrations(
 ): Promise<Migration[]> {
   const applied: Migration[] = [];
   for (;;) {
-    const migration = await inTransaction(db, async () => {
-      const next = await applyNext(db, migrations);
-      if (next) await check(next);
+    const done = await inTransaction(db, async () => {
+      const next = await applySome(db, migrations);
+      const last = next.at(-1);
+      if (last) await check(last);
       return next;
     });
-    if (!migration) return applied;
-    applied.push(migration);
-    onApplied(migration);
+    if (done.length === 0) {
+      await db.query(DROP_OLD);
+      return applied;
+    }
+    applied.push(...done);
+    for (const migration of done) onApplied(migration);
   }
 }
 
@@ -132,10 +140,25 @@ export async function inTransaction<T>(db: Connection, work: () => Promise<T>): 
   }
 }
 
-/** Applies the first pending migration inside the current transaction. */
-async function applyNext(db: Connection, migrations: readonly Migration[]): Promise<Migration | undefined> {
+/** Applies the first pending migration inside the current transaction, or all of them to a database of version 0.2.0. */
+async function applySome(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
   // Held until the transaction ends. A session lock would not work behind a pooler in transaction mode.
   await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
+  // A statement that waits for a lock blocks every later one, the gateway's calls too.
+  await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
+  if (!isRelease02(await readApplied(db))) {
+    const next = await applyNext(db, migrations);
+    return next ? [next] : [];
+  }
+  const pending = await findPendingMigrations(db, migrations);
+  await run(db, { file: 'upgrade from 0.2.0', sql: SET_ASIDE });
+  for (const _ of pending) await applyNext(db, migrations);
+  await run(db, { file: 'upgrade from 0.2.0', sql: TAKE_OVER });
+  return pending;
+}
+
+/** Applies the first pending migration inside the current transaction. */
+async function applyNext(db: Connection, migrations: readonly Migration[]): Promise<Migration | undefined> {
   const [migration] = await findPendingMigrations(db, migrations);
   if (!migration) return undefined;
   await db.query(`do $$ begin
@@ -144,8 +167,6 @@ async function applyNext(db: Connection, migrations: readonly Migration[]): Prom
       create table supabase_migrations.schema_migrations (version text not null primary key, statements text[], name text);
     end if;
   end $$`);
-  // A statement that waits for a lock blocks every later one, the gateway's calls too.
-  await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
   // Citus changes a table over several connections, after which the transaction could not distribute a function. Other servers
   // take the setting for one that nobody reads.
   await db.query(`set local citus.multi_shard_modify_mode = 'sequential'`);
@@ -168,7 +189,7 @@ async function readApplied(db: Connection): Promise<Applied[]> {
   return rows as Applied[];
 }
 
-function findPending(applied: readonly Applied[], migrations: readonly Migration[]): Migration[] {
+function checkApplied(applied: readonly Applied[], migrations: readonly Migration[]): void {
   const [first] = migrations;
   const byVersion = new Map(migrations.map((migration) => [migration.version, migration]));
   for (const { version, statements } of applied) {
@@ -191,6 +212,9 @@ function findPending(applied: readonly Applied[], migrations: readonly Migration
       );
     }
   }
+}
+
+function findPending(applied: readonly Applied[], migrations: readonly Migration[]): Migration[] {
   const done = new Set(applied.map(({ version }) => version));
   // An empty file is one that somebody begins to write.
   const pending = migrations.filter(({ version, sql }) => !done.has(version) && sql.trim() !== '');

@@ -1,0 +1,178 @@
+// The upgrade of a store that version 0.2.0 has made and filled: release-0.2.0.json.br has its migrations and its demo data.
+
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { brotliDecompressSync } from 'node:zlib';
+import { PGlite } from '@electric-sql/pglite';
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { applyMigrations, type Connection, type Migration, readMigrations } from '../../src/store/migrations.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Call } from '../../src/store/store.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
+import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+
+const RELEASE: { migrations: readonly Migration[]; seed: string } = JSON.parse(
+  brotliDecompressSync(readFileSync(join(import.meta.dirname, '../helpers/release-0.2.0.json.br'))).toString(),
+);
+const TABLES = [
+  ...['tenants', 'api_keys', 'idempotency_keys', 'academias', 'personais', 'alunos', 'treinos'],
+  ...['anamnese_secoes', 'anamneses'],
+];
+const CREATE = 'select to_jsonb(c) as created from public.criar_aluno($1, $2, $3, p_idempotency_key => $2) c';
+const KEY = 'wms_demo_aurora';
+const folder = mkdtempSync(join(tmpdir(), 'upgrade-'));
+let server: PostgresServer;
+let databases = 0;
+
+beforeAll(async () => {
+  server = await startEmbeddedPostgres();
+  await asAdmin(server.adminUrl, (db) => db.query(`create role dona login createrole password 'only-for-tests'`));
+});
+
+afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+/** Makes a store of 0.2.0 with its demo data, an issued key, and a creation that can be repeated. */
+async function fill(db: Connection): Promise<void> {
+  const run = (sql: string) => (db.exec ? db.exec(sql) : db.query(sql));
+  await run('create schema supabase_migrations');
+  await run(
+    'create table supabase_migrations.schema_migrations (version text primary key, statements text[], name text)',
+  );
+  for (const { version, name, sql } of RELEASE.migrations) {
+    await run(`begin; ${sql}; commit`);
+    await db.query('insert into supabase_migrations.schema_migrations values ($1, array[$2], $3)', [
+      version,
+      sql,
+      name,
+    ]);
+  }
+  await run(RELEASE.seed);
+  await db.query(`select private.issue_key(id, 'parceiro', array['listar_alunos']) from private.tenants`);
+  await db.query(CREATE, [KEY, 'Antes', 'antes@aurora.example']);
+}
+
+/** The number of rows of each table, and a hash of what is in them. */
+async function readRows(db: Connection): Promise<unknown[]> {
+  const rows: unknown[] = [];
+  for (const table of TABLES) {
+    const row = `(to_jsonb(t) - '{successor,last_used_at,nome_busca}'::text[])::text`;
+    const sql = `select $1 as table, count(*)::integer, md5(string_agg(${row}, '' order by ${row})) from private.${table} t`;
+    rows.push(...(await db.query(sql, [table])).rows);
+  }
+  return rows;
+}
+
+/** A database of 0.2.0: the URL for the role that owns it and is no superuser. */
+async function createOldDatabase(): Promise<string> {
+  databases += 1;
+  await asAdmin(server.adminUrl, (db) => db.query(`create database velha${databases} owner dona`));
+  const url = new URL(databaseUrl(server.adminUrl, `velha${databases}`));
+  url.username = 'dona';
+  await asAdmin(url.href, fill);
+  return url.href;
+}
+
+const REPEATED: Call = {
+  function: 'criar_aluno',
+  args: { p_api_key: KEY, p_nome: 'Antes', p_email: 'antes@aurora.example', p_idempotency_key: 'Antes' },
+  returns: 'row',
+  readOnly: false,
+};
+const never = new AbortController().signal;
+
+test('a Postgres keeps all rows and keys, answers every read meanwhile, and loses no creation', async () => {
+  const url = await createOldDatabase();
+  const before = await asAdmin(url, readRows);
+  const served = new pg.Pool({ connectionString: url, max: 4, options: '-c role=gateway' });
+  let isUpgraded = false;
+  const acknowledged: string[] = [];
+  const read = async () => {
+    for (; !isUpgraded; ) {
+      const { rows } = await served.query('select nome from public.listar_alunos($1, p_limit => 3)', [KEY]);
+      expect(rows).toHaveLength(3);
+    }
+  };
+  const create = async (letter: string) => {
+    for (let n = 0; !isUpgraded; n += 1) {
+      const name = `${letter}${n}`;
+      // What waited for the upgrade fails, as the gateway's 502, and is sent again.
+      while (!(await served.query(CREATE, [KEY, name, 'durante@aurora.example']).catch(() => undefined)))
+        await delay(20);
+      acknowledged.push(name);
+    }
+  };
+  const load = [read(), read(), create('a'), create('b')];
+  while (acknowledged.length < 10) await delay(10);
+  const applied = await asAdmin(url, (db) => applyMigrations(db, readMigrations(MIGRATIONS))).finally(() => {
+    isUpgraded = true;
+  });
+  await Promise.all(load);
+  await served.end();
+
+  expect(applied).toEqual(readMigrations(MIGRATIONS));
+  await asAdmin(url, async (db) => {
+    const { rows } = await db.query(`select nome from private.alunos where email = 'durante@aurora.example'`);
+    expect(rows.map(({ nome }) => nome).toSorted()).toEqual(acknowledged.toSorted());
+    await db.query(`delete from private.alunos where email = 'durante@aurora.example'`);
+    await db.query(`delete from private.idempotency_keys where key <> 'Antes'`);
+    expect(await readRows(db)).toEqual(before);
+    const schemas = await db.query(`select nspname from pg_namespace where nspname like 'private%'`);
+    expect(schemas.rows).toEqual([{ nspname: 'private' }]);
+    expect(await applyMigrations(db, readMigrations(MIGRATIONS))).toEqual([]);
+  });
+  const store = openPostgres({
+    url: databaseUrl(server.adminUrl, `velha${databases}`),
+    connections: 1,
+    prepare: true,
+    deadlineMs: 20_000,
+  });
+  expect(await store.call(REPEATED, never)).toMatchObject({ json: expect.stringContaining('"nome":"Antes"') });
+  await store.close();
+  await asAdmin(url, async (db) => expect(await readRows(db)).toEqual(before));
+});
+
+test('an embedded store is upgraded when it is opened', async () => {
+  const dataDir = join(folder, 'embedded');
+  mkdirSync(dataDir);
+  const old = new PGlite(join(dataDir, 'postgres'), { extensions: { pg_trgm } });
+  await fill(old);
+  const before = await readRows(old);
+  await old.close();
+  const store = await openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 20_000 });
+  expect(await store.call(REPEATED, never)).toMatchObject({ json: expect.stringContaining('"nome":"Antes"') });
+  await store.close();
+  const upgraded = new PGlite(join(dataDir, 'postgres'));
+  expect(await readRows(upgraded)).toEqual(before);
+  await upgraded.close();
+});
+
+test.each([
+  [
+    'a table that no migration creates',
+    'create table private.cofres (id integer)',
+    'no migration creates the table cofres of version 0.2.0',
+  ],
+  [
+    'a row that the new schema refuses',
+    `update private.academias set nome = repeat('a', 1000)`,
+    'violates check constraint "academias_nome_length"',
+  ],
+])('%s ends the upgrade, and changes nothing', async (_what, sql, message) => {
+  const url = await createOldDatabase();
+  await asAdmin(url, async (db) => {
+    await db.query(sql);
+    const before = await readRows(db);
+    await expect(applyMigrations(db, readMigrations(MIGRATIONS))).rejects.toThrow(message);
+    expect(await readRows(db)).toEqual(before);
+    const { rows } = await db.query('select version from supabase_migrations.schema_migrations order by 1');
+    expect(rows.map(({ version }) => version)).toEqual(RELEASE.migrations.map(({ version }) => version));
+  });
+});
