@@ -1,0 +1,101 @@
+// What docs/compatibility.md promises, compared with the last release: released.txt has its names, one a line. A release writes them
+// anew with `npm run --silent test -- test/compatibility.test.ts --update`, after the version in package.json was set.
+
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { createMetrics } from '../src/telemetry/metrics.ts';
+import { runAdmin, runCommand } from './helpers/run.ts';
+import { asAdmin, createDatabase } from './helpers/servers.ts';
+
+const RELEASED = 'test/released.txt';
+/** The SQL that migrations of others call, and scripts of administrators. */
+const HELPERS = [
+  ...[
+    'create_tenant',
+    'current_tenant',
+    'isolate',
+    'issue_key',
+    'list_keys',
+    'list_tenants',
+    'publish',
+    'require_record',
+  ],
+  ...['revoke_key', 'rotate_key', 'set_key_permissions', 'to_uuid', 'verify_key'],
+];
+const SCRIPTS = {
+  contract: 'scripts/conformance/main.ts',
+  'contract:diff': 'scripts/breaking-changes/main.ts',
+  migrate: 'scripts/migrate.ts',
+  operation: 'scripts/operation/main.ts',
+};
+
+async function readSurface(): Promise<string[]> {
+  return [...readVariables(), ...(await readCommands()), ...(await readMetrics()), ...(await readHelpers())].toSorted();
+}
+
+function readVariables(): string[] {
+  const names = [...readFileSync('.env.example', 'utf8').matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)];
+  return names.map(([, name]) => `variable ${name}`);
+}
+
+async function readCommands(): Promise<string[]> {
+  const commands = await readHelp('admin', [], async (path) => (await runAdmin([...path, '--help'], {})).output);
+  for (const [script, file] of Object.entries(SCRIPTS)) {
+    commands.push(...(await readHelp(script, [], async () => (await runCommand(file, ['--help'])).output)));
+  }
+  return commands;
+}
+
+/** The options of a command, and its commands with theirs. */
+async function readHelp(
+  script: string,
+  path: readonly string[],
+  help: (path: readonly string[]) => Promise<string>,
+): Promise<string[]> {
+  const text = await help(path);
+  const call = ['command', script, ...path].join(' ');
+  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, name]) => `${call} ${name}`);
+  const [, commands = ''] = /\nCommands:\n(.*?)\n\n/s.exec(text) ?? [];
+  const names = [...commands.matchAll(/^ {2}(\w[\w-]*)/gm)]
+    .map(([, name = '']) => name)
+    .filter((name) => name !== 'help');
+  const inner =
+    script === 'admin' ? await Promise.all(names.map((name) => readHelp(script, [...path, name], help))) : [];
+  return [call, ...options.filter((option) => !option.endsWith('--help')), ...inner.flat()];
+}
+
+async function readMetrics(): Promise<string[]> {
+  const metrics = createMetrics();
+  metrics.observe({
+    readLoad: () => ({ running: 0, waiting: 0, open: 0, idle: 0, stalled: {} }),
+    readSockets: () => ({ open: 0, refused: 0, unread: 0 }),
+    isReady: async () => true,
+    isCountingShared: () => true,
+    isExporting: () => true,
+  });
+  const types = [...(await metrics.read()).matchAll(/^# TYPE ((?:http_server|gateway)_\w+) \w+$/gm)];
+  return types.map(([, name]) => `metric ${name}`);
+}
+
+async function readHelpers(): Promise<string[]> {
+  const database = await createDatabase();
+  const sql = `select oid::regprocedure::text as name from pg_proc
+    where pronamespace = 'private'::regnamespace and proname = any ($1)`;
+  const { rows } = await asAdmin(database.adminUrl, (db) => db.query(sql, [HELPERS]));
+  await database.drop();
+  return rows.map(({ name }) => `function ${name}`);
+}
+
+test('every name of the last release is there, unless the changelog says that it has gone', async () => {
+  const surface = await readSurface();
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const [heading, ...released] = readFileSync(RELEASED, 'utf8').trim().split('\n');
+  if (heading !== `release ${version}`) {
+    await expect(`${[`release ${version}`, ...surface].join('\n')}\n`).toMatchFileSnapshot(
+      RELEASED.replace('test/', ''),
+    );
+    return;
+  }
+  const [, unreleased = ''] = /^## Unreleased$(.*?)^## /ms.exec(readFileSync('CHANGELOG.md', 'utf8')) ?? [];
+  expect(released.filter((name) => !surface.includes(name) && !unreleased.includes(`\`${name}\``))).toEqual([]);
+});
