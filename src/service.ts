@@ -115,7 +115,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     recorder: createRecorder(sinks, tracing?.start),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
-    docs: config.docs ? serveDocs(() => ({ document: served.document.source, demoKey: served.demoKey })) : undefined,
+    docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
     rateLimiter: rateLimits?.middleware,
     mcp: await openMcp(config, readDocument),
     handler: served.handle,
