@@ -12,6 +12,7 @@ import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { DocumentError } from './openapi/document.ts';
 import { describeDrift } from './openapi/drift.ts';
 import { readExamples } from './openapi/examples.ts';
+import { toTextsFile } from './openapi/translations.ts';
 import type { PgError } from './store/sqlstate.ts';
 import type { Store } from './store/store.ts';
 
@@ -42,7 +43,7 @@ export function develop(development: Development, compiled: CompiledDocument): (
   const watchers = [
     onChange(
       dirname(document),
-      (file) => file === basename(document),
+      (file) => [document, toTextsFile(document)].some((path) => file === basename(path)),
       () => session.readDocument(),
     ),
     ...(existsSync(parts) ? [onChange(parts, isPart, () => session.readDocument())] : []),

@@ -115,7 +115,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     recorder: createRecorder(sinks, tracing?.start),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
-    docs: config.docs ? serveDocs(() => ({ document: served.document.source, demoKey: served.demoKey })) : undefined,
+    docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
     rateLimiter: rateLimits?.middleware,
     mcp: await openMcp(config, readDocument),
     handler: served.handle,
@@ -145,14 +145,14 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   };
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;
-    const refuseDemo = async () => {
-      if (isFirst && !config.demoKeys && (await findDemo(document, store))) throw new DemoError(config.host);
+    const demo = findDemo(document, store);
+    const refuseDemo = async (found: typeof demo) => {
+      if (isFirst && !config.demoKeys && (await found)) throw new DemoError(config.host);
     };
-    if (!fault) await refuseDemo();
+    if (!fault) await refuseDemo(demo);
     // The primary process opens that of a group: no worker can hold it up.
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
-    const demo = findDemo(document, store);
     void demo.then((found) => {
       served.demoKey = found?.key;
     });
@@ -171,7 +171,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         }
         if (!fault) return;
         await readiness.reportUntilReachable(fault);
-        await refuseDemo();
+        await refuseDemo(findDemo(document, store));
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,

@@ -33,6 +33,10 @@ describe.each(PAGES)('%s', (page) => {
     }
   });
 
+  test('has at most 200 lines', () => {
+    expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(200);
+  });
+
   test('names npm scripts that exist', () => {
     for (const [, name = ''] of text.matchAll(/npm run (?:--silent )?([a-z][\w:]*)/g))
       expect(scripts).toHaveProperty([name]);
@@ -51,8 +55,4 @@ test('the scripts need no Unix shell, except for exec, without which a signal to
     // Outside of double quotes: patterns, variables and single quotes.
     expect(command.replaceAll(/"[^"]*"/g, ''), name).not.toMatch(/['*?$`;<>]|\b(cp|mv|rm|mkdir|export|cat)\b/);
   }
-});
-
-test('the README has at most 200 lines', () => {
-  expect(readFileSync('README.md', 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(200);
 });

@@ -169,22 +169,35 @@ function toNumber(text: string, type: string): string {
   return isGrouped ? digits.replaceAll('.', '') : digits;
 }
 
+/** Whether a line has been exported: people do not write ids. A text that is blank there is blank in the store. */
+function isExported(fields: Fields): boolean {
+  return fields.id !== undefined;
+}
+
+/** Adds the required texts that are empty in a line that has been exported. */
+export function addBlankTexts(fields: Fields, columns: readonly Column[]): void {
+  if (!isExported(fields)) return;
+  for (const { name, type, required } of columns) if (required && type === 'text') fields[name] ??= '';
+}
+
 /** Creates the check of a record's fields, with the messages of the API. A partial one requires none. */
 export function createCheck(columns: readonly Column[], { isPartial = false } = {}): (fields: Fields) => FieldErrors {
   const required = columns.filter((column) => column.required).map((column) => column.name);
-  const properties = Object.fromEntries(columns.map((column) => [column.name, toSchema(column)]));
-  const validate = createAjv().compile({
-    type: 'object',
-    properties: { requestBody: { type: 'object', properties, required: isPartial ? [] : required } },
-  });
+  const compile = (mayBeBlank: boolean) => {
+    const properties = Object.fromEntries(columns.map((column) => [column.name, toSchema(column, mayBeBlank)]));
+    const requestBody = { type: 'object', properties, required: isPartial ? [] : required };
+    return createAjv().compile({ type: 'object', properties: { requestBody } });
+  };
+  const [validateExported, validateOther] = [compile(true), compile(false)];
   const documents = columns.filter(({ type }) => type === 'jsonb').map(({ name }) => name);
   return (fields) => {
+    const validate = isExported(fields) ? validateExported : validateOther;
     validate({ requestBody: fields });
     return toFieldErrors(validate.errors ?? [], findProblems(fields, documents), []);
   };
 }
 
-function toSchema({ name, type, required, max_length: maxLength, refers_to }: Column): object {
+function toSchema({ name, type, required, max_length: maxLength, refers_to }: Column, mayBeBlank: boolean): object {
   if (refers_to) return {};
   if (INTEGER_TYPE.test(type)) return { pattern: '^-?\\d+$', 'x-pattern-message': 'must be an integer' };
   if (NUMBER_TYPE.test(type)) {
@@ -204,7 +217,7 @@ function toSchema({ name, type, required, max_length: maxLength, refers_to }: Co
       return {
         ...(maxLength === null ? {} : { maxLength }),
         ...(name === 'email' ? { format: 'email' } : {}),
-        ...(required ? { pattern: '[^\\s\\x85]', 'x-pattern-message': 'must not be blank' } : {}),
+        ...(required && !mayBeBlank ? { pattern: '[^\\s\\x85]', 'x-pattern-message': 'must not be blank' } : {}),
       };
   }
 }

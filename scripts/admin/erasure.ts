@@ -1,4 +1,4 @@
-// The commands that delete: each asks for a name first. And what the store has of one student, which an erasure deletes.
+// The commands that delete, and the question that each command asks before it destroys. And what the store has of one student, which an erasure deletes.
 
 import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';
@@ -8,7 +8,8 @@ import type { Output } from './output.ts';
 import { type Found, findRecord, openTable } from './records.ts';
 import { queryRows } from './store.ts';
 
-type Confirmed = { readonly yes?: boolean };
+/** Whether a command that destroys asks first. */
+export type Confirmed = { readonly yes?: boolean };
 type Deleted = { readonly name: string; readonly deleted: number };
 
 /** Deletes a tenant with everything that it has. */
@@ -41,13 +42,13 @@ async function findStudent(db: Connection, tenant: string, name: string): Promis
 }
 
 /** Throws unless the name is typed on the terminal, or `isSure`. */
-async function confirm(warning: string, name: string, isSure = false): Promise<void> {
+export async function confirm(warning: string, name: string, isSure = false): Promise<void> {
   if (isSure) return;
   if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const typed = await terminal.question(`${warning} This cannot be undone.\nType its name to go on: `);
-    if (typed.trim() !== name.trim()) throw new CommandError({ error: 'That is another name: nothing was deleted.' });
+    if (typed.trim() !== name.trim()) throw new CommandError({ error: 'That is another name: nothing was changed.' });
   } finally {
     terminal.close();
   }

@@ -5,7 +5,7 @@ import { createReadStream, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { type Connection, inTransaction } from '../../src/store/migrations.ts';
-import { createCheck, type Fields, findColumns, toValue } from './columns.ts';
+import { addBlankTexts, createCheck, type Fields, findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
 import { type Output, toCount, toTable } from './output.ts';
@@ -158,7 +158,7 @@ export async function importSource(
     for await (const batch of inBatches(records)) {
       const filled = batch.filter((record) => !('cells' in record) || record.cells.some((cell) => cell.trim() !== ''));
       addToPreview(preview, filled, headers);
-      const lines = filled.map((record) => checkRecord(record, headers, check, options));
+      const lines = filled.map((record) => checkRecord(record, headers, { table, check }, options));
       bad.push(...(await sending));
       await find(lines, headers);
       await settler.settle(lines);
@@ -212,8 +212,8 @@ async function readHeader(
 function checkRecord(
   record: CsvRecord,
   headers: readonly Header[],
-  check: ReturnType<typeof createCheck>,
-  { ignoreUnknown }: ImportOptions,
+  { table, check }: { readonly table: Table; readonly check: ReturnType<typeof createCheck> },
+  { ignoreUnknown, update }: ImportOptions,
 ): Line {
   const { line } = record;
   const unusable = (message: string) => ({ line, fields: undefined, bad: [{ line, field: null, message }] });
@@ -228,6 +228,7 @@ function checkRecord(
     column ? [[column.name, toValue(cells[index] ?? '', column)] as const] : [],
   );
   const fields = Object.fromEntries(pairs.filter(([, text]) => text !== ''));
+  if (!update) addBlankTexts(fields, table.columns);
   const errors = Object.entries(check(fields));
   const bad = errors.flatMap(([field, messages]) =>
     messages.map((message) => ({ line, field: toTitle(field, headers), message })),
@@ -320,8 +321,9 @@ async function hasRows(db: Connection, { name, columns }: Table, tenant: string)
 function requireFields(lines: readonly Line[], { columns }: Table): void {
   const required = columns.filter((column) => column.required);
   for (const { line, id, fields, bad } of lines) {
-    if (id !== undefined || bad.length > 0) continue;
-    const missing = required.filter(({ name }) => fields?.[name] === undefined);
+    if (id !== undefined || bad.length > 0 || !fields) continue;
+    addBlankTexts(fields, columns);
+    const missing = required.filter(({ name }) => fields[name] === undefined);
     bad.push(...missing.map(({ name }) => ({ line, field: name, message: 'is required' })));
   }
 }

@@ -3,6 +3,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { Connection } from '../../src/store/migrations.ts';
 import { NEVER } from './arguments.ts';
+import { type Confirmed, confirm } from './erasure.ts';
 import { CommandError } from './errors.ts';
 import { type Output, toTable } from './output.ts';
 import { queryRows } from './store.ts';
@@ -117,8 +118,11 @@ export async function rotateKey(db: Connection, name: string, { overlap, expires
 }
 
 /** Ends a key, for good. */
-export async function revokeKey(db: Connection, name: string): Promise<Output> {
+export async function revokeKey(db: Connection, name: string, { yes }: Confirmed): Promise<Output> {
   const key = await findKey(db, name);
+  if (key.state !== 'revoked') {
+    await confirm(`Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`, key.name, yes);
+  }
   await db.query('select private.revoke_key($1)', [key.id]);
   return {
     json: { id: key.id, prefix: key.prefix, state: 'revoked' },

@@ -175,7 +175,10 @@ function addKeyCommands(key: Command, run: Run): void {
     .action((name: string, options: Rotation & WithJson) => run(options, (db) => rotateKey(db, name, options)));
   add(key, 'revoke', 'end a key, now and for good', 'key revoke wms_live_4fG7kQz1')
     .argument('<KEY>', KEY_HELP)
-    .action((name: string, options: WithJson) => run(options, (db) => revokeKey(db, name)));
+    .option('--yes', YES)
+    .action((name: string, options: WithJson & { yes?: boolean }) =>
+      run(options, (db) => revokeKey(db, name, options)),
+    );
   add(
     key,
     'permit',

@@ -29,7 +29,7 @@ export function localizeErrors(
 }
 
 /** Whether Accept-Language (RFC 9110, 12.5.4) ranks any kind of Portuguese above English. */
-function prefersPortuguese(headers: IncomingHttpHeaders): boolean {
+export function prefersPortuguese(headers: IncomingHttpHeaders): boolean {
   const negotiator = new Negotiator({ headers });
   const first = negotiator.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
   // `*` stands for English, unless the client also names English with a lower weight.

@@ -1,4 +1,4 @@
-// The documentation page: Scalar renders the document. The gateway serves all its files.
+// The documentation page, in English and in Portuguese: Scalar renders the document. The gateway serves all its files.
 
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -6,10 +6,13 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliDecompress } from 'node:zlib';
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference';
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
+import { prefersPortuguese } from '../api/localize.ts';
+import type { CompiledDocument } from '../openapi/compile.ts';
+import { translateTexts } from '../openapi/translations.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
 import { addEndpoint, type Endpoints, sendText, toEntityTag } from './respond.ts';
 
@@ -18,12 +21,30 @@ const JSON_TEXT = 'application/json; charset=utf-8';
 /** RFC 9512 defines no charset parameter: YAML is UTF-8. */
 const YAML = 'application/yaml';
 
-/** What the page shows. */
-export type Shown = {
-  readonly document: OpenAPIV3.Document;
+/** What the page shows: the document, and its Portuguese texts if it has any. */
+export type Shown = Pick<CompiledDocument, 'source' | 'texts'> & {
   /** The key that the page fills in, while the demo data is served. */
   readonly demoKey?: string | undefined;
 };
+
+type Language = 'en' | 'pt-BR';
+
+/** What the page says beside the document. */
+const TEXTS = {
+  en: {
+    scalar: 'en',
+    noScript: 'This page needs JavaScript. The document is',
+    demo: (key: string) => `**Demo data.** This gateway serves its demo data, whose key \`${key}\` is filled in below.`,
+    other: '[Esta página em português](?lang=pt-BR)',
+  },
+  'pt-BR': {
+    scalar: 'pt',
+    noScript: 'Esta página precisa de JavaScript. O documento é',
+    demo: (key: string) =>
+      `**Dados de demonstração.** Este gateway serve seus dados de demonstração, e a chave deles, \`${key}\`, já está preenchida abaixo.`,
+    other: '[This page in English](?lang=en)',
+  },
+} as const;
 
 /**
  * Serves the page at /docs, to which / redirects, and the current document at /openapi.json and /openapi.yaml. The URLs
@@ -37,11 +58,19 @@ export function serveDocs(read: () => Shown): Endpoints {
     return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
   };
   const text = (type: string, write: (shown: Shown) => string) => serveText(type, read, write);
-  const page = text('text/html; charset=utf-8', ({ document }) => toPage(document, path));
-  const start = text(SCRIPT, toStartScript);
-  const shown = text(JSON_TEXT, (shown) => JSON.stringify(toShownDocument(shown)));
-  const json = text(JSON_TEXT, ({ document }) => JSON.stringify(document));
-  const yaml = text(YAML, ({ document }) => stringify(document));
+  const localized = (type: string, write: (shown: Shown, language: Language) => string): RequestHandler => {
+    const inEnglish = text(type, (shown) => write(shown, 'en'));
+    const inPortuguese = text(type, (shown) => write(shown, 'pt-BR'));
+    return (req, res, next) => {
+      res.vary('Accept-Language');
+      return (chooseLanguage(req, read()) === 'en' ? inEnglish : inPortuguese)(req, res, next);
+    };
+  };
+  const page = localized('text/html; charset=utf-8', ({ source }, language) => toPage(source, path, language));
+  const start = localized(SCRIPT, toStartScript);
+  const shown = localized(JSON_TEXT, (shown, language) => JSON.stringify(toShownDocument(shown, language)));
+  const json = text(JSON_TEXT, ({ source }) => JSON.stringify(source));
+  const yaml = text(YAML, ({ source }) => stringify(source));
   return (router) => {
     addEndpoint(router, '/', redirect(302, 'docs'));
     addEndpoint(router, '/docs/', redirect(308, '../docs'));
@@ -54,12 +83,22 @@ export function serveDocs(read: () => Shown): Endpoints {
   };
 }
 
+/** The language that the URL names, or the one that the browser prefers. Portuguese needs texts. */
+function chooseLanguage({ query, headers }: Request, { texts }: Shown): Language {
+  if (texts.size === 0 || query.lang === 'en') return 'en';
+  return query.lang === 'pt-BR' || prefersPortuguese(headers) ? 'pt-BR' : 'en';
+}
+
 /** Serves a text that is generated once: npm run dev replaces the document, and the demo data is found after the start. */
 function serveText(type: string, read: () => Shown, write: (shown: Shown) => string): RequestHandler {
   let written: { readonly shown: Shown; readonly body: string; readonly tag: string } | undefined;
   return (_req, res) => {
     const shown = read();
-    if (written?.shown.document !== shown.document || written.shown.demoKey !== shown.demoKey) {
+    if (
+      written?.shown.source !== shown.source ||
+      written.shown.texts !== shown.texts ||
+      written.shown.demoKey !== shown.demoKey
+    ) {
       const body = write(shown);
       written = { shown, body, tag: toEntityTag(body) };
     }
@@ -130,7 +169,6 @@ const STYLE = `
 `;
 
 const SETTINGS = {
-  url: 'docs/openapi.json',
   customCss: STYLE,
   withDefaultFonts: false,
   defaultOpenAllTags: true,
@@ -146,35 +184,41 @@ const SETTINGS = {
 } as const satisfies Partial<ApiReferenceConfiguration> & { agent: { disabled: true } };
 
 /** The script that starts Scalar in the page. Requests go to the host that served the page. */
-function toStartScript({ document, demoKey }: Shown): string {
-  const [scheme] = Object.keys(document.components?.securitySchemes ?? {});
+function toStartScript({ source, demoKey }: Shown, language: Language): string {
+  const [scheme] = Object.keys(source.components?.securitySchemes ?? {});
   const isFilledIn = demoKey !== undefined && scheme !== undefined;
   const authentication = isFilledIn && {
     preferredSecurityScheme: scheme,
     securitySchemes: { [scheme]: { value: demoKey } },
   };
+  const settings = {
+    ...SETTINGS,
+    url: `docs/openapi.json?lang=${language}`,
+    localization: { locale: TEXTS[language].scalar },
+    ...(authentication && { authentication }),
+  };
   return `Scalar.createApiReference('#reference', {
-  ...${JSON.stringify({ ...SETTINGS, ...(authentication && { authentication }) })},
+  ...${JSON.stringify(settings)},
   baseServerURL: new URL('.', location.href).href,
 });
 `;
 }
 
 /** The page; `scalar` is the path of Scalar's script. */
-function toPage(document: OpenAPIV3.Document, scalar: string): string {
+function toPage({ info }: OpenAPIV3.Document, scalar: string, language: Language): string {
   return `<!doctype html>
-<html lang="en">
+<html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(document.info.title)}</title>
+<title>${escapeHtml(info.title)}</title>
 <link rel="icon" href="data:,">
 </head>
 <body>
-<noscript>This page needs JavaScript. The document is <a href="openapi.yaml">openapi.yaml</a>.</noscript>
+<noscript>${TEXTS[language].noScript} <a href="openapi.yaml">openapi.yaml</a>.</noscript>
 <div id="reference"></div>
 <script src="${escapeHtml(scalar)}"></script>
-<script src="docs/start.js"></script>
+<script src="docs/start.js?lang=${language}"></script>
 </body>
 </html>
 `;
@@ -185,15 +229,19 @@ function escapeHtml(text: string): string {
 }
 
 /**
- * The document for the page: it links to the served document, its examples are complete requests, and it names the key that is
- * filled in.
+ * The document for the page: it links to the other language and to the served document, its examples are complete requests, and
+ * it names the key that is filled in.
  */
-function toShownDocument({ document, demoKey }: Shown): OpenAPIV3.Document {
-  const shown = structuredClone(document);
-  if (demoKey !== undefined) {
-    const note = `**Demo data.** This gateway serves its demo data, whose key \`${demoKey}\` is filled in below.`;
-    shown.info.description = `${note}\n\n${shown.info.description ?? ''}`;
-  }
+function toShownDocument({ source, texts, demoKey }: Shown, language: Language): OpenAPIV3.Document {
+  const { demo, other } = TEXTS[language];
+  const shown =
+    language === 'en' ? structuredClone(source) : translateTexts(source, (paragraph) => texts.get(paragraph));
+  const paragraphs = [
+    ...(texts.size > 0 ? [other] : []),
+    ...(demoKey === undefined ? [] : [demo(demoKey)]),
+    ...(shown.info.description ? [shown.info.description] : []),
+  ];
+  shown.info.description = paragraphs.join('\n\n');
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
   for (const item of Object.values(shown.paths)) {
     for (const operation of Object.values(item ?? {})) {

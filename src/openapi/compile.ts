@@ -13,7 +13,7 @@ import { type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
 import { findUnsupported, separateReferences } from './support.ts';
-import { readTranslations, type Translations } from './translations.ts';
+import { readTexts, readTranslations, type Translations } from './translations.ts';
 
 /** A document that was read, checked and compiled. */
 export type CompiledDocument = {
@@ -23,7 +23,10 @@ export type CompiledDocument = {
   readonly operations: ReadonlyMap<string, Operation>;
   /** The validators of each operation's requests, by operationId. */
   readonly validators: ReadonlyMap<string, readonly ValidateFunction[]>;
+  /** Of the messages of a 422. */
   readonly translations: Translations;
+  /** The Portuguese of the summaries and descriptions. */
+  readonly texts: Translations;
   readonly match: Match;
   /** Names a place in the document as it was read: the file may have changed since. */
   readonly locate: Locate;
@@ -33,7 +36,7 @@ export type CompiledDocument = {
 export async function compileFile(file: string): Promise<CompiledDocument> {
   const { document, locate } = await openDocument(file);
   try {
-    return { ...(await compile(document)), locate };
+    return { ...(await compile(document)), texts: readTexts(file), locate };
   } catch (error) {
     throw error instanceof DocumentError ? error.located(locate) : error;
   }
@@ -67,6 +70,7 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
       operations,
       validators: new Map([...operations.keys()].map(toValidators)),
       translations: readTranslations(source),
+      texts: new Map(),
       match: createMatch(operations, readApiRoot(source)),
       locate: toPointer,
     };

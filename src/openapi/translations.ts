@@ -1,4 +1,10 @@
+// The Portuguese of the document: in x-translations that of the messages of a 422, and in a file beside the document that of
+// the documentation page.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
+import { parse } from 'yaml';
 import { DocumentError, type Mistake } from './document.ts';
 
 /** Portuguese texts by English text. */
@@ -36,4 +42,79 @@ function findMistakesOf(language: string, texts: unknown): Mistake[] {
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The file with the Portuguese of a document's summaries and descriptions, such as openapi.pt-BR.yaml. */
+export function toTextsFile(documentFile: string): string {
+  return documentFile.replace(/\.[^.]+$/, '.pt-BR$&');
+}
+
+/**
+ * Reads the Portuguese of a document's summaries and descriptions, by English paragraph on one line; empty without the file.
+ * Throws DocumentError if the file is not a list of pairs.
+ */
+export function readTexts(documentFile: string): Translations {
+  const file = toTextsFile(documentFile);
+  if (!existsSync(file)) return new Map();
+  const pairs = parseTexts(file);
+  const mistakes = pairs.flatMap((pair, index) => (isPair(pair) ? [] : [{ text: describePair(file, pair, index) }]));
+  if (mistakes.length > 0) throw new DocumentError(mistakes);
+  return new Map(pairs.filter(isPair).map((pair) => [toLine(pair.en), pair['pt-BR'].trim()]));
+}
+
+function parseTexts(file: string): unknown[] {
+  let pairs: unknown;
+  try {
+    pairs = parse(readFileSync(file, 'utf8')) ?? [];
+  } catch (error) {
+    throw new DocumentError([{ text: `${basename(file)}: ${(error as Error).message}` }], { cause: error });
+  }
+  if (Array.isArray(pairs)) return pairs;
+  throw new DocumentError([{ text: `${basename(file)} must be a list of texts, each with en and pt-BR` }]);
+}
+
+type Pair = { readonly en: string; readonly 'pt-BR': string };
+
+function isPair(pair: unknown): pair is Pair {
+  const isText = (text: unknown) => typeof text === 'string' && text.trim() !== '';
+  return isMap(pair) && Object.keys(pair).length === 2 && isText(pair.en) && isText(pair['pt-BR']);
+}
+
+function describePair(file: string, pair: unknown, index: number): string {
+  return `${basename(file)}: text ${index + 1} must have en and pt-BR, each a non-empty string; it is ${JSON.stringify(pair)}`;
+}
+
+function toLine(text: string): string {
+  return text.trim().replace(/\s+/g, ' ');
+}
+
+const TEXTS = ['summary', 'description'];
+/** What has values instead of texts. */
+const VALUES = ['value', 'example', 'default', 'enum', 'const'];
+
+/** A copy of the document whose summaries and descriptions are translated; `translate` gets one paragraph on one line. */
+export function translateTexts(
+  document: OpenAPIV3.Document,
+  translate: (paragraph: string) => string | undefined,
+): OpenAPIV3.Document {
+  const toTranslated = (text: string) =>
+    text
+      .trim()
+      .split(/\n\s*\n/)
+      .map((paragraph) => translate(toLine(paragraph)) ?? paragraph)
+      .join('\n\n');
+  const copy = (node: unknown, hasNames: boolean): unknown => {
+    if (Array.isArray(node)) return node.map((item) => copy(item, false));
+    if (!isMap(node)) return node;
+    return Object.fromEntries(
+      Object.entries(node).map(([name, part]) => {
+        // The properties of a schema may have any name.
+        if (hasNames) return [name, copy(part, false)];
+        if (VALUES.includes(name) || name.startsWith('x-')) return [name, part];
+        if (TEXTS.includes(name) && typeof part === 'string') return [name, toTranslated(part)];
+        return [name, copy(part, name === 'properties')];
+      }),
+    );
+  };
+  return copy(document, false) as OpenAPIV3.Document;
 }

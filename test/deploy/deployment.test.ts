@@ -474,6 +474,7 @@ describe('Dockerfile', () => {
     for (const line of kept) expect(existsSync(line.slice(1)), line).toBe(true);
     expect(readdirSync(root).sort()).toEqual([
       'node_modules',
+      'openapi.pt-BR.yaml',
       'openapi.yaml',
       'package.json',
       'scripts',

@@ -7,12 +7,15 @@ import { parse } from 'yaml';
 import { readInstalled } from '../../scripts/scalar.ts';
 import { serveDocs } from '../../src/http/docs.ts';
 import { readDocument } from '../../src/openapi/document.ts';
+import { readTexts } from '../../src/openapi/translations.ts';
 import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const KEY = 'wms_demo_aurora';
 
 const document = await readDocument('openapi.yaml');
+const translations = readTexts('openapi.yaml');
+let texts = translations;
 let served = document;
 let demoKey: string | undefined;
 let gateway: TestGateway;
@@ -21,7 +24,7 @@ let origin: string;
 beforeAll(async () => {
   gateway = await startGateway({
     store: await openTestStore(),
-    parts: { docs: serveDocs(() => ({ document: served, demoKey })) },
+    parts: { docs: serveDocs(() => ({ source: served, texts, demoKey })) },
   });
   origin = new URL(gateway.url).origin;
 });
@@ -116,6 +119,81 @@ describe('the page', () => {
   });
 });
 
+describe('in Portuguese', () => {
+  const PORTUGUESE = { 'Accept-Language': 'pt-PT, en;q=0.5' };
+  const ADDED = 'Count the lockers';
+  const read = async (query: string, headers?: Record<string, string>) => {
+    const parts = await Promise.all(
+      ['/docs', '/docs/start.js', '/docs/openapi.json'].map((path) => get(path + query, headers)),
+    );
+    for (const part of parts) expect(String(part.headers.vary)).toContain('Accept-Language');
+    const [page = '', start = '', shown = ''] = parts.map(({ body }) => body.toString());
+    const { info, paths }: OpenAPIV3.Document = JSON.parse(shown);
+    return {
+      language: /<html lang="(.*)">/.exec(page)?.[1],
+      start: /src="(docs\/start[^"]*)"/.exec(page)?.[1],
+      scalar: /"locale":"(\w+)"/.exec(start)?.[1],
+      document: /"url":"([^"]*)"/.exec(start)?.[1],
+      other: info.description?.split('\n')[0],
+      summary: paths['/alunos']?.get?.summary,
+    };
+  };
+  const inEnglish = {
+    language: 'en',
+    start: 'docs/start.js?lang=en',
+    scalar: 'en',
+    document: 'docs/openapi.json?lang=en',
+    other: '[Esta página em português](?lang=pt-BR)',
+    summary: 'List students',
+  };
+  const inPortuguese = {
+    language: 'pt-BR',
+    start: 'docs/start.js?lang=pt-BR',
+    scalar: 'pt',
+    document: 'docs/openapi.json?lang=pt-BR',
+    other: '[This page in English](?lang=en)',
+    summary: 'Listar alunos',
+  };
+
+  afterEach(() => {
+    texts = translations;
+    served = document;
+  });
+
+  test('for a browser that prefers it, or as the URL says', async () => {
+    expect(await read('')).toEqual(inEnglish);
+    expect(await read('', PORTUGUESE)).toEqual(inPortuguese);
+    expect(await read('?lang=pt-BR')).toEqual(inPortuguese);
+    expect(await read('?lang=en', PORTUGUESE)).toEqual(inEnglish);
+    expect(await read('?lang=fr', { 'Accept-Language': 'fr' })).toEqual(inEnglish);
+  });
+
+  test('only if the document has Portuguese texts', async () => {
+    texts = new Map();
+    const other = document.info.description?.split('\n')[0];
+    expect(await read('?lang=pt-BR', PORTUGUESE)).toEqual({ ...inEnglish, other });
+  });
+
+  test('but for a text that has no translation', async () => {
+    const item = document.paths['/alunos'];
+    const operation = { ...item?.get, summary: ADDED } as OpenAPIV3.OperationObject;
+    served = { ...document, paths: { ...document.paths, '/alunos': { ...item, get: operation } } };
+    expect(await read('', PORTUGUESE)).toEqual({ ...inPortuguese, summary: ADDED });
+  });
+
+  test('without a change of examples, of names and of the served document', async () => {
+    const shown: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json', PORTUGUESE)).body.toString());
+    expect(shown.paths['/alunos']?.post?.requestBody).toMatchObject({
+      content: {
+        'application/json': {
+          examples: { createdMinimal: { value: { p_nome: 'Quirino Dantas', p_email: 'quirino@aurora.example' } } },
+        },
+      },
+    });
+    expect(JSON.parse((await get('/openapi.json', PORTUGUESE)).body.toString())).toEqual(document);
+  });
+});
+
 describe("Scalar's script", () => {
   // After an update, `npm run generate` writes the file anew.
   const installed = readInstalled();
@@ -197,6 +275,18 @@ describe.skipIf(!canTestInBrowser()).each([
         await page.getByRole('button', { name: `Test Request (${method} ${path})` }).waitFor();
       }
     }
+  });
+
+  test('changes between English and Portuguese', async () => {
+    await page.getByRole('link', { name: 'Esta página em português' }).click();
+    await page.getByText('Envie sua chave de API no cabeçalho').waitFor();
+    await page.getByRole('link', { name: 'This page in English' }).click();
+    await page.getByText('Send your API key in the header').waitFor();
+    await page.goto(`${origin}/docs?lang=pt-BR#tag/alunos/POST/alunos`);
+    await page.getByRole('heading', { name: 'Criar um aluno', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Testar Requisição (post /alunos)' }).waitFor();
+    expect(await page.locator('html').getAttribute('lang')).toBe('pt-BR');
+    expect(await page.locator('html').evaluate(({ scrollWidth }) => scrollWidth)).toBeLessThanOrEqual(viewport.width);
   });
 
   test('sends a request with the key that was entered', async () => {

@@ -267,7 +267,7 @@ describe('the application', () => {
 
   test('limits nothing but the interface', async () => {
     const operational = [(router: IRouter) => router.get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
-    const docs = serveDocs(() => ({ document }));
+    const docs = serveDocs(() => ({ source: document, texts: new Map() }));
     const { send, url } = await startLimited({ perAddress: 1, parts: { operational, docs, corsOrigins: ['*'] } });
     await send(AURORA);
     expect((await send(AURORA)).status).toBe(429);

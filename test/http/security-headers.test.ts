@@ -37,7 +37,10 @@ beforeAll(async () => {
     next();
   };
   const operational = [serveHealth(readiness), serveMetrics(metrics)];
-  gateway = await startGateway({ store, parts: { operational, rateLimiter, docs: serveDocs(() => ({ document })) } });
+  gateway = await startGateway({
+    store,
+    parts: { operational, rateLimiter, docs: serveDocs(() => ({ source: document, texts: new Map() })) },
+  });
   origin = new URL(gateway.url).origin;
 });
 

@@ -84,7 +84,7 @@ describe('a student', () => {
   test('is erased once its name was typed, and then answered like one that never was', async () => {
     const refused = type('Outra', 'student', 'erase', ANA, '--tenant', AURORA);
     expect(refused.output).toContain('Erases the student Ana Alves and everything that refers to it.');
-    expect(refused.output).toContain('That is another name: nothing was deleted.');
+    expect(refused.output).toContain('That is another name: nothing was changed.');
     expect(refused.code).toBe(1);
     expect(await ask(`/alunos?limit=1&after=${ANA}`)).toMatchObject({ status: 200 });
 
@@ -95,6 +95,23 @@ describe('a student', () => {
       const never = await ask(path.replace('ID', 'f0000000-0000-4000-8000-00000000000f'));
       expect(await ask(path.replace('ID', ANA))).toEqual(never);
     }
+  });
+});
+
+describe('a key', () => {
+  test('is revoked once its name was typed, and then without a question', async () => {
+    const issued = await admin('key', 'issue', '--tenant', AURORA, '--name', 'Site', '--json');
+    const { prefix } = JSON.parse(issued.output);
+    expect(type('Outra', 'key', 'revoke', prefix)).toEqual({
+      code: 1,
+      output: expect.stringContaining(`Revokes the key Site (${prefix}) of Academia Aurora. This cannot be undone.`),
+    });
+    const done = {
+      code: 0,
+      output: expect.stringContaining(`Key ${prefix} is revoked: requests with it are refused.`),
+    };
+    expect(type('Site', 'key', 'revoke', prefix)).toEqual(done);
+    expect(await admin('key', 'revoke', prefix)).toMatchObject(done);
   });
 });
 

@@ -753,6 +753,8 @@ describe('an export', () => {
         `update private.alunos set nome = $2, telefone = E' "1"\n2;' where tenant_id = $1 and id = (select min(id::text)::uuid from private.alunos where tenant_id = $1)`,
         [AURORA, '=1+1, "x"'],
       );
+      await rows(`update private.academias set nome = ' ' where tenant_id = $1`, [BOSQUE]);
+      await rows(`update private.anamnese_secoes set titulo = '' where tenant_id = $1`, [BOSQUE]);
       // The last one has nothing.
       for (const id of [AURORA, BOSQUE, tenant]) {
         const [before, after] = [join(root, `before-${id}`), join(root, `after-${id}`)];

@@ -258,10 +258,20 @@ describe('key rotate', () => {
 });
 
 describe('key revoke', () => {
+  test('asks before it revokes, and needs a terminal for that', async () => {
+    const { key, prefix } = await issue();
+    expect(await admin(['key', 'revoke', prefix])).toEqual({
+      code: 2,
+      output: '',
+      errors: 'Expected --yes, because there is no terminal to ask on.\nSee --help.\n',
+    });
+    expect(await answerTo(key)).toEqual([200]);
+  });
+
   test('ends a key for good, by its prefix, and may be said twice', async () => {
     const { id, key, prefix } = await issue();
     expect(await answerTo(key)).toEqual([200]);
-    expect(await admin(['key', 'revoke', prefix])).toEqual({
+    expect(await admin(['key', 'revoke', prefix, '--yes'])).toEqual({
       code: 0,
       output: `Key ${prefix} is revoked: requests with it are refused.\n`,
       errors: '',
@@ -458,7 +468,7 @@ describe('a store that cannot be had', () => {
     const older = await createDatabase();
     await asAdmin(older.adminUrl, (db) => db.query('drop function private.revoke_key(uuid)'));
     const { id } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'x'], { DATABASE_URL: older.adminUrl });
-    expect(await failure(['key', 'revoke', id], { DATABASE_URL: older.adminUrl })).toMatchObject({
+    expect(await failure(['key', 'revoke', id, '--yes'], { DATABASE_URL: older.adminUrl })).toMatchObject({
       code: 1,
       error: expect.stringMatching(/^function private\.revoke_key\(.*\) does not exist \(42883\)$/),
       hint: expect.stringContaining('npm run migrate'),
@@ -528,7 +538,7 @@ describe('an embedded store', () => {
       expect(await answerTo(second.key, '/alunos', url)).toEqual([401, 'API Key sem permissão para listar_alunos']);
       expect(await answerTo(second.key, '/treinos', url)).toEqual([200]);
 
-      await json(['key', 'revoke', second.id], env);
+      await json(['key', 'revoke', second.id, '--yes'], env);
       expect(await answerTo(second.key, '/treinos', url)).toEqual([401, 'API Key inativa']);
       expect(await json(['key', 'list', '--tenant', tenant.id], env)).toMatchObject([
         { id: first.id, state: 'expired', tenant: 'Bosque', permissions: null },
