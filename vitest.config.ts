@@ -21,6 +21,7 @@ const CITUS = 'test/citus/*.test.ts';
  * contract, the packed client.
  */
 const LONG_ONLY = [
+  'test/add-operation.test.ts',
   'test/client/client-package.test.ts',
   'test/deploy/memory.test.ts',
   'test/isolation/mutations.test.ts',
@@ -33,7 +34,6 @@ const LONG_ONLY = [
 /** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. */
 const CAMPAIGNS = [
   ...LONG_ONLY,
-  'test/add-operation.test.ts',
   'test/api/linear.test.ts',
   'test/deploy/backup.test.ts',
   'test/isolation/walls.test.ts',
