@@ -6,7 +6,12 @@ import { canTestSupabase } from './test/helpers/global-setup.ts';
 import { UNOPTIMIZED } from './test/helpers/process.ts';
 
 /** Tests of behaviour that depends on the store: they run on every store. */
-const EVERY_STORE = ['test/store/every-store.test.ts', 'test/store/any-*.test.ts', 'test/operations/*.test.ts'];
+const EVERY_STORE = [
+  'test/store/every-store.test.ts',
+  'test/store/any-*.test.ts',
+  'test/operations/*.test.ts',
+  'test/openapi/document.test.ts',
+];
 
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';
@@ -16,6 +21,7 @@ const CITUS = 'test/citus/*.test.ts';
  * contract, the packed client.
  */
 const LONG_ONLY = [
+  'test/add-operation.test.ts',
   'test/client/client-package.test.ts',
   'test/deploy/memory.test.ts',
   'test/isolation/mutations.test.ts',
@@ -28,7 +34,6 @@ const LONG_ONLY = [
 /** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. */
 const CAMPAIGNS = [
   ...LONG_ONLY,
-  'test/add-operation.test.ts',
   'test/api/linear.test.ts',
   'test/deploy/backup.test.ts',
   'test/isolation/walls.test.ts',

@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(30);
+select plan(34);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -75,7 +75,17 @@ select throws_ok(
   from (values
     ('p_nome', $$ select public.criar_aluno('test_um', 'Eva', 'ana@um.example', p_idempotency_key => 'k1') $$),
     ('p_email', $$ select public.criar_aluno('test_um', 'Ana', 'eva@um.example', p_idempotency_key => 'k1') $$),
-    ('field', $$ select public.criar_aluno('test_um', 'Ana', 'ana@um.example', '1', p_idempotency_key => 'k1') $$)
+    ('p_telefone', $$ select public.criar_aluno('test_um', 'Ana', 'ana@um.example', '1', p_idempotency_key => 'k1') $$),
+    ('p_sexo', $$
+      select public.criar_aluno('test_um', 'Ana', 'ana@um.example', p_sexo => 'x', p_idempotency_key => 'k1') $$),
+    ('p_modalidade', $$
+      select public.criar_aluno('test_um', 'Ana', 'ana@um.example', p_modalidade => 'x', p_idempotency_key => 'k1') $$),
+    ('p_data_nascimento', $$
+      select public.criar_aluno(
+        'test_um', 'Ana', 'ana@um.example', p_data_nascimento => '2001-02-28', p_idempotency_key => 'k1') $$),
+    ('p_academia_id', $$
+      select public.criar_aluno(
+        'test_um', 'Ana', 'ana@um.example', p_academia_id => gen_random_uuid(), p_idempotency_key => 'k1') $$)
   ) as r (difference, sql);
 select is(
   pg_temp.detail_of($$ select public.criar_aluno('test_um', 'Eva', 'ana@um.example', p_idempotency_key => 'k1') $$),

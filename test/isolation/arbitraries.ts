@@ -47,7 +47,7 @@ const tenant = fc.record({
 });
 
 /** Two to four tenants, whose rows share their ids. */
-export const world: Arbitrary<World> = fc.array(tenant, { minLength: 2, maxLength: 4 }).map((tenants) => {
+const world: Arbitrary<World> = fc.array(tenant, { minLength: 2, maxLength: 4 }).map((tenants) => {
   const parts = tenants.map((raw, index) => toRows('abcd'.charAt(index), raw));
   return {
     tenants: parts.flatMap((part) => part.tenants),
@@ -115,7 +115,7 @@ const creation = fc.record({
 });
 
 /** A request to any operation, which lacks its key. */
-export const keyless: Arbitrary<Omit<Request, 'key'>> = fc.oneof(
+const keyless: Arbitrary<Omit<Request, 'key'>> = fc.oneof(
   { weight: 4, arbitrary: list },
   { weight: 1, arbitrary: creation },
 );

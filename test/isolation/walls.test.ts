@@ -3,20 +3,18 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { as, openDatabase, rows } from '../helpers/database.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { keyless, LISTS, scenario, world } from './arbitraries.ts';
+import { LISTS, scenario } from './arbitraries.ts';
 import { openInProcess } from './in-process-store.ts';
 import { Model } from './model.ts';
-import { ID_INPUTS, pairsOf, toBytes, withMasterKeys } from './pairs.ts';
 import { findReaders, findTables, functionsOf, removePredicates, removeRowSecurity } from './removal.ts';
-import { describeRequest, type RawAnswer, type Request, send } from './request.ts';
-import { CALLS, SAMPLE } from './sample.ts';
+import { type RawAnswer, type Request, send } from './request.ts';
+import { SAMPLE } from './sample.ts';
 import { emptyWorld, loadWorld, type World } from './world.ts';
 
 /** WALLS_SEED makes the worlds of an earlier run again; a failure tells the path to its smallest case too. */
 const SEED = Number(process.env.WALLS_SEED ?? Date.now() % 2 ** 31);
 const isLong = inject('isLong');
 const WORLDS = isLong ? 200 : 10;
-const WORLDS_OF_PAIRS = isLong ? 24 : 3;
 // After this time a failure is reported with the smallest case so far.
 const RUN = { seed: SEED, interruptAfterTimeLimit: 90_000 };
 /** Answers that a long run contains; without them the property would say little. */
@@ -109,27 +107,5 @@ describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
     });
     await fc.assert(property, { ...RUN, numRuns: WORLDS });
     if (isLong) expect([...kinds]).toEqual(expect.arrayContaining(KINDS_OF_ANSWERS));
-  });
-
-  test('an id of another tenant is answered like one that does not exist, to the byte', async () => {
-    let pairs = 0;
-    const property = fc.asyncProperty(world, fc.array(keyless, { minLength: 20 }), async (bare, others) => {
-      const world = withMasterKeys(bare);
-      await load(world);
-      for (const pair of pairsOf(world, others)) {
-        const [foreign, missing] = [await ask(pair.foreign), await ask(pair.missing)];
-        expect(toBytes(foreign), describeRequest(pair.foreign)).toEqual(toBytes(missing));
-        expect([200, 422]).toContain(foreign.status);
-        pairs += 1;
-      }
-    });
-    await fc.assert(property, { ...RUN, numRuns: WORLDS_OF_PAIRS });
-    expect(pairs).toBeGreaterThan(isLong ? WORLDS_OF_PAIRS * ID_INPUTS.length : 0);
-  });
-
-  test('the tenant of a call is cleared at the end of its transaction', async () => {
-    await load(SAMPLE);
-    expect(await ask(CALLS[0] as Request)).toMatchObject({ status: 200 });
-    expect(await rows(db, `select current_setting('wellness.tenant_id', true) as tenant`)).toEqual([{ tenant: '' }]);
   });
 });

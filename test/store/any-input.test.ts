@@ -29,6 +29,8 @@ paths:
         - { name: tags, in: query, explode: false, schema: { type: array, items: { type: string, minLength: 1 } } }
         - { name: dias, in: query, style: pipeDelimited, schema: { type: array, items: { type: string, format: date } } }
         - { name: cor, in: query, schema: { anyOf: [{ type: string, maxLength: 5 }, { type: 'null' }] } }
+        - { name: fator, in: query, schema: { type: number, maximum: 10, default: 0.5 } }
+        - { name: X-Simular, in: header, schema: { type: boolean } }
       responses: { '200': { $ref: '#/components/responses/Eco' } }
     patch:
       operationId: alterar
@@ -99,7 +101,7 @@ components:
         p_cores: { type: array, items: { type: string } }
         p_livre: {}
         p_escolha: { oneOf: [{ type: string }, { type: object }] }
-        p_nota: { type: integer, format: int32, exclusiveMinimum: -1 }
+        p_nota: { type: integer, format: int32, exclusiveMinimum: -1, default: 7 }
     Escritos:
       type: object
       required: [situacao, hora, quando, duracao, ip, arquivo, cores, livre, escolha, nota]
@@ -120,11 +122,12 @@ const CLAUSES = 'security definer set search_path = pg_catalog, pg_temp';
 const SQL = `
 create function public.eco(
   p_api_key text, p_pet_id bigint, p_ids bigint[] default null, p_tags text[] default null, p_dias date[] default null,
-  p_cor text default 'nenhuma'
+  p_cor text default 'nenhuma', p_fator numeric default null, p_simular boolean default null
 ) returns jsonb language plpgsql stable ${CLAUSES} as $$
 begin
   perform private.verify_key(p_api_key, 'eco');
-  return jsonb_build_object('pet', p_pet_id, 'ids', p_ids, 'tags', p_tags, 'dias', p_dias, 'cor', p_cor);
+  return jsonb_build_object('pet', p_pet_id, 'ids', p_ids, 'tags', p_tags, 'dias', p_dias, 'cor', p_cor,
+    'fator', p_fator, 'simular', p_simular);
 end $$;
 select private.publish('public.eco');
 
@@ -176,8 +179,12 @@ afterAll(async () => {
 });
 
 /** The status and body of an answer. */
-async function send(method: string, path: string, body?: string): Promise<[number, unknown]> {
-  const init = { method, headers: { 'X-Api-Key': 'wms_demo_aurora' }, ...(body === undefined ? {} : { body }) };
+async function send(method: string, path: string, body?: string, headers = {}): Promise<[number, unknown]> {
+  const init = {
+    method,
+    headers: { 'X-Api-Key': 'wms_demo_aurora', ...headers },
+    ...(body === undefined ? {} : { body }),
+  };
   const answer = await fetch(gateway.url + path, init);
   return [answer.status, await answer.json()];
 }
@@ -192,7 +199,7 @@ test('document and database agree', async () => {
 });
 
 describe('a parameter', () => {
-  const nothing = { pet: 1, ids: null, tags: null, dias: null, cor: 'nenhuma' };
+  const nothing = { pet: 1, ids: null, tags: null, dias: null, cor: 'nenhuma', fator: 0.5, simular: null };
 
   test('that is an array becomes an SQL array, as its style says', async () => {
     const query = '?ids=3&ids=1&tags=a,b%2Cc,%7B%22%7D%5C&dias=2024-01-01%7C2024-02-29';
@@ -214,6 +221,16 @@ describe('a parameter', () => {
     );
     expect(await send('GET', '/eco/1?tags=a,,c')).toEqual(
       invalid({ 'tags.1': ['must NOT have fewer than 1 characters'] }),
+    );
+  });
+
+  test('has its type in a query and in a header, and the default of the document, or else of the function', async () => {
+    expect(await send('GET', '/eco/1?fator=1.5', undefined, { 'X-Simular': 'true' })).toEqual([
+      200,
+      { ...nothing, fator: 1.5, simular: true },
+    ]);
+    expect(await send('GET', '/eco/1?fator=11', undefined, { 'X-Simular': '1' })).toEqual(
+      invalid({ fator: ['must be <= 10'], 'X-Simular': ['must be boolean'] }),
     );
   });
 
@@ -302,7 +319,7 @@ describe('a field', () => {
     cores: null,
     livre: null,
     escolha: null,
-    nota: null,
+    nota: 7,
   };
 
   test('has the type of its argument', async () => {

@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'vitest';
+import { call } from '../helpers/api.ts';
+
+// What the document does not say of its lists, so that no test derives it: test/isolation has a model of them.
+
+async function list(query: string, path = '/alunos'): Promise<{ nome: string }[]> {
+  const answer = await call(`${path}?${query}`);
+  expect(answer.status).toBe(200);
+  return answer.body as { nome: string }[];
+}
+
+describe('the name of a student', () => {
+  test.each([
+    ['na al', 'Ana Alves'],
+    ['ÉRICA ALVES', 'Érica Alves'],
+    ['úrsula magalhães', 'Úrsula Magalhães'],
+    ['ÂNTÕNÏO ÁLVES', 'Antônio Alves'],
+    // Letters apart from their accents.
+    ['A\u0300ntonio Alves', 'Antônio Alves'],
+    ['ursula conceicao', 'Úrsula Conceição'],
+  ])('is found by a part of it, whatever the case and the accents of its letters: %s', async (nome, found) => {
+    expect((await list(`nome=${encodeURIComponent(nome)}`)).map((row) => row.nome)).toEqual([found]);
+  });
+
+  test('has an accent alone in it', async () => {
+    expect(await list(`nome=${encodeURIComponent('\u0301')}`)).toEqual(await list('nome=a'));
+  });
+
+  test.each(['%', '_', '\\', '%ana%', 'A_a', '\\A', '*'])('takes %s literally', async (nome) => {
+    expect(await list(`nome=${encodeURIComponent(nome)}`)).toEqual([]);
+  });
+});
+
+test('an id has either spelling, in either case, where its pattern allows', async () => {
+  const id = 'a3000000-0000-4000-8000-000000000062';
+  const workouts = await list(`id_aluno=${id}`, '/treinos');
+  expect(workouts).toMatchObject([{ id_aluno: id }, { id_aluno: id }]);
+  expect(await list(`id_aluno=${id.replaceAll('-', '').toUpperCase()}`, '/treinos')).toEqual(workouts);
+});
+
+test.each(['', 'ninguém', '%25', '{a3000000-0000-4000-8000-000000000062}', 'a3-0000', 'null'])(
+  'an id that names nothing gives nothing: %s',
+  async (id) => {
+    expect(await list(`id_aluno=${id}`, '/treinos')).toEqual([]);
+    expect(await list(`id_personal=${id}`, '/treinos')).toEqual([]);
+  },
+);
