@@ -1,7 +1,10 @@
 // Every way a request can fail. Imports nothing.
 
+/** A message in both languages. One that is a text alone is English, and the document may translate it. */
+export type Message = string | { readonly en: string; readonly 'pt-BR': string };
+
 /** Messages by the name of the parameter or field. */
-export type FieldErrors = Readonly<Record<string, readonly string[]>>;
+export type FieldErrors = Readonly<Record<string, readonly Message[]>>;
 
 type Entry = { readonly status: number; readonly text: string; readonly headers?: Readonly<Record<string, string>> };
 
@@ -60,8 +63,6 @@ export type Raised = {
 export type InvalidInput = {
   readonly kind: 'invalidInput';
   readonly fields: FieldErrors;
-  /** Translates messages that contain values of a rule, by their English text. Called only for Portuguese clients. */
-  readonly compose?: () => ReadonlyMap<string, string>;
   /** The languages of the messages (BCP 47 tags); English by default. */
   readonly languages?: readonly string[];
 };
@@ -80,7 +81,7 @@ export type Failure =
 /** A failure as an HTTP answer: the status, the value of `error` in the body, and headers. */
 export type HttpError = {
   readonly status: number;
-  readonly error: string | FieldErrors;
+  readonly error: string | Readonly<Record<string, readonly string[]>>;
   readonly headers?: Readonly<Record<string, string>>;
 };
 
@@ -90,7 +91,7 @@ export function toHttpError(failure: Failure): HttpError {
     case 'refusedKey':
       return { status: 401, error: failure.text };
     case 'invalidInput':
-      return { status: 422, error: failure.fields, headers: toLanguageHeaders(failure) };
+      return { status: 422, error: mapMessages(failure.fields, toEnglish), headers: toLanguageHeaders(failure) };
     case 'missingKey':
       return { status: 400, error: `Missing ${failure.header} header` };
     case 'raised':
@@ -104,6 +105,16 @@ export function toHttpError(failure: Failure): HttpError {
       return { status, error: text, headers };
     }
   }
+}
+
+/** Writes each message of the fields. */
+export function mapMessages(fields: FieldErrors, write: (message: Message) => string): Record<string, string[]> {
+  return Object.fromEntries(Object.entries(fields).map(([name, list]) => [name, list.map(write)]));
+}
+
+/** The English text of a message. */
+export function toEnglish(message: Message): string {
+  return typeof message === 'string' ? message : message.en;
 }
 
 function toLanguageHeaders({ languages = ['en'] }: InvalidInput): Readonly<Record<string, string>> {

@@ -2,7 +2,7 @@
 
 import { findProblem, type Problems } from '../../src/api/request.ts';
 import { toFieldErrors } from '../../src/api/validate.ts';
-import type { FieldErrors } from '../../src/errors.ts';
+import { type Message, mapMessages, toEnglish } from '../../src/errors.ts';
 import { createAjv } from '../../src/openapi/compile.ts';
 import type { Column } from './tables.ts';
 
@@ -181,7 +181,10 @@ export function addBlankTexts(fields: Fields, columns: readonly Column[]): void 
 }
 
 /** Creates the check of a record's fields, with the messages of the API. A partial one requires none. */
-export function createCheck(columns: readonly Column[], { isPartial = false } = {}): (fields: Fields) => FieldErrors {
+export function createCheck(
+  columns: readonly Column[],
+  { isPartial = false } = {},
+): (fields: Fields) => Record<string, string[]> {
   const required = columns.filter((column) => column.required).map((column) => column.name);
   const compile = (mayBeBlank: boolean) => {
     const properties = Object.fromEntries(columns.map((column) => [column.name, toSchema(column, mayBeBlank)]));
@@ -193,7 +196,7 @@ export function createCheck(columns: readonly Column[], { isPartial = false } = 
   return (fields) => {
     const validate = isExported(fields) ? validateExported : validateOther;
     validate({ requestBody: fields });
-    return toFieldErrors(validate.errors ?? [], findProblems(fields, documents), []);
+    return mapMessages(toFieldErrors(validate.errors ?? [], findProblems(fields, documents), []), toEnglish);
   };
 }
 
@@ -230,7 +233,7 @@ function findProblems(fields: Fields, documents: readonly string[]): Problems {
   return new Map(found.flatMap(([field, problem]) => (problem ? [[field, [problem]]] : [])));
 }
 
-function findDocumentProblem(text: string): string | undefined {
+function findDocumentProblem(text: string): Message | undefined {
   try {
     return findProblem(JSON.parse(text));
   } catch {

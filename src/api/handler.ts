@@ -97,9 +97,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
 
 /** A list's answer is too large: the client can request a smaller page. */
 function toInvalidLimit(name: string, answerLimit: number): Failure {
-  const message = describeLargeAnswer(answerLimit);
-  const compose = () => new Map([[message.en, message['pt-BR']]]);
-  return { kind: 'invalidInput', fields: { [name]: [message.en] }, compose };
+  return { kind: 'invalidInput', fields: { [name]: [describeLargeAnswer(answerLimit)] } };
 }
 
 function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outcome {

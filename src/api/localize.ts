@@ -2,30 +2,23 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import Negotiator from 'negotiator';
-import type { InvalidInput } from '../errors.ts';
+import { type InvalidInput, mapMessages, toEnglish } from '../errors.ts';
 import type { Translations } from '../openapi/translations.ts';
-import { messages } from './messages.ts';
 
-const OWN: Translations = new Map(Object.values(messages).map((message) => [message.en, message['pt-BR']]));
-
-/** Translates the messages to the client's preferred language. A message without a translation stays English. */
+/** Writes the messages in the client's preferred language. One without a translation stays English. */
 export function localizeErrors(
   failure: InvalidInput,
   headers: IncomingHttpHeaders,
   translations: Translations,
 ): InvalidInput {
   if (headers['accept-language'] === undefined || !prefersPortuguese(headers)) return failure;
-  const composed = failure.compose?.();
-  const translate = (message: string) => composed?.get(message) ?? OWN.get(message) ?? translations.get(message);
-  const all = Object.values(failure.fields).flat();
-  const translated = all.filter((message) => translate(message) !== undefined);
-  return {
-    kind: 'invalidInput',
-    fields: Object.fromEntries(
-      Object.entries(failure.fields).map(([name, texts]) => [name, texts.map((text) => translate(text) ?? text)]),
-    ),
-    languages: [...(translated.length > 0 ? ['pt-BR'] : []), ...(translated.length < all.length ? ['en'] : [])],
-  };
+  const languages = new Set<string>();
+  const fields = mapMessages(failure.fields, (message) => {
+    const portuguese = typeof message === 'string' ? translations.get(message) : message['pt-BR'];
+    languages.add(portuguese === undefined ? 'en' : 'pt-BR');
+    return portuguese ?? toEnglish(message);
+  });
+  return { kind: 'invalidInput', fields, languages: ['pt-BR', 'en'].filter((language) => languages.has(language)) };
 }
 
 /** Whether Accept-Language (RFC 9110, 12.5.4) ranks any kind of Portuguese above English. */

@@ -3,8 +3,7 @@
 // form shows it as it is.
 
 import type { ErrorObject } from 'ajv';
-
-type Message = { readonly en: string; readonly 'pt-BR': string };
+import type { Message } from '../errors.ts';
 
 /** The maximum nesting of JSON: PGlite does not answer JSON with 7,000 levels, and then hangs. */
 export const MAX_DEPTH = 64;
@@ -93,12 +92,17 @@ const FORMATS: Readonly<Record<string, string>> = {
   int64: 'um número inteiro de 64 bits',
 };
 
-/** Translates the message of an Ajv error to Brazilian Portuguese. */
-export function toPortuguese(error: ErrorObject): ErrorObject {
-  return { ...error, message: composePortuguese(error) };
+/** The message of an Ajv error: the document's own for a pattern or a format, or Ajv's. */
+export function describeError(error: ErrorObject): Message {
+  const { keyword, message: en = 'is invalid', params, parentSchema } = error;
+  if (keyword === 'enum') {
+    const values = params.allowedValues.join(', ');
+    return { en: `${en}: ${values}`, 'pt-BR': `Escolha um destes valores: ${values}` };
+  }
+  return parentSchema?.[`x-${keyword}-message`] ?? { en, 'pt-BR': toPortuguese(error) };
 }
 
-function composePortuguese({ keyword, params }: ErrorObject): string {
+function toPortuguese({ keyword, params }: ErrorObject): string {
   const count = (one: string, many: string) => `${params.limit} ${params.limit === 1 ? one : many}`;
   switch (keyword) {
     case 'type':
@@ -108,8 +112,6 @@ function composePortuguese({ keyword, params }: ErrorObject): string {
         .join(' ou ')}`;
     case 'format':
       return `Informe ${FORMATS[params.format] ?? `um valor no formato "${params.format}"`}`;
-    case 'enum':
-      return 'Escolha um destes valores';
     case 'const':
       return `Informe ${JSON.stringify(params.allowedValue)}`;
     case 'pattern':

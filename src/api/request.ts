@@ -2,7 +2,7 @@
 // the client's handlers for msw.
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { RequestFailed } from '../errors.ts';
+import { type Message, RequestFailed } from '../errors.ts';
 import { type Body, type Input, normalizePath, type Operation } from '../openapi/operations.ts';
 import type { Scalar } from '../openapi/schema.ts';
 import type { Json } from '../store/store.ts';
@@ -46,7 +46,7 @@ export type ApiRequest = {
 };
 
 /** Messages by the name of the parameter or field. */
-export type Problems = Map<string, string[]>;
+export type Problems = Map<string, Message[]>;
 
 /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
 export function readRequest({
@@ -108,14 +108,14 @@ export function convertInputs(request: ApiRequest, { inputs, key, path, page }: 
     if (value === undefined) continue;
     const isList = input.form === 'array';
     const isSeveral = Array.isArray(value) && !(isList && input.separator === undefined);
-    const problem = isSeveral ? messages.isRepeated.en : findProblem(value);
+    const problem = isSeveral ? messages.isRepeated : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
     else if (isList) source[name] = readItems(request, input, value).map((item) => convert(item, input.type));
     else if (typeof value === 'string') source[name] = convert(value, input.type);
   }
   const { query, problems } = request;
   if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
-    problems.set(page.after.name, [messages.isWithOffset.en]);
+    problems.set(page.after.name, [messages.isWithOffset]);
   }
 }
 
@@ -179,9 +179,9 @@ export function takeBody(request: ApiRequest, { isRequired, fields: known }: Bod
     known?.some(({ form }) => form === 'json'),
   );
   if (known && !isObject(value))
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
+    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
   if (known && Object.keys(value as object).length > MAX_INPUTS) {
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields.en] } });
+    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields] } });
   }
   for (const [name, part] of isObject(value) ? Object.entries(value) : [['body', value] as const]) {
     const problem = problems.has(name) ? undefined : (findProblem(part) ?? (known ? undefined : findProblem(name)));
@@ -198,7 +198,7 @@ export function takeBody(request: ApiRequest, { isRequired, fields: known }: Bod
  */
 export function readObject(bytes: Uint8Array): { fields: Readonly<Record<string, Json>>; problems: Problems } {
   const { value, problems } = readJson(bytes);
-  if (!isObject(value)) throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject.en] } });
+  if (!isObject(value)) throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
   return { fields: value, problems };
 }
 
@@ -254,7 +254,7 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
     } else if (sign === '{' || sign === '[') {
       open.push(sign === '{' ? new Set() : undefined);
       // The body itself is one level; MAX_DEPTH applies to a field's value.
-      if (open.length === MAX_DEPTH + 2) problems.set(field, [messages.isTooDeep.en]);
+      if (open.length === MAX_DEPTH + 2) problems.set(field, [messages.isTooDeep]);
     } else if (sign === '}' || sign === ']') {
       if (open.length === 1 && begin > 0) texts.set(field, text.slice(begin, at));
       open.pop();
@@ -267,7 +267,7 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
         field = name;
         if (hasJsonFields) begin = at + 1;
       }
-      if (names?.has(name) && !problems.has(field)) problems.set(field, [messages.isRepeated.en]);
+      if (names?.has(name) && !problems.has(field)) problems.set(field, [messages.isRepeated]);
       names?.add(name);
     }
   }
@@ -282,12 +282,12 @@ function findStringEnd(text: string, begin: number): number {
 }
 
 /** Describes why Postgres cannot store a value unchanged; undefined if it can. */
-export function findProblem(value: Json): string | undefined {
+export function findProblem(value: Json): Message | undefined {
   if (typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())) {
-    return messages.isNoText.en;
+    return messages.isNoText;
   }
   // JSON.parse reads 1e400 as Infinity, which JSON cannot represent.
-  if (typeof value === 'number' && !Number.isFinite(value)) return messages.isOutOfRange.en;
+  if (typeof value === 'number' && !Number.isFinite(value)) return messages.isOutOfRange;
   if (typeof value !== 'object' || value === null) return undefined;
   for (const parts of Array.isArray(value) ? [value] : [Object.keys(value), Object.values(value)]) {
     for (const part of parts) {

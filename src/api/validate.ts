@@ -2,13 +2,12 @@
 // for msw.
 
 import type { ErrorObject } from 'ajv';
-import { type Failure, type FieldErrors, type InvalidInput, RequestFailed } from '../errors.ts';
+import { type Failure, type FieldErrors, type InvalidInput, type Message, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
-import type { Translations } from '../openapi/translations.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
-import { describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages, toPortuguese } from './messages.ts';
+import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
 import { type ApiRequest, convertInputs, type HttpRequest, type Problems, readRequest, takeBody } from './request.ts';
 
 /** A valid request, its operation and its API key. */
@@ -49,20 +48,15 @@ export async function receive(document: Routes, http: Incoming): Promise<Receive
 }
 
 /** Returns all errors in a request's inputs and body; undefined if it is valid. */
-function validate(
-  { validators, translations }: Routes,
-  { id, inputs }: Operation,
-  request: ApiRequest,
-): InvalidInput | undefined {
+function validate({ validators }: Routes, { id, inputs }: Operation, request: ApiRequest): InvalidInput | undefined {
   const { params, query, headers, cookies, requestBody, problems } = request;
   if (Object.keys(query).length > MAX_INPUTS) {
-    return { kind: 'invalidInput', fields: { query: [messages.hasTooManyParameters.en] } };
+    return { kind: 'invalidInput', fields: { query: [messages.hasTooManyParameters] } };
   }
   const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
   if (errors.length === 0 && problems.size === 0) return undefined;
-  const fields = toFieldErrors(errors, problems, inputs);
-  return { kind: 'invalidInput', fields, compose: () => translateErrors(errors, translations) };
+  return { kind: 'invalidInput', fields: toFieldErrors(errors, problems, inputs) };
 }
 
 /** Groups the messages by parameter or field, with the document's names. Problems of a field replace its Ajv errors. */
@@ -71,7 +65,7 @@ export function toFieldErrors(
   problems: Problems,
   inputs: readonly Input[],
 ): FieldErrors {
-  const result = new Map<string, string[]>(problems);
+  const result = new Map<string, Message[]>(problems);
   const listed = errors.slice(0, MAX_ERRORS);
   const malformed = new Set(listed.filter(({ keyword }) => keyword === 'format').map((error) => error.instancePath));
   for (const error of listed) {
@@ -91,47 +85,22 @@ export function toFieldErrors(
     else result.set(field, [message]);
   }
   if (errors.length > MAX_ERRORS || result.size >= MAX_NAMES) {
-    result.set('body', [...(result.get('body') ?? []), describeManyErrors(errors.length).en]);
+    result.set('body', [...(result.get('body') ?? []), describeManyErrors(errors.length)]);
   }
   return Object.fromEntries(result);
-}
-
-/** Maps the English messages of errors to Portuguese; omits messages without a translation. */
-export function translateErrors(errors: readonly ErrorObject[], translations: Translations): Map<string, string> {
-  const texts = errors.slice(0, MAX_ERRORS).map((error) => {
-    const { message: english } = toFieldError(error);
-    const { message: portuguese } = toFieldError(translateOwn(toPortuguese(error), translations));
-    return [english, portuguese] as const;
-  });
-  const many = describeManyErrors(errors.length);
-  texts.push([many.en, many['pt-BR']]);
-  return new Map(texts.filter(([english, portuguese]) => english !== portuguese));
-}
-
-/** Translates the document's own message for a pattern or a format. */
-function translateOwn(error: ErrorObject, translations: Translations): ErrorObject {
-  const name = `x-${error.keyword}-message`;
-  const text = error.parentSchema?.[name];
-  return { ...error, parentSchema: { ...error.parentSchema, [name]: translations.get(text) ?? text } };
 }
 
 /**
  * `/requestBody/itens/0` → requestBody, itens 0. The name of a missing or undeclared field is in the error's params, not in
  * its path.
  */
-function toFieldError(error: ErrorObject): { source: string; path: readonly string[]; message: string } {
+function toFieldError(error: ErrorObject): { source: string; path: readonly string[]; message: Message } {
   const [, source = '', ...path]: string[] = error.instancePath.split('/').map(unescapePointer);
   const { missingProperty, additionalProperty, unevaluatedProperty } = error.params as Readonly<Record<string, string>>;
   const missing = error.keyword === 'required' ? missingProperty : undefined;
-  if (missing !== undefined) return { source, path: [...path, missing], message: messages.isRequired.en };
+  if (missing !== undefined) return { source, path: [...path, missing], message: messages.isRequired };
   const unknown = additionalProperty ?? unevaluatedProperty;
-  if (unknown === undefined) return { source, path, message: toMessage(error) };
-  const message = (source === 'requestBody' ? messages.isNoField : messages.isNoParameter).en;
+  if (unknown === undefined) return { source, path, message: describeError(error) };
+  const message = source === 'requestBody' ? messages.isNoField : messages.isNoParameter;
   return { source, path: [...path, unknown], message };
-}
-
-function toMessage(error: ErrorObject): string {
-  const message = error.message ?? 'is invalid';
-  if (error.keyword === 'enum') return `${message}: ${error.params.allowedValues.join(', ')}`;
-  return error.parentSchema?.[`x-${error.keyword}-message`] ?? message;
 }

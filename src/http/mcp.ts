@@ -224,7 +224,7 @@ function toToolRequest(operation: Operation, root: string, args: JsonObject, sen
     const place = places.get(name);
     // Where null is no value, a model means that the argument is left out.
     if (value === null && (place || isOptional(operation, name))) continue;
-    const problem = typeof value === 'object' ? messages.isNoScalar.en : findProblem(value);
+    const problem = typeof value === 'object' ? messages.isNoScalar : findProblem(value);
     if (!place && body) fields.push([name, value]);
     else if (!place) query.append(name, '');
     else if (problem) problems.set(name, [problem]);
@@ -234,7 +234,7 @@ function toToolRequest(operation: Operation, root: string, args: JsonObject, sen
     else headers[name.toLowerCase()] = Buffer.from(String(value)).toString('latin1');
   }
   for (const [name, place] of places) {
-    if (place === 'path' && !segments.has(name) && !problems.has(name)) problems.set(name, [messages.isRequired.en]);
+    if (place === 'path' && !segments.has(name) && !problems.has(name)) problems.set(name, [messages.isRequired]);
   }
   // Joined before it is filled in: `..` in an argument must not lead to another operation.
   const template = posix.join(root, path);
