@@ -16,7 +16,8 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data DEMO_DATA=off
 WORKDIR /app
 RUN install --directory --owner=node --group=node --mode=700 /data
 COPY --from=dependencies /app/node_modules ./node_modules
-COPY package.json openapi.yaml openapi.pt-BR.yaml ./
+COPY package.json openapi.yaml ./
+COPY docs/openapi.pt-BR.yaml ./docs/openapi.pt-BR.yaml
 COPY supabase/seed.sql ./supabase/seed.sql
 COPY supabase/migrations ./supabase/migrations
 COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.ts scripts/function-bodies.ts scripts/served-documents.ts ./scripts/

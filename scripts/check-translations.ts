@@ -1,4 +1,4 @@
-// npm run check:translations compares openapi.pt-BR.yaml with openapi.yaml: it names the texts that have no translation, which
+// npm run check:translations compares docs/openapi.pt-BR.yaml with openapi.yaml: it names the texts that have no translation, which
 // the page shows as they are, and fails for translations of texts that are no longer there.
 
 import { readDocument } from '../src/openapi/document.ts';

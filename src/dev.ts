@@ -40,12 +40,22 @@ export function develop(development: Development, compiled: CompiledDocument): (
   const session = new Session(development, compiled);
   const parts = join(dirname(document), 'src/document');
   const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
+  const texts = toTextsFile(document);
   const watchers = [
     onChange(
       dirname(document),
-      (file) => [document, toTextsFile(document)].some((path) => file === basename(path)),
+      (file) => file === basename(document),
       () => session.readDocument(),
     ),
+    ...(existsSync(texts)
+      ? [
+          onChange(
+            dirname(texts),
+            (file) => file === basename(texts),
+            () => session.readDocument(),
+          ),
+        ]
+      : []),
     ...(existsSync(parts) ? [onChange(parts, isPart, () => session.readDocument())] : []),
     onChange(
       migrations,

@@ -1,8 +1,8 @@
-// The Portuguese of the document: in x-translations that of the messages of a 422, and in a file beside the document that of
+// The Portuguese of the document: in x-translations that of the messages of a 422, and in a file in docs that of
 // the documentation page.
 
 import { existsSync, readFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
 import { DocumentError, type Mistake } from './document.ts';
@@ -44,9 +44,9 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The file with the Portuguese of a document's summaries and descriptions, such as openapi.pt-BR.yaml. */
+/** The file with the Portuguese of a document's summaries and descriptions, such as docs/openapi.pt-BR.yaml. */
 export function toTextsFile(documentFile: string): string {
-  return documentFile.replace(/\.[^.]+$/, '.pt-BR$&');
+  return join(dirname(documentFile), 'docs', basename(documentFile).replace(/\.[^.]+$/, '.pt-BR$&'));
 }
 
 /**

@@ -473,8 +473,8 @@ describe('Dockerfile', () => {
       ).toBe(true);
     for (const line of kept) expect(existsSync(line.slice(1)), line).toBe(true);
     expect(readdirSync(root).sort()).toEqual([
+      'docs',
       'node_modules',
-      'openapi.pt-BR.yaml',
       'openapi.yaml',
       'package.json',
       'scripts',

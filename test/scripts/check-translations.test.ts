@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -15,7 +15,8 @@ afterEach(() => rmSync(cwd, { recursive: true }));
 /** Checks a document with one text and these translations. */
 function check(translations: string): Promise<Run> {
   writeFileSync(join(cwd, 'openapi.yaml'), 'info:\n  description: |\n    One\n    line.\n\n    Another.\n');
-  writeFileSync(join(cwd, 'openapi.pt-BR.yaml'), translations);
+  mkdirSync(join(cwd, 'docs'));
+  writeFileSync(join(cwd, 'docs/openapi.pt-BR.yaml'), translations);
   return runCommand(resolve('scripts/check-translations.ts'), [], { cwd });
 }
 
@@ -24,12 +25,12 @@ test('the repository has no translation of a text that is gone', async () => {
 });
 
 test('a text without a translation is named', async () => {
-  const output = 'Note: openapi.pt-BR.yaml has no translation of: Another.\n';
+  const output = 'Note: docs/openapi.pt-BR.yaml has no translation of: Another.\n';
   expect(await check('- { en: One line., pt-BR: Uma linha. }')).toEqual({ code: 0, output, errors: '' });
 });
 
 test('a translation of a text that is gone is refused', async () => {
-  const errors = 'openapi.pt-BR.yaml translates what openapi.yaml does not say: Two lines.\n';
+  const errors = 'docs/openapi.pt-BR.yaml translates what openapi.yaml does not say: Two lines.\n';
   const all = '[{ en: One line., pt-BR: Uma linha. }, { en: Another., pt-BR: Outra. }';
   expect(await check(`${all}, { en: Two lines., pt-BR: Duas linhas. }]`)).toEqual({ code: 1, output: '', errors });
 });
