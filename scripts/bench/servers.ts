@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { load, type Size } from './data.ts';
 import { type Cleanup, createFolder, findPort, startProcess, waitForAnswer } from './processes.ts';
@@ -19,12 +20,19 @@ const LOGINS = ['bench_gateway', 'authenticator'] as const;
 export const CONNECTIONS = 10;
 
 /** A running Postgres; `postgres` is its superuser. */
-export type Postgres = { readonly version: string; url(login: (typeof LOGINS)[number] | 'postgres'): string };
+export type Postgres = {
+  readonly version: string;
+  url(login: (typeof LOGINS)[number] | 'postgres'): string;
+  restart(): Promise<void>;
+};
 
-/** Starts a Postgres with its default settings, and loads the data. */
-export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postgres> {
+/** Starts a Postgres with its default settings, by default in a folder of its own, and loads the data. */
+export async function startPostgres(
+  cleanup: Cleanup,
+  size: Size,
+  folder = createFolder(cleanup, 'postgres'),
+): Promise<Postgres> {
   const EmbeddedPostgres = await importEmbeddedPostgres();
-  const folder = createFolder(cleanup, 'postgres');
   // The user that Postgres runs as has to reach its data.
   chmodSync(folder, 0o755);
   const port = await findPort();
@@ -44,7 +52,12 @@ export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postg
   cleanup.defer(() => postgres.stop());
   await postgres.start();
   const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
-  return { version: await withClient(url('postgres'), (db) => prepare(db, size)), url };
+  const restart = async () => {
+    // It may have ended by itself.
+    await Promise.race([postgres.stop(), delay(10_000)]);
+    await postgres.start();
+  };
+  return { version: await withClient(url('postgres'), (db) => prepare(db, size)), url, restart };
 }
 
 /**

@@ -1,0 +1,338 @@
+// Hours of mixed load with faults in between, and whether anything grows, fails or is lost: npm run soak -- --help
+
+import { execFile, execFileSync } from 'node:child_process';
+import { openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { makeFolders, toKey } from './data.ts';
+import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
+import { toMarkdown, toNumber } from './report.ts';
+import { startPostgres } from './servers.ts';
+import { toSpread } from './statistics.ts';
+
+type Options = { readonly store: 'postgres' | 'embedded'; readonly minutes: number };
+
+const SIZE = { tenants: 20, students: 1_000 };
+/** How often the figures are read, and something is administered, in ms. */
+const SAMPLE_MS = 5_000;
+const ADMINISTER_MS = 60_000;
+/** After a fault its last answers may still come for so long, in ms. */
+const AFTERWARDS_MS = 15_000;
+/** The last quarter of a figure may be so much more than the second one. */
+const GROWTH = 1.05;
+const DISK_BYTES = 2e9;
+const ROOT = join(import.meta.dirname, '../..');
+
+/** What the load has seen. */
+class Observations {
+  readonly answers = new Map<string, number>();
+  /** Names of created students by tenant. */
+  readonly created = new Map<number, string[]>();
+  /** Answers that no fault explains. */
+  readonly unexpected: string[] = [];
+  #faultyUntil = 0;
+
+  /** Runs a fault, during and after which requests may fail. */
+  async during(fault: () => Promise<void>): Promise<void> {
+    this.#faultyUntil = Number.POSITIVE_INFINITY;
+    await fault();
+    this.#faultyUntil = Date.now() + AFTERWARDS_MS;
+  }
+
+  count(what: string, status: number | string): void {
+    const name = `${what}: ${status}`;
+    this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
+    const isFailure = typeof status === 'string' || status >= 500;
+    if (isFailure && Date.now() > this.#faultyUntil) this.unexpected.push(`${new Date().toISOString()} ${name}`);
+  }
+}
+
+/** Requests in turn until the signal aborts. */
+type Load = {
+  readonly origin: string;
+  readonly record: Observations;
+  readonly signal: AbortSignal;
+  readonly keys: string[];
+};
+
+const LISTS = [
+  ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/alunos?ativo=true&limit=50'],
+  ...['/academias', '/personais', '/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'],
+];
+
+const pick = (count: number) => Math.floor(Math.random() * count);
+
+async function repeat({ signal }: Load, pauseMs: number, work: () => Promise<void>): Promise<void> {
+  while (!signal.aborted) {
+    await work();
+    await delay(pauseMs);
+  }
+}
+
+async function ask(
+  { origin, record }: Load,
+  what: string,
+  path: string,
+  init: RequestInit,
+): Promise<number | undefined> {
+  try {
+    const res = await fetch(`${origin}/v1${path}`, init);
+    await res.arrayBuffer();
+    record.count(what, res.status);
+    return res.status;
+  } catch (error) {
+    record.count(what, String((error as Error).cause ?? error));
+    return undefined;
+  }
+}
+
+const read = (load: Load) =>
+  repeat(load, 5, async () => {
+    const headers = { 'X-Api-Key': load.keys[pick(SIZE.tenants)] ?? '' };
+    await ask(load, 'list', LISTS[pick(LISTS.length)] ?? '', { headers });
+  });
+
+const refuse = (load: Load) =>
+  repeat(load, 500, async () => {
+    await ask(load, 'refused key', '/alunos', { headers: { 'X-Api-Key': `wms_live_${pick(1e9)}` } });
+  });
+
+/** Creates students, each with an idempotency key, and asks again until it is acknowledged. */
+const create = (load: Load, letter: string) => {
+  let count = 0;
+  return repeat(load, 20, async () => {
+    count += 1;
+    const tenant = pick(SIZE.tenants);
+    const name = `Soak ${letter}${count}`;
+    const body = JSON.stringify({ p_nome: name, p_email: 'soak@bench.example' });
+    const toHeaders = () => ({ 'X-Api-Key': load.keys[tenant] ?? '', 'Idempotency-Key': name });
+    while ((await ask(load, 'creation', '/alunos', { method: 'POST', headers: toHeaders(), body })) !== 201) {
+      if (load.signal.aborted) return;
+      await delay(500);
+    }
+    load.record.created.set(tenant, [...(load.record.created.get(tenant) ?? []), name]);
+  });
+};
+
+/** Clients that read slowly, or go away before the answer. */
+const stall = (load: Load, isSlow: boolean) =>
+  repeat(load, isSlow ? 1_000 : 50, async () => {
+    const { hostname, port } = new URL(load.origin);
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    socket.write(
+      `GET /v1/alunos?limit=1000 HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${load.keys[pick(SIZE.tenants)]}\r\n\r\n`,
+    );
+    if (isSlow) {
+      socket.pause();
+      for (let n = 0; n < 20 && !load.signal.aborted; n += 1) {
+        socket.read(1_000);
+        await delay(100);
+      }
+    } else await delay(pick(10));
+    socket.destroy();
+  });
+
+/** What an administrator does beside the load: an import, an export and a rotation, each on another tenant. */
+async function administer(load: Load, cleanup: Cleanup, env: NodeJS.ProcessEnv, round: number): Promise<void> {
+  const admin = async (...args: string[]) => {
+    const file = join(ROOT, 'scripts/admin/main.ts');
+    const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], { env, cwd: ROOT });
+    return JSON.parse(stdout);
+  };
+  const tenants: { id: string }[] = await admin('tenant', 'list');
+  const tenant = round % SIZE.tenants;
+  const id = tenants[tenant]?.id ?? '';
+  const folder = createFolder(cleanup, 'soak');
+  const rows = Array.from({ length: 100 }, (_, n) => `Importado ${round}-${n},importado${round}-${n}@bench.example`);
+  writeFileSync(join(folder, 'alunos.csv'), ['nome,email', ...rows].join('\n'));
+  await admin('import', 'alunos', join(folder, 'alunos.csv'), '--tenant', id);
+  await admin('export', join(folder, 'all'), '--tenant', id);
+  rmSync(folder, { recursive: true });
+  const keys: { id: string; tenant_id: string; state: string }[] = await admin('key', 'list', '--tenant', id);
+  const old = keys.findLast(({ state }) => state === 'active');
+  const { key }: { key: string } = await admin('key', 'rotate', old?.id ?? '', '--overlap', '30s');
+  load.keys[tenant] = key;
+}
+
+/** Fills a disk for a while. */
+async function fillDisk(folder: string): Promise<void> {
+  const file = join(folder, 'filler');
+  const handle = openSync(file, 'w');
+  try {
+    for (;;) writeSync(handle, Buffer.alloc(1_000_000));
+  } catch {
+    await delay(10_000);
+  } finally {
+    rmSync(file);
+  }
+}
+
+/** A folder on a small disk of its own, in memory; undefined where that may not be mounted. */
+function mountDisk(cleanup: Cleanup, folder: string): boolean {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', folder], { stdio: 'ignore' });
+  } catch {
+    return false;
+  }
+  cleanup.defer(() => void execFileSync('umount', ['--lazy', folder]));
+  return true;
+}
+
+/** What must not grow, by name. */
+async function readFigures({ origin }: Load, pid: number): Promise<Map<string, number>> {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const metrics = await (await fetch(`${origin}/metrics`)).text();
+  const figure = (name: string) =>
+    [...metrics.matchAll(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0);
+  return new Map([
+    ['resident memory, bytes', Number(/^VmRSS:\s*(\d+)/m.exec(status)?.[1]) * 1024],
+    ['heap in use, bytes', figure('nodejs_heap_size_used_bytes')],
+    ['file descriptors', readdirSync(`/proc/${pid}/fd`).length],
+    ['handles', figure('nodejs_active_handles_total')],
+    ['connections to the store', figure('gateway_store_connections')],
+  ]);
+}
+
+async function sample(load: Load, pid: number, series: Map<string, number[]>): Promise<void> {
+  while (!load.signal.aborted) {
+    const figures = await readFigures(load, pid).catch(() => new Map<string, number>());
+    for (const [name, value] of figures) series.set(name, [...(series.get(name) ?? []), value]);
+    await delay(SAMPLE_MS);
+  }
+}
+
+/** The students whose name says that this created them, by tenant and name, with their number. */
+async function countCreated(origin: string, keys: readonly string[]): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  for (const [tenant, key] of keys.entries()) {
+    let after = '';
+    for (;;) {
+      const url = `${origin}/v1/alunos?nome=Soak&limit=1000${after && `&after=${after}`}`;
+      const answer = await fetch(url, { headers: { 'X-Api-Key': key } });
+      const page = (await answer.json()) as { id: string; nome: string }[];
+      for (const { nome } of page) counts.set(`${tenant} ${nome}`, (counts.get(`${tenant} ${nome}`) ?? 0) + 1);
+      after = page.at(-1)?.id ?? '';
+      if (page.length < 1000) break;
+    }
+  }
+  return counts;
+}
+
+type Place = {
+  readonly gateways: readonly { readonly origin: string; readonly pid: number }[];
+  readonly env: NodeJS.ProcessEnv;
+  /** What happens in between, in this order. */
+  readonly faults: readonly { readonly name: string; readonly run: () => Promise<void> }[];
+};
+
+async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
+  const folder = createFolder(cleanup, 'soak-disk');
+  const isDisk = mountDisk(cleanup, folder);
+  if (!isDisk) console.error('No disk can be mounted here: none will be full');
+  const full = isDisk ? [{ name: 'a full disk', run: () => fillDisk(folder) }] : [];
+  if (store === 'embedded') {
+    const [source = ''] = await makeFolders(cleanup, SIZE, 1);
+    execFileSync('cp', ['-r', `${source}/.`, folder]);
+    const env = { DATA_DIR: folder };
+    return { gateways: [await startGateway(cleanup, env)], env: { ...process.env, ...env }, faults: full };
+  }
+  const postgres = await startPostgres(cleanup, SIZE, folder);
+  const env = { DATABASE_URL: postgres.url('bench_gateway') };
+  const gateways = [await startGateway(cleanup, env), await startGateway(cleanup, { ...env, WORKERS: '2' })];
+  return {
+    gateways,
+    env: { ...process.env, DATABASE_URL: postgres.url('postgres') },
+    faults: [
+      { name: 'a restart of Postgres', run: () => postgres.restart() },
+      // Postgres ends when it cannot write, and has to be started again.
+      ...full.map(({ name, run }) => ({ name, run: () => run().then(postgres.restart) })),
+    ],
+  };
+}
+
+async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal): Promise<void> {
+  const { gateways, env, faults } = await open(cleanup, options);
+  const [steady, rolling = steady] = gateways;
+  if (!steady || !rolling) throw new Error('there is no gateway');
+  const ms = options.minutes * 60_000;
+  const record = new Observations();
+  const end = AbortSignal.any([AbortSignal.timeout(ms), interrupt]);
+  const keys = Array.from({ length: SIZE.tenants }, (_, n) => toKey(n + 1));
+  const load: Load = { origin: steady.origin, record, signal: end, keys };
+  const others: Load = { ...load, origin: rolling.origin };
+  const series = new Map<string, number[]>();
+  const every = (period: number, work: (round: number) => Promise<void>) =>
+    (async () => {
+      for (let round = 0; !end.aborted; round += 1) {
+        await delay(period, undefined, { signal: end }).catch(() => {});
+        if (!end.aborted) await work(round);
+      }
+    })();
+  const working = [
+    ...Array.from({ length: 4 }, () => [read(load), read(others)]).flat(),
+    ...[create(load, 'a'), create(load, 'b'), create(others, 'c'), refuse(load)],
+    ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
+    every(ADMINISTER_MS, (round) => administer(load, cleanup, env, round)),
+    ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
+    // In the second and the third quarter.
+    every(ms / (faults.length * 2 + 2), async (round) => {
+      const fault = faults[(round - 1) / 2];
+      if (!fault) return;
+      console.error(`${new Date().toISOString()} ${fault.name}`);
+      await record.during(fault.run);
+    }),
+  ];
+  await Promise.all(working);
+  interrupt.throwIfAborted();
+  await report(record, series, await countCreated(steady.origin, keys));
+}
+
+function report(
+  record: Observations,
+  series: ReadonlyMap<string, number[]>,
+  counts: ReadonlyMap<string, number>,
+): void {
+  const quarter = (values: readonly number[], n: number) =>
+    toSpread(values.slice((values.length * (n - 1)) / 4, (values.length * n) / 4))?.median ?? Number.NaN;
+  const rows = [...series].map(([name, values]) => {
+    const [second, last] = [quarter(values, 2), quarter(values, 4)];
+    return { name, second, last, grows: !(last <= second * GROWTH) };
+  });
+  console.log(
+    toMarkdown(
+      ['median', 'second quarter', 'last quarter', ''],
+      rows.map(({ name, second, last, grows }) => [name, toNumber(second), toNumber(last), grows ? 'grows' : 'flat']),
+    ),
+  );
+  console.log(
+    `\n${toMarkdown(
+      ['answers', 'number'],
+      [...record.answers].toSorted().map(([name, n]) => [name, toNumber(n)]),
+    )}`,
+  );
+  const created = [...record.created].flatMap(([tenant, names]) => names.map((name) => `${tenant} ${name}`));
+  const wrong = created.filter((name) => counts.get(name) !== 1);
+  console.log(`\n${toNumber(created.length)} students created; ${wrong.length} of them not exactly once.`);
+  console.log(`${record.unexpected.length} failures outside of faults.`);
+  for (const line of [...record.unexpected, ...wrong].slice(0, 20)) console.log(line);
+  if (rows.some(({ grows }) => grows) || wrong.length + record.unexpected.length > 0) process.exitCode = 1;
+}
+
+await new Command('npm run soak --')
+  .description('Loads the gateway for long, with faults in between, and tells what grows, fails or is lost.')
+  .addOption(new Option('--store <STORE>', 'the store').choices(['postgres', 'embedded']).default('postgres'))
+  .option(
+    '--minutes <N>',
+    'how long',
+    (text) => {
+      if (/^\d+$/.test(text) && Number(text) > 0) return Number(text);
+      throw new InvalidArgumentError('Expected a whole number of minutes.');
+    },
+    60,
+  )
+  .addHelpText('after', '\nExit codes: 0 nothing grows, fails or is lost; 1 something does.')
+  .action((options: Options) => withCleanup((cleanup, signal) => soak(options, cleanup, signal)))
+  .parseAsync();
