@@ -1,6 +1,7 @@
 // npm run check:translations compares docs/openapi.pt-BR.yaml with openapi.yaml: it names the texts that have no translation, which
 // the page shows as they are, and fails for translations of texts that are no longer there.
 
+import { stringify } from 'yaml';
 import { readDocument } from '../src/openapi/document.ts';
 import { readTexts, toTextsFile, translateTexts } from '../src/openapi/translations.ts';
 
@@ -11,7 +12,10 @@ async function main(): Promise<void> {
   translateTexts(await readDocument(DOCUMENT), (paragraph) => void paragraphs.add(paragraph));
   const translated = new Set(readTexts(DOCUMENT).keys());
   const file = toTextsFile(DOCUMENT);
-  for (const text of paragraphs.difference(translated)) console.log(`Note: ${file} has no translation of: ${text}`);
+  const missing = [...paragraphs.difference(translated)];
+  if (missing.length > 0)
+    console.log(`Note: the page shows these texts as they are. To translate them, add to ${file}:`);
+  for (const text of missing) console.log(stringify([{ en: text, 'pt-BR': '' }]).trimEnd());
   const leftovers = [...translated.difference(paragraphs)];
   if (leftovers.length === 0) return;
   throw new Error(leftovers.map((text) => `${file} translates what ${DOCUMENT} does not say: ${text}`).join('\n'));

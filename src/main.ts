@@ -5,6 +5,8 @@ import { isatty } from 'node:tty';
 import { type Config, readConfig } from './config.ts';
 import { OperatorError } from './errors.ts';
 
+/** The arguments of npm run dev and npm start. */
+const ARGUMENTS = ['--watch', '--check'];
 /** npm run dev follows the files as they are saved. */
 const isWatching = process.argv.includes('--watch');
 /** npm start -- --check tests what a start needs, without serving. */
@@ -15,6 +17,8 @@ type SignalHandlers = { stop(noticeMs: number): Promise<unknown>; cut(): void };
 
 async function main(): Promise<void> {
   if (cluster.isWorker) return runWorker();
+  const unknown = process.argv.slice(2).find((argument) => !ARGUMENTS.includes(argument));
+  if (unknown !== undefined) return refuseArgument(unknown);
   const config = readConfig(process.env);
   if (isCheck) return runCheck(config);
   // There is nothing to finish before the gateway serves. Without a listener, a signal does not end a container's first
@@ -23,6 +27,13 @@ async function main(): Promise<void> {
   listenToSignals(handlers, config.drainMs);
   if (config.workers > 1 && !isWatching) await runPrimary(config, handlers);
   else await runAlone(config, handlers);
+}
+
+/** An argument that is ignored would start the gateway instead of what was meant. */
+function refuseArgument(argument: string): never {
+  console.error(`${argument} is no argument of the gateway: expected --check, or none`);
+  console.error('The configuration is in variables: see docs/configuration.md.');
+  process.exit(2);
 }
 
 async function runCheck(config: Config): Promise<void> {

@@ -116,6 +116,24 @@ describe('a check of the start', () => {
     unlock();
   });
 
+  test('says where no embedded store can be made', async () => {
+    const orphan = join(root, 'missing', 'store');
+    expect(await check({ DATA_DIR: orphan })).toEqual({
+      isGood: false,
+      lines: [
+        ...DOCUMENT,
+        expect.stringMatching(
+          /^Error {10}.*\/missing\/store cannot be used: .*; create .*\/missing first, or set DATA_DIR/,
+        ),
+        BAD,
+      ],
+    });
+    expect(await check({ DATA_DIR: 'src' })).toMatchObject({
+      isGood: false,
+      lines: [...DOCUMENT, expect.stringMatching(/^Error {10}src has files of something else/), BAD],
+    });
+  });
+
   test('ends npm start with its result, without listening', async () => {
     const url = loginUrl(database.adminUrl, 'gateway_test');
     const gateway = new GatewayProcess({ DATABASE_URL: url, WORKERS: '2' }, { args: ['--check'] });

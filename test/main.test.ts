@@ -32,6 +32,15 @@ afterEach(killAll);
 
 afterAll(() => rmSync(root, { recursive: true }));
 
+test('an argument that does not exist starts nothing', async () => {
+  const gateway = new GatewayProcess({}, { args: ['--chekc'] });
+  expect(await gateway.ended).toBe(2);
+  expect([gateway.output(), gateway.errors()]).toEqual([
+    '',
+    '--chekc is no argument of the gateway: expected --check, or none\nThe configuration is in variables: see docs/configuration.md.\n',
+  ]);
+});
+
 describe('drift', () => {
   const LINE =
     /^openapi\.yaml:(\d+): listarSecoes → listar_secoes: in the document ordem is integer, int32, -2147483648 to 2147483647; in the database the column ordem is text\n$/;

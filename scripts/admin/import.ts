@@ -260,9 +260,7 @@ async function createSettler(
     throw new CommandError({ error: `--update expects a column ${['id', table.knownBy ?? []].flat().join(' or ')}` });
   }
   const identity = label ? [label] : names;
-  // A line with an id that exists is refused as it is created.
-  const isChecked =
-    !allowDuplicates && (label !== 'id' || update || skipExisting) && (await hasRows(db, table, tenant));
+  const isChecked = !allowDuplicates && (await hasRows(db, table, tenant));
   /** By the first line: a record that an earlier line has created does not count. */
   const found = new Map<string, string[]>();
   const changed = new Map<string, number>();

@@ -225,7 +225,8 @@ function toToolRequest(operation: Operation, root: string, args: JsonObject, sen
     // Where null is no value, a model means that the argument is left out.
     if (value === null && (place || isOptional(operation, name))) continue;
     const problem = typeof value === 'object' ? messages.isNoScalar : findProblem(value);
-    if (!place && body) fields.push([name, value]);
+    if (!place && body && !body.fields && name !== 'body') problems.set(name, [messages.isNoField]);
+    else if (!place && body) fields.push([name, value]);
     else if (!place) query.append(name, '');
     else if (problem) problems.set(name, [problem]);
     else if (place === 'query') query.append(name, String(value));
@@ -233,6 +234,8 @@ function toToolRequest(operation: Operation, root: string, args: JsonObject, sen
     // As Node decodes headers.
     else headers[name.toLowerCase()] = Buffer.from(String(value)).toString('latin1');
   }
+  if (body && !body.fields && body.isRequired && args.body === undefined)
+    problems.set('body', [messages.isRequired]);
   for (const [name, place] of places) {
     if (place === 'path' && !segments.has(name) && !problems.has(name)) problems.set(name, [messages.isRequired]);
   }
@@ -257,10 +260,11 @@ function isOptional(operation: Operation, name: string): boolean {
 }
 
 /** The body with its fields, or the one that is an argument as a whole. */
-function toBody(body: Body | undefined, { body: whole, ...others }: JsonObject): Buffer {
-  if (!body || body.fields)
-    return Buffer.from(JSON.stringify(whole === undefined ? others : { body: whole, ...others }));
-  return Buffer.from(whole === undefined ? '' : JSON.stringify(whole));
+function toBody(body: Body | undefined, fields: JsonObject): Buffer {
+  if (!body || body.fields) return Buffer.from(JSON.stringify(fields));
+  // One that is missing still has to be JSON, so that its problem is reported.
+  if (fields.body === undefined) return Buffer.from(body.isRequired ? 'null' : '');
+  return Buffer.from(JSON.stringify(fields.body));
 }
 
 /** The result of a tool call: the operation's answer as JSON text, and how to get the next page. */
@@ -268,7 +272,8 @@ function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): 
   const record = recordOf(res);
   if (!('failure' in outcome)) {
     record.toolStatus = outcome.status;
-    const texts = [outcome.json, ...describeNext(operation, outcome.headers?.Link)];
+    // A model would take an empty text for a failure.
+    const texts = [outcome.json || 'Done; there is no content.', ...describeNext(operation, outcome.headers?.Link)];
     return { content: texts.map((text) => ({ type: 'text', text })) };
   }
   const { status, error } = toHttpError(outcome.failure);

@@ -59,7 +59,8 @@ export function readTexts(documentFile: string): Translations {
   const pairs = parseTexts(file);
   const mistakes = pairs.flatMap((pair, index) => (isPair(pair) ? [] : [{ text: describePair(file, pair, index) }]));
   if (mistakes.length > 0) throw new DocumentError(mistakes);
-  return new Map(pairs.filter(isPair).map((pair) => [toLine(pair.en), pair['pt-BR'].trim()]));
+  const translated = pairs.filter(isPair).filter((pair) => pair['pt-BR'].trim() !== '');
+  return new Map(translated.map((pair) => [toLine(pair.en), pair['pt-BR'].trim()]));
 }
 
 function parseTexts(file: string): unknown[] {
@@ -76,12 +77,12 @@ function parseTexts(file: string): unknown[] {
 type Pair = { readonly en: string; readonly 'pt-BR': string };
 
 function isPair(pair: unknown): pair is Pair {
-  const isText = (text: unknown) => typeof text === 'string' && text.trim() !== '';
-  return isMap(pair) && Object.keys(pair).length === 2 && isText(pair.en) && isText(pair['pt-BR']);
+  const texts = isMap(pair) ? [pair.en, pair['pt-BR']] : [];
+  return Object.keys(pair ?? {}).length === 2 && texts.filter((text) => typeof text === 'string').length === 2;
 }
 
 function describePair(file: string, pair: unknown, index: number): string {
-  return `${basename(file)}: text ${index + 1} must have en and pt-BR, each a non-empty string; it is ${JSON.stringify(pair)}`;
+  return `${basename(file)}: text ${index + 1} must have en and pt-BR alone, each a string; it is ${JSON.stringify(pair)}`;
 }
 
 function toLine(text: string): string {

@@ -72,13 +72,14 @@ export async function findPending({ store, deadlineMs }: Config, folder: string)
     }
   }
   const { dataDir } = store;
-  if (!dataDir || !existsSync(join(dataDir, 'postgres'))) {
-    return { missing: ['all of them to a new store'], byStart: true };
-  }
-  const [{ lockFolder }, { openPGlite }] = await Promise.all([
+  const [{ checkNewFolder, lockFolder }, { openPGlite }] = await Promise.all([
     import('./embedded/folder.ts'),
     import('./embedded/pglite.ts'),
   ]);
+  if (!dataDir || !existsSync(join(dataDir, 'postgres'))) {
+    if (dataDir) checkNewFolder(dataDir);
+    return { missing: ['all of them to a new store'], byStart: true };
+  }
   const unlock = lockFolder(dataDir);
   try {
     const db = await openPGlite(join(dataDir, 'postgres'), { fsync: store.fsync });

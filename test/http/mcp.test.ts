@@ -145,6 +145,22 @@ describe('the tools', () => {
     });
   });
 
+  test('refuse fields beside a body that is one argument', async () => {
+    const stub = createStubStore(() => ({ json: '', count: 0 }));
+    const schema = { type: 'object', required: ['nome'], properties: { nome: { type: 'string' } } };
+    const requestBody = { required: true, content: { 'application/json': { schema } } };
+    const post = { operationId: 'um', 'x-rpc': 'um', requestBody, responses: { 204: { description: 'Done' } } };
+    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
+    const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));
+    const error = { nome: ['is not a field of this operation'], body: ['is required'] };
+    expect(await callTool('um', { nome: 'Ana' }, client)).toEqual({ isError: true, body: { error } });
+    expect(stub.calls).toEqual([]);
+    expect(await client.callTool({ name: 'um', arguments: { body: { nome: 'Ana' } } })).toEqual({
+      content: [{ type: 'text', text: 'Done; there is no content.' }],
+    });
+    expect(stub.calls[0]?.args).toEqual({ p_api_key: KEYS.aurora, p_body: { json: '{"nome":"Ana"}' } });
+  });
+
   test('come with the instructions of the document', async () => {
     const client = await connect({});
     expect(document.info).toMatchObject({ 'x-instructions': client.getInstructions() });

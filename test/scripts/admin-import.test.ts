@@ -669,9 +669,10 @@ describe('the other resources', () => {
         'line 2: criado_em must be a time, as 2026-12-31T18:00:00Z',
         "line 3: aluno must be the id or the email of one of the tenant's alunos",
         "line 3: personal must be the id or the email of one of the tenant's personais",
-        'line 4: id must not be that of another record',
+        "line 4: id is that of one of the tenant's treinos",
         'Nothing was imported from standard input: 3 of 3 lines are bad',
         AGAIN,
+        EXISTING,
       ],
     });
   });

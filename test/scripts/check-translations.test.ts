@@ -25,8 +25,15 @@ test('the repository has no translation of a text that is gone', async () => {
 });
 
 test('a text without a translation is named', async () => {
+<<<<<<< HEAD
   const output = 'Note: docs/openapi.pt-BR.yaml has no translation of: Another.\n';
+=======
+  const output =
+    'Note: the page shows these texts as they are. To translate them, add to openapi.pt-BR.yaml:\n- en: Another.\n  pt-BR: ""\n';
+>>>>>>> people
   expect(await check('- { en: One line., pt-BR: Uma linha. }')).toEqual({ code: 0, output, errors: '' });
+  const added = '[{ en: One line., pt-BR: Uma linha. }, { en: Another., pt-BR: "" }]';
+  expect(await check(added)).toEqual({ code: 0, output, errors: '' });
 });
 
 test('a translation of a text that is gone is refused', async () => {
@@ -39,7 +46,7 @@ test.each([
   ['One line.: Uma linha.', 'openapi.pt-BR.yaml must be a list of texts, each with en and pt-BR'],
   [
     '- { en: One line, then, pt-BR: "" }',
-    'openapi.pt-BR.yaml: text 1 must have en and pt-BR, each a non-empty string; it is {"en":"One line","then":null,"pt-BR":""}',
+    'openapi.pt-BR.yaml: text 1 must have en and pt-BR alone, each a string; it is {"en":"One line","then":null,"pt-BR":""}',
   ],
 ])('%s is refused', async (translations, message) => {
   expect(await check(translations)).toEqual({ code: 1, output: '', errors: `${message}\n` });

@@ -25,6 +25,17 @@ const OTHERS = 0o077;
 /** What a store's folder has: the first as long as its first start has not ended. */
 const OWN: readonly string[] = ['postgres.new', 'postgres', 'lock'];
 
+/** Throws FolderError if no store can be made in a folder. Changes nothing. */
+export function checkNewFolder(folder: string): void {
+  try {
+    const isThere = existsSync(folder);
+    if (isThere) refuseForeign(folder);
+    accessSync(isThere ? folder : dirname(resolve(folder)), constants.W_OK);
+  } catch (error) {
+    throw error instanceof FolderError ? error : toFolderError(folder, '', error);
+  }
+}
+
 /**
  * Locks the folder of a store for this process, and gives the function that unlocks it. Creates the folder if needed, and
  * makes it and an existing store its owner's alone; `onRepair` receives a line if they were not. Throws FolderError
