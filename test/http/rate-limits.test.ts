@@ -198,12 +198,6 @@ describe('a limit per address', () => {
     expect((await from('198.51.100.7, 203.0.113.1')).status).toBe(429);
   });
 
-  test('does not believe a header where there is no proxy', async () => {
-    const { send } = await startLimited({ perAddress: 1 });
-    expect((await send({ ...AURORA, 'X-Forwarded-For': '203.0.113.1' })).status).toBe(200);
-    expect((await send({ ...AURORA, 'X-Forwarded-For': '203.0.113.2' })).status).toBe(429);
-  });
-
   test('counts 64 bits of IPv6 as one', async () => {
     const { send } = await startLimited({ perAddress: 1, proxyHops: 1 });
     const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
