@@ -14,16 +14,7 @@ import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
-import {
-  asAdmin,
-  createDatabase,
-  type Database,
-  findPort,
-  hasPostgrest,
-  loginUrl,
-  POSTGREST_KEY,
-  startPostgrest,
-} from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -364,19 +355,6 @@ describe('a gateway of two workers', () => {
     expect(ids).toHaveLength(5_200);
     expect(new Set(ids).size).toBe(5_200);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
-  });
-
-  test.skipIf(!hasPostgrest)('serves from PostgREST too', async () => {
-    const database = await createDatabase();
-    const postgrest = await startPostgrest(database);
-    const { DATABASE_URL: _none, ...rest } = env;
-    const store = { SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' };
-    const gateway = await startProcess({ ...rest, ...store });
-    const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway.origin)));
-    expect(answers.map(statusOf)).toEqual(Array(8).fill(200));
-    expect(await gateway.stop()).toBe(0);
-    await postgrest.stop();
-    await database.drop();
   });
 });
 
