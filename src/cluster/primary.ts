@@ -86,6 +86,9 @@ export class Primary {
     const { checkPorts } = await import('../http/ports.ts');
     await checkPorts(this.#config);
     if (this.#config.metricsPort !== undefined) await this.#openOperational();
+    // Loading it takes longer than a worker waits for the count of its first request.
+    const { perAddress, perKey, redisUrl } = this.#config.rateLimits;
+    if (redisUrl === undefined && perAddress + perKey > 0) await import('../http/counters.ts');
     // The others start when the first one is serving, so that a startup error is reported only once.
     const [first] = this.#slots;
     if (first && !this.#isStopping()) this.#start(first);

@@ -77,7 +77,7 @@ function expectDisconnect(): void {
 
 /**
  * Creates counters that the primary process keeps. If it does not answer in time, a worker counts by itself up to its
- * share of the limit, so the workers together never exceed the configured limit.
+ * share of the limit, so the workers together never let more than twice the limit pass.
  */
 function createCounters(channel: Channel<ToPrimary>, worker: WorkerNumber) {
   return ({ redis, ...counter }: CounterOptions): Counter => {

@@ -1,6 +1,8 @@
 // A connection to Redis that never delays a request for long: commands have a short timeout, and fail at once while there
 // is no connection.
 
+import { within } from '../deadline.ts';
+
 /** The part of Redis that is used, under the names of the limiter's package. */
 export type Redis = {
   /** Whether there is a connection on which Redis accepts commands that write. */
@@ -26,7 +28,8 @@ const RETRY_MS = 1_000;
 export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Promise<Redis> {
   const { Redis: Client } = await import('ioredis');
   const client = new Client(url, {
-    commandTimeout: ANSWER_MS,
+    // For the commands of a connection itself. It would end others that were answered while this process was busy.
+    commandTimeout: CONNECT_MS,
     connectTimeout: CONNECT_MS,
     // A connection that hangs is not closed but cut.
     disconnectTimeout: 0,
@@ -47,7 +50,7 @@ export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Pr
   /** Runs a command. An error ends the connection, and with it the commands behind this one. */
   const run = async <T>(command: Promise<T>): Promise<T> => {
     try {
-      return await command;
+      return await within(ANSWER_MS, () => command);
     } catch (cause) {
       lose(cause as Error);
       client.disconnect(true);

@@ -62,39 +62,12 @@ test('delays nothing if delays are off', async () => {
   await gateway.close();
 });
 
-describe('the address', () => {
-  test('is that of the connection, whatever a header says', () =>
-    withGateway(0, async (gateway) => {
-      expect(await isLate(gateway, '203.0.113.1')).toBe(false);
-      expect(await isLate(gateway, '203.0.113.2')).toBe(true);
-    }));
-
-  test('is what the configured proxy says, and not what a client wrote before it', () =>
-    withGateway(1, async (gateway) => {
-      expect(await isLate(gateway, '203.0.113.1')).toBe(false);
-      expect(await isLate(gateway, '203.0.113.2')).toBe(false);
-      expect(await isLate(gateway, '198.51.100.7, 203.0.113.1')).toBe(true);
-    }));
-
-  test('is that before the second proxy where there are two', () =>
-    withGateway(2, async (gateway) => {
-      expect(await isLate(gateway, '203.0.113.1, 10.0.0.1')).toBe(false);
-      expect(await isLate(gateway, '203.0.113.2, 10.0.0.1')).toBe(false);
-      expect(await isLate(gateway, '203.0.113.1, 10.0.0.2')).toBe(true);
-    }));
-
-  test.each([
-    ['a port', '203.0.113.1:4711', '203.0.113.1:4712'],
-    ['64 bits of IPv6', '2001:db8:1:2::1', '2001:db8:1:2:ffff::2'],
-    ['a port of IPv6', '[2001:db8::1]:1', '[2001:db8::1]:2'],
-    ['IPv4 in IPv6', '::ffff:203.0.113.1', '203.0.113.1'],
-  ])('is the same with and without %s', (_what, one, other) =>
-    withGateway(1, async (gateway) => {
-      expect(await isLate(gateway, one)).toBe(false);
-      expect(await isLate(gateway, other)).toBe(true);
-    }),
-  );
-});
+test('the address is the network of the client as the configured proxy says it', () =>
+  withGateway(1, async (gateway) => {
+    expect(await isLate(gateway, '203.0.113.1')).toBe(false);
+    expect(await isLate(gateway, '203.0.113.2:4711')).toBe(false);
+    expect(await isLate(gateway, '198.51.100.7, 203.0.113.1:4712')).toBe(true);
+  }));
 
 describe('the permits', () => {
   const { signal: never } = new AbortController();

@@ -35,48 +35,15 @@ const PORTUGUESE = ['pt-BR', { limit: ['Informe um número menor ou igual a 1000
 
 describe('the language', () => {
   test.each([
-    undefined,
-    '',
-    '*',
-    'en',
-    'en-GB',
-    'EN-us',
-    'en, pt',
-    'en-US, pt-BR',
-    'en-US,en;q=0.9,pt-BR;q=0.8',
-    'pt;q=0.5, en;q=0.7',
-    'pt-PT;q=0.1, *;q=0.2',
-    'pt-BR;q=0',
-    'pt;q=0, en;q=0.1',
-    'pt;q=0, *',
-    'en;q=0',
-    'de',
-    'de, fr;q=0.5',
-    'pto',
-    'pt_BR',
-    'pt-BR;q=abc',
-    ';;;',
-    '@,=',
-    ',',
-    '"pt',
+    ...[undefined, '', '*', 'EN-us', 'en-US,en;q=0.9,pt-BR;q=0.8', 'pt;q=0.5, en;q=0.7', 'pt-PT;q=0.1, *;q=0.2'],
+    ...['pt-BR;q=0', 'en;q=0', 'de, fr;q=0.5', 'pto', 'pt_BR', '@,=', '"pt'],
   ])('is English for Accept-Language: %s', async (language) => {
     expect(await ask('/alunos?limit=1001', language)).toEqual(ENGLISH);
   });
 
   test.each([
-    'pt-BR',
-    'PT-br',
-    'pt',
-    'pt-PT',
-    'pt-Latn-BR',
-    '*, pt-BR',
-    'pt-BR, en',
-    'pt-BR,pt;q=0.9,en-US;q=0.8,en;q=0.7',
-    'en;q=0.5, pt;q=0.6',
-    'en;q=0, pt;q=0.1',
-    'de, pt;q=0.2, en;q=0.1',
-    'en;q=0.1, *',
-    'en;q=0, *;q=0.1',
+    ...['PT-br', 'pt', 'pt-PT', 'pt-Latn-BR', '*, pt-BR', 'pt-BR, en', 'pt-BR,pt;q=0.9,en-US;q=0.8,en;q=0.7'],
+    ...['en;q=0.5, pt;q=0.6', 'de, pt;q=0.2, en;q=0.1', 'en;q=0.1, *', 'en;q=0, *;q=0.1'],
   ])('is Portuguese for Accept-Language: %s', async (language) => {
     expect(await ask('/alunos?limit=1001', language)).toEqual(PORTUGUESE);
   });
@@ -197,10 +164,10 @@ test('answers invalid parameters in either language', async () => {
   ]);
 });
 
-/** A gateway whose POST /x takes p_valor by a schema, and whose store gives this result. */
-async function post(schema: object, result: Result, body: unknown, language: string): Promise<unknown[]> {
+/** A gateway whose POST /x takes fields by these schemas, and whose store gives this result. */
+async function post(properties: object, result: Result, body: unknown, language: string): Promise<unknown[]> {
   const operation = structuredClone(document.paths['/academias']?.get) as OpenAPIV3.OperationObject;
-  const content = { type: 'object', additionalProperties: false, properties: { p_valor: schema } } as const;
+  const content = { type: 'object', additionalProperties: false, properties };
   const post = {
     ...operation,
     responses: withoutHeaders(operation),
@@ -223,7 +190,8 @@ async function post(schema: object, result: Result, body: unknown, language: str
 const NOT_CALLED: Result = { json: 'null' };
 
 describe('a rule of a new operation', () => {
-  test.each<[schema: object, value: unknown, english: string, portuguese: string, place?: string]>([
+  /** A schema, a value that breaks it, the message in either language, and where in the field. */
+  const RULES: readonly [schema: object, value: unknown, english: string, portuguese: string, place?: string][] = [
     [{ type: 'string' }, 1, 'must be string', 'Informe um texto'],
     [{ type: 'integer' }, 1.5, 'must be integer', 'Informe um número inteiro'],
     [{ type: 'number', nullable: true }, '1', 'must be number', 'Informe um número'],
@@ -263,29 +231,27 @@ describe('a rule of a new operation', () => {
       'Preencha este campo',
       '.0',
     ],
-  ])('%j is told in either language', async (schema, value, english, portuguese, place = '') => {
-    const body = { p_valor: value };
-    const name = `p_valor${place}`;
-    expect(await post(schema, NOT_CALLED, body, 'en')).toEqual([422, 'en', { [name]: [english] }]);
-    expect(await post(schema, NOT_CALLED, body, 'pt-BR')).toEqual([422, 'pt-BR', { [name]: [portuguese] }]);
+  ];
+
+  test('is told in either language', async () => {
+    const toFields = <T>(toEntry: (rule: (typeof RULES)[number]) => T, toPlace = (_: (typeof RULES)[number]) => '') =>
+      Object.fromEntries(RULES.map((rule, n) => [`p_${n}${toPlace(rule)}`, toEntry(rule)]));
+    const [schemas, body] = [toFields(([schema]) => schema), toFields(([, value]) => value)];
+    const toErrors = (column: 2 | 3) =>
+      toFields(
+        (rule) => [rule[column]],
+        ([, , , , place = '']) => place,
+      );
+    expect(await post(schemas, NOT_CALLED, body, 'en')).toEqual([422, 'en', toErrors(2)]);
+    expect(await post(schemas, NOT_CALLED, body, 'pt-BR')).toEqual([422, 'pt-BR', toErrors(3)]);
   });
 
   test('is told in Portuguese where it is of several schemas', async () => {
     const types = [{ type: 'integer' }, { type: 'boolean' }];
-    expect(await post({ oneOf: types }, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
-      422,
-      'pt-BR',
-      {
-        p_valor: ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'],
-      },
-    ]);
-    expect(await post({ anyOf: types }, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
-      422,
-      'pt-BR',
-      {
-        p_valor: ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'],
-      },
-    ]);
+    const told = ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'];
+    const schemas = { p_um: { oneOf: types }, p_algum: { anyOf: types } };
+    const answer = await post(schemas, NOT_CALLED, { p_um: 'a', p_algum: 'a' }, 'pt-BR');
+    expect(answer).toEqual([422, 'pt-BR', { p_um: told, p_algum: told }]);
   });
 });
 
@@ -297,12 +263,12 @@ describe('a text that nobody has translated', () => {
     const english = [422, 'en', { p_valor: ['must be in the future'] }];
     expect(await post({}, refused, {}, 'pt-BR')).toEqual(english);
     expect(await post({}, refused, {}, 'en')).toEqual(english);
-    const begin = await post(schema, NOT_CALLED, { p_valor: 'abc' }, 'pt-BR');
+    const begin = await post({ p_valor: schema }, NOT_CALLED, { p_valor: 'abc' }, 'pt-BR');
     expect(begin).toEqual([422, 'en', { p_valor: ['must begin with b'] }]);
   });
 
   test('stays in English beside others in Portuguese, and both languages are told', async () => {
-    expect(await post(schema, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
+    expect(await post({ p_valor: schema }, NOT_CALLED, { p_valor: 'a' }, 'pt-BR')).toEqual([
       422,
       'pt-BR, en',
       { p_valor: ['Informe pelo menos 3 caracteres', 'must begin with b'] },

@@ -103,18 +103,6 @@ describe('a list', () => {
     ]);
   });
 
-  test('is read from answers that are compressed', async () => {
-    const encodings: (string | null)[] = [];
-    const fetch = async (request: Request) => {
-      const response = await globalThis.fetch(request);
-      encodings.push(response.headers.get('Content-Encoding'));
-      return response;
-    };
-    const compressed = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
-    expect(await Array.fromAsync(compressed.all('/alunos'))).toEqual(await allStudents());
-    expect(encodings).toEqual(Array(3).fill(expect.stringMatching(/^(br|gzip)$/)));
-  });
-
   test('ends with an empty page where its last one is full', async () => {
     const { client, targets } = recordingClient();
     expect(await Array.fromAsync(client.all('/alunos', { pageSize: 125 }))).toEqual(await allStudents());

@@ -14,16 +14,7 @@ import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
-import {
-  asAdmin,
-  createDatabase,
-  type Database,
-  findPort,
-  hasPostgrest,
-  loginUrl,
-  POSTGREST_KEY,
-  startPostgrest,
-} from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -294,7 +285,13 @@ describe('a gateway of two workers', () => {
   });
 
   test('counts the requests of a key and of an address together', async () => {
-    const gateway = await start({ KEY_REQUESTS_PER_MINUTE: '10', ADDRESS_REQUESTS_PER_MINUTE: '20' });
+    const gateway = await start({ KEY_REQUESTS_PER_MINUTE: '12', ADDRESS_REQUESTS_PER_MINUTE: '22' });
+    // A worker that has served has loaded all that it needs: until then a count may come too late on a busy machine.
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    });
     const answers = await Promise.all(Array.from({ length: 30 }, () => ask(gateway.origin)));
     expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(200), ...Array(20).fill(429)]);
     const remaining = answers.flatMap((answer) => /"key";r=(\d+)/.exec(answer)?.[1] ?? []).map(Number);
@@ -364,19 +361,6 @@ describe('a gateway of two workers', () => {
     expect(ids).toHaveLength(5_200);
     expect(new Set(ids).size).toBe(5_200);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
-  });
-
-  test.skipIf(!hasPostgrest)('serves from PostgREST too', async () => {
-    const database = await createDatabase();
-    const postgrest = await startPostgrest(database);
-    const { DATABASE_URL: _none, ...rest } = env;
-    const store = { SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' };
-    const gateway = await startProcess({ ...rest, ...store });
-    const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway.origin)));
-    expect(answers.map(statusOf)).toEqual(Array(8).fill(200));
-    expect(await gateway.stop()).toBe(0);
-    await postgrest.stop();
-    await database.drop();
   });
 });
 

@@ -13,12 +13,9 @@ import {
   asAdmin,
   createDatabase,
   type Database,
-  hasPostgrest,
   loginUrl,
-  POSTGREST_KEY,
   type PostgresServer,
   startPostgres,
-  startPostgrest,
 } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -230,19 +227,6 @@ test('a login that loses its rights makes the gateway not ready, and prevents a 
   await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
 });
 
-test.runIf(hasPostgrest)('a PostgREST that is away makes the gateway not ready until it is back', async () => {
-  const first = await startPostgrest(database);
-  const env = { SUPABASE_URL: first.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' };
-  const other = await startOther(env);
-  expect(await ask('/readyz', {}, other)).toEqual(READY);
-  await first.stop();
-  await untilReadiness(UNREACHABLE, other);
-  const second = await startPostgrest(database, Number(new URL(first.url).port));
-  await untilReadiness(READY, other);
-  await other.stop();
-  await second.stop();
-});
-
 describe('a database that changes after the start', () => {
   const rename = (adminUrl: string, from: string, to: string) =>
     asAdmin(adminUrl, (admin) => admin.query(`alter function public.${from} rename to ${to}`));
@@ -287,18 +271,6 @@ describe('a database that changes after the start', () => {
       expect(other.lines().filter(({ msg }) => column.test(String(msg)))).toMatchObject([{ level: 'warn' }]);
     }
     await growing.drop();
-  });
-
-  test('is only a warning with CONTRACT_CHECK=warn', async () => {
-    const drifting = await createDatabase(server.adminUrl);
-    const other = await startOther({ ...environment(drifting.adminUrl), CONTRACT_CHECK: 'warn' });
-    await rename(drifting.adminUrl, 'listar_secoes', 'listar_outras');
-    for (let n = 0; n < 20; n += 1) {
-      expect(await ask('/readyz', {}, other)).toEqual([200, report('ready', 'ok', DRIFTED)]);
-    }
-    await other.stop();
-    expect(other.lines().filter(({ msg }) => LINE.test(String(msg)))).toHaveLength(1);
-    await drifting.drop();
   });
 });
 

@@ -198,12 +198,6 @@ describe('a limit per address', () => {
     expect((await from('198.51.100.7, 203.0.113.1')).status).toBe(429);
   });
 
-  test('does not believe a header where there is no proxy', async () => {
-    const { send } = await startLimited({ perAddress: 1 });
-    expect((await send({ ...AURORA, 'X-Forwarded-For': '203.0.113.1' })).status).toBe(200);
-    expect((await send({ ...AURORA, 'X-Forwarded-For': '203.0.113.2' })).status).toBe(429);
-  });
-
   test('counts 64 bits of IPv6 as one', async () => {
     const { send } = await startLimited({ perAddress: 1, proxyHops: 1 });
     const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
@@ -448,7 +442,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     expect(performance.now() - begun).toBeLessThan(6_000);
     await other.send(AURORA);
     // A slow one may be found again in between, and lost again.
-    for (const { told } of [one, other]) expect(told[0]).toContain('Command timed out');
+    for (const { told } of [one, other]) expect(told[0]).toContain('no answer within 120 ms');
     await resume();
     for (const gateway of [one, other]) await isBack(gateway);
     await expectShared(one, other);

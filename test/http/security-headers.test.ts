@@ -85,10 +85,10 @@ test.each<[status: number, target: string, options: SendOptions]>([
   [200, '/openapi.yaml', {}],
   [308, '/docs/', {}],
   [200, '/docs', {}],
-])('a %i of %s is of no use to a browser: %j', async (status, target, options) => {
-  const headers = { 'X-Api-Key': KEYS.aurora, ...options.headers };
+])('a %i of %s has the id of its request, and is of no use to a browser: %j', async (status, target, options) => {
+  const headers = { 'X-Api-Key': KEYS.aurora, 'X-Request-Id': 'asked', ...options.headers };
   const answer = await send(origin + target, { ...options, headers });
-  expect(answer.status).toBe(status);
+  expect([answer.status, answer.headers['x-request-id']]).toEqual([status, 'asked']);
   expectSecure(answer.headers);
 });
 

@@ -11,7 +11,7 @@ import type { Store } from '../../src/store/store.ts';
 import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { type Run, runAdmin, runAdminCommand, runCommand } from '../helpers/run.ts';
-import { asAdmin, createDatabase, type Database, databaseUrl, findPort, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const NOBODY = '00000000-0000-4000-8000-000000000000';
@@ -443,16 +443,6 @@ describe('a store that cannot be had', () => {
       error: expect.stringContaining("set DATABASE_URL to the project's connection string instead of SUPABASE_URL"),
     });
     expect(error).not.toContain(SECRET);
-  });
-
-  test('is a server that does not run: the address is told, and not the password', async () => {
-    const port = await findPort();
-    const { code, errors } = await admin(['tenant', 'list'], {
-      DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:${port}/d`,
-    });
-    expect(code).toBe(1);
-    expect(errors).toMatch(/^Cannot connect to 127\.0\.0\.1:\d+: [^\n]*; check that the server runs[^\n]*\n$/);
-    expect(errors).not.toContain(SECRET);
   });
 
   test('is a database without the migrations: the command that applies them is told', async () => {

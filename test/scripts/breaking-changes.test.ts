@@ -47,8 +47,6 @@ function diff(edits: readonly Edit[], preparation: readonly Edit[] = []) {
 describe('it breaks clients that', () => {
   test.each<[string, Edit[], RegExp, Edit[]?]>([
     ['a path is removed', [['paths /treinos', undefined]], /^GET \/treinos: \{.* → none$/],
-    ['an operation is removed', [[CREATE, undefined]], /^POST \/alunos: \{.* → none$/],
-    ['a parameter is removed', [[`${GYMS} parameters 0`, undefined]], /^GET \/academias query ativo: \{.* → none$/],
     [
       'a required parameter is new',
       [[`${GYMS} parameters 4`, { ...DAY, required: true }]],
@@ -76,11 +74,9 @@ describe('it breaks clients that', () => {
       ],
     ],
     ['a maximum is lowered', [[`${LIMIT} maximum`, 500]], /^GET \/alunos query limit: schema.maximum: 1000 → 500$/],
-    ['a minimum is raised', [[`${LIMIT} minimum`, 2]], /^GET \/alunos query limit: schema.minimum: 1 → 2$/],
     ['a default changes', [[`${LIMIT} default`, 50]], /limit: schema.default: 100 → 50$/],
     ['a parameter has another type', [[`${LIMIT} type`, 'string']], /limit: schema.type: "integer" → "string"$/],
     ['a parameter allows fewer values', [['components schemas Ativo enum', ['true']]], /ativo: schema.enum.1: "false"/],
-    ['a field becomes required', [[`${NEW} required 2`, 'p_sexo']], /^POST \/alunos body: required.2: none → "p_sexo"/],
     [
       'a required field is new',
       [
@@ -91,7 +87,6 @@ describe('it breaks clients that', () => {
     ],
     ['a field is removed', [[`${NEW} properties p_sexo`, undefined]], /^POST \/alunos body: properties.p_sexo: \{/],
     ['a field has another type', [[`${NEW} properties p_sexo type`, 'integer']], /p_sexo.type: "string" → "integer"$/],
-    ['a length is raised', [[`${NEW} properties p_nome minLength`, 2]], /properties.p_nome.minLength: 1 → 2$/],
     ['a pattern is new', [[`${NEW} properties p_sexo pattern`, '^f']], /properties.p_sexo.pattern: none → "\^f"$/],
     ['a pattern changes', [[`${NEW} properties p_nome pattern`, '^f']], /p_nome.pattern: ".*" → "\^f"$/],
     [
@@ -138,7 +133,6 @@ describe('it breaks clients that', () => {
       /^POST \/alunos body: required: (none|false) → true$/,
       [[`${CREATE} requestBody required`, false]],
     ],
-    ['a status is removed', [[`${GYMS} responses 422`, undefined]], /^GET \/academias 422: \{.* → none$/],
     ['a property is removed', [[`${STUDENT} properties email`, undefined]], /^POST \/alunos 201: properties.email: \{/],
     [
       'a property may be null',
@@ -151,11 +145,6 @@ describe('it breaks clients that', () => {
       'a property loses its format',
       [[`${STUDENT} properties email format`, undefined]],
       /email.format: "email" → none$/,
-    ],
-    [
-      'a property may be left out',
-      [[`${STUDENT} required 1`, undefined]],
-      /^POST \/alunos 201: required.1: "nome" → none$/,
     ],
     [
       'a property has more values',
@@ -190,7 +179,6 @@ describe('it breaks nothing that', () => {
     ['an operation is new', [['paths /turmas', { get: { operationId: 'x', responses: {} } }]]],
     ['an optional parameter is new', [[`${GYMS} parameters 4`, DAY]]],
     ['an optional field is new', [[`${NEW} properties p_cpf`, STRING]]],
-    ['a field is no longer required', [[`${NEW} required 1`, undefined]]],
     ['a maximum is raised', [[`${LIMIT} maximum`, 2000]]],
     [
       'a length is what its format has',
@@ -205,7 +193,6 @@ describe('it breaks nothing that', () => {
       [[`${STUDENT} properties id maxLength`, undefined]],
     ],
     ['an integer has the format of its bounds', [[`${LIMIT} format`, 'int32']], [[`${LIMIT} format`, undefined]]],
-    ['a maximum is removed', [[`${LIMIT} maximum`, undefined]]],
     ['a pattern is removed', [[`${NEW} properties p_nome pattern`, undefined]]],
     ['a field may be null', [[`${NEW} properties p_sexo nullable`, true]]],
     ['other fields are allowed', [[`${NEW} additionalProperties`, true]]],
@@ -222,10 +209,7 @@ describe('it breaks nothing that', () => {
     ['a property is never null again', [[`${STUDENT} properties academia_id nullable`, undefined]]],
     ['a property is bound to values', [[`${STATUS} enum`, ['a', 'b']]]],
     ['a property has fewer values', [[`${STATUS} enum 1`, undefined]], [[`${STATUS} enum`, ['a', 'b']]]],
-    ['a description changes', [[`${GYMS} description`, 'Gyms']]],
-    ['an example is new', [[`${GYMS} parameters 1 examples more`, { value: 5 }]]],
     ['a function is another', [[`${GYMS} x-rpc`, 'other']]],
-    ['an operation is deprecated', [[`${GYMS} deprecated`, true]]],
     ['no key is needed', [['security', []]]],
   ])('%s', (_, edits, preparation) => {
     const { breaking, others } = diff(edits, preparation);

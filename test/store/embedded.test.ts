@@ -149,11 +149,6 @@ describe('a call', () => {
 
   afterAll(() => store.close());
 
-  test('of a function that does not exist is an error of the store', async () => {
-    const result = await store.call({ ...list(), function: 'nada', args: {} }, never);
-    expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
-  });
-
   test('that fails inside of a function has its place and hint', async () => {
     const call: Call = { ...list(), function: 'fail', args: {} };
     expect(await store.call(call, never)).toMatchObject({
@@ -161,16 +156,6 @@ describe('a call', () => {
         cause: { message: 'no', hint: 'do not', where: expect.stringContaining('function public.fail() line') },
       },
     });
-  });
-
-  test('takes names literally', async () => {
-    const call: Call = { ...list(), function: 'slow"(); drop table x; --', args: { 'p"x': 'y' } };
-    expect(await store.call(call, never)).toMatchObject({ failure: { kind: 'storeError', cause: { code: '42883' } } });
-  });
-
-  test('tells the text "false" from true', async () => {
-    const inactive = rowsOf(await store.call(list({ p_ativo: 'false', p_limit: 1000 }), never));
-    expect(inactive).toHaveLength(25);
   });
 
   test('that runs too long is ended, and the next ones are served', async () => {
@@ -264,13 +249,6 @@ describe('a close', () => {
     await store.close();
     expect(await running).toMatchObject({ failure: { kind: 'storeUnavailable' } });
   });
-});
-
-test('a signal that has aborted begins nothing', async () => {
-  const store = await open({ dataDir: copyOfTemplate() });
-  expect(await store.call(list(), AbortSignal.abort())).toMatchObject({ failure: { kind: 'storeTimeout' } });
-  expect(await store.check(never)).toBeUndefined();
-  await store.close();
 });
 
 describe('a folder', () => {
@@ -392,11 +370,14 @@ describe('migrations', () => {
     );
   });
 
-  test('are not recorded if they end their transaction', async () => {
-    const broken = { '20991231000000_broken.sql': 'select 1;\ncommit;' };
-    await expect(apply(broken)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
-    await apply({});
-  });
+  test.each(['commit', 'rollback', 'commit; begin', 'end; create table private.half ()', 'rollback and chain'])(
+    'are not recorded if they end their transaction by %s',
+    async (end) => {
+      const broken = { '20991231000000_broken.sql': `select 1;\n${end};` };
+      await expect(apply(broken)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
+      await apply({});
+    },
+  );
 
   test('are refused when an applied one is older than the first one', async () => {
     const dataDir = newFolder();

@@ -340,31 +340,9 @@ describe('a migration', () => {
     return run.errors;
   };
 
-  test.each(['commit', 'rollback', 'commit; begin', 'end; create table public.two ()', 'rollback and chain'])(
-    'that ends its transaction by %s is not recorded',
-    async (end) => {
-      const errors = await notRecorded(await newDatabase(), `create table public.one ();\n${end};\n`);
-      expect(errors).toContain(
-        'supabase/migrations/20260101000000_one.sql: ends the transaction that it runs in; remove its commit or rollback, and undo what it has committed\n',
-      );
-    },
-  );
-
-  test('that fails after its transaction has ended is not recorded', async () => {
-    const errors = await notRecorded(await newDatabase(), 'commit;\nselect nada;');
-    expect(errors).toContain('20260101000000_one.sql:2:8: column "nada" does not exist (42703)\n');
-  });
-
   test('that fails names the column in characters', async () => {
     const errors = await notRecorded(await newDatabase(), `select 1;\nselect '😀', nada;`);
     expect(errors).toContain('20260101000000_one.sql:2:13: column "nada" does not exist (42703)\n');
-  });
-
-  test('that raises an error names the file, and what Postgres says of the place', async () => {
-    const errors = await notRecorded(await newDatabase(), `do $$ begin raise 'não' using hint = 'talvez'; end $$;`);
-    expect(errors).toMatch(
-      /^supabase\/migrations\/20260101000000_one\.sql: não \(P0001\)\n {2}hint: talvez\n {2}where: /,
-    );
   });
 
   test('has any statements and ends as it likes', async () => {
@@ -373,12 +351,6 @@ describe('a migration', () => {
     const project = projectWith({ '20260101000000_one.sql': sql, '20260101000001_comment.sql': '-- nothing' });
     expect(await migrate(url, project)).toMatchObject({ code: 0, errors: '' });
     expect(await bookkeeping(url)).toMatchObject([{ statements: [sql] }, { statements: ['-- nothing'] }]);
-    expect(await migrate(url, project)).toEqual(NOTHING);
-  });
-
-  test('is left alone while its file is empty', async () => {
-    const url = await newDatabase();
-    const project = projectWith({ '20260101000000_one.sql': ' \n' });
     expect(await migrate(url, project)).toEqual(NOTHING);
   });
 });

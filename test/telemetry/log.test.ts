@@ -3,6 +3,8 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createLog } from '../../src/telemetry/log.ts';
+import { createRecord } from '../../src/telemetry/record.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
@@ -375,82 +377,56 @@ test('the log contains no key, query or body', () => {
 });
 
 describe('the level', () => {
-  const ask = async (origin: string, target: string) => {
-    const answer = await fetch(origin + target, { headers: { 'X-Request-Id': target, 'X-Api-Key': DEMO_KEY } });
-    await answer.text();
-  };
-  const PROBES = ['/healthz', '/readyz', '/metrics'];
-
-  test('info omits the probes', async () => {
-    for (const target of PROBES) await ask(gateway.origin, target);
-    for (const target of PROBES) expect(await readLines(target)).toEqual([]);
+  test.each([
+    ['debug', ['debug', 'info', 'info', 'error', 'error']],
+    ['info', ['info', 'info', 'error', 'error']],
+    ['error', ['error', 'error']],
+    ['silent', []],
+  ] as const)('%s logs as much as it says: probes, requests and faults', (level, expected) => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line), flush: async () => {} };
+    const log = createLog({ level, format: 'json', keyHeaders: [], isTerminal: false }, destination);
+    const record = createRecord('GET', '/', {});
+    const end = (endpoint: string, status: number) =>
+      log.request({ ...record, endpoint, status, durationMs: 1, responseBytes: 1 });
+    end('/healthz', 200);
+    end('none', 404);
+    log.info('Listening');
+    end('listarAlunos', 502);
+    log.fault('A fault', { kind: 'internal', cause: 'unknown' });
+    expect(lines.map((line) => JSON.parse(line).level)).toEqual(expected);
   });
 
-  test('debug logs the probes', async () => {
-    const debug = await startProcess({ ...env, LOG_LEVEL: 'debug' });
-    for (const target of PROBES) await ask(debug.origin, target);
-    await debug.stop();
-    for (const target of PROBES) {
-      expect(linesOf(target, debug)).toEqual([expect.objectContaining({ level: 'debug', path: target, status: 200 })]);
+  test('info is that of the process', async () => {
+    for (const target of ['/healthz', '/readyz', '/metrics']) {
+      await (await fetch(gateway.origin + target, { headers: { 'X-Request-Id': target } })).text();
+      expect(await readLines(target)).toEqual([]);
     }
-  });
-
-  test('error logs faults only', async () => {
-    const quiet = await startSilent({ LOG_LEVEL: 'error' });
-    await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
-      await ask(quiet.origin, '/v1/academias');
-      await ask(quiet.origin, '/v1/nada');
-    });
-    expect(
-      (await quiet.stop())
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line)),
-    ).toEqual([expect.objectContaining({ level: 'error', status: 502 })]);
-  });
-
-  test('silent logs nothing', async () => {
-    const quiet = await startSilent({ LOG_LEVEL: 'silent' });
-    await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
-      await ask(quiet.origin, '/v1/academias');
-    });
-    expect(await quiet.stop()).toBe('');
   });
 });
 
-/** Starts a gateway that logs nothing at its start, and gives its output at its end. */
-async function startSilent(more: Record<string, string>): Promise<{ origin: string; stop(): Promise<string> }> {
-  const port = await findPort();
-  const quiet = new GatewayProcess({ ...env, PORT: `${port}`, ...more });
-  const origin = `http://127.0.0.1:${port}`;
-  await waitFor(async () => expect((await fetch(`${origin}/healthz`)).status).toBe(200));
-  return {
-    origin,
-    stop: async () => {
-      expect(await quiet.stop()).toBe(0);
-      return quiet.output() + quiet.errors();
-    },
+test('the pretty format has a sentence for each request and its fault', () => {
+  let output = '';
+  const write = (text: string) => {
+    output += text;
   };
-}
-
-test('the pretty format has a sentence for each request and its fault', async () => {
-  const pretty = await startProcess({ ...env, LOG_FORMAT: 'pretty' });
-  const ask = async (id: string) => {
-    const headers = { 'X-Api-Key': key, 'X-Request-Id': id };
-    await (await fetch(`${pretty.origin}/v1/academias?nome=x&ativo=true`.replace('nome=x&', ''), { headers })).text();
+  const options = { level: 'info', format: 'pretty', keyHeaders: ['x-api-key'], isTerminal: false } as const;
+  const log = createLog(options, { write, flush: async () => {} });
+  const end = (id: string, status: number, more = {}) => {
+    const record = createRecord('GET', '/v1/academias?ativo=true', { 'x-api-key': key, 'x-request-id': id });
+    log.request({ ...record, endpoint: 'a', status, durationMs: 1.26, storeMs: 1, responseBytes: 10, ...more });
   };
-  await ask('good');
-  await withBody(database.adminUrl, 'listar_academias', 'raise division_by_zero', () => ask('bad'));
-  expect(await pretty.stop()).toBe(0);
+  end('good', 200);
+  end('bad', 502, { fault: { kind: 'storeError', cause: { code: '22012', message: 'division_by_zero' } } });
   const sentence = (level: string, status: number, id: string) =>
     new RegExp(
-      `^\\[\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\] ${level}: GET /v1/academias ${status} in [\\d.]+ ms \\(store [\\d.]+ ms\\) key ${key.slice(0, 17)}… request ${id}$`,
+      `^\\[\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\] ${level}: GET /v1/academias ${status} in 1.3 ms \\(store 1 ms\\) key ${key.slice(0, 17)}… request ${id}$`,
       'm',
     );
-  expect(pretty.output()).toMatch(sentence('INFO', 200, 'good'));
-  expect(pretty.output()).toMatch(sentence('ERROR', 502, 'bad'));
-  expect(pretty.output()).toContain('"cause": "division_by_zero"');
-  expect(pretty.output()).not.toContain('ativo=true');
+  expect(output).toMatch(sentence('INFO', 200, 'good'));
+  expect(output).toMatch(sentence('ERROR', 502, 'bad'));
+  expect(output).toContain('"cause": "division_by_zero"');
+  expect(output).not.toContain('ativo=true');
 });
 
 describe('the end of a process', () => {
