@@ -234,8 +234,7 @@ function toToolRequest(operation: Operation, root: string, args: JsonObject, sen
     // As Node decodes headers.
     else headers[name.toLowerCase()] = Buffer.from(String(value)).toString('latin1');
   }
-  if (body && !body.fields && body.isRequired && args.body === undefined)
-    problems.set('body', [messages.isRequired]);
+  if (body && !body.fields && body.isRequired && args.body === undefined) problems.set('body', [messages.isRequired]);
   for (const [name, place] of places) {
     if (place === 'path' && !segments.has(name) && !problems.has(name)) problems.set(name, [messages.isRequired]);
   }

@@ -25,12 +25,8 @@ test('the repository has no translation of a text that is gone', async () => {
 });
 
 test('a text without a translation is named', async () => {
-<<<<<<< HEAD
-  const output = 'Note: docs/openapi.pt-BR.yaml has no translation of: Another.\n';
-=======
   const output =
-    'Note: the page shows these texts as they are. To translate them, add to openapi.pt-BR.yaml:\n- en: Another.\n  pt-BR: ""\n';
->>>>>>> people
+    'Note: the page shows these texts as they are. To translate them, add to docs/openapi.pt-BR.yaml:\n- en: Another.\n  pt-BR: ""\n';
   expect(await check('- { en: One line., pt-BR: Uma linha. }')).toEqual({ code: 0, output, errors: '' });
   const added = '[{ en: One line., pt-BR: Uma linha. }, { en: Another., pt-BR: "" }]';
   expect(await check(added)).toEqual({ code: 0, output, errors: '' });
