@@ -15,7 +15,7 @@ afterEach(() => rmSync(cwd, { recursive: true }));
 /** Checks a document with one text and these translations. */
 function check(translations: string): Promise<Run> {
   writeFileSync(join(cwd, 'openapi.yaml'), 'info:\n  description: |\n    One\n    line.\n\n    Another.\n');
-  mkdirSync(join(cwd, 'docs'));
+  mkdirSync(join(cwd, 'docs'), { recursive: true });
   writeFileSync(join(cwd, 'docs/openapi.pt-BR.yaml'), translations);
   return runCommand(resolve('scripts/check-translations.ts'), [], { cwd });
 }
