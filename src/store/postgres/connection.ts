@@ -301,10 +301,16 @@ export class Connection {
     await sayGoodbye(this.#client, () => this.#stall('close'));
   }
 
+  /** Ends the connection at once. What runs rejects with ConnectionLost and the cause. */
+  abandon(cause: Error): void {
+    this.isRetired = true;
+    this.#cause ??= cause;
+    this.#stream.destroy();
+  }
+
   #stall(step: Step): void {
     const stalled = new Stalled(step);
-    this.#cause ??= stalled;
-    this.#stream.destroy();
+    this.abandon(stalled);
     this.#options.onStall?.(stalled);
   }
 
