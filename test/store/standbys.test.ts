@@ -166,6 +166,20 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
           answers.map(() => [200, 1]),
         );
       });
+      const report = (await send(`${gateway.origin}/readyz`)).text;
+      expect(JSON.parse(report)).toEqual({
+        status: 'ready',
+        checks: { store: 'ok', contract: 'ok' },
+        servers: [
+          { host: nameOf(primary), role: 'primary' },
+          { host: nameOf(standby), role: 'standby', lagMs: expect.any(Number) },
+        ],
+      });
+      const metrics = (await send(`${gateway.origin}/metrics`)).text;
+      expect(metrics).toContain(`gateway_store_server_role{server="${nameOf(primary)}",role="primary"} 1\n`);
+      expect(metrics).toMatch(new RegExp(`gateway_store_server_lag_seconds{server="${nameOf(standby)}"} [\\d.]+\\n`));
+      expect(metrics).toMatch(new RegExp(`gateway_store_server_calls_total{server="${nameOf(primary)}"} [1-9]`));
+      expect(metrics).toContain('gateway_store_failovers_total 0\n');
     } finally {
       expect(await gateway.stop()).toBe(0);
     }
