@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
@@ -289,6 +291,39 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     }
     await hasRoles(opened, 'primary');
     await create(opened);
+  });
+
+  test('uses of a name that leads to several servers only the one that it looks at', async () => {
+    let count = 0;
+    const balancer = createServer((client) => {
+      const target = connect([primary, standby][count % 2]?.port ?? 0, '127.0.0.1');
+      count += 1;
+      for (const [from, to] of [
+        [client, target],
+        [target, client],
+      ] as const) {
+        from
+          .on('error', () => {})
+          .on('close', () => to.destroy())
+          .pipe(to);
+      }
+    }).listen(0, '127.0.0.1');
+    await once(balancer, 'listening');
+    const { port } = balancer.address() as AddressInfo;
+    const url = toGatewayUrl([primary], 'target_session_attrs=read-write').replace(/:\d+\//, `:${port}/`);
+    const opened = open([primary], '', { url, connections: 1 });
+    await hasRoles(opened, 'primary');
+    expect(await listGyms(opened)).toMatchObject({
+      failure: {
+        kind: 'storeUnavailable',
+        cause: {
+          message: `127.0.0.1:${port} leads to another server than a moment ago: expected a name of its own for each server`,
+        },
+      },
+    });
+    expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
+    await opened.close();
+    balancer.close();
   });
 
   test('warns about a host that is away at the start, and has each reason if all are', async () => {

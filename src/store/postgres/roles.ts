@@ -14,7 +14,7 @@ export type State = {
   readonly timeline: number;
   /** The same for a primary and its standbys, and for no other database; undefined if the login may not read it. */
   readonly system: string | undefined;
-  /** The running server: it changes with each start. */
+  /** The running server. */
   readonly instance: string;
   readonly isReadOnly: boolean;
   /** Differs between two versions of the functions in schema public. A standby's are physically those of its primary. */
@@ -38,6 +38,15 @@ export const POSITION = `
 select (case current_setting('synchronous_commit') when 'off' then pg_current_wal_insert_lsn()
              else pg_current_wal_flush_lsn() end - '0/0')::text`;
 
+/** The running server, also behind a pooler: it differs between servers, and between two starts of one. */
+const INSTANCE = `concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port())`;
+
+/** Gives the running server that a connection leads to, as State has it. */
+export async function readInstance(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<[string]>({ text: `select ${INSTANCE}`, rowMode: 'array' });
+  return rows[0]?.[0] ?? '';
+}
+
 /** Asks a server for its state. Without the privilege to read the system's identifier, `isFull` has to be false. */
 export function toStateQuery(isFull: boolean): string {
   const system = isFull ? '(select system_identifier::text from pg_control_system())' : 'null';
@@ -48,7 +57,7 @@ select case when pg_is_in_recovery() then 'standby' end,
        )::text,
        case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end,
        ${system},
-       concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port()),
+       ${INSTANCE},
        current_setting('default_transaction_read_only'),
        (select coalesce(md5(string_agg(concat_ws(' ', p.oid, p.xmin), ',' order by p.oid)), '')
           from pg_proc p

@@ -15,6 +15,7 @@ import {
   isSameSystem,
   NoPrimary,
   needsPrivilege,
+  readInstance,
   type State,
   toState,
   toStateQuery,
@@ -86,7 +87,8 @@ export class Server implements Candidate {
     this.name = name;
     this.#prepare = prepare;
     const openMs = Math.min(options.openMs, address.connectMs ?? options.openMs);
-    this.options = { ...options, config, openMs };
+    const verify = address.hasRoles ? (client: pg.Client) => this.#verify(client) : undefined;
+    this.options = { ...options, config, openMs, verify };
     this.pool = new Pool({ ...this.options, max });
   }
 
@@ -129,6 +131,14 @@ export class Server implements Candidate {
   doubt(error: Error): void {
     this.#doubtedAt = performance.now();
     this.error = error;
+  }
+
+  /** A name may lead to several servers, or to another one by now: only the one that was looked at is known. */
+  async #verify(client: pg.Client): Promise<void> {
+    if ((await readInstance(client)) === this.state?.instance) return;
+    throw new Error(
+      `${this.name} leads to another server than a moment ago: expected a name of its own for each server`,
+    );
   }
 
   async #ask(): Promise<State> {
