@@ -11,7 +11,8 @@ import { isPresent } from './requirement.ts';
 import { asAdmin, fillDatabase, findPort, killFamily, loginUrl, stopFamily } from './servers.ts';
 import { waitFor } from './wait-for.ts';
 
-const BINARIES = '/usr/lib/postgresql/15/bin';
+/** Its programs. */
+export const BINARIES = '/usr/lib/postgresql/15/bin';
 const SUPERUSER = 'postgres';
 /** For pg_rewind, and so that a standby that was away finds what it missed, soon. */
 const SETTINGS = [
