@@ -38,6 +38,7 @@ const CAMPAIGNS = [
   'test/deploy/backup.test.ts',
   'test/isolation/walls.test.ts',
   'test/scripts/bench.test.ts',
+  'test/store/failover.test.ts',
   'test/store/network-faults.test.ts',
   'test/store/embedded-power-loss.test.ts',
 ];

@@ -4,11 +4,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { StoreConfig } from '../src/config.ts';
-import { OperatorError } from '../src/errors.ts';
+import { readDatabaseUrl, type ServerAddress } from '../src/database-url.ts';
+import { messageOf, OperatorError } from '../src/errors.ts';
 import { FolderError, lockFolder } from '../src/store/embedded/folder.ts';
 import { ADMINISTRATOR } from '../src/store/embedded/sessions.ts';
 import { DATABASE, PORT, toSocketFolder } from '../src/store/embedded/socket.ts';
 import type { Connection } from '../src/store/migrations.ts';
+import { connectToPrimary } from '../src/store/postgres/roles.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}
@@ -159,29 +161,28 @@ async function openAlone(folder: string, fsync: boolean, unlock: () => void): Pr
   };
 }
 
-/** Connects to a Postgres; `program` is its application_name. Throws AccessError, without the URL, if it fails. */
+/**
+ * Connects to a Postgres, to its primary where the URL has several hosts; `program` is its application_name. Throws AccessError,
+ * without the URL, if it fails.
+ */
 export async function connect(url: string, program: string): Promise<pg.Client> {
-  let client: pg.Client;
+  const address = readDatabaseUrl(url);
+  const [first] = address.servers.map(toClient);
   try {
-    client = new pg.Client({
-      connectionString: url,
-      connectionTimeoutMillis: CONNECT_MS,
-      application_name: program,
-    });
+    return await connectToPrimary(address, { connectionTimeoutMillis: CONNECT_MS, application_name: program });
+  } catch (error) {
+    throw address.hasRoles ? new AccessError(messageOf(error as Error)) : toAccessError(first as pg.Client, error);
+  }
+}
+
+function toClient({ url }: ServerAddress): pg.Client {
+  try {
+    return new pg.Client(url);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const advice = code === 'ENOENT' ? 'check the files in it' : 'percent-encode its password';
     throw new AccessError(`DATABASE_URL cannot be read: ${message}; ${advice}`);
   }
-  // Without a listener a lost connection would end the process; the running query fails anyway.
-  client.on('error', () => {});
-  try {
-    await client.connect();
-  } catch (error) {
-    await client.end().catch(() => {});
-    throw toAccessError(client, error);
-  }
-  return client;
 }
 
 /** The message omits the database: an unencoded slash in the password makes the rest of it part of that name. */

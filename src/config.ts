@@ -1,6 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { readDatabaseUrl, UrlError } from './database-url.ts';
 import { OperatorError } from './errors.ts';
+import { isNear } from './near-miss.ts';
 
 /** The configuration of the gateway. */
 export type Config = {
@@ -72,7 +74,14 @@ export type StoreConfig =
       /** Whether a new store gets the demo data. */
       readonly demoData: boolean;
     }
-  | { readonly kind: 'postgres'; readonly url: string; readonly prepare: boolean }
+  | {
+      readonly kind: 'postgres';
+      /** May have several hosts. */
+      readonly url: string;
+      readonly prepare: boolean;
+      /** The largest lag of a standby that serves reads, in milliseconds. */
+      readonly maxLagMs: number;
+    }
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
@@ -189,11 +198,12 @@ function readTraces(reader: Reader): Config['traces'] {
 }
 
 function readStore(reader: Reader): StoreConfig {
-  const database = reader.secretUrl('DATABASE_URL', ['postgres:', 'postgresql:'], 'postgres://user:password@host/name');
+  const database = reader.databaseUrl('DATABASE_URL');
   const supabase = reader.secretUrl('SUPABASE_URL', ['http:', 'https:'], 'https://project.supabase.co');
   const key = reader.secret('SUPABASE_KEY', /^[\x21-\x7e]+$/, 'a secret key without spaces');
   const restPath = reader.matching('SUPABASE_REST_PATH', '/rest/v1', /^\/[\w./-]*$/, 'a path, such as /rest/v1 or /');
   const prepare = reader.flag('PREPARE', true);
+  const maxLagMs = reader.integer('REPLICA_MAX_LAG_MS', 1_000, 10, 60_000);
   const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
   const fsync = reader.flag('FSYNC', true);
   const demoData = reader.flag('DEMO_DATA', true);
@@ -205,7 +215,7 @@ function readStore(reader: Reader): StoreConfig {
   if (isSet('SUPABASE_URL') !== isSet('SUPABASE_KEY')) {
     reader.mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
   }
-  if (database) return { kind: 'postgres', url: database, prepare };
+  if (database) return { kind: 'postgres', url: database, prepare, maxLagMs };
   if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath };
   return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, fsync, demoData };
 }
@@ -213,21 +223,6 @@ function readStore(reader: Reader): StoreConfig {
 /** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */
 function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
-}
-
-/** Whether a text becomes another by so many edits: a character more, less, replaced, or two that change places. */
-function isNear(one: string, other: string, edits: number): boolean {
-  if (one === other) return true;
-  if (edits === 0 || Math.abs(one.length - other.length) > edits) return false;
-  let same = 0;
-  while (one[same] === other[same]) same += 1;
-  const [a, b] = [one.slice(same), other.slice(same)];
-  return (
-    isNear(a.slice(1), b, edits - 1) ||
-    isNear(a, b.slice(1), edits - 1) ||
-    isNear(a.slice(1), b.slice(1), edits - 1) ||
-    (a[0] === b[1] && a[1] === b[0] && isNear(a.slice(2), b.slice(2), edits - 1))
-  );
 }
 
 function toInteger(min: number, max: number) {
@@ -305,22 +300,32 @@ class Reader {
     return this.#read(name, undefined, expected, (text) => (pattern.test(text) ? text : undefined), true);
   }
 
-  secretUrl(name: string, protocols: readonly string[], example: string, path = /^/): string | undefined {
-    // Otherwise a part of the password would be read as the host, and be logged.
-    if (UNENCODED.test(this.#env[name] ?? '')) {
-      return this.#read(
-        name,
-        undefined,
-        '@ # / ? in the user and the password as %40 %23 %2F %3F',
-        () => undefined,
-        true,
-      );
+  /** The URL of a Postgres, which may name several hosts. */
+  databaseUrl(name: string): string | undefined {
+    if (UNENCODED.test(this.#env[name] ?? '')) return this.#refuseUnencoded(name);
+    const text = this.secret(name, /^postgres(ql)?:\/\//, 'a URL like postgres://user:password@host/name');
+    try {
+      if (text !== undefined) readDatabaseUrl(text);
+    } catch (error) {
+      if (!(error instanceof UrlError)) throw error;
+      this.mistakes.push(`${name}=(not shown): ${error.message}`);
     }
+    return text;
+  }
+
+  secretUrl(name: string, protocols: readonly string[], example: string, path = /^/): string | undefined {
+    if (UNENCODED.test(this.#env[name] ?? '')) return this.#refuseUnencoded(name);
     const isUrl = (text: string) => {
       const url = URL.parse(text);
       return url !== null && protocols.includes(url.protocol) && path.test(url.pathname);
     };
     return this.#read(name, undefined, `a URL like ${example}`, (text) => (isUrl(text) ? text : undefined), true);
+  }
+
+  /** Otherwise a part of the password would be read as the host, and be logged. */
+  #refuseUnencoded(name: string): undefined {
+    const expected = '@ # / ? in the user and the password as %40 %23 %2F %3F';
+    return this.#read(name, undefined, expected, () => undefined, true);
   }
 
   /** Error messages do not show secrets or URLs that may contain a password. */

@@ -20,7 +20,7 @@ import { createServer, type GatewayServer } from './http/server.ts';
 import { createUnread } from './http/unread.ts';
 import { type Welcome, welcome } from './http/welcome.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
-import { openStore as openConfiguredStore } from './store/open.ts';
+import { openStore as openConfiguredStore, type StoreGroup } from './store/open.ts';
 import { type Log, openLog } from './telemetry/log.ts';
 import { createMetrics, type Figures } from './telemetry/metrics.ts';
 import type { Tracing } from './telemetry/tracing.ts';
@@ -35,6 +35,8 @@ export type Service = {
   readFigures(): Promise<Figures>;
   /** Whether this process can serve. */
   readReadiness(): Promise<ReadinessReport>;
+  /** Another process has written: reads have to see that. */
+  noteWrite(position: number): void;
   /** Finishes the requests in progress, and closes every part. */
   close(ending?: Ending): Promise<void>;
 };
@@ -48,9 +50,7 @@ export type Ending = {
 };
 
 /** What a service shares with those of other processes. */
-export type Group = {
-  /** Whether this service compares document and database, and logs drift. */
-  readonly isFirst: boolean;
+export type Group = StoreGroup & {
   /** The metrics of all services. */
   readonly readMetrics: () => Promise<string>;
   /** Creates counters that all services add to. */
@@ -80,7 +80,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const log = openLog(config, keyHeaders);
   // Before a store is made for nothing.
   if (isNewDemo(config)) throw new DemoError(config.host);
-  const { store, migrate } = await openStore(config, FILES, log);
+  const { store, migrate } = await openStore(config, FILES, log, group);
 
   const metrics = createMetrics();
   const acceptedKeys = createAcceptedKeys();
@@ -175,6 +175,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,
+      noteWrite: (position) => store.noteWrite?.(position),
       close: (ending = {}) => {
         const { noticeMs = 0, isReplaced = false } = ending;
         const notice = noticeMs > 0 ? ` in ${noticeMs} ms (DRAIN_MS), not ready until then, and` : '';

@@ -109,7 +109,10 @@ test('keeps the data in memory when told', () => {
 
 test('takes the store that is named', () => {
   const url = 'postgres://u:p@host/name?sslmode=require';
-  expect(readConfig({ DATABASE_URL: url }).store).toEqual({ kind: 'postgres', url, prepare: true });
+  expect(readConfig({ DATABASE_URL: url }).store).toEqual({
+    ...{ kind: 'postgres', url, prepare: true },
+    maxLagMs: 1_000,
+  });
   expect(readConfig({ DATABASE_URL: url, PREPARE: 'off' }).store).toMatchObject({ prepare: false });
   const supabase = { SUPABASE_URL: 'https://x.supabase.co', SUPABASE_KEY: 'sb_secret_x' };
   expect(readConfig(supabase).store).toEqual({
@@ -187,6 +190,16 @@ test('takes a password that is percent-encoded, and options', () => {
   expect(readConfig({ DATABASE_URL: url }).store).toMatchObject({ url });
 });
 
+test('refuses several hosts as libpq would, and shows no secret', () => {
+  expect(() => readConfig({ DATABASE_URL: 'postgres://u:hidden@a,b/name?port=1,2,3' })).toThrow(
+    new ConfigError('DATABASE_URL=(not shown): port=1,2,3: expected one port, or one for each of the 2 hosts'),
+  );
+  expect(() => readConfig({ DATABASE_URL: 'postgres://u:hidden,b/name' })).toThrow(
+    /^DATABASE_URL=\(not shown\): expected hosts/,
+  );
+  expect(() => readConfig({ DATABASE_URL: 'postgres://u:hidden,b/name' })).not.toThrow(/hidden/);
+});
+
 test.each([
   ['DATABSE_URL', 'DATABASE_URL'],
   ['DATABASE_URI', 'DATABASE_URL'],
@@ -226,6 +239,7 @@ test('takes an empty variable for one that is not set', () => {
 test.each([
   ['WORKERS', '0', 'a whole number from 1 to 64, or auto'],
   ['WORKERS', '65', 'a whole number from 1 to 64, or auto'],
+  ['REPLICA_MAX_LAG_MS', '9', 'a whole number from 10 to 60000'],
   ['WORKERS', 'all', 'a whole number from 1 to 64, or auto'],
   ['PORT', '65536', 'a whole number from 0 to 65535'],
   ['PORT', '-1', 'a whole number from 0 to 65535'],

@@ -18,6 +18,8 @@ const ORDER = [
   'openapi',
   'store',
   'config.ts',
+  'database-url.ts',
+  'near-miss.ts',
   'deadline.ts',
   'errors.ts',
 ];

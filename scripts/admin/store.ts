@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import pg from 'pg';
 import type { Environment, StoreConfig } from '../../src/config.ts';
+import { readDatabaseUrl } from '../../src/database-url.ts';
 import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
 import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
 
@@ -18,8 +19,8 @@ export type AdminStore = Connection & {
 export function describeStore(config: StoreConfig, env: Environment): string {
   if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
   if (config.kind === 'postgres') {
-    const { host, port, database } = new pg.Client(config.url);
-    return `Store: Postgres at ${host}:${port}/${database}`;
+    const clients = readDatabaseUrl(config.url).servers.map(({ url }) => new pg.Client(url));
+    return `Store: Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
   }
   const reason = env.DATA_DIR ? '' : ', because neither DATABASE_URL nor DATA_DIR is set';
   return `Store: embedded Postgres, data in ${config.dataDir ?? 'memory'}${reason}`;

@@ -49,12 +49,13 @@ export async function startPostgres(
     onLog: () => {},
   });
   await postgres.initialise();
-  cleanup.defer(() => postgres.stop());
+  // It may have ended by itself, and then never stops.
+  const stop = () => Promise.race([postgres.stop(), delay(10_000)]);
+  cleanup.defer(stop);
   await postgres.start();
   const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
   const restart = async () => {
-    // It may have ended by itself.
-    await Promise.race([postgres.stop(), delay(10_000)]);
+    await stop();
     await postgres.start();
   };
   return { version: await withClient(url('postgres'), (db) => prepare(db, size)), url, restart };

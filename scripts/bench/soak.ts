@@ -1,7 +1,7 @@
 // Hours of mixed load with faults in between, and whether anything grows, fails or is lost: npm run soak -- --help
 
 import { execFile, execFileSync } from 'node:child_process';
-import { openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -166,6 +166,7 @@ async function fillDisk(folder: string): Promise<void> {
   } catch {
     await delay(10_000);
   } finally {
+    closeSync(handle);
     rmSync(file);
   }
 }

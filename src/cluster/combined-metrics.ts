@@ -15,12 +15,16 @@ export type GroupMetrics = {
 
 /**
  * Overrides prom-client's aggregation. An average would hide the slowest event loop. A flag holds for the gateway when it
- * holds for all workers. A restarted worker counts as a start.
+ * holds for all workers. A restarted worker counts as a start, and all workers see one
+ * failover.
  */
 const AGGREGATORS: Readonly<Record<string, 'min' | 'max'>> = {
   gateway_ready: 'min',
   gateway_rate_limits_shared: 'min',
   gateway_traces_exported: 'min',
+  gateway_store_server_role: 'max',
+  gateway_store_server_lag_seconds: 'max',
+  gateway_store_failovers_total: 'max',
   process_start_time_seconds: 'max',
   nodejs_eventloop_lag_seconds: 'max',
   nodejs_eventloop_lag_mean_seconds: 'max',

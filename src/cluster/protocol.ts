@@ -22,7 +22,9 @@ export type ToWorker =
   /** Answer with the worker's ReadinessReport. */
   | { readonly kind: 'readReadiness' }
   /** Answer with true: the worker still runs. */
-  | { readonly kind: 'ping' };
+  | { readonly kind: 'ping' }
+  /** Answer with true once the worker's reads see what another one has written (Store.noteWrite). */
+  | { readonly kind: 'written'; readonly position: number };
 
 /** Messages from a worker to the primary process. */
 export type ToPrimary =
@@ -31,6 +33,8 @@ export type ToPrimary =
   | { readonly kind: 'failed' }
   /** Answer with the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
+  /** The worker has written: answer with true once the others know. */
+  | { readonly kind: 'written'; readonly position: number }
   /** Count a request under a name, and answer with the Count. */
   | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName };
 

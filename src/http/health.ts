@@ -5,7 +5,7 @@ import { DeadlineError, within } from '../deadline.ts';
 import { type Fault, OperatorError, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DriftError, describeDrift } from '../openapi/drift.ts';
-import type { Store } from '../store/store.ts';
+import type { ServerReport, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { addEndpoint, type Endpoints, respond, sendText } from './respond.ts';
 
@@ -48,6 +48,8 @@ export type ReadinessOptions = {
 export type ReadinessReport = {
   readonly status: 'ready' | 'not ready' | 'stopping';
   readonly checks?: { readonly store: string; readonly contract: string };
+  /** The servers of a database that has several. */
+  readonly servers?: readonly Pick<ServerReport, 'host' | 'role' | 'lagMs'>[];
 };
 
 /** Whether the gateway can serve. */
@@ -146,7 +148,8 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const contract = (state === OK ? await readContract() : undefined) ?? UNKNOWN;
     const holds = contract === OK || contract === ADDED || (contract === DRIFTED && !isDriftFatal);
     const status = state === OK && holds ? 'ready' : 'not ready';
-    last = { status, checks: { store: state ?? UNKNOWN, contract } };
+    const servers = store.connections?.().servers?.map(({ calls, ...server }) => server) ?? [];
+    last = { status, checks: { store: state ?? UNKNOWN, contract }, ...(servers.length > 0 ? { servers } : {}) };
     return last;
   };
   return {

@@ -18,6 +18,8 @@ export type Limits = {
   readonly slotsOfShare?: number;
   /** How many calls wait. */
   readonly waiting: number;
+  /** How many calls that write run at once, where these do not share the slots of reads: they go to different servers. */
+  readonly slotsOfWrites?: number | undefined;
 };
 
 /** A store with its load. */
@@ -39,14 +41,57 @@ type Waiting = {
 /** The calls of one share: the queue, the number of running ones, and the slots that these take, a part of one for each. */
 type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number; slots: number };
 
+/** Gives turns to the calls of a store. */
+type Turns = {
+  /** Waits for a turn, and gives its slot, or the failure of a call without one: its signal aborted, or too many were waiting. */
+  take(share: Share, readOnly: boolean, signal: AbortSignal): Promise<Slot | Failed>;
+  findShare(name: string | undefined): Share;
+  end(share: Share, slot: Slot): void;
+  load(): Load;
+};
+
 /**
  * Limits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
  * every slot, so one key's many calls do not hold up another's. A read is retried once after a lost connection, because a
  * restarted server leaves dead connections behind. A call that writes is never retried.
  */
 export function limited(store: Store, limits: Limits): LimitedStore {
+  const reads = createTurns(limits, store.batch);
+  const { slotsOfWrites } = limits;
+  const writes = slotsOfWrites === undefined ? reads : createTurns({ ...limits, slots: slotsOfWrites });
+
+  async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    const turns = call.readOnly ? reads : writes;
+    const share = turns.findShare(origin?.share);
+    const slot = await turns.take(share, call.readOnly, signal);
+    if ('failure' in slot) return slot;
+    try {
+      const result = await store.call(call, signal, origin);
+      if (!call.readOnly || !isConnectionLost(result)) return result;
+      // By then the other connections that were lost in the same moment are known.
+      await setImmediate();
+      return signal.aborted ? result : await store.call(call, signal, origin);
+    } finally {
+      turns.end(share, slot);
+    }
+  }
+
+  return {
+    description: store.description,
+    call,
+    ...(store.attempt ? { attempt: (call, signal) => store.attempt?.(call, signal) as Promise<Result> } : {}),
+    check: (signal) => store.check(signal),
+    inspectLogin: async (signal) => store.inspectLogin?.(signal),
+    describe: (signal) => store.describe(signal),
+    connections: () => store.connections?.() ?? { open: 0, idle: 0 },
+    noteWrite: (position) => store.noteWrite?.(position),
+    load: () => (reads === writes ? reads.load() : add(reads.load(), writes.load())),
+    close: () => store.close(),
+  };
+}
+
+function createTurns(limits: Limits, maxBatch = 1): Turns {
   const { slotsOfShare = limits.slots } = limits;
-  const { batch: maxBatch = 1 } = store;
   /**
    * The shares with calls; the first has the next turn. An array, because a Map with many insertions and deletions keeps
    * garbage alive (see embedded/store.ts).
@@ -68,8 +113,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     if (share.running + share.calls.length === 0) shares.splice(shares.indexOf(share), 1);
   }
 
-  /** Waits for a turn, and gives its slot, or the failure of a call without one: its signal aborted, or too many were waiting. */
-  function takeTurn(share: Share, readOnly: boolean, signal: AbortSignal): Promise<Slot | Failed> {
+  function take(share: Share, readOnly: boolean, signal: AbortSignal): Promise<Slot | Failed> {
     return new Promise((resolve) => {
       let isWaiting = true;
       const settle = (result: Slot | Failed) => {
@@ -164,32 +208,11 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     beginWaiting();
   }
 
-  async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const share = findShare(origin?.share);
-    const slot = await takeTurn(share, call.readOnly, signal);
-    if ('failure' in slot) return slot;
-    try {
-      const result = await store.call(call, signal, origin);
-      if (!call.readOnly || !isConnectionLost(result)) return result;
-      // By then the other connections that were lost in the same moment are known.
-      await setImmediate();
-      return signal.aborted ? result : await store.call(call, signal, origin);
-    } finally {
-      end(share, slot);
-    }
-  }
+  return { take, findShare, end, load: () => ({ running, waiting }) };
+}
 
-  return {
-    description: store.description,
-    call,
-    ...(store.attempt ? { attempt: (call, signal) => store.attempt?.(call, signal) as Promise<Result> } : {}),
-    check: (signal) => store.check(signal),
-    inspectLogin: async (signal) => store.inspectLogin?.(signal),
-    describe: (signal) => store.describe(signal),
-    connections: () => store.connections?.() ?? { open: 0, idle: 0 },
-    load: () => ({ running, waiting }),
-    close: () => store.close(),
-  };
+function add(one: Load, other: Load): Load {
+  return { running: one.running + other.running, waiting: one.waiting + other.waiting };
 }
 
 function isConnectionLost(result: Result): boolean {

@@ -2,9 +2,11 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type pg from 'pg';
 import type { Config } from '../config.ts';
+import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
-import { type LimitedStore, limited } from './limits.ts';
+import { type LimitedStore, type Limits, limited } from './limits.ts';
 import { type Connection, findPendingMigrations, readMigrations } from './migrations.ts';
 import type { Store } from './store.ts';
 
@@ -21,21 +23,33 @@ export type OpenStore = {
   readonly migrate: (() => Promise<string[]>) | undefined;
 };
 
+/** What a store needs where the gateway has several processes. */
+export type StoreGroup = {
+  /** Whether this process logs what all of them see. */
+  readonly isFirst: boolean;
+  /** Tells the other processes what Store.noteWrite takes. */
+  readonly shareWrite: (position: number) => Promise<void>;
+};
+
 /** Opens the configured store. Throws what an embedded store throws; one that cannot be reached is not an error. */
 export async function openStore(
   config: Config,
   files: StoreFiles,
   log: { info(text: string): void; warn(text: string): void },
+  group?: StoreGroup,
 ): Promise<OpenStore> {
-  const { connections, waiting } = config;
-  const { store, migrate } = await openUnlimited(config, files, log);
+  const { waiting } = config;
+  const { store, migrate } = await openUnlimited(config, files, log, group);
+  return { store: limited(store, { ...toSlots(config, store), waiting }), migrate };
+}
+
+function toSlots({ store: { kind }, connections }: Config, { hasStandbys }: Store): Omit<Limits, 'waiting'> {
   // An embedded store runs one call at a time. Two more are sent ahead, and any others would wait in a queue that keys
   // do not share fairly.
-  const limits =
-    config.store.kind === 'embedded'
-      ? { slots: Math.min(3, connections) }
-      : { slots: connections, slotsOfShare: Math.ceil(connections / 2) };
-  return { store: limited(store, { ...limits, waiting }), migrate };
+  if (kind === 'embedded') return { slots: Math.min(3, connections) };
+  const slots = { slots: connections, slotsOfShare: Math.ceil(connections / 2) };
+  // Writes that hang on the primary hold up no reads on standbys, and leave connections to the reads that need the primary.
+  return hasStandbys ? { ...slots, slotsOfWrites: Math.ceil((connections * 3) / 4) } : slots;
 }
 
 /** Which migrations a store lacks: none of so many, some that the start or `npm run migrate` applies, or why that is unknown. */
@@ -53,11 +67,10 @@ export async function findPending({ store, deadlineMs }: Config, folder: string)
   };
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
   if (store.kind === 'postgres') {
-    const { default: pg } = await import('pg');
-    const client = new pg.Client({ connectionString: store.url, connectionTimeoutMillis: deadlineMs });
-    client.on('error', () => {});
+    const { connectToPrimary } = await import('./postgres/roles.ts');
+    let client: pg.Client | undefined;
     try {
-      await client.connect();
+      client = await connectToPrimary(readDatabaseUrl(store.url), { connectionTimeoutMillis: deadlineMs });
       return await find(client, false);
     } catch (error) {
       if (error instanceof OperatorError) throw error;
@@ -68,7 +81,7 @@ export async function findPending({ store, deadlineMs }: Config, folder: string)
       }
       return { unknown: 'the store cannot be asked' };
     } finally {
-      await client.end().catch(() => {});
+      await client?.end().catch(() => {});
     }
   }
   const { dataDir } = store;
@@ -93,11 +106,22 @@ async function openUnlimited(
   { store, connections, deadlineMs, answerLimit }: Config,
   files: StoreFiles,
   log: { info(text: string): void; warn(text: string): void },
+  group?: StoreGroup,
 ): Promise<{ store: Store; migrate: OpenStore['migrate'] }> {
   if (store.kind === 'postgres') {
     const { openPostgres } = await import('./postgres/store.ts');
-    const options = { ...store, connections, deadlineMs, answerLimit, onWarning: log.warn };
-    return { store: openPostgres(options), migrate: undefined };
+    const { isFirst = true, shareWrite } = group ?? {};
+    const onChange = (text: string, isProblem: boolean) => (isProblem ? log.warn : log.info)(text);
+    const postgres = openPostgres({
+      ...store,
+      connections,
+      deadlineMs,
+      answerLimit,
+      onWarning: log.warn,
+      onChange: isFirst ? onChange : undefined,
+      shareWrite,
+    });
+    return { store: postgres, migrate: undefined };
   }
   if (store.kind === 'supabase') {
     const { openSupabase } = await import('./supabase/store.ts');

@@ -43,11 +43,27 @@ export type Rows = {
 /** The result of a call. A store never throws. */
 export type Result = Rows | { readonly failure: Refusal | Fault };
 
-/** The open connections of a store, the idle ones among them, and how many were closed so far because a step stalled. */
+/** One of several servers of a database. */
+export type ServerReport = {
+  /** Host and port. */
+  readonly host: string;
+  readonly role: 'primary' | 'standby' | 'away' | 'refused' | 'unknown';
+  /** How far a standby is behind, in milliseconds. */
+  readonly lagMs?: number;
+  /** The calls that it got so far. */
+  readonly calls: number;
+};
+
+/** The connections of a store, and its servers if it has several. */
 export type Connections = {
+  /** The open connections, and the idle ones among them. */
   readonly open: number;
   readonly idle: number;
+  /** How many were closed so far because a step stalled. */
   readonly stalled?: Readonly<Record<string, number>>;
+  readonly servers?: readonly ServerReport[];
+  /** How often another server has become the primary. */
+  readonly failovers?: number;
 };
 
 /** An argument that a function takes. */
@@ -108,6 +124,9 @@ export interface Store {
   /** How many reads that begin together cost little more than one; by default 1. */
   readonly batch?: number;
 
+  /** Whether reads go to other servers than writes. */
+  readonly hasStandbys?: boolean;
+
   /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
@@ -125,6 +144,9 @@ export interface Store {
 
   /** Its connections; a store with its database in the process has none. */
   connections?(): Connections;
+
+  /** Another process of the gateway has written: reads have to see this position of the database. */
+  noteWrite?(position: number): void;
 
   /** Finishes the running calls and releases everything. */
   close(): Promise<void>;

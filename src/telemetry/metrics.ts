@@ -92,6 +92,7 @@ export function createMetrics(): Metrics {
     readFigures: () => registry.getMetricsAsJSON(),
     observe: ({ readLoad, readSockets, isReady, isCountingShared, isExporting }) => {
       addLoadGauges(registry, readLoad);
+      addServerMetrics(registry, readLoad);
       addSocketMetrics(registry, readSockets);
       addFlag(registry, 'gateway_ready', 'Whether /readyz answers 200', isReady);
       if (isCountingShared) {
@@ -149,6 +150,52 @@ function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
     collect() {
       this.reset();
       for (const [step, count] of Object.entries(readLoad().stalled ?? {})) this.inc({ step }, count);
+    },
+  });
+}
+
+/** Adds the metrics of a database with several servers; they have no values for another one. */
+function addServerMetrics(registry: Registry, readLoad: () => StoreLoad): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'gateway_store_server_role',
+    help: '1 for the role of each database server: primary, standby, away or refused',
+    labelNames: ['server', 'role'] as const,
+    registers,
+    collect() {
+      this.reset();
+      for (const { host, role } of readLoad().servers ?? []) this.set({ server: host, role }, 1);
+    },
+  });
+  new Gauge({
+    name: 'gateway_store_server_lag_seconds',
+    help: 'How far a standby is behind the primary',
+    labelNames: ['server'] as const,
+    registers,
+    collect() {
+      this.reset();
+      for (const { host, lagMs } of readLoad().servers ?? []) {
+        if (lagMs !== undefined) this.set({ server: host }, lagMs / 1_000);
+      }
+    },
+  });
+  new Counter({
+    name: 'gateway_store_server_calls_total',
+    help: 'Calls by database server; a read that is asked again of the primary counts for both',
+    labelNames: ['server'] as const,
+    registers,
+    collect() {
+      this.reset();
+      for (const { host, calls } of readLoad().servers ?? []) this.inc({ server: host }, calls);
+    },
+  });
+  new Counter({
+    name: 'gateway_store_failovers_total',
+    help: 'How often another database server has become the primary',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(readLoad().failovers ?? 0);
     },
   });
 }

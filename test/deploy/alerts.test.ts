@@ -40,9 +40,12 @@ let exposition: string;
 let samples: readonly Sample[];
 
 beforeAll(async () => {
+  const servers = (['primary', 'standby', 'away', 'refused'] as const).map((role) => {
+    return { host: `${role}:5432`, role, calls: 1, ...(role === 'standby' ? { lagMs: 10 } : {}) };
+  });
   const metrics = createMetrics();
   metrics.observe({
-    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1, stalled: { login: 1 } }),
+    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1, stalled: { login: 1 }, servers, failovers: 1 }),
     readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
     isReady: async () => true,
     isCountingShared: () => true,

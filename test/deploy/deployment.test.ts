@@ -2,7 +2,17 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -16,9 +26,11 @@ import { serveHealth } from '../../src/http/health.ts';
 import { createRecord } from '../../src/telemetry/record.ts';
 import { openTracing } from '../../src/telemetry/tracing.ts';
 import { startCollector } from '../helpers/collector.ts';
+import { startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { findPort } from '../helpers/servers.ts';
+import { BINARIES, canReplicate } from '../helpers/replication.ts';
+import { asAdmin, findPort } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const read = (file: string) => readFileSync(file, 'utf8');
@@ -186,7 +198,12 @@ describe('compose.yaml', () => {
 
   test('passes every variable to the gateways, except for its own', () => {
     const names = gateways.flatMap(([, { environment = {} }]) => Object.keys(environment));
-    expect(gateways.map(([name]) => name)).toEqual(['gateway', 'gateway-on-postgrest', 'gateway-on-citus']);
+    expect(gateways.map(([name]) => name)).toEqual([
+      'gateway',
+      'gateway-on-postgrest',
+      'gateway-on-citus',
+      'gateway-on-standby',
+    ]);
     expect(unknown(names)).toEqual([]);
     const own = ['PORT', 'HOST', 'DATA_DIR', 'FSYNC', 'DEMO_DATA', 'PREPARE'];
     expect([...new Set(known(names)), ...own].sort()).toEqual([...VARIABLES].sort());
@@ -228,6 +245,13 @@ describe('compose.yaml', () => {
     expect(readConfig(environmentOf('gateway-on-citus', passwords)).store).toMatchObject({
       ...{ kind: 'postgres', url: 'postgres://gateway_login:two@citus-worker-1:5432/wellness' },
     });
+    expect(readConfig(environmentOf('migrate-standby', passwords)).store).toMatchObject({
+      ...{ kind: 'postgres', url: 'postgres://postgres:one@postgres-a,postgres-b/wellness' },
+    });
+    expect(readConfig(environmentOf('gateway-on-standby', passwords)).store).toMatchObject({
+      kind: 'postgres',
+      url: 'postgres://gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=prefer-standby',
+    });
     expect(metricsPort).not.toBe(readConfig({}).port);
     expect(read('scripts/deploy/prometheus.yaml')).toContain(
       `names: [${gateways.map(([name]) => name).join(', ')}], type: A, port: ${metricsPort}`,
@@ -262,6 +286,58 @@ describe('compose.yaml', () => {
       for (const needed of Object.keys(depends_on))
         expect([undefined, profiles?.join()], `${name} needs ${needed}`).toContain(services[needed]?.profiles?.join());
     }
+  });
+
+  describe('profile standby', () => {
+    test('runs the steps in order: primary, standby, migrations, logins, gateway', () => {
+      const conditions = (name: string) =>
+        Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
+      expect(conditions('postgres-b')).toEqual(['postgres-a service_healthy']);
+      expect(conditions('migrate-standby')).toEqual(['postgres-b service_healthy']);
+      expect(conditions('logins-standby')).toEqual(['migrate-standby service_completed_successfully']);
+      expect(conditions('gateway-on-standby')).toEqual(['logins-standby service_completed_successfully']);
+      expect(services['logins-standby']?.command).toEqual(services.logins?.command);
+      expect(services['migrate-standby']?.command).toEqual(services.migrate?.command);
+    });
+
+    test.runIf(canReplicate())('makes the standby by its own command, under its own rules for clients', async () => {
+      const rules = resolve('scripts/deploy/standby-pg_hba.conf');
+      const [script = ''] = services['postgres-b']?.command ?? [];
+      const server = `exec postgres -c hba_file=/etc/postgres/pg_hba.conf`;
+      expect(script).toContain(server);
+      expect(services['postgres-a']?.command?.join(' ')).toBe(server.replace('exec ', ''));
+      const folder = mkdtempSync(join(tmpdir(), 'rules-'));
+      chmodSync(folder, 0o755);
+      cpSync(rules, join(folder, 'pg_hba.conf'));
+      const settings = [`hba_file=${folder}/pg_hba.conf`];
+      const primary = await startBareDebianPostgres('postgres', { settings });
+      try {
+        const { password, port } = new URL(primary.adminUrl);
+        const standby = new URL(primary.adminUrl);
+        standby.port = `${await findPort()}`;
+        const env = { PATH: `${BINARIES}:${process.env.PATH}`, PGDATA: 'standby', PGPASSWORD: password };
+        const options = `-p ${standby.port} -c unix_socket_directories= -c ${settings}`;
+        const start = script
+          .replaceAll('$$', '$')
+          .replace('host=postgres-a', `host=127.0.0.1 port=${port}`)
+          .replace(server, `pg_ctl --wait --log=standby.log --options='${options}' start`);
+        primary.run(start, { env });
+        try {
+          const { rows } = await asAdmin(standby.href, (admin) =>
+            admin.query('select pg_is_in_recovery() as is_standby'),
+          );
+          expect(rows).toEqual([{ is_standby: true }]);
+          expect(
+            (await asAdmin(primary.adminUrl, (admin) => admin.query('select from pg_stat_replication'))).rowCount,
+          ).toBe(1);
+        } finally {
+          primary.run('pg_ctl --mode=immediate stop', { env });
+        }
+      } finally {
+        await primary.stop();
+        rmSync(folder, { recursive: true });
+      }
+    });
   });
 
   describe('profile citus', () => {

@@ -161,3 +161,17 @@ describe('a store that takes batches of reads', () => {
     await Promise.all([...sent, last]);
   });
 });
+
+test('reads that go to other servers have slots of their own', async () => {
+  const { store, begun, endNext } = createSlowStore();
+  const { call, load } = limited(store, { slots: 1, slotsOfWrites: 1, waiting: 10 });
+  const sent = ['write 1', 'write 2', 'read 1', 'read 2'].map((requestId) =>
+    call({ ...CALL, readOnly: requestId.startsWith('read') }, never, { requestId, share: 'a' }),
+  );
+  await turn();
+  expect(begun).toEqual(['write 1', 'read 1']);
+  expect(load()).toEqual({ running: 2, waiting: 2 });
+  for (const _ of sent) await endNext();
+  await Promise.all(sent);
+  expect(begun).toEqual(['write 1', 'read 1', 'write 2', 'read 2']);
+});

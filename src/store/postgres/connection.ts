@@ -115,6 +115,8 @@ export type OpenOptions = {
   readonly config: pg.ClientConfig;
   /** The statements that set up a session. */
   readonly setup?: string | undefined;
+  /** Rejects if a new connection leads to the wrong server. */
+  readonly verify?: ((client: pg.Client) => Promise<void>) | undefined;
   /** How long opening may take, in milliseconds. */
   readonly openMs: number;
   /** Ends opening; with the reason REPLACED it has stalled. */
@@ -168,7 +170,7 @@ export class Connection {
 
   /** Connects, and sets up the session. Rejects with Stalled, the reason of the signal, or what pg rejects with. */
   static async open(options: OpenOptions): Promise<Connection> {
-    const { config, setup, openMs, signal, onStall } = options;
+    const { config, setup, verify, openMs, signal, onStall } = options;
     const client = new pg.Client(config);
     // Without a listener a lost connection would end the process.
     client.on('error', () => {});
@@ -187,6 +189,7 @@ export class Connection {
     signal?.addEventListener('abort', onAbort);
     try {
       await client.connect();
+      await verify?.(client);
       if (setup) await client.query(setup);
       const { rowCount } = await client.query(IS_DISTRIBUTED);
       return new Connection(client, key, rowCount === 1, options);
@@ -301,10 +304,16 @@ export class Connection {
     await sayGoodbye(this.#client, () => this.#stall('close'));
   }
 
+  /** Ends the connection at once. What runs rejects with ConnectionLost and the cause. */
+  abandon(cause: Error): void {
+    this.isRetired = true;
+    this.#cause ??= cause;
+    this.#stream.destroy();
+  }
+
   #stall(step: Step): void {
     const stalled = new Stalled(step);
-    this.#cause ??= stalled;
-    this.#stream.destroy();
+    this.abandon(stalled);
     this.#options.onStall?.(stalled);
   }
 

@@ -70,6 +70,13 @@ export class Pool {
     }
   }
 
+  /** Ends everything at once: what runs, waits or is being opened fails with the cause. Later calls open new connections. */
+  cut(cause: Error): void {
+    for (const { controller } of this.#attempts) controller.abort(cause);
+    for (const connection of this.#connections) connection.abandon(cause);
+    for (const { reject } of [...this.#reads.splice(0), ...this.#leases.splice(0)]) reject(cause);
+  }
+
   get size(): { readonly open: number; readonly idle: number } {
     return { open: this.#connections.length, idle: this.#connections.filter(this.#isIdle).length };
   }
@@ -157,7 +164,8 @@ export class Pool {
       error,
     }));
     this.#attempts = this.#attempts.filter((one) => one !== attempt);
-    if (!('error' in opened)) {
+    if (!('error' in opened) && signal.aborted) opened.abandon(signal.reason);
+    else if (!('error' in opened)) {
       this.#connections.push(opened);
       // Those that began long before have stalled.
       const long = attempt.startedAt - STALLED_MS;

@@ -2,15 +2,15 @@
 
 import { constants } from 'node:buffer';
 import pg from 'pg';
+import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { toFailure } from '../sqlstate.ts';
-import { createStatementWriter, type Statement, toResult } from '../statement.ts';
+import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
 import {
   AnswerTooLarge,
   ConnectionLost,
-  type OpenOptions,
   type Query,
   RowQuery,
   RowsError,
@@ -18,12 +18,14 @@ import {
   Stalled,
   type Step,
 } from './connection.ts';
-import { Pool } from './pool.ts';
+import type { Pool } from './pool.ts';
+import { POSITION } from './roles.ts';
+import { type Server, Servers, UNKNOWN_POSITION } from './servers.ts';
 import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
-  /** A connection string, with libpq's usual options. */
+  /** A connection string, with libpq's usual options and several hosts. */
   readonly url: string;
   readonly connections: number;
   /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
@@ -32,8 +34,14 @@ export type PostgresOptions = {
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
+  /** The largest lag of a standby that serves reads, in milliseconds. */
+  readonly maxLagMs?: number;
   /** Receives a warning in one line. */
   readonly onWarning?: (text: string) => void;
+  /** Receives each change of a server's role in one line. */
+  readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
+  /** Tells the other processes of the gateway that reads have to see a position. */
+  readonly shareWrite?: ((position: number) => Promise<void>) | undefined;
 };
 
 type Failed = Exclude<Result, { json: string }>;
@@ -49,6 +57,11 @@ const SETTING_REFUSED = 'call_string_check_hook';
 const SETUP_ADVICE =
   'apply the migrations with npm run migrate, and grant gateway to the login, as scripts/deploy/logins.sql does';
 
+/** A server that is in recovery refuses to write. Nothing was done. */
+const READ_ONLY = '25006';
+
+const MAX_LAG_MS = 1_000;
+
 /** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
 const APPLICATION = 'wellness-gateway';
 
@@ -60,11 +73,12 @@ export function openPostgres(options: PostgresOptions): Store {
 class PostgresStore implements Store {
   readonly description: string;
   readonly batch: number;
-  readonly #pool: Pool;
-  readonly #options: OpenOptions;
+  readonly hasStandbys: boolean;
+  readonly #servers: Servers;
+  readonly #shareWrite: PostgresOptions['shareWrite'];
   readonly #prepare: boolean;
   /** Writes statements with names: Postgres plans a named statement once per connection. */
-  readonly #write: ReturnType<typeof createStatementWriter>;
+  readonly #toStatement: ReturnType<typeof createStatementWriter>;
   readonly #answerLimit: number;
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   readonly #writtenThere = new Set<string>();
@@ -77,86 +91,182 @@ class PostgresStore implements Store {
     prepare,
     deadlineMs,
     answerLimit = constants.MAX_STRING_LENGTH,
+    maxLagMs = MAX_LAG_MS,
     onWarning,
+    onChange,
+    shareWrite,
   }: PostgresOptions) {
     this.#prepare = prepare;
     // A pooler in transaction mode gives each transaction another session.
     this.batch = prepare ? BATCH : 1;
     this.#answerLimit = answerLimit;
-    this.#write = createStatementWriter(answerLimit);
-    this.#options = {
-      config: { connectionString: url, keepAlive: true, application_name: APPLICATION },
+    this.#toStatement = createStatementWriter(answerLimit);
+    this.#shareWrite = shareWrite;
+    const address = readDatabaseUrl(url);
+    this.#servers = new Servers({
       setup: prepare ? toSetup(deadlineMs) : undefined,
       openMs: deadlineMs,
       onStall: ({ step, message }) => {
         this.#stalled[step] = (this.#stalled[step] ?? 0) + 1;
         onWarning?.(`The store: ${message} and is replaced`);
       },
-    };
-    this.#pool = new Pool({ ...this.#options, max: connections });
-    const { host, port, database } = new pg.Client(this.#options.config);
-    this.description = `Postgres at ${host}:${port}/${database}`;
+      config: { keepAlive: true, application_name: APPLICATION },
+      address,
+      max: connections,
+      prepare,
+      maxLagMs,
+      onChange,
+    });
+    this.hasStandbys = this.#servers.hasStandbys;
+    const clients = address.servers.map((server) => new pg.Client(server.url));
+    this.description = `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
   }
 
   async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    if (!call.readOnly) return this.#callToWrite(call, signal, origin);
+    const standby = this.#servers.findStandby();
+    if (standby) {
+      const result = await this.#callAt(standby, call, signal, origin);
+      if (signal.aborted || isFinal(result)) return result;
+    }
+    return this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin));
+  }
+
+  /** A server that turns out to be a standby has done nothing: the call is made again on the primary. */
+  #callToWrite(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    return this.#onPrimary(signal, async (primary) => {
+      const result = await this.#callAt(primary, call, signal, origin);
+      if (!isReadOnly(result) || signal.aborted) return result;
+      this.#servers.doubt(primary, new Error('it accepts no writes'));
+      return this.#onPrimary(signal, async (next) =>
+        next === primary ? result : this.#callAt(next, call, signal, origin),
+      );
+    });
+  }
+
+  /** Calls a function on a server. */
+  async #callAt(server: Server, call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const application = origin && `${APPLICATION} ${origin.requestId}`;
     const { readOnly } = call;
     // A call that writes must not run again for rows that only Postgres can write.
     if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
-      const statement = this.#write(call, 'columns', application);
-      const result = await this.#run(new RowsQuery(statement, signal, this.#answerLimit), readOnly);
+      const statement = this.#toStatement(call, 'columns', application);
+      const result = await this.#read(server, new RowsQuery(statement, signal, this.#answerLimit));
       if ('value' in result) {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
       } else if (!hasNewColumns(result)) return result;
       // The other statement does not depend on the columns.
     }
-    const statement = this.#write(call, call.returns, application);
-    return this.#readJson(this.#prepare ? statement : toUnprepared(statement), signal, readOnly);
+    const statement = this.#toStatement(call, call.returns, application);
+    const query = new RowQuery(this.#prepare ? statement : toUnprepared(statement), signal);
+    // Nobody waits for what the gateway does for itself.
+    return toJson(await (readOnly ? this.#read(server, query) : this.#write(server, query, origin !== undefined)));
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(await this.#readJson(DESCRIPTION, signal, true));
+    const read = async (server: Server) => toJson(await this.#read(server, new RowQuery(DESCRIPTION, signal)));
+    return toDescription(await this.#onAny(signal, read));
   }
 
   async check(signal: AbortSignal) {
-    const result = await settle(signal, () =>
-      this.#pool.lease(signal, (connection) =>
-        this.#prepare
-          ? checkSession(connection, this.#ownSessions, this.#options, signal)
-          : checkRights(connection, signal),
+    const result = await this.#onAny(signal, (server) =>
+      this.#use(server, signal, (pool) =>
+        pool.lease(signal, (connection) =>
+          this.#prepare
+            ? checkSession(connection, this.#ownSessions, server.options, signal)
+            : checkRights(connection, signal),
+        ),
       ),
     );
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
   }
 
   async inspectLogin(signal: AbortSignal) {
-    const result = await settle(signal, () => this.#pool.lease(signal, (connection) => findRisk(connection, signal)));
+    const result = await this.#onAny(signal, (server) =>
+      this.#use(server, signal, (pool) => pool.lease(signal, (connection) => findRisk(connection, signal))),
+    );
     return 'value' in result ? result.value : undefined;
   }
 
   connections(): Connections {
-    return { ...this.#pool.size, stalled: this.#stalled };
+    const sizes = this.#servers.all.map(({ pool }) => pool.size);
+    return {
+      open: sizes.reduce((sum, { open }) => sum + open, 0),
+      idle: sizes.reduce((sum, { idle }) => sum + idle, 0),
+      stalled: this.#stalled,
+      servers: this.#servers.report(),
+      failovers: this.#servers.failovers,
+    };
+  }
+
+  noteWrite(position: number): void {
+    this.#servers.noteWrite(position);
   }
 
   close(): Promise<void> {
-    return this.#pool.close();
+    return this.#servers.close();
   }
 
-  async #readJson(statement: Statement, signal: AbortSignal, readOnly: boolean): Promise<Result> {
-    const result = await this.#run(new RowQuery(statement, signal), readOnly);
-    return 'value' in result ? toResult(result.value) : result;
+  #read<T>(server: Server, query: Query<T>): Promise<{ value: T } | Failed> {
+    return this.#use(server, query.signal, (pool) => pool.read(query));
   }
 
-  #run<T>(query: Query<T>, readOnly: boolean): Promise<{ value: T } | Failed> {
-    return settle(query.signal, () => {
-      if (readOnly) return this.#pool.read(query);
-      return this.#pool.lease(query.signal, (connection) => {
-        connection.send([query]);
-        return query.answer;
-      });
-    });
+  /** Ends once all processes of the gateway know what reads have to see, where that matters. */
+  #write<T>(server: Server, query: Query<T>, isSeen: boolean): Promise<{ value: T } | Failed> {
+    const { signal } = query;
+    return this.#use(server, signal, (pool) =>
+      pool.lease(signal, async (connection) => {
+        if (!isSeen || !this.hasStandbys) {
+          connection.send([query]);
+          return query.answer;
+        }
+        const position = new RowQuery({ text: POSITION, values: [] }, signal);
+        connection.send([query, position]);
+        const [answered, written] = await Promise.allSettled([query.answer, position.answer]);
+        if (answered.status === 'rejected') throw answered.reason;
+        const noted = written.status === 'fulfilled' ? Number(written.value?.[0]) : UNKNOWN_POSITION;
+        this.#servers.noteWrite(noted);
+        await this.#shareWrite?.(noted);
+        return answered.value;
+      }),
+    );
   }
+
+  async #use<T>(server: Server, signal: AbortSignal, work: (pool: Pool) => Promise<T>): Promise<{ value: T } | Failed> {
+    const result = await settle(signal, () => server.run(work));
+    if ('failure' in result && isFault(result.failure) && result.failure.connectionLost) this.#servers.suspect();
+    return result;
+  }
+
+  async #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
+    const { primary } = this.#servers;
+    if (primary) return work(primary);
+    const found = await settle(signal, () => this.#servers.findPrimary());
+    if ('failure' in found) return found;
+    return signal.aborted ? storeFault('storeTimeout', signal.reason) : work(found.value);
+  }
+
+  /** Without a primary, a standby that serves reads is good enough. */
+  #onAny<T>(signal: AbortSignal, work: (server: Server) => Promise<T | Failed>): Promise<T | Failed> {
+    const standby = this.#servers.primary ? undefined : this.#servers.findStandby();
+    return standby ? work(standby) : this.#onPrimary(signal, work);
+  }
+}
+
+/** Whether a standby's result is the answer. Any other may be different on the primary: a key or row that is on its way, a fault. */
+function isFinal(result: Result): boolean {
+  if ('json' in result) return result.json !== '[]';
+  return result.failure.kind === 'answerTooLarge';
+}
+
+function isReadOnly(result: Result): boolean {
+  if (!('failure' in result && isFault(result.failure))) return false;
+  return result.failure.cause instanceof pg.DatabaseError && result.failure.cause.code === READ_ONLY;
+}
+
+function toJson(result: { value: Row | undefined } | Failed): Result {
+  return 'value' in result ? toResult(result.value) : result;
 }
 
 /** Gives what work gives, or the failure that it fails with. */
