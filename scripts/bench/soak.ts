@@ -26,6 +26,10 @@ const GROWTH = 1.05;
 const DISK_BYTES = 2e9;
 const ROOT = join(import.meta.dirname, '../..');
 
+/** What is asked, and the status of every answer. */
+const EXPECTED = { list: 200, creation: 201, 'refused key': 401 } as const;
+type Kind = keyof typeof EXPECTED;
+
 /** What the load has seen. */
 class Observations {
   readonly answers = new Map<string, number>();
@@ -42,11 +46,11 @@ class Observations {
     this.#faultyUntil = Date.now() + AFTERWARDS_MS;
   }
 
-  count(what: string, status: number | string): void {
-    const name = `${what}: ${status}`;
+  count(kind: Kind, status: number | string): void {
+    const name = `${kind}: ${status}`;
     this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
-    const isFailure = typeof status === 'string' || status >= 500;
-    if (isFailure && Date.now() > this.#faultyUntil) this.unexpected.push(`${new Date().toISOString()} ${name}`);
+    if (status !== EXPECTED[kind] && Date.now() > this.#faultyUntil)
+      this.unexpected.push(`${new Date().toISOString()} ${name}`);
   }
 }
 
@@ -72,19 +76,14 @@ async function repeat({ signal }: Load, pauseMs: number, work: () => Promise<voi
   }
 }
 
-async function ask(
-  { origin, record }: Load,
-  what: string,
-  path: string,
-  init: RequestInit,
-): Promise<number | undefined> {
+async function ask({ origin, record }: Load, kind: Kind, path: string, init: RequestInit): Promise<number | undefined> {
   try {
     const res = await fetch(`${origin}/v1${path}`, init);
     await res.arrayBuffer();
-    record.count(what, res.status);
+    record.count(kind, res.status);
     return res.status;
   } catch (error) {
-    record.count(what, String((error as Error).cause ?? error));
+    record.count(kind, String((error as Error).cause ?? error));
     return undefined;
   }
 }
@@ -106,7 +105,7 @@ const create = (load: Load, letter: string) => {
   return repeat(load, 20, async () => {
     count += 1;
     const tenant = pick(SIZE.tenants);
-    const name = `Soak ${letter}${count}`;
+    const name = `Soak-${letter}${count}`;
     const body = JSON.stringify({ p_nome: name, p_email: 'soak@bench.example' });
     const toHeaders = () => ({ 'X-Api-Key': load.keys[tenant] ?? '', 'Idempotency-Key': name });
     while ((await ask(load, 'creation', '/alunos', { method: 'POST', headers: toHeaders(), body })) !== 201) {
