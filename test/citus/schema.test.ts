@@ -310,7 +310,7 @@ describe('a distributed database', () => {
         skipped: { alunos: 1 },
       });
       writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
-      const again = await admin('import', 'academias', file, '--tenant', id);
+      const again = await admin('import', 'academias', file, '--tenant', id, '--allow-duplicates');
       expect(JSON.parse(again.errors).lines).toEqual([
         { line: 2, field: null, message: expect.stringContaining('violates unique constraint') },
       ]);
