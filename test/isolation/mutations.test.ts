@@ -76,28 +76,21 @@ async function isCaught({ name, sql }: Mutation): Promise<boolean> {
     await db.exec(sql).catch((error) => {
       throw new Error(`${name} cannot be made`, { cause: error });
     });
-    // The dear ones are asked where the cheap ones see nothing, and then all of them.
-    const caught = (await firstOf(catalogChecks)) ?? (await allOf(behaviourChecks));
-    for (const check of caught) caughtBy.set(check, (caughtBy.get(check) ?? 0) + 1);
-    return caught.length > 0;
+    // The dear ones are asked where the cheap ones see nothing; first those that have caught the least.
+    const catches = ({ name }: Check) => caughtBy.get(name) ?? 0;
+    const dear = behaviourChecks.toSorted((one, other) => catches(one) - catches(other));
+    const caught = await firstOf([...catalogChecks, ...dear]);
+    if (caught !== undefined) caughtBy.set(caught, (caughtBy.get(caught) ?? 0) + 1);
+    return caught !== undefined;
   } finally {
     await db.exec('rollback');
   }
 }
 
 /** The name of the first check that sees something. */
-async function firstOf(checks: readonly Check[]): Promise<string[] | undefined> {
+async function firstOf(checks: readonly Check[]): Promise<string | undefined> {
   for (const { name, find } of checks) {
-    if ((await find(db)).length > 0) return [name];
+    if ((await find(db)).length > 0) return name;
   }
   return undefined;
-}
-
-/** The names of all checks that see something. */
-async function allOf(checks: readonly Check[]): Promise<string[]> {
-  const names: string[] = [];
-  for (const { name, find } of checks) {
-    if ((await find(db)).length > 0) names.push(name);
-  }
-  return names;
 }

@@ -73,7 +73,7 @@ test.each(lists)('$id has a case for each of its filters', ({ path, operation })
   expect(new Set([...used, 'limit', 'X-Api-Key'])).toEqual(new Set([...names, 'X-Api-Key']));
 });
 
-describe.each(SERVERS)('on $name', ({ start }) => {
+describe.each(SERVERS)('on $name', ({ name, start }) => {
   let server: Awaited<ReturnType<typeof start>>;
 
   beforeAll(async () => {
@@ -103,7 +103,8 @@ describe.each(SERVERS)('on $name', ({ start }) => {
     expect(countPages(await explainWithout(server.url, index, title))).toBeGreaterThan(MOST_PAGES);
   });
 
-  test.each(LARGE.filter(({ query }) => query.nome && !query.after))(
+  // What it finds does not depend on the version, how it finds it may.
+  test.runIf(name === SERVERS[0]?.name).each(LARGE.filter(({ query }) => query.nome && !query.after))(
     '$title: finds what a search of all would',
     async ({ query }) => {
       await inTransaction(server.url, async (db) => {
