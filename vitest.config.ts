@@ -6,7 +6,12 @@ import { canTestSupabase } from './test/helpers/global-setup.ts';
 import { UNOPTIMIZED } from './test/helpers/process.ts';
 
 /** Tests of behaviour that depends on the store: they run on every store. */
-const EVERY_STORE = ['test/store/every-store.test.ts', 'test/store/any-*.test.ts', 'test/operations/*.test.ts'];
+const EVERY_STORE = [
+  'test/store/every-store.test.ts',
+  'test/store/any-*.test.ts',
+  'test/operations/*.test.ts',
+  'test/api/usage.test.ts',
+];
 
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';

@@ -3,6 +3,7 @@
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
 import type { Config } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
 import type { Counter, CounterName } from '../http/counters.ts';
@@ -62,6 +63,7 @@ export class Primary {
   /** Every worker that has not ended, also those that another one has replaced. */
   readonly #live = new Set<Running>();
   readonly #counters = new Map<string, Promise<Counter>>();
+  #buckets: Promise<TakeToken> | undefined;
   #metrics: Promise<GroupMetrics> | undefined;
   #operational: GatewayServer | undefined;
   #log: Promise<Log> | undefined;
@@ -188,6 +190,7 @@ export class Primary {
     if (message.kind === 'serving') return this.#onServing(slot, running);
     if (message.kind === 'failed') return this.#onFailed();
     if (message.kind === 'count') return this.#count(message.counter, message.name);
+    if (message.kind === 'take') return this.#take(message.name, message.size);
     return this.#readMetrics();
   }
 
@@ -288,6 +291,11 @@ export class Primary {
       this.#counters.set(options.prefix, counter);
     }
     return (await counter)(name);
+  }
+
+  async #take(name: string, size: BucketSize): Promise<Taken> {
+    this.#buckets ??= import('../http/buckets.ts').then(({ createBuckets }) => createBuckets());
+    return (await this.#buckets)(name, size);
   }
 
   async #readMetrics(): Promise<string> {

@@ -1,5 +1,6 @@
 // The messages between the primary process and its workers, and how the workers share the configured limits.
 
+import type { BucketSize } from '../api/limits.ts';
 import type { Config } from '../config.ts';
 import type { CounterName, CounterOptions } from '../http/counters.ts';
 import type { Welcome } from '../http/welcome.ts';
@@ -32,7 +33,9 @@ export type ToPrimary =
   /** Answer with the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
   /** Count a request under a name, and answer with the Count. */
-  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName };
+  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName }
+  /** Take a token from the bucket of a name, and answer with Taken. */
+  | { readonly kind: 'take'; readonly name: string; readonly size: BucketSize };
 
 const OPTION = '--worker=';
 
