@@ -11,6 +11,7 @@ const EVERY_STORE = [
   'test/store/any-*.test.ts',
   'test/operations/*.test.ts',
   'test/openapi/document.test.ts',
+  'test/api/usage.test.ts',
 ];
 
 /** Tests of a distributed database. */

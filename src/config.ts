@@ -36,6 +36,8 @@ export type Config = {
   /** The number of trusted proxies in front of the gateway that forward the client's address. */
   readonly proxyHops: number;
   readonly rateLimits: RateLimitConfig;
+  /** The time zone of the days of usage, and how many of them are kept. */
+  readonly usage: { readonly timeZone: string; readonly keepDays: number };
   /** The allowed CORS origins; `*` allows all. */
   readonly corsOrigins: readonly string[];
   /** Whether the documentation page and the document are served. */
@@ -131,6 +133,10 @@ export function readConfig(env: Environment, processors = availableParallelism()
     contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
     proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
     rateLimits: readRateLimits(reader),
+    usage: {
+      timeZone: reader.timeZone('TIME_ZONE', 'America/Sao_Paulo'),
+      keepDays: reader.integer('USAGE_DAYS', 400, 31, 10_000),
+    },
     corsOrigins: reader.list(
       'CORS_ORIGINS',
       isOrigin,
@@ -185,9 +191,6 @@ function readRateLimits(reader: Reader): RateLimitConfig {
   const perKey = reader.integer('KEY_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
   const perAddress = reader.integer('ADDRESS_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
   const redisUrl = reader.secretUrl('REDIS_URL', ['redis:', 'rediss:'], 'redis://host:6379/0', /^\/?\d*$/);
-  if (redisUrl !== undefined && perKey + perAddress === 0) {
-    reader.mistakes.push('REDIS_URL: expected only with KEY_REQUESTS_PER_MINUTE or ADDRESS_REQUESTS_PER_MINUTE');
-  }
   return { perKey, perAddress, redisUrl };
 }
 
@@ -223,6 +226,15 @@ function readStore(reader: Reader): StoreConfig {
 /** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */
 function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
+}
+
+/** Whether a text names a time zone (IANA). */
+function isTimeZone(text: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: text }) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function toInteger(min: number, max: number) {
@@ -270,6 +282,12 @@ class Reader {
   ratio(name: string, fallback: number): number {
     return this.#read(name, fallback, 'a number from 0 to 1', (text) =>
       /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
+    );
+  }
+
+  timeZone(name: string, fallback: string): string {
+    return this.#read(name, fallback, 'a time zone such as America/Sao_Paulo', (text) =>
+      isTimeZone(text) ? text : undefined,
     );
   }
 

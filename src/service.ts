@@ -2,8 +2,11 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
+import type { TakeToken } from './api/limits.ts';
+import { findUsageFunction, openUsage } from './api/usage.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
 import { createApp } from './http/app.ts';
@@ -55,6 +58,8 @@ export type Group = StoreGroup & {
   readonly readMetrics: () => Promise<string>;
   /** Creates counters that all services add to. */
   readonly createCounter: (options: CounterOptions) => Counter;
+  /** Takes a token from buckets of all services. */
+  readonly takeToken: TakeToken;
 };
 
 /** How a service is started. */
@@ -85,7 +90,23 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const metrics = createMetrics();
   const acceptedKeys = createAcceptedKeys();
   const onFault = createFaultHandler(log);
-  const served = serveDocument(document, { ...config, store, acceptedKeys, onFault, onCall: metrics.call });
+  const addressOf = createAddressReader(config.proxyHops);
+  const rateLimits = await openRateLimits(config.rateLimits, {
+    keyHeaders,
+    addressOf,
+    isAccepted: acceptedKeys.has,
+    identify: (record) => identify(served.document, record),
+    createCounter: group?.createCounter,
+    takeToken: group?.takeToken,
+    onFault: ({ message }) => log.warn(message),
+    onRecovered: () => log.info('Requests are counted in Redis again'),
+  });
+  const calls = { ...config, store, onCall: metrics.call };
+  const usageFunction = findUsageFunction(document);
+  const usage = usageFunction
+    ? openUsage({ ...calls, ...config.usage, function: usageFunction, takeToken: rateLimits.takeToken, log })
+    : undefined;
+  const served = serveDocument(document, { ...calls, acceptedKeys, usage, onFault });
   const readDocument = () => served.document;
   const readiness = createReadiness({
     store,
@@ -97,26 +118,16 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   });
 
   const unread = createUnread(config.unreadLimit);
-  const addressOf = createAddressReader(config.proxyHops);
   const tracing = await openTraces(config, log);
-  const rateLimits = await openRateLimits(config.rateLimits, {
-    keyHeaders,
-    addressOf,
-    isAccepted: acceptedKeys.has,
-    identify: (record) => identify(served.document, record),
-    createCounter: group?.createCounter,
-    onFault: ({ message }) => log.warn(message),
-    onRecovered: () => log.info('Requests are counted in Redis again'),
-  });
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
-  const sinks = [log.request, metrics.request];
+  const sinks = [log.request, metrics.request, ...(usage ? [usage.request] : [])];
   const app = createApp({
     recorder: createRecorder(sinks, tracing?.start),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
-    rateLimiter: rateLimits?.middleware,
+    rateLimiter: rateLimits.middleware,
     mcp: await openMcp(config, readDocument),
     handler: served.handle,
     addressOf,
@@ -129,7 +140,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     readLoad: () => ({ ...store.load(), ...store.connections() }),
     readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
     isReady: async () => (await readiness.readSoon()).status === 'ready',
-    isCountingShared: rateLimits?.isShared,
+    isCountingShared: rateLimits.isShared,
     isExporting: tracing?.isExporting,
   });
 
@@ -140,7 +151,10 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     if (!isReplaced) readiness.end();
     await closePort(server, noticeMs);
     await closePort(operational);
-    await Promise.all([rateLimits?.close(), tracing?.close(), store.close()]);
+    // The last requests are counted in the next turn of the event loop.
+    await setImmediate();
+    await usage?.close();
+    await Promise.all([rateLimits.close(), tracing?.close(), store.close()]);
     await log.flush();
   };
   try {

@@ -132,6 +132,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/uso": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your key's calls
+         * @description Returns how many calls were made with your key, and with the keys that it replaced, by day, operation and class of
+         *     status. The counts of the current day are some seconds old. Days are those of the gateway's time zone, by default
+         *     Brasília's, and are kept for a configured time, by default 400 days.
+         */
+        get: operations["consultarUso"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -243,6 +265,25 @@ export interface components {
             /** Format: date-time */
             criado_em: string;
         };
+        /** @description Calls of a key on one day, of one operation and class of status */
+        Uso: {
+            /** Format: uuid */
+            id: string;
+            /** Format: date */
+            dia: string;
+            /** @description The `operationId` of this document */
+            operacao: string;
+            /**
+             * @description `2xx` for success, `4xx` for a refusal, `429` for one over a limit, `5xx` for a failure of the server
+             * @enum {string}
+             */
+            classe: "2xx" | "4xx" | "429" | "5xx";
+            /**
+             * Format: int64
+             * @description The number of calls
+             */
+            chamadas: number;
+        };
         /** @description A section of the anamnesis form */
         SecaoDeAnamnese: {
             /** Format: uuid */
@@ -348,7 +389,7 @@ export interface components {
             };
         };
         /**
-         * @description This client address or key has sent too many requests (`Too many requests`), or too many requests with refused
+         * @description This client address or key has sent too many requests, or your key has used up its day or month (`Too many requests`); or too many requests with refused
          *     keys are waiting for an answer (`Too many refused requests`). Nothing was changed. Retry after `Retry-After`
          *     seconds.
          */
@@ -409,15 +450,16 @@ export interface components {
          */
         ETag: string;
         /**
-         * @description Requests left (`r`) and seconds until the count is reset (`t`), per client address and per key
+         * @description Requests left (`r`) and seconds until all of them are there again (`t`), per client address and per key
          *     (draft-ietf-httpapi-ratelimit-headers-11). Sent if the gateway limits requests, with every answer to a
-         *     request that it could parse.
-         * @example "address";r=599;t=60, "key";r=99;t=60
+         *     request that it could parse. If your key has limits of its own, `day`, `month` and `minute` are on every answer of an
+         *     operation.
+         * @example "address";r=599;t=60, "minute";r=99;t=1
          */
         RateLimit: string;
         /**
          * @description The limits behind `RateLimit`. Each allows `q` requests in `w` seconds.
-         * @example "address";q=600;w=60, "key";q=100;w=60
+         * @example "address";q=600;w=60, "minute";q=100;w=60
          */
         "RateLimit-Policy": string;
         /**
@@ -792,6 +834,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SecaoDeAnamnese"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
+            422: components["responses"]["InvalidRequest"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
+            502: components["responses"]["StoreFailure"];
+        };
+    };
+    consultarUso: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records */
+                limit?: components["schemas"]["Limit"];
+                /** @description The number of records to skip */
+                offset?: components["schemas"]["Offset"];
+                /** @description Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`. */
+                after?: components["schemas"]["After"];
+                /** @description Only this day and later ones (YYYY-MM-DD) */
+                dia_gte?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of counts */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Uso"][];
                 };
             };
             304: components["responses"]["NotModified"];

@@ -78,6 +78,11 @@ export function readSetting(text: string, earlier: ReadonlyMap<string, string> =
   return new Map([...earlier, [column, value]]);
 }
 
+/** A number of calls, or of days. */
+export function readQuantity(text: string): number {
+  return expect(/^[1-9]\d{0,11}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999999999');
+}
+
 export function readLimit(text: string): number {
   return expect(/^[1-9]\d{0,5}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999');
 }

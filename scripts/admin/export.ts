@@ -6,8 +6,10 @@ import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { queryRows } from './store.ts';
-import { readTables, type Table } from './tables.ts';
+import { readTables } from './tables.ts';
 
+/** The file of the usage of keys, which is not imported. */
+export const USAGE = 'usage';
 /** Rows that are in memory at once. */
 const BATCH = 5_000;
 
@@ -24,9 +26,9 @@ export async function exportData(db: Connection, tenant: string, folder: string)
       // Personal data: for the owner alone.
       await mkdir(path, { recursive: true, mode: 0o700 });
       const counts: [string, number][] = [];
-      for (const table of await readTables(db)) {
-        const file = join(path, `${table.name}.csv`);
-        counts.push([table.name, await writeTable(db, tenant, table, file, () => written.push(file))]);
+      for (const { name, titles, query } of [...(await findTables(db, tenant)), await findUsage(db, tenant)]) {
+        const file = join(path, `${name}.csv`);
+        counts.push([name, await writeRows(db, query, titles, file, () => written.push(file))]);
       }
       return counts;
     });
@@ -41,21 +43,46 @@ export async function exportData(db: Connection, tenant: string, folder: string)
   }
 }
 
-async function writeTable(
+/** A file to write: its name, the titles of its columns, and the query of their texts. */
+type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
+
+async function findTables(db: Connection, tenant: string): Promise<File[]> {
+  const files: File[] = [];
+  for (const { name, columns } of await readTables(db)) {
+    const query = await readQuery(db, 'private.export_query($1, $2::text::regclass)', [tenant, `private.${name}`]);
+    files.push({ name, titles: columns.map((column) => column.name), query });
+  }
+  return files;
+}
+
+/** The usage of the keys, which stay where they are. */
+async function findUsage(db: Connection, tenant: string): Promise<File> {
+  const titles = ['key_id', 'name', 'day', 'operation', 'class', 'calls'];
+  const query = await readQuery(
+    db,
+    `format('select json_build_array(u.key_id, u.name, u.day, u.operation, u.class, u.calls::text)::text as texts
+               from private.list_usage(%L, null, ''-infinity'', ''infinity'') u', $1::uuid)`,
+    [tenant],
+  );
+  return { name: USAGE, titles, query };
+}
+
+async function readQuery(db: Connection, expression: string, values: unknown[]): Promise<string> {
+  const [{ query }] = (await queryRows(db, `select ${expression} as query`, values)) as [{ query: string }];
+  return query;
+}
+
+async function writeRows(
   db: Connection,
-  tenant: string,
-  { name, columns }: Table,
+  query: string,
+  titles: readonly string[],
   path: string,
   onCreated: () => void,
 ): Promise<number> {
-  const [{ query }] = (await queryRows(db, 'select private.export_query($1, $2::text::regclass) as query', [
-    tenant,
-    `private.${name}`,
-  ])) as [{ query: string }];
   const file = await open(path, 'wx', 0o600);
   onCreated();
   try {
-    await file.write(toLine(columns.map((column) => column.name)));
+    await file.write(toLine(titles));
     await db.query(`declare exported no scroll cursor for ${query}`);
     let count = 0;
     for (;;) {
@@ -71,7 +98,8 @@ async function writeTable(
   }
 }
 
-function toLine(texts: readonly (string | null)[]): string {
+/** A line of CSV (RFC 4180). */
+export function toLine(texts: readonly (string | null)[]): string {
   return `${texts.map((text) => toCell(text ?? '')).join(',')}\r\n`;
 }
 

@@ -8,6 +8,7 @@ import { type Connection, inTransaction } from '../../src/store/migrations.ts';
 import { addBlankTexts, createCheck, type Fields, findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
+import { USAGE } from './export.ts';
 import { type Output, toCount, toTable } from './output.ts';
 import { createProgress, toBar } from './progress.ts';
 import { createFinder } from './references.ts';
@@ -124,7 +125,7 @@ function findFiles(folder: string): Source[] {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CommandError({ error: `There is no folder ${folder}` });
   }
-  const files = readdirSync(path).filter((file) => file.endsWith('.csv'));
+  const files = readdirSync(path).filter((file) => file.endsWith('.csv') && file !== `${USAGE}.csv`);
   if (files.length === 0) throw new CommandError({ error: `${folder} has no CSV file` });
   return files.map((file) => findFile(basename(file, '.csv'), join(folder, file)));
 }

@@ -141,7 +141,7 @@ export async function permitKey(db: Connection, name: string, permissions: reado
 }
 
 /** Finds a key by its id or prefix. The name may be a secret by mistake, so no message repeats it. */
-async function findKey(db: Connection, name: string): Promise<Key> {
+export async function findKey(db: Connection, name: string): Promise<Key> {
   const [, prefix] = WHOLE_KEY.exec(name) ?? [];
   if (prefix) throw new InvalidArgumentError(`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
   const sql = 'select * from private.list_keys() k where k.id::text = lower($1) or k.prefix = $1';
@@ -168,7 +168,8 @@ async function queryIssued(db: Connection, sql: string, values: unknown[]): Prom
   return { ...issued, expires_at: toTime(issued.expires_at) };
 }
 
-function labelOf({ prefix, id }: Key): string {
+/** What a key is called: its prefix, or else its id. */
+export function labelOf({ prefix, id }: Key): string {
   return prefix ?? id;
 }
 

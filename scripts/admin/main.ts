@@ -14,6 +14,7 @@ import {
   readMapping,
   readName,
   readPermission,
+  readQuantity,
   readSetting,
   readTenantId,
   readWhen,
@@ -36,6 +37,7 @@ import {
 import type { Output } from './output.ts';
 import { findRecords, showRecord, updateRecord } from './records.ts';
 import { describeStore, openStore } from './store.ts';
+import { type LimitRequest, limitKey, limitTenant, showKeyUsage, showTenantUsage, type UsageRequest } from './usage.ts';
 
 /** Where a command finds the configuration, and where it prints. */
 export type Surroundings = {
@@ -98,8 +100,11 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
     .configureOutput({ writeOut: print, writeErr: printError, outputError: () => {} })
     .addHelpText('after', STORES)
     .addHelpText('afterAll', CODES);
-  addTenantCommands(program.command('tenant').description('create, list and delete tenants'), run);
-  addKeyCommands(program.command('key').description('issue, list, rotate, revoke and limit API keys'), run);
+  const tenant = program.command('tenant').description('create, list and delete tenants, their usage and limits');
+  addTenantCommands(tenant, run);
+  const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
+  addKeyCommands(key, run);
+  addUsageCommands(tenant, key, run, () => readConfig(env).usage.timeZone);
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
   addRecordCommands(program, run);
   addDataCommands(program, run);
@@ -198,6 +203,50 @@ function addKeyCommands(key: Command, run: Run): void {
       if (!permission && !all) throw new InvalidArgumentError('Expected --permission FUNCTION or --all.');
       return run(options, (db) => permitKey(db, name, permission));
     });
+}
+
+function addUsageCommands(tenant: Command, key: Command, run: Run, readTimeZone: () => string): void {
+  type Options = WithJson & Omit<UsageRequest, 'key' | 'timeZone'>;
+  const addUsage = (parent: Command, description: string, ...examples: string[]) =>
+    add(parent, 'usage', description, ...examples)
+      .addOption(new Option('--days <NUMBER>', 'how many days, today included').argParser(readLimit).default(30))
+      .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
+  addUsage(tenant, 'show the calls of tenants', 'tenant usage ID --days 90 --csv', 'tenant usage')
+    .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
+    .action((id: string | undefined, options: Options) =>
+      run(options, (db) => showTenantUsage(db, { ...options, tenant: id, timeZone: readTimeZone() })),
+    );
+  addUsage(key, 'show the calls of keys', 'key usage wms_live_4fG7kQz1 --days 7', 'key usage --tenant ID --csv')
+    .argument('[KEY]', `${KEY_HELP}; all by default. It counts together with the keys that it replaced.`)
+    .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
+    .action((name: string | undefined, options: Options) =>
+      run(options, (db) => showKeyUsage(db, { ...options, key: name, timeZone: readTimeZone() })),
+    );
+  const others = ['perMinute', 'burst', 'perDay', 'perMonth'];
+  const addLimit = (parent: Command, description: string, ...examples: string[]) =>
+    add(parent, 'limit', description, ...examples)
+      .option('--per-minute <NUMBER>', 'calls per minute', readQuantity)
+      .option('--burst <NUMBER>', 'how many of them may come at once; all by default', readQuantity)
+      .option('--per-day <NUMBER>', 'calls per day', readQuantity)
+      .option('--per-month <NUMBER>', 'calls per month', readQuantity)
+      .addOption(new Option('--none', 'no limit').conflicts(others));
+  addLimit(
+    tenant,
+    'set or show the limits of each key that has none of its own',
+    'tenant limit ID --per-minute 600',
+    'tenant limit ID --none',
+  )
+    .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
+    .action((id: string, options: WithJson & LimitRequest) => run(options, (db) => limitTenant(db, id, options)));
+  addLimit(
+    key,
+    'set or show the limits of a key; those that are left out are lifted',
+    'key limit wms_live_4fG7kQz1 --per-minute 600 --burst 100 --per-day 100000',
+    'key limit wms_live_4fG7kQz1 --none',
+  )
+    .argument('<KEY>', KEY_HELP)
+    .addOption(new Option('--default', 'the limits of its tenant').conflicts([...others, 'none']))
+    .action((name: string, options: WithJson & LimitRequest) => run(options, (db) => limitKey(db, name, options)));
 }
 
 function addRecordCommands(program: Command, run: Run): void {

@@ -7,12 +7,13 @@ import type { Rows } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { type CallerOptions, type CallResult, createCallStore, toCall } from './call.ts';
 import { createDelayedRefusals } from './delayed-refusals.ts';
-import { type AcceptedKeys, createKeyUseRecorder } from './keys.ts';
+import type { AcceptedKeys } from './keys.ts';
 import { toLink } from './links.ts';
 import { localizeErrors } from './localize.ts';
 import { toLocation } from './location.ts';
 import { describeLargeAnswer } from './messages.ts';
 import type { ApiRequest, HttpRequest } from './request.ts';
+import type { Usage } from './usage.ts';
 import { receive } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
@@ -22,6 +23,8 @@ export type HandlerOptions = CallerOptions & {
   /** How many refused keys per network and minute are answered without delay; 0 delays none. */
   readonly refusalsPerMinute: number;
   readonly acceptedKeys: AcceptedKeys;
+  /** Undefined if the document names no function that records usage. */
+  readonly usage?: Usage | undefined;
   /** Receives every fault. Its cause is only for the log. */
   readonly onFault: (fault: Fault, record: RequestRecord) => void;
 };
@@ -43,13 +46,12 @@ export type Handler = (request: HttpRequest) => Promise<Outcome>;
 
 /** Creates the handler of a document's operations. */
 export function createHandler(document: CompiledDocument, options: HandlerOptions): Handler {
-  const { answerLimit, acceptedKeys, onFault } = options;
+  const { answerLimit, acceptedKeys, usage, onFault } = options;
   const callStore = createCallStore(options);
-  const recordKeyUse = createKeyUseRecorder(callStore);
   const refusals = createDelayedRefusals(options.refusalsPerMinute);
 
   async function handle(http: HttpRequest): Promise<Outcome> {
-    const received = await receive(document, http);
+    const received = await receive(document, http, usage && ((key) => usage.admit(key, http.record)));
     if ('failure' in received) return received;
     const { operation, request, key } = received;
     const isAccepted = acceptedKeys.has(key);
@@ -70,7 +72,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
       return result;
     }
     if (!isAccepted) acceptedKeys.record(key, true);
-    recordKeyUse(operation.key, call, (fault) => onFault(fault, http.record));
+    if (usage && !usage.knows(key)) await usage.learn(key, http.record);
     return toSuccess(operation, request, result);
   }
 

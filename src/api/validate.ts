@@ -1,6 +1,7 @@
 // Validates a request against its operation, and creates the error messages. Runs in browsers too, in the client's handlers
 // for msw.
 
+import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
 import { type Failure, type FieldErrors, type InvalidInput, type Message, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
@@ -16,35 +17,53 @@ export type Received = { readonly operation: Operation; readonly request: ApiReq
 /** What `receive` needs of a document. */
 export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
 
-/** What `receive` needs of a request; it sets the record's operation and route. */
+/** What `receive` needs of a request; it sets the record's operation, route and key. */
 export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems' | 'readBody'> & {
-  readonly record: { operation?: string; route?: string };
+  readonly record: { operation?: string; route?: string; key?: string };
 };
 
-/** Records the operation of a request that is not received, if it has one. */
+/** Records the operation and the key of a request that is not received, if it has one. */
 export function identify({ match }: Pick<Routes, 'match'>, record: RequestRecord): void {
   try {
     const { method, path } = readRequest(record);
-    const { id, route } = match(method, path);
-    Object.assign(record, { operation: id, route });
+    const operation = match(method, path);
+    Object.assign(record, { operation: operation.id, route: operation.route, key: readKey(record, operation) });
   } catch (error) {
     if (!(error instanceof RequestFailed)) throw error;
   }
 }
 
-/** Reads and validates a request, without verifying its key. Throws RequestFailed for a request that cannot be read. */
-export async function receive(document: Routes, http: Incoming): Promise<Received | { readonly failure: Failure }> {
+/**
+ * Reads and validates a request, without verifying its key; before its body is read, `admit` may refuse it. Throws RequestFailed
+ * for a request that cannot be read.
+ */
+export async function receive(
+  document: Routes,
+  http: Incoming,
+  admit?: (key: string) => Promise<Failure | undefined> | undefined,
+): Promise<Received | { readonly failure: Failure }> {
   const request = readRequest(http);
   const operation = document.match(request.method, request.path);
   http.record.operation = operation.id;
   http.record.route = operation.route;
   convertInputs(request, operation);
-  const key = String(request.headers[operation.key.header] ?? '');
+  const key = readKey(request, operation);
+  http.record.key = key;
   // Checks the key before reading the body.
   if (key === '') return { failure: { kind: 'missingKey', header: operation.key.name } };
+  const admission = admit?.(key);
+  const refused = admission && (await admission);
+  if (refused) return { failure: refused };
   if (operation.body) takeBody(request, operation.body, await http.readBody());
   const invalid = validate(document, operation, request);
   return invalid ? { failure: invalid } : { operation, request, key };
+}
+
+function readKey(
+  { headers }: { readonly headers: IncomingHttpHeaders | ApiRequest['headers'] },
+  { key }: Operation,
+): string {
+  return String(headers[key.header] ?? '');
 }
 
 /** Returns all errors in a request's inputs and body; undefined if it is valid. */

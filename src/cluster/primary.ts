@@ -3,6 +3,7 @@
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
 import type { Config } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
 import type { Counter, CounterName } from '../http/counters.ts';
@@ -64,6 +65,7 @@ export class Primary {
   /** Every worker that has not ended, also those that another one has replaced. */
   readonly #live = new Set<Running>();
   readonly #counters = new Map<string, Promise<Counter>>();
+  #buckets: Promise<TakeToken> | undefined;
   #metrics: Promise<GroupMetrics> | undefined;
   #operational: GatewayServer | undefined;
   #log: Promise<Log> | undefined;
@@ -194,6 +196,7 @@ export class Primary {
     if (message.kind === 'failed') return this.#onFailed();
     if (message.kind === 'count') return this.#count(message.counter, message.name);
     if (message.kind === 'written') return this.#tellOthers(running, message.position);
+    if (message.kind === 'take') return this.#take(message.name, message.size);
     return this.#readMetrics();
   }
 
@@ -304,6 +307,11 @@ export class Primary {
       others.map(({ channel, isServing }) => (isServing ? channel.ask(message, WRITTEN_MS) : channel.tell(message))),
     );
     return true;
+  }
+
+  async #take(name: string, size: BucketSize): Promise<Taken> {
+    this.#buckets ??= import('../http/buckets.ts').then(({ createBuckets }) => createBuckets());
+    return (await this.#buckets)(name, size);
   }
 
   async #readMetrics(): Promise<string> {

@@ -1,5 +1,6 @@
 // The messages between the primary process and its workers, and how the workers share the configured limits.
 
+import type { BucketSize } from '../api/limits.ts';
 import type { Config } from '../config.ts';
 import type { CounterName, CounterOptions } from '../http/counters.ts';
 import type { Welcome } from '../http/welcome.ts';
@@ -36,7 +37,9 @@ export type ToPrimary =
   /** The worker has written: answer with true once the others know. */
   | { readonly kind: 'written'; readonly position: number }
   /** Count a request under a name, and answer with the Count. */
-  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName };
+  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName }
+  /** Take a token from the bucket of a name, and answer with Taken. */
+  | { readonly kind: 'take'; readonly name: string; readonly size: BucketSize };
 
 const OPTION = '--worker=';
 

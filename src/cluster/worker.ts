@@ -1,7 +1,9 @@
 // One of several processes that serve; the primary process controls it.
 
 import cluster from 'node:cluster';
+import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
 import type { Config } from '../config.ts';
+import { createBuckets } from '../http/buckets.ts';
 import { type Count, type Counter, type CounterOptions, createCounter } from '../http/counters.ts';
 import { type Ending, openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
@@ -53,6 +55,7 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
         ),
       readMetrics: () => channel.ask({ kind: 'readMetrics' }, METRICS_MS),
       createCounter: createCounters(channel, worker),
+      takeToken: createSharedBuckets(channel, worker),
     },
   });
   service.noteWrite(written);
@@ -101,4 +104,15 @@ function createCounters(channel: Channel<ToPrimary>, worker: WorkerNumber) {
     const own = createCounter({ ...counter, limit: Math.max(1, divide(counter.limit, worker)), redis });
     return (name) => channel.ask<Count>({ kind: 'count', counter, name }, PRIMARY_MS).catch(() => own(name));
   };
+}
+
+/** Takes tokens from buckets that the primary process keeps; if it does not answer in time, from a worker's share of them. */
+function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber): TakeToken {
+  const takeOwn = createBuckets();
+  const toShare = ({ perMinute, burst }: BucketSize) => ({
+    perMinute: perMinute / worker.of,
+    burst: Math.max(1, divide(burst, worker)),
+  });
+  return (name, size) =>
+    channel.ask<Taken>({ kind: 'take', name, size }, PRIMARY_MS).catch(() => takeOwn(name, toShare(size)));
 }

@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
+import type { TakeToken } from '../api/limits.ts';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
+import { createBuckets } from './buckets.ts';
 import { toNetwork } from './client-address.ts';
 import type { Count, Counter, CounterName, CounterOptions } from './counters.ts';
 import { recordOf } from './recorder.ts';
@@ -12,8 +14,10 @@ import { respond } from './respond.ts';
 
 /** Counts requests, and refuses those over a limit. */
 export type RateLimits = {
-  /** Counts every request that it gets: it belongs before the operations. */
-  readonly middleware: RequestHandler;
+  /** Counts every request that it gets: it belongs before the operations. Undefined without a limit that all have. */
+  readonly middleware: RequestHandler | undefined;
+  /** Takes a token for a key with a limit of its own. */
+  readonly takeToken: TakeToken;
   /** Whether requests are counted in Redis now; undefined without Redis. */
   readonly isShared: (() => boolean) | undefined;
   close(): Promise<void>;
@@ -33,6 +37,8 @@ export type RateLimitOptions = {
   readonly windowSeconds?: number;
   /** Creates the counters; by default in this process's memory or in Redis. */
   readonly createCounter?: ((options: CounterOptions) => Counter) | undefined;
+  /** Takes a token where there is no Redis; by default in this process's memory. */
+  readonly takeToken?: TakeToken | undefined;
   /** Called once when Redis is lost: from then on each process counts by itself. */
   readonly onFault: (error: Error) => void;
   /** Called once when requests are counted in Redis again. */
@@ -47,7 +53,7 @@ type Policy = {
 };
 
 /**
- * Opens the limits of requests per minute by client network and by key; undefined without a limit. A window is fixed and
+ * Opens the limits of requests per minute by client network and by key. A window is fixed and
  * begins with the first request, so twice as many requests can come around its end. The network is counted first: a
  * request that it refuses is not counted for its key. A Redis that cannot be reached is
  * not an error.
@@ -64,13 +70,12 @@ export async function openRateLimits(
     onRecovered,
     ...options
   }: RateLimitOptions,
-): Promise<RateLimits | undefined> {
+): Promise<RateLimits> {
   const all: Policy[] = [
     { name: 'address', limit: perAddress, namesOf: (req) => [{ name: toNetwork(addressOf(req)), isProven: false }] },
     { name: 'key', limit: perKey, namesOf: (req) => hashKeys(req, keyHeaders, isAccepted) },
   ];
   const policies = all.filter(({ limit }) => limit > 0);
-  if (policies.length === 0) return undefined;
 
   const onLost = (cause: Error) =>
     onFault(new Error(`Redis is lost, and each gateway counts requests by itself: ${messageOf(cause)}`, { cause }));
@@ -82,24 +87,26 @@ export async function openRateLimits(
   }));
   const policyField = policies.map(({ name, limit }) => `"${name}";q=${limit};w=${windowSeconds}`).join(', ');
 
-  return {
-    middleware: async (req, res, next) => {
-      // draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4.
-      res.setHeader('RateLimit-Policy', policyField);
-      const items: string[] = [];
-      for (const { name, counter, namesOf } of counted) {
-        const count = await countAll(counter, namesOf(req));
-        if (!count) continue;
-        items.push(`"${name}";r=${count.remaining};t=${count.seconds}`);
-        res.setHeader('RateLimit', items.join(', '));
-        if (count.isOver) {
-          identify(recordOf(res));
-          respond(res, { failure: { kind: 'tooManyRequests', retryAfter: count.seconds } });
-          return;
-        }
+  const countRequest: RequestHandler = async (req, res, next) => {
+    // draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4.
+    res.setHeader('RateLimit-Policy', policyField);
+    const items: string[] = [];
+    for (const { name, counter, namesOf } of counted) {
+      const count = await countAll(counter, namesOf(req));
+      if (!count) continue;
+      items.push(`"${name}";r=${count.remaining};t=${count.seconds}`);
+      res.setHeader('RateLimit', items.join(', '));
+      if (count.isOver) {
+        identify(recordOf(res));
+        respond(res, { failure: { kind: 'tooManyRequests', retryAfter: count.seconds } });
+        return;
       }
-      next();
-    },
+    }
+    next();
+  };
+  return {
+    middleware: policies.length > 0 ? countRequest : undefined,
+    takeToken: redis ? createBuckets(redis) : (options.takeToken ?? createBuckets()),
     isShared: redis && (() => redis.isReady),
     close: async () => redis?.close(),
   };

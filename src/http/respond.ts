@@ -39,6 +39,9 @@ const HEADERS: Headers = {
   Vary: 'Accept-Encoding',
 };
 
+/** The headers with values from several parts. */
+const JOINED = ['Vary', 'RateLimit', 'RateLimit-Policy'];
+
 /** Adds endpoints to the application. */
 export type Endpoints = (router: IRouter) => void;
 
@@ -105,10 +108,14 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
   // Another answer may have been sent while this one was encoded.
   if (!isAwaited(res)) return;
   // All headers at once: as soon as one is set by itself, Node is slower for each of them.
-  const all: Record<string, string | number> = { ...headers, 'X-Request-Id': recordOf(res).id };
-  // Middleware may have set Vary already.
-  const vary = res.getHeader('Vary');
-  if (vary !== undefined) all.Vary = [vary, headers.Vary ?? []].flat().join(', ');
+  const { id, limits } = recordOf(res);
+  const all: Record<string, string | number> = { ...headers, 'X-Request-Id': id };
+  if (limits) Object.assign(all, { RateLimit: limits.state, 'RateLimit-Policy': limits.policy });
+  // Middleware may have set these already.
+  for (const name of JOINED) {
+    const set = res.getHeader(name);
+    if (set !== undefined) all[name] = [set, all[name] ?? []].flat().join(', ');
+  }
   // As text it would take three times its length in memory while the client does not read it.
   const payload = typeof body === 'string' && body.length > LONG_TEXT ? Buffer.from(body) : body;
   if (payload !== undefined) all['Content-Length'] = Buffer.byteLength(payload);

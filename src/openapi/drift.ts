@@ -91,7 +91,7 @@ export function findDrift(
   return [...differences, ...compareKeyUse(operations, functions)];
 }
 
-/** Checks the function that records a key's use, which belongs to no operation. */
+/** Checks the function that records the use of keys, which belongs to no operation. */
 function compareKeyUse(
   operations: ReadonlyMap<string, Operation>,
   functions: readonly DatabaseFunction[],
@@ -102,7 +102,7 @@ function compareKeyUse(
     .map((name) => ({
       operation: 'every operation',
       function: name,
-      document: 'x-rpc-used names the function that records the use of a key',
+      document: 'x-rpc-used names the function that records the use of keys',
       place: ['components', 'securitySchemes'],
       database: 'it is missing, or there is more than one',
       isAddition: false,

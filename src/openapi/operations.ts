@@ -84,7 +84,7 @@ export type Key = {
   /** The header's name in lower case. */
   readonly header: string;
   readonly argument: string;
-  /** The function that records a key's use. */
+  /** The function that records the use of keys. */
   readonly usedFunction?: string;
 };
 

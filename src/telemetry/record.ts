@@ -21,6 +21,12 @@ export type RequestRecord = {
   span?: Span;
   /** The operationId of the document. */
   operation?: string;
+  /** The API key of the request, which is written nowhere. */
+  key?: string;
+  /** Whether the call counts against the limits of its key already. */
+  isAdmitted?: boolean;
+  /** The values of RateLimit-Policy and RateLimit for the limits of its key. */
+  limits?: { readonly policy: string; readonly state: string };
   /** The template of the operation's path, such as /v1/alunos/{id}. */
   route?: string;
   /** The status that the operation of a tool call ended with; the HTTP status is 200. */

@@ -4,7 +4,7 @@
 begin;
 \ir setup.psql
 
-select plan(34);
+select plan(40);
 
 insert into private.tenants (id, name) values ('e0000000-0000-4000-8000-000000000001', 'Academia');
 insert into private.api_keys (tenant_id, name, key_hash)
@@ -23,6 +23,8 @@ insert into private.anamneses (tenant_id, aluno_id, status)
 values ('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001', 'pendente');
 insert into private.anamnese_secoes (tenant_id, titulo, ordem)
 values ('e0000000-0000-4000-8000-000000000001', 'Objetivos', 1);
+insert into private.usage (tenant_id, key_id, day, operation, class, calls)
+select k.tenant_id, k.id, '2026-01-01', 'listarAlunos', '2xx', 1 from private.api_keys k where k.name = 'Chave';
 insert into private.idempotency_keys (tenant_id, key, request_hash)
 values ('e0000000-0000-4000-8000-000000000001', 'k', sha256('test'));
 
@@ -45,12 +47,16 @@ select b.table_name, b.column_name, b.most, format('repeat(''😀'', %s)', b.mos
     ('treinos', 'nome', 255),
     ('anamneses', 'status', 100),
     ('anamnese_secoes', 'titulo', 255),
+    ('usage', 'operation', 255),
     ('idempotency_keys', 'key', 255)
   ) as b (table_name, column_name, most)
 union all
 -- {"a": ""} has 9 bytes.
 select 'anamneses', 'resposta', 65536, 'jsonb_build_object(''a'', repeat(''x'', 65527))',
-       'jsonb_build_object(''a'', repeat(''x'', 65528))';
+       'jsonb_build_object(''a'', repeat(''x'', 65528))'
+union all
+select b.table_name, 'limits', 200, 'jsonb_build_object(''a'', repeat(''x'', 191))', 'jsonb_build_object(''a'', repeat(''x'', 192))'
+  from (values ('tenants'), ('api_keys')) as b (table_name);
 
 create function pg_temp.set_text(p_table text, p_column text, p_value text)
 returns text
@@ -80,6 +86,8 @@ select set_eq(
      where k.connamespace = 'private'::regnamespace
        and k.conname ~ '_length$'
        and k.conrelid::regclass::text in (select 'private.' || table_name from texts)
+       -- Has a list of values.
+       and k.conname <> 'usage_class_length'
   $$,
   $$ select format('%s_%s_length', table_name, column_name) from texts $$,
   'every bound of these tables is tested here'

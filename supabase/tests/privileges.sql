@@ -71,16 +71,21 @@ select set_eq(
   $$
     values ('private.verify_key', 'gateway_keys'),
            ('private.touch_key', 'gateway_keys'),
+           ('private.add_usage', 'gateway_keys'),
+           ('private.find_limits', 'gateway_keys'),
+           ('private.original_key', 'gateway_keys'),
+           ('private.forget_usage', 'gateway_retention'),
            ('private.search_alunos', 'gateway_search'),
            ('private.forget_responses', 'gateway_retention')
   $$,
-  'four functions in private have the rights of an owner that has few'
+  'eight functions in private have the rights of an owner that has few'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_functions') f where f like 'private.%' $$,
   array[
     'private.current_tenant', 'private.to_uuid', 'private.require_record', 'private.to_birth_date', 'private.find_invalid_fields',
     'private.verify_key', 'private.touch_key', 'private.search_alunos',
+    'private.add_usage', 'private.find_limits', 'private.original_key', 'private.forget_usage',
     'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.name_parts',
     'private.to_searchable'
   ],
@@ -88,7 +93,9 @@ select set_eq(
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_keys') f $$,
-  array['private.verify_key', 'private.touch_key'],
+  array[
+    'private.verify_key', 'private.touch_key', 'private.add_usage', 'private.find_limits', 'private.original_key'
+  ],
   'gateway_keys executes its own functions alone'
 );
 select set_eq(
@@ -98,8 +105,8 @@ select set_eq(
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_retention') f $$,
-  array['private.forget_responses'],
-  'gateway_retention executes its own function alone'
+  array['private.forget_responses', 'private.forget_usage'],
+  'gateway_retention executes its own functions alone'
 );
 select is_empty(
   $$
@@ -136,8 +143,14 @@ select format('%s: %s on %s (%s)', a.grantee::regrole, lower(a.privilege_type), 
 select set_eq(
   $$ select privilege from granted where privilege not like 'gateway_functions: %' $$,
   array[
-    'gateway_keys: select on api_keys (active, expires_at, key_hash, last_used_at, permissions, tenant_id)',
+    'gateway_keys: select on api_keys (active, expires_at, id, key_hash, last_used_at, limits, original_id, permissions, tenant_id)',
     'gateway_keys: update on api_keys (last_used_at)',
+    'gateway_keys: select on tenants (id, limits)',
+    'gateway_keys: select on usage', 'gateway_keys: insert on usage', 'gateway_keys: update on usage',
+    'gateway_keys: select on usage_writers', 'gateway_keys: insert on usage_writers',
+    'gateway_keys: update on usage_writers', 'gateway_keys: delete on usage_writers',
+    'gateway_retention: select on usage (day, id, tenant_id)',
+    'gateway_retention: delete on usage',
     'gateway_retention: select on idempotency_keys (created_at, key, tenant_id)',
     'gateway_retention: delete on idempotency_keys',
     'gateway_search: select on alunos (academia_id, ativo, criado_em, id, nome_busca, personal_id, tenant_id)'

@@ -9,17 +9,18 @@
 // | shards rebalanced | served | reads served; a create may wait, or be a 502 |
 //
 // In each case no acknowledged student is lost, none is created twice when requests with an Idempotency-Key are sent again,
-// and no answer has rows of another tenant. The use of a key cannot be recorded while any node is away, because all nodes have
-// the keys: no request fails for it.
+// and no answer has rows of another tenant. Usage cannot be recorded while any node is away, because all nodes have the keys: no
+// request fails for it, and it is recorded afterwards.
 
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import type { Usage } from '../../src/api/usage.ts';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { addCitusNode, type Citus, createCitusDatabase, startCitus } from '../helpers/citus.ts';
 import type { BareDebianPostgres } from '../helpers/debian-postgres.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestUsage, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { asAdmin, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -52,7 +53,7 @@ let other: BareDebianPostgres;
 let spare: BareDebianPostgres;
 /** Tenants of each worker. */
 let tenants: Map<BareDebianPostgres, Tenant[]>;
-let gateways: { readonly gateway: TestGateway; readonly results: Map<string, string[]> }[] = [];
+let gateways: { readonly gateway: TestGateway; readonly usage: Usage }[] = [];
 /** The acknowledged students of all tests. */
 const created = new Map<string, { readonly tenant: string; readonly nome: string }>();
 
@@ -69,8 +70,9 @@ beforeAll(async () => {
 });
 
 afterEach(async () => {
-  for (const { gateway } of gateways) {
+  for (const { gateway, usage } of gateways) {
     await gateway.close();
+    await usage.close();
     await gateway.store.close();
   }
   gateways = [];
@@ -127,10 +129,9 @@ async function startOn(node: BareDebianPostgres): Promise<TestGateway> {
   const url = loginUrl(databaseUrl(node.adminUrl, database.name), 'gateway_test');
   const opened = openPostgres({ url, connections: 10, prepare: true, deadlineMs: DEADLINE_MS });
   const store = limited(opened, { slots: 10, waiting: 1_000, slotsOfShare: 5 });
-  const results = new Map<string, string[]>();
-  const onCall = (name: string, result: string) => results.set(name, [...(results.get(name) ?? []), result]);
-  const gateway = await startGateway({ store, deadlineMs: DEADLINE_MS, onCall });
-  gateways.push({ gateway, results });
+  const usage = openTestUsage({ store, deadlineMs: DEADLINE_MS });
+  const gateway = await startGateway({ store, deadlineMs: DEADLINE_MS, usage });
+  gateways.push({ gateway, usage });
   return gateway;
 }
 
@@ -279,6 +280,13 @@ test('a killed worker fails only its own tenants, and they are served again when
   const late = await asAdmin(database.adminUrl, (admin) =>
     Promise.all([1, 2].map(() => issueKey(admin, tenantsOf(other)[0]?.id ?? ''))),
   );
+  const readLateUses = () =>
+    asAdmin(database.adminUrl, async (admin) => {
+      const sum = `select coalesce(sum(u.calls), 0)::integer as calls from private.usage u
+                     join private.api_keys k on k.id = u.key_id where k.key_hash = sha256($1::text::bytea)`;
+      const uses = late.map(async (key) => (await admin.query<{ calls: number }>(sum, [key])).rows[0]?.calls);
+      return Promise.all(uses);
+    });
   const on = [await startOn(coordinator), await startOn(other)];
   let backAt = 0;
   const clients = await underLoad(on, async (clients) => {
@@ -289,12 +297,13 @@ test('a killed worker fails only its own tenants, and they are served again when
     });
     await serves(kept);
 
-    // The first use of a key is recorded, which cannot succeed now.
-    for (const [n, { gateway, results }] of gateways.entries()) {
+    // Keys that the gateways do not know yet.
+    for (const [n, { gateway, usage }] of gateways.entries()) {
       const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': late[n] ?? '' } });
       expect([answer.status, namesOf(await answer.json())]).toEqual([200, tenantsOf(other)[0]?.gyms]);
-      await waitFor(() => expect(results.get('record_key_use')?.at(-1)).toMatch(/^store/));
+      await usage.record();
     }
+    expect(await readLateUses()).toEqual([0, 0]);
 
     await startAgain(worker);
     backAt = performance.now();
@@ -312,6 +321,8 @@ test('a killed worker fails only its own tenants, and they are served again when
   }
   expect(lastFailedAt - backAt).toBeLessThan(BACK_MS);
   await expectNothingLost(clients);
+  for (const { usage } of gateways) await usage.close();
+  expect(await readLateUses()).toEqual([1, 1]);
 });
 
 test('a hung worker fails only its own tenants, at the deadline', async () => {

@@ -111,10 +111,16 @@ describe('a distributed database', () => {
       'idempotency_keys',
       'personais',
       'treinos',
+      'usage',
     ];
     expect(rows).toEqual([
       ...distributed.map((name) => ({ name, type: 'distributed', by: 'tenant_id', group: '2' })),
-      ...['api_keys', 'tenants'].map((name) => ({ name, type: 'reference', by: '<none>', group: '1' })),
+      ...['api_keys', 'tenants', 'usage_writers'].map((name) => ({
+        name,
+        type: 'reference',
+        by: '<none>',
+        group: '1',
+      })),
     ]);
   });
 

@@ -20,7 +20,7 @@ const WORLDS = Number(process.env.WALLS_WORLDS ?? 5);
 
 describe.each<[string, (db: Sql) => Promise<string[]>, number]>([
   ['both walls', async () => [], 0],
-  ['the functions alone', removeRowSecurity, 11],
+  ['the functions alone', removeRowSecurity, 13],
   // Without the predicates of a creation Citus cannot plan its queries, and gives an error.
   ['row security alone', (db) => removePredicates(db, /^(listar|search)_/), 28],
 ])('with %s', (_, remove, removals) => {

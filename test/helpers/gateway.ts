@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
 import { createAcceptedKeys } from '../../src/api/keys.ts';
+import { openUsage, type Usage, type UsageOptions } from '../../src/api/usage.ts';
 import type { Fault } from '../../src/errors.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
+import { createBuckets } from '../../src/http/buckets.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { createServer, type GatewayServer } from '../../src/http/server.ts';
@@ -41,6 +43,7 @@ export type TestGatewayOptions = {
   readonly parts?: Partial<AppParts>;
   readonly proxyHops?: number;
   readonly onCall?: HandlerOptions['onCall'];
+  readonly usage?: Usage;
 };
 
 export type TestGateway = {
@@ -134,12 +137,20 @@ function closing(store: Store, stop: () => Promise<void>): Store {
   };
 }
 
+/** Opens the usage of a test, which records when it is told to. */
+export function openTestUsage(options: Pick<UsageOptions, 'store'> & Partial<UsageOptions>): Usage {
+  const common = { function: 'record_usage', timeZone: 'America/Sao_Paulo', keepDays: 400, deadlineMs: 5_000 };
+  const log = { info: () => {}, warn: () => {} };
+  const takeToken = createBuckets();
+  return openUsage({ ...common, answerLimit: 4_000_000, log, takeToken, recordEveryMs: 2 ** 31 - 1, ...options });
+}
+
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const faults: Fault[] = [];
   const document = options.document ?? (await readDocument('openapi.yaml'));
   const onFault = (fault: Fault) => faults.push(fault);
-  const recorder = createRecorder([]);
+  const recorder = createRecorder(options.usage ? [options.usage.request] : []);
   const compiled = await compile(document);
   const addressOf = createAddressReader(options.proxyHops ?? 0);
   const unread = createUnread(options.unreadLimit ?? 100_000_000);

@@ -1,6 +1,6 @@
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
-/** A store that answers as it is told, and tells what it was asked; what it is told of a key's use is not counted. */
+/** A store that answers as it is told, and tells what it was asked; what it is told of the use of keys is not counted. */
 export type StubStore = Store & { readonly calls: Call[] };
 
 /** Makes a store of one function. */
@@ -10,7 +10,7 @@ export function createStubStore(answer: (call: Call) => Result | Promise<Result>
     description: 'stub',
     calls,
     call: async (call) => {
-      if (call.function === 'record_key_use') return { json: '[]', count: 0 };
+      if (call.function === 'record_usage') return { json: '[]', count: 0 };
       calls.push(call);
       return answer(call);
     },

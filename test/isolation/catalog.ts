@@ -8,7 +8,11 @@ import { readNeeds } from './needs.ts';
 
 /** The private functions that act with other rights than their caller's, and whose rights these are. */
 const DEFINERS: Record<string, string> = {
+  add_usage: 'gateway_keys',
+  find_limits: 'gateway_keys',
   forget_responses: 'gateway_retention',
+  forget_usage: 'gateway_retention',
+  original_key: 'gateway_keys',
   search_alunos: 'gateway_search',
   touch_key: 'gateway_keys',
   verify_key: 'gateway_keys',
@@ -16,10 +20,14 @@ const DEFINERS: Record<string, string> = {
 
 /** What the published functions call, and what is computed of the rows that they write. */
 const CALLED_BY_FUNCTIONS = [
+  'add_usage',
   'current_tenant',
   'find_invalid_fields',
+  'find_limits',
   'forget_responses',
+  'forget_usage',
   'keep_response',
+  'original_key',
   'recall_response',
   'require_record',
   'search_alunos',
@@ -33,8 +41,18 @@ const CALLED_BY_FUNCTIONS = [
 
 /** Those of gateway_functions are what its functions need. */
 const TABLE_GRANTS = [
-  'gateway_keys: select on api_keys (tenant_id, key_hash, permissions, active, expires_at, last_used_at)',
+  'gateway_keys: select on api_keys (tenant_id, id, key_hash, permissions, active, expires_at, last_used_at, limits, original_id)',
   'gateway_keys: update on api_keys (last_used_at)',
+  'gateway_keys: select on tenants (id, limits)',
+  'gateway_keys: insert on usage',
+  'gateway_keys: select on usage',
+  'gateway_keys: update on usage',
+  'gateway_keys: delete on usage_writers',
+  'gateway_keys: insert on usage_writers',
+  'gateway_keys: select on usage_writers',
+  'gateway_keys: update on usage_writers',
+  'gateway_retention: select on usage (tenant_id, id, day)',
+  'gateway_retention: delete on usage',
   'gateway_retention: select on idempotency_keys (tenant_id, key, created_at)',
   'gateway_retention: delete on idempotency_keys',
   'gateway_search: select on alunos (tenant_id, id, academia_id, personal_id, ativo, criado_em, nome_busca)',
@@ -51,7 +69,12 @@ const SCHEMA_GRANTS = [
 ];
 
 /** The tables on which the published functions see the rows of the tenant, and the column that says whose they are. */
-const ISOLATED = { by: 'tenant_id', but: { tenants: 'id' } as Record<string, string>, not: ['api_keys'] };
+const ISOLATED = {
+  by: 'tenant_id',
+  but: { tenants: 'id' } as Record<string, string>,
+  not: ['api_keys', 'usage_writers'],
+};
+const IS_PAST = `(day < ((now() - '31 days'::interval))::date)`;
 const IS_OLD = `(created_at <= (now() - '24:00:00'::interval))`;
 
 const OTHER_POLICIES = [
@@ -60,6 +83,11 @@ const OTHER_POLICIES = [
   'api_keys.verification: permissive, select to gateway_keys using true',
   `idempotency_keys.retention_delete: permissive, delete to gateway_retention using ${IS_OLD}`,
   `idempotency_keys.retention_select: permissive, select to gateway_retention using ${IS_OLD}`,
+  'tenants.limits: permissive, select to gateway_keys using true',
+  'usage.recording: permissive, all to gateway_keys using true',
+  `usage.retention_delete: permissive, delete to gateway_retention using ${IS_PAST}`,
+  `usage.retention_select: permissive, select to gateway_retention using ${IS_PAST}`,
+  'usage_writers.recording: permissive, all to gateway_keys using true',
 ];
 
 const GRANTEE = `case when a.grantee = 0 then 'everybody' else a.grantee::regrole::text end`;
@@ -231,7 +259,8 @@ export const catalogChecks: readonly Check[] = [
         db,
         `select format('%s has no key that begins with tenant_id', c.relname)
            from pg_class c
-          where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'tenants'
+          where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p')
+            and c.relname not in ('tenants', 'usage_writers')
             and not exists (select from pg_constraint k where k.conrelid = c.oid and k.contype = 'p'
                                and pg_get_constraintdef(k.oid) ~ '^PRIMARY KEY \\(tenant_id, ')
           union all

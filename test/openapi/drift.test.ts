@@ -75,9 +75,9 @@ describe('the function', () => {
     ).toEqual(['x-rpc names the function; there are 2 of that name']);
   });
 
-  test('that records the use of a key has to be there', async () => {
-    expect(await check('drop function public.record_key_use(text)')).toMatchObject([
-      { function: 'record_key_use', place: ['components', 'securitySchemes'] },
+  test('that records the use of keys has to be there', async () => {
+    expect(await check('drop function public.record_usage(uuid, integer, date, integer, jsonb)')).toMatchObject([
+      { function: 'record_usage', place: ['components', 'securitySchemes'] },
     ]);
   });
 });

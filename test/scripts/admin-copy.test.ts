@@ -54,7 +54,7 @@ test('an embedded store goes to Postgres with its rows and its keys, once, while
   const done = await copy(ownerUrl);
   expect(done).toEqual({
     code: 0,
-    output: `Copied ${dataDir}: tenants 2, academias 4, anamnese_secoes 11, api_keys 5, idempotency_keys 1, personais 5, alunos 256, anamneses 62, treinos 405.\n`,
+    output: `Copied ${dataDir}: tenants 2, usage_writers 0, academias 4, anamnese_secoes 11, api_keys 5, idempotency_keys 1, personais 5, usage 4, alunos 256, anamneses 62, treinos 405.\n`,
     errors: '',
   });
   expect(await copy(ownerUrl)).toMatchObject({

@@ -742,9 +742,19 @@ describe('the other resources', () => {
 
 describe('an export', () => {
   const exporting = (folder: string, from = AURORA) => run(['export', folder, '--tenant', from]);
-  const COUNTS = 'academias 3, personais 4, alunos 250, anamnese_secoes 8, anamneses 60, treinos 400';
+  const COUNTS = 'academias 3, personais 4, alunos 250, anamnese_secoes 8, anamneses 60, treinos 400, usage 3';
   const readFiles = (folder: string) =>
     readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')] as const);
+  /** Of what is imported again. */
+  const readData = (folder: string) => readFiles(folder).filter(([name]) => name !== 'usage.csv');
+
+  test('has the usage of the keys, by their ids and names', async () => {
+    const folder = join(root, 'usage');
+    await exporting(folder, BOSQUE);
+    expect(readFileSync(join(folder, 'usage.csv'), 'utf8')).toBe(
+      'key_id,name,day,operation,class,calls\r\nb9000000-0000-4000-8000-000000000001,Bosque,2099-01-01,listarTreinos,2xx,40\r\n',
+    );
+  });
 
   test('imports again in another database, and gives the same export there, for every tenant', async () => {
     const other = await createDatabase();
@@ -770,7 +780,7 @@ describe('an export', () => {
           ),
         );
         expect((await run(['export', after, '--tenant', copy], { env })).code).toBe(0);
-        expect(readFiles(after)).toEqual(readFiles(before));
+        expect(readData(after)).toEqual(readData(before));
       }
     } finally {
       await other.drop();

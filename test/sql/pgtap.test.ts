@@ -32,7 +32,7 @@ describe('on PGlite with the roles of a Supabase project', () => {
     ['alter function public.listar_alunos owner to current_user', 'gateway_functions owns every function in public'],
     [
       'alter function private.to_uuid security definer',
-      'four functions in private have the rights of an owner that has few',
+      'eight functions in private have the rights of an owner that has few',
     ],
     ['create role other; grant execute on function private.to_uuid to other', 'no other role is granted a function'],
     ['grant select on private.api_keys to gateway_functions', 'the functions reach only tables of tenants'],

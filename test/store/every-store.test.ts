@@ -95,19 +95,6 @@ describe('a call', () => {
     expect(jsonOf(await store.call(list({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
   });
 
-  test('records the use of a key once a minute, and of a key that is refused never', async () => {
-    const use = (key: string): Call => ({
-      function: 'record_key_use',
-      args: { p_api_key: key },
-      returns: 'rows',
-      readOnly: false,
-    });
-    expect(jsonOf(await store.call(use('wms_demo_leitura'), never))).toEqual([{ recorded: true }]);
-    for (const key of ['wms_demo_leitura', 'wms_demo_inativa', 'wms_demo_expirada', 'wms_demo_ninguem']) {
-      expect(jsonOf(await store.call(use(key), never))).toEqual([{ recorded: false }]);
-    }
-  });
-
   test('can be made many times at once', async () => {
     const results = await Promise.all(
       Array.from({ length: 60 }, (_, n) => store.call(list({ p_limit: n + 1 }), never)),

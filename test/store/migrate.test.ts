@@ -166,7 +166,7 @@ describe('a hosted Supabase project', () => {
       `select proname as name, pronargs - pronargdefaults as required
          from pg_proc where pronamespace = 'public'::regnamespace`,
     );
-    const published = [...operations.map(({ rpc }) => rpc), 'record_key_use'];
+    const published = [...operations.map(({ rpc }) => rpc), 'record_key_use', 'record_usage'];
     expect(functions.map(({ name }) => name).sort()).toEqual(published.sort());
     for (const { name, required } of functions) {
       const call = `select * from public.${name}(${Array(required).fill('null').join(', ')})`;

@@ -347,26 +347,6 @@ describe('the bytes of an answer', () => {
     }));
 });
 
-test('a fault of recording a key’s use after the answer is logged with the request id', async () => {
-  const unused = await issue();
-  const id = newId();
-  await withBody(database.adminUrl, 'record_key_use', 'perform pg_sleep(0.2); raise division_by_zero', async () => {
-    const headers = { 'X-Api-Key': unused, 'X-Request-Id': id };
-    expect((await fetch(`${gateway.origin}/v1/academias`, { headers })).status).toBe(200);
-    await gateway.line((line) => line.requestId === id && line.fault !== undefined);
-  });
-  expect(await readLines(id)).toEqual([
-    expect.objectContaining({ level: 'info', status: 200 }),
-    {
-      level: 'error',
-      time: expect.any(String),
-      requestId: id,
-      fault: expect.objectContaining({ kind: 'storeError', cause: 'division_by_zero', code: '22012' }),
-      msg: 'A fault beside an answer',
-    },
-  ]);
-});
-
 test('the log contains no key, query or body', () => {
   const output = gateway.output();
   expect(gateway.lines().length).toBeGreaterThan(50);

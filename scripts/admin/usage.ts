@@ -1,0 +1,187 @@
+// The commands for the usage and the limits of keys.
+
+import { createCalendar } from '../../src/api/calendar.ts';
+import type { Limits } from '../../src/api/limits.ts';
+import type { Connection } from '../../src/store/migrations.ts';
+import { toLine } from './export.ts';
+import { findKey, labelOf } from './keys.ts';
+import { type Output, toTable } from './output.ts';
+import { queryRows } from './store.ts';
+
+/** A row of list_usage. */
+type Row = {
+  readonly tenant_id: string;
+  readonly tenant: string;
+  readonly key_id: string;
+  readonly prefix: string | null;
+  readonly name: string;
+  readonly day: string;
+  readonly operation: string;
+  readonly class: string;
+  readonly calls: number;
+};
+
+/** Whose usage is shown, of how many days, and how. */
+export type UsageRequest = {
+  readonly key?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly days: number;
+  readonly csv?: boolean;
+  /** The time zone of the days. */
+  readonly timeZone: string;
+};
+
+/** Limits as options: `none` for none, `default` for those of the tenant. */
+export type LimitRequest = {
+  readonly perMinute?: number;
+  readonly burst?: number;
+  readonly perDay?: number;
+  readonly perMonth?: number;
+  readonly none?: boolean;
+  readonly default?: boolean;
+};
+
+const CLASSES = ['2xx', '4xx', '429', '5xx'];
+/** The longest bar, in characters. */
+const WIDTH = 50;
+const DAY_MS = 86_400_000;
+
+/** Shows the calls of a key, of a tenant's keys, or of all keys. */
+export async function showKeyUsage(db: Connection, request: UsageRequest): Promise<Output> {
+  const rows = await readUsage(db, request);
+  const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
+  return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], (row) => [
+    row.name,
+    row.prefix ?? row.key_id,
+    row.operation,
+  ]);
+}
+
+/** Shows the calls of a tenant or of each tenant, all keys and operations together. */
+export async function showTenantUsage(db: Connection, request: UsageRequest): Promise<Output> {
+  const groups = Map.groupBy(await readUsage(db, request), (row) => `${row.tenant_id} ${row.day} ${row.class}`);
+  const rows = [...groups.values()].map((group) => ({ ...(group[0] as Row), calls: sumOf(group) }));
+  const columns = ['day', 'tenant_id', 'tenant', 'class', 'calls'] as const;
+  return toOutput(rows, columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
+}
+
+/** Sets the limits of a key, or shows them if there are none to set. */
+export async function limitKey(db: Connection, name: string, request: LimitRequest): Promise<Output> {
+  const key = await findKey(db, name);
+  const limits = toLimits(request);
+  if (limits !== undefined) await db.query('select private.set_key_limits($1, $2::jsonb)', [key.id, toJson(limits)]);
+  const [found] = await queryRows<{ own: Limits | null; tenant: Limits | null }>(
+    db,
+    `select o.limits as own, t.limits as tenant
+       from private.api_keys k
+       join private.api_keys o on o.tenant_id = k.tenant_id and o.id = coalesce(k.original_id, k.id)
+       join private.tenants t on t.id = k.tenant_id
+      where k.id = $1`,
+    [key.id],
+  );
+  const { own = null, tenant = null } = found ?? {};
+  const effective = own ?? tenant ?? {};
+  return {
+    json: { id: key.id, prefix: key.prefix, limits: effective, are_own: own !== null },
+    text: `Key ${labelOf(key)} may make ${describe(effective)}${own === null && tenant !== null ? ', as its tenant has it' : ''}.`,
+  };
+}
+
+/** Sets the limits of each key of a tenant that has none of its own, or shows them. */
+export async function limitTenant(db: Connection, id: string, request: LimitRequest): Promise<Output> {
+  await db.query('select private.require_tenant($1)', [id]);
+  const limits = toLimits(request);
+  if (limits !== undefined) await db.query('select private.set_tenant_limits($1, $2::jsonb)', [id, toJson(limits)]);
+  const [found] = await queryRows<{ limits: Limits | null }>(db, 'select limits from private.tenants where id = $1', [
+    id,
+  ]);
+  const effective = found?.limits ?? {};
+  return {
+    json: { id, limits: effective },
+    text: `Each key of the tenant without limits of its own may make ${describe(effective)}.`,
+  };
+}
+
+async function readUsage(db: Connection, { key, tenant, days, timeZone }: UsageRequest): Promise<Row[]> {
+  if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
+  const id = key === undefined ? null : (await findKey(db, key)).id;
+  const { day: last } = createCalendar(timeZone, Date.now)();
+  const first = new Date(Date.parse(last) - (days - 1) * DAY_MS).toISOString().slice(0, last.length);
+  const rows = await queryRows<Row>(db, 'select u.*, u.day::text as day from private.list_usage($1, $2, $3, $4) u', [
+    tenant ?? null,
+    id,
+    first,
+    last,
+  ]);
+  return rows.map((row) => ({ ...row, calls: Number(row.calls) }));
+}
+
+function toOutput(
+  rows: readonly Row[],
+  columns: readonly (keyof Row)[],
+  { csv: isCsv, days }: UsageRequest,
+  head: readonly string[],
+  labelsOf: (row: Row) => string[],
+): Output {
+  const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
+  if (isCsv) {
+    const lines = [columns, ...rows.map((row) => columns.map((column) => `${row[column] ?? ''}`))];
+    return {
+      json,
+      text: lines
+        .map((line) => toLine(line))
+        .join('')
+        .trimEnd(),
+    };
+  }
+  if (rows.length === 0) return { json, text: `There were no calls in the last ${days} days.` };
+  const groups = [...Map.groupBy(rows, (row) => labelsOf(row).join('\0')).values()];
+  const cells = groups.map((group) => [
+    ...labelsOf(group[0] as Row),
+    ...CLASSES.map((name) => `${sumOf(group.filter((row) => row.class === name))}`),
+  ]);
+  return { json, text: `${toTable([...head, ...CLASSES], cells)}\n\n${toBars(rows)}` };
+}
+
+/** A bar for each day, in proportion to its calls. */
+function toBars(rows: readonly Row[]): string {
+  const days = [...Map.groupBy(rows, (row) => row.day)].map(([day, own]) => [day, sumOf(own)] as const);
+  days.sort(([a], [b]) => a.localeCompare(b));
+  const most = Math.max(...days.map(([, calls]) => calls));
+  return toTable(
+    [],
+    days.map(([day, calls]) => [day, '█'.repeat(Math.max(1, Math.round((calls / most) * WIDTH))), `${calls}`]),
+  );
+}
+
+function sumOf(rows: readonly Row[]): number {
+  return rows.reduce((sum, { calls }) => sum + calls, 0);
+}
+
+/** Undefined if there is nothing to set, and null for the limits of the tenant. */
+function toLimits({
+  perMinute,
+  burst,
+  perDay,
+  perMonth,
+  none,
+  default: isDefault,
+}: LimitRequest): Limits | null | undefined {
+  if (isDefault) return null;
+  const given = { per_minute: perMinute, burst, per_day: perDay, per_month: perMonth };
+  const limits = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
+  return none || Object.keys(limits).length > 0 ? limits : undefined;
+}
+
+function toJson(limits: Limits | null): string | null {
+  return limits === null ? null : JSON.stringify(limits);
+}
+
+function describe({ per_minute: perMinute, burst = perMinute, per_day: perDay, per_month: perMonth }: Limits): string {
+  const parts = [
+    ...(perMinute ? [`${perMinute} calls a minute (${burst} at once)`] : []),
+    ...(perDay ? [`${perDay} calls a day`] : []),
+    ...(perMonth ? [`${perMonth} calls a month`] : []),
+  ];
+  return parts.length > 0 ? new Intl.ListFormat('en').format(parts) : 'any number of calls';
+}

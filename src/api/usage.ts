@@ -1,0 +1,271 @@
+// Counts the calls of each key by day, operation and class of status, records them in the store in batches, and holds keys to
+// the limits that the store answers with.
+
+import { hash, randomUUID } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { type Failure, isFault, messageOf } from '../errors.ts';
+import type { CompiledDocument } from '../openapi/compile.ts';
+import type { Call, Rows } from '../store/store.ts';
+import type { EndedRequest, RequestRecord } from '../telemetry/record.ts';
+import { createCalendar } from './calendar.ts';
+import { type CallerOptions, type CallResult, type CallStore, createCallStore } from './call.ts';
+import { Account, type KeyLimits, type TakeToken } from './limits.ts';
+
+/** The use of keys in one process. */
+export type Usage = {
+  /** Whether the calls of a key count: it was accepted before. */
+  knows(key: string): boolean;
+  /** Makes the calls of a key count, after the store has accepted the first. Never rejects. */
+  learn(key: string, record: RequestRecord): Promise<void>;
+  /** Refuses a call that is over a limit of its key. Undefined for a key without limits. Never rejects. */
+  admit(key: string, record: RequestRecord): Promise<Failure | undefined> | undefined;
+  /** Counts a request that has ended. */
+  request(request: EndedRequest): void;
+  /** Records what has been counted, up to one batch. Never rejects. */
+  record(): Promise<void>;
+  /** Records everything, if the store takes it. */
+  close(): Promise<void>;
+};
+
+/** What is recorded, and where. */
+export type UsageOptions = CallerOptions & {
+  /** The function that records usage. */
+  readonly function: string;
+  /** The time zone of the days. */
+  readonly timeZone: string;
+  /** How many days are kept. */
+  readonly keepDays: number;
+  /** The largest answer of the store, in bytes. */
+  readonly answerLimit: number;
+  readonly takeToken: TakeToken;
+  readonly log: { info(text: string): void; warn(text: string): void };
+  /** How often a batch is sent, in ms; 5 s by default. */
+  readonly recordEveryMs?: number;
+  /** The time in ms since 1970. */
+  readonly now?: () => number;
+};
+
+/** The calls of one kind, as the store takes them. */
+type Row = {
+  /** The SHA-256 of the key. */
+  readonly key: string;
+  readonly day: string;
+  readonly class: string;
+  readonly operation: string;
+  readonly calls: number;
+};
+
+/** Rows that the store adds once, however often they are sent. */
+type Batch = { readonly sequence: number; readonly rows: readonly Row[]; readonly keys: readonly string[] };
+
+/** What the store answers: the limits of the keys that it has. */
+type Answer = readonly ({ readonly key: string } & KeyLimits)[];
+
+/** How often a batch is sent, in ms, and so how much a process that is killed loses. */
+const RECORD_EVERY_MS = 5_000;
+/** How often the store deletes what is too old, in ms. */
+const CLEAN_EVERY_MS = 60_000;
+/** How long the first answer of a key may wait, and how long the end, in ms. */
+const BRIEFLY_MS = 2_000;
+/** The maximum number of keys that are known. One that is forgotten is learned again. */
+const MAX_KEYS = 10_000;
+/** The maximum number of rows in memory, at about 150 bytes each, and in a batch. */
+const MAX_ROWS = 200_000;
+const MAX_BATCH = 5_000;
+/** What the store answers for a key takes less, in bytes. */
+const ANSWER_SIZE = 500;
+/** The class of calls over a limit, which count against none. */
+const REFUSED = '429';
+
+/** The function of a document that records usage; undefined if it names none. */
+export function findUsageFunction({ operations }: CompiledDocument): string | undefined {
+  return [...operations.values()].find(({ key }) => key.usedFunction)?.key.usedFunction;
+}
+
+/**
+ * Opens the record of usage. A call counts once: a batch whose answer was lost is sent again as it was, and the store knows its
+ * number. While the store is away, counts wait in memory.
+ */
+export function openUsage(options: UsageOptions): Usage {
+  const {
+    deadlineMs,
+    timeZone,
+    keepDays: p_keep_days,
+    takeToken,
+    log,
+    recordEveryMs = RECORD_EVERY_MS,
+    now = Date.now,
+  } = options;
+  const callStore = createCallStore(options);
+  const callBriefly = createCallStore({ ...options, deadlineMs: Math.min(deadlineMs, BRIEFLY_MS) });
+  const readCalendar = createCalendar(timeZone, now);
+  const maxKeys = Math.max(1, Math.floor(Math.min(options.answerLimit / ANSWER_SIZE, MAX_BATCH)));
+  const p_writer = randomUUID();
+
+  const accounts = new LRUCache<string, Account>({ max: MAX_KEYS });
+  const learning = new Map<string, Promise<void>>();
+  /** By key, and then by day, class and operation. */
+  const counts = new Map<string, Map<string, number>>();
+  let rows = 0;
+  let lost = 0;
+  let sequence = 0;
+  let unanswered: Batch | undefined;
+  let recording: Promise<boolean> | undefined;
+  let cleanedAt = Number.NEGATIVE_INFINITY;
+  let isAway = false;
+
+  function toCall(batch: readonly object[], p_sequence: number | null): Call {
+    const args = {
+      p_writer,
+      p_sequence,
+      p_day: readCalendar().day,
+      p_keep_days,
+      p_rows: { json: JSON.stringify(batch) },
+    };
+    return { function: options.function, args, returns: 'rows', readOnly: false };
+  }
+
+  async function ask(key: string): Promise<void> {
+    const { day } = readCalendar();
+    const result = await callBriefly(toCall([{ key: toHash(key) }], null));
+    accounts.set(key, new Account());
+    learning.delete(key);
+    // Otherwise the answer to the next batch tells.
+    if (!('failure' in result)) updateAccounts([key], day, [], JSON.parse(result.json));
+  }
+
+  function updateAccounts(keys: readonly string[], day: string, recorded: readonly Row[], answer: Answer): void {
+    const limits = new Map(answer.map((row) => [row.key, row]));
+    const calls = Map.groupBy(recorded, (row) => row.key);
+    for (const key of keys) {
+      const name = toHash(key);
+      const known = limits.get(name);
+      const own = (calls.get(name) ?? []).filter((row) => row.class !== REFUSED);
+      if (known) accounts.peek(key)?.update(known, day, own);
+    }
+  }
+
+  async function decide(account: Account, record: RequestRecord): Promise<Failure | undefined> {
+    const { retryAfter, ...limits } = await account.admit(readCalendar(), takeToken);
+    record.limits = limits;
+    if (retryAfter !== undefined) return { kind: 'tooManyRequests', retryAfter };
+    record.isAdmitted = true;
+    return undefined;
+  }
+
+  function takeBatch(): Batch | undefined {
+    const taken: Row[] = [];
+    const keys: string[] = [];
+    for (const [key, own] of counts) {
+      if (keys.length === maxKeys || taken.length >= MAX_BATCH) break;
+      keys.push(key);
+      counts.delete(key);
+      rows -= own.size;
+      for (const [kind, calls] of own) {
+        const [day = '', name = '', operation = ''] = kind.split(' ');
+        taken.push({ key: toHash(key), day, class: name, operation, calls });
+      }
+    }
+    if (taken.length === 0) return undefined;
+    sequence += 1;
+    return { sequence, rows: taken, keys };
+  }
+
+  /** Sends a batch, if there is one; gives whether all went well. */
+  async function send(callStore: CallStore): Promise<boolean> {
+    unanswered ??= takeBatch();
+    if (!unanswered) return true;
+    const { day } = readCalendar();
+    const result = await callStore(toCall(unanswered.rows, unanswered.sequence));
+    if (!isTaken(result)) return false;
+    updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
+    unanswered = undefined;
+    if (now() - cleanedAt < CLEAN_EVERY_MS) return true;
+    cleanedAt = now();
+    return isTaken(await callStore(toCall([], null)));
+  }
+
+  function isTaken(result: CallResult): result is Rows {
+    if (!('failure' in result)) {
+      if (isAway) log.info(`Usage is recorded again${lost > 0 ? `; ${lost} calls are missing` : ''}`);
+      isAway = false;
+      lost = 0;
+      return true;
+    }
+    const { failure } = result;
+    const cause = isFault(failure) ? failure.cause : 'error' in failure ? failure.error : failure.kind;
+    const why = cause instanceof Error ? messageOf(cause) : String(cause);
+    if (!isAway) log.warn(`Usage cannot be recorded, and is kept until it can: ${why}`);
+    isAway = true;
+    return false;
+  }
+
+  function record(call = callStore): Promise<boolean> {
+    recording ??= send(call).finally(() => {
+      recording = undefined;
+    });
+    return recording;
+  }
+
+  const timer = setInterval(() => void record(), recordEveryMs).unref();
+
+  return {
+    // accounts.has would not mark the key as recently used.
+    knows: (key) => accounts.get(key) !== undefined,
+    learn: async (key, record) => {
+      const asked = learning.get(key) ?? ask(key);
+      learning.set(key, asked);
+      await asked;
+      const account = accounts.get(key);
+      // The call has happened: a limit that it is over refuses the next one.
+      if (account?.isLimited) await decide(account, record);
+    },
+    admit: (key, record) => {
+      const account = accounts.get(key);
+      return account?.isLimited ? decide(account, record) : undefined;
+    },
+    request: ({ operation, key, status, isAdmitted = false }) => {
+      const account = key === undefined ? undefined : accounts.peek(key);
+      if (operation === undefined || key === undefined || !account) return;
+      const moment = readCalendar();
+      const name = toClass(status);
+      account.add(Number(name !== REFUSED) - Number(isAdmitted), moment);
+      const kind = `${moment.day} ${name} ${operation}`;
+      const own = counts.get(key) ?? new Map<string, number>();
+      const before = own.get(kind);
+      if (before === undefined) {
+        if (rows === MAX_ROWS) {
+          lost += 1;
+          return;
+        }
+        rows += 1;
+        counts.set(key, own);
+      }
+      own.set(kind, (before ?? 0) + 1);
+    },
+    record: async () => void (await record()),
+    close: async () => {
+      clearInterval(timer);
+      const end = performance.now() + BRIEFLY_MS;
+      await recording;
+      while (unanswered || rows > 0) {
+        if (performance.now() < end && (await record(callBriefly))) continue;
+        const left = [...counts.values(), unanswered?.rows ?? []].flatMap((own) =>
+          own instanceof Map ? [...own.values()] : own.map(({ calls }) => calls),
+        );
+        log.warn(`The usage of ${left.reduce((sum, calls) => sum + calls, lost)} calls is lost`);
+        return;
+      }
+    },
+  };
+}
+
+function toHash(key: string): string {
+  return hash('sha256', key, 'hex');
+}
+
+/** A 304 says that the client has the answer. */
+function toClass(status: number): string {
+  if (status === 429) return REFUSED;
+  return status < 400 ? '2xx' : status < 500 ? '4xx' : '5xx';
+}

@@ -1,0 +1,58 @@
+// Buckets of tokens, in the memory of this process, or in Redis while there is a connection. A bucket is the time at which it
+// will be full (the generic cell rate algorithm): taking a token moves it by the time in which one flows in.
+
+import { LRUCache } from 'lru-cache';
+import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
+import type { Redis } from './redis.ts';
+
+/** How many buckets are kept in memory. One that is dropped is full. */
+const MAX_BUCKETS = 50_000;
+const MINUTE_MS = 60_000;
+
+/** Gives, in ms, the time until there is a token, which is 0 or less if one was taken, and until the bucket is full. */
+const SCRIPT = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local interval, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
+local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole)
+local wait = full + interval - now - whole
+if wait > 0 then return { math.ceil(wait), math.ceil(full - now) } end
+redis.call('SET', KEYS[1], string.format('%.3f', full + interval), 'PX', math.ceil(full + interval - now))
+return { 0, math.ceil(full + interval - now) }`;
+
+/** Creates the buckets, which are full at first. Never rejects: without Redis each process has its own. */
+export function createBuckets(redis?: Redis, clock = () => performance.now()): TakeToken {
+  /** When each will be full, by a clock that only goes forward. */
+  const fullAt = new LRUCache<string, number>({ max: MAX_BUCKETS });
+
+  function takeHere(name: string, size: BucketSize): Taken {
+    const interval = MINUTE_MS / size.perMinute;
+    const now = clock();
+    const full = Math.min(Math.max(fullAt.get(name) ?? 0, now), now + interval * size.burst);
+    const wait = full + interval - now - interval * size.burst;
+    // A millisecond is not worth a refusal.
+    if (wait > 1) return toTaken(size, wait, full - now);
+    fullAt.set(name, full + interval);
+    return toTaken(size, 0, full + interval - now);
+  }
+
+  return async (name, size) => {
+    if (!redis?.isReady) return takeHere(name, size);
+    const interval = MINUTE_MS / size.perMinute;
+    try {
+      const keys = [`gateway:bucket:${name}`];
+      const args = [`${interval}`, `${interval * size.burst}`];
+      const [wait, full] = (await redis.eval(SCRIPT, { keys, arguments: args })) as [number, number];
+      return toTaken(size, wait, full);
+    } catch {
+      return takeHere(name, size);
+    }
+  };
+}
+
+function toTaken({ perMinute, burst }: BucketSize, wait: number, full: number): Taken {
+  const toSeconds = (ms: number) => Math.max(1, Math.ceil(ms / 1_000));
+  if (wait > 0) return { isOver: true, remaining: 0, seconds: toSeconds(wait) };
+  const remaining = Math.max(0, Math.floor(burst - (full * perMinute) / MINUTE_MS + 0.01));
+  return { isOver: false, remaining, seconds: toSeconds(full) };
+}

@@ -1,0 +1,66 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { createBuckets } from '../../src/http/buckets.ts';
+import { openRedis, type Redis } from '../../src/http/redis.ts';
+import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
+
+const SIZE = { perMinute: 60, burst: 3 };
+
+test('a bucket gives a burst at once and then a token for each interval, and names have their own', async () => {
+  let now = 1_000_000;
+  const take = createBuckets(undefined, () => now);
+  const taken = async (name = 'a') => {
+    const { isOver, remaining, seconds } = await take(name, SIZE);
+    return `${isOver ? 'over' : remaining} ${seconds}`;
+  };
+  expect([await taken(), await taken(), await taken(), await taken(), await taken()]).toEqual([
+    '2 1',
+    '1 2',
+    '0 3',
+    'over 1',
+    'over 1',
+  ]);
+  now += 999;
+  expect(await taken('b')).toBe('2 1');
+  now += 1;
+  expect([await taken(), await taken()]).toEqual(['0 3', 'over 1']);
+  now += 60_000;
+  expect(await taken()).toBe('2 1');
+});
+
+test('a smaller bucket holds at once what it can', async () => {
+  const take = createBuckets(undefined, () => 1_000_000);
+  for (let n = 0; n < 100; n += 1) await take('a', { perMinute: 1, burst: 100 });
+  expect(await take('a', { perMinute: 1, burst: 1 })).toEqual({ isOver: true, remaining: 0, seconds: 60 });
+});
+
+describe.skipIf(!canTestRedis())('with Redis', () => {
+  const ends: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const end of ends.splice(0).reverse()) await end();
+  });
+
+  const open = async (server: RedisServer): Promise<Redis> => {
+    const redis = await openRedis(server.url, { onLost: () => {}, onBack: () => {} });
+    ends.push(redis.close);
+    return redis;
+  };
+
+  test('processes share a bucket, and each has its own without', async () => {
+    const server = await startRedis();
+    ends.push(server.stop);
+    const [one, other] = [createBuckets(await open(server)), createBuckets(await open(server))];
+    const size = { perMinute: 1, burst: 3 };
+    expect(await one('a', size)).toEqual({ isOver: false, remaining: 2, seconds: 60 });
+    expect(await other('a', size)).toMatchObject({ isOver: false, remaining: 1 });
+    expect(await one('a', size)).toMatchObject({ isOver: false, remaining: 0 });
+    for (const take of [one, other]) {
+      expect(await take('a', size)).toEqual({
+        isOver: true,
+        remaining: 0,
+        seconds: expect.toSatisfy((n) => n > 50 && n <= 60),
+      });
+    }
+    await server.stop();
+    for (const take of [one, other]) expect(await take('a', size)).toMatchObject({ isOver: false, remaining: 2 });
+  });
+});

@@ -1,0 +1,161 @@
+// Usage where it is written by processes and transactions of their own.
+
+import { createHash, randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type GatewayProcess, startProcess } from './helpers/process.ts';
+import { sendRaw } from './helpers/raw.ts';
+import { createDatabase, type Database, loginUrl } from './helpers/servers.ts';
+import { waitFor } from './helpers/wait-for.ts';
+
+let database: Database;
+let admin: pg.Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  admin = new pg.Client(database.adminUrl);
+  await admin.connect();
+});
+
+afterAll(async () => {
+  await admin.end();
+  await database.drop();
+});
+
+/** A tenant of its own with a key. */
+async function createKey(): Promise<{ tenant: string; id: string; key: string }> {
+  const { rows } = await admin.query(
+    `select t.id as tenant, k.id, k.key from private.create_tenant('Academia') t (id), private.issue_key(t.id, 'Site') k`,
+  );
+  return rows[0];
+}
+
+async function readCalls(id: string): Promise<number> {
+  const sql = 'select coalesce(sum(calls), 0)::integer as calls from private.usage where key_id = $1';
+  return (await admin.query(sql, [id])).rows[0].calls;
+}
+
+describe('a gateway', () => {
+  const started: GatewayProcess[] = [];
+
+  afterEach(async () => {
+    for (const gateway of started.splice(0)) await gateway.stop('SIGKILL');
+  });
+
+  async function start(env: Record<string, string> = {}): Promise<GatewayProcess> {
+    const gateway = await startProcess({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), ...env });
+    started.push(gateway);
+    return gateway;
+  }
+
+  /** Sends a request on a connection of its own, which any worker may accept. */
+  async function send({ origin }: GatewayProcess, key: string): Promise<number> {
+    const request = `GET /v1/academias HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${key}\r\nConnection: close\r\n\r\n`;
+    return Number(/^HTTP\/1\.1 (\d+)/.exec(await sendRaw(origin, request))?.[1]);
+  }
+
+  test('records every call before it stops, and loses at most the last seconds when it is killed', async () => {
+    const { id, key } = await createKey();
+    const workers = await start({ WORKERS: '2' });
+    for (let n = 0; n < 6; n += 1) expect(await send(workers, key)).toBe(200);
+    expect(await workers.stop()).toBe(0);
+    expect(await readCalls(id)).toBe(6);
+
+    const killed = await start();
+    expect(await send(killed, key)).toBe(200);
+    await waitFor(async () => expect(await readCalls(id)).toBe(7));
+    expect(await send(killed, key)).toBe(200);
+    await killed.stop('SIGKILL');
+    const left = await readCalls(id);
+    expect([7, 8]).toContain(left);
+
+    const next = await start();
+    expect(await send(next, key)).toBe(200);
+    await next.stop();
+    expect(await readCalls(id)).toBe(left + 1);
+  });
+
+  test('holds a key to its limit with all its workers together', async () => {
+    const { id, key } = await createKey();
+    await admin.query(`select private.set_key_limits($1, '{"per_minute": 1, "burst": 4}')`, [id]);
+    const gateway = await start({ WORKERS: '2' });
+    const statuses: number[] = [];
+    for (let n = 0; n < 16; n += 1) statuses.push(await send(gateway, key));
+    expect(statuses.slice(0, 4)).toEqual([200, 200, 200, 200]);
+    // The first call of a worker is answered before it knows the limit.
+    expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(5);
+    expect(statuses.slice(8)).toEqual(Array(8).fill(429));
+  });
+});
+
+describe('a batch', () => {
+  let gateway: pg.Client;
+  let other: pg.Client;
+
+  beforeEach(async () => {
+    [gateway, other] = [new pg.Client(database.adminUrl), new pg.Client(database.adminUrl)];
+    await Promise.all([gateway.connect(), other.connect()]);
+    await gateway.query('set role gateway');
+  });
+
+  afterEach(async () => {
+    await Promise.all([gateway.end(), other.end()]);
+  });
+
+  const report = async (client: pg.Client, keys: readonly string[]) => {
+    const rows = keys.map((key) => {
+      const name = createHash('sha256').update(key).digest('hex');
+      return { key: name, day: '2030-01-01', operation: 'listarAlunos', class: '2xx', calls: 1 };
+    });
+    const sql = `select key from public.record_usage($1, 1, '2030-01-01', 400, $2)`;
+    return (await client.query(sql, [randomUUID(), JSON.stringify(rows)])).rows.length;
+  };
+
+  /** Waits until somebody waits for a lock of the database. */
+  const isHeldUp = () =>
+    waitFor(async () => {
+      const sql = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      expect((await admin.query(sql)).rows).toHaveLength(1);
+    });
+
+  test.each([
+    ['revoked', 'select private.revoke_key($1)', 2, 1],
+    ['rotated', 'select private.rotate_key($1)', 2, 1],
+    [
+      'deleted with its tenant',
+      'select private.delete_tenant((select tenant_id from private.api_keys where id = $1))',
+      1,
+      0,
+    ],
+  ])('and a key that is %s wait for each other, and both succeed', async (_, sql, known, calls) => {
+    for (const isFirst of [true, false]) {
+      const [key, kept] = [await createKey(), await createKey()];
+      const [begins, follows] = isFirst ? [gateway, other] : [other, gateway];
+      const record = () => report(gateway, [key.key, kept.key]);
+      const change = () => other.query(sql, [key.id]);
+      await begins.query('begin');
+      const first = await (isFirst ? record() : change());
+      const second = isFirst ? change() : record();
+      await isHeldUp();
+      await begins.query('commit');
+      await follows.query('select 1');
+      expect(isFirst ? first : await second).toBe(isFirst ? 2 : known);
+      await second;
+      expect([await readCalls(key.id), await readCalls(kept.id)]).toEqual([calls, 1]);
+    }
+  });
+
+  test('of many keys waits for another one with the same keys, and both count', async () => {
+    const keys = [await createKey(), await createKey(), await createKey()];
+    const names = keys.map(({ key }) => key);
+    await other.query('set role gateway; begin');
+    await gateway.query('begin');
+    await report(gateway, names);
+    const second = report(other, names.toReversed());
+    await isHeldUp();
+    await gateway.query('commit');
+    await second;
+    await other.query('commit');
+    for (const { id } of keys) expect(await readCalls(id)).toBe(2);
+  });
+});
