@@ -30,7 +30,6 @@ const UP: Sample = { name: 'up', labels: {} };
 
 const ALERTS = 'scripts/deploy/alerts.yaml';
 const ALERTS_TEST = 'scripts/deploy/alerts.test.yaml';
-const RUNBOOK = 'docs/runbook.md';
 const DASHBOARD = 'scripts/deploy/grafana-dashboard.json';
 
 const rules = readRules();
@@ -212,11 +211,17 @@ test('every fault of the store has a series that an alert reads', () => {
   }
 });
 
-test('every alert has a section of the runbook, in the same order, and refers to it', () => {
-  const sections = [...readFileSync(RUNBOOK, 'utf8').matchAll(/^## (.+)$/gm)].map(([, name]) => name);
-  expect(sections).toEqual(rules.map(({ alert }) => alert));
-  for (const { alert, annotations } of rules) {
-    expect(annotations.runbook).toBe(`See ${RUNBOOK}#${alert.toLowerCase()}.`);
+test('every alert refers to its section of a page, in the same order', () => {
+  const pages = Map.groupBy(
+    rules,
+    ({ annotations }) => /^See (docs\/[\w-]+\.md)#/.exec(annotations.runbook)?.[1] ?? '',
+  );
+  for (const [page, alerts] of pages) {
+    const sections = [...readFileSync(page, 'utf8').matchAll(/^## (Gateway\w+)$/gm)].map(([, name]) => name);
+    expect(sections).toEqual(alerts.map(({ alert }) => alert));
+    for (const { alert, annotations } of alerts) {
+      expect(annotations.runbook).toBe(`See ${page}#${alert.toLowerCase()}.`);
+    }
   }
 });
 
