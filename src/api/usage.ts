@@ -2,6 +2,7 @@
 // the limits that the store answers with.
 
 import { hash, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type Failure, isFault, messageOf } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
@@ -67,6 +68,8 @@ const RECORD_EVERY_MS = 5_000;
 const CLEAN_EVERY_MS = 60_000;
 /** How long the first answer of a key may wait, and how long the end, in ms. */
 const BRIEFLY_MS = 2_000;
+/** The delay of another attempt at the end, in ms. */
+const RETRY_MS = 100;
 /** The maximum number of keys that are known. One that is forgotten is learned again. */
 const MAX_KEYS = 10_000;
 /** The maximum number of rows in memory, at about 150 bytes each, and in a batch. */
@@ -249,7 +252,9 @@ export function openUsage(options: UsageOptions): Usage {
       const end = performance.now() + BRIEFLY_MS;
       await recording;
       while (unanswered || rows > 0) {
-        if (performance.now() < end && (await record(callBriefly))) continue;
+        if (await record(callBriefly)) continue;
+        // A connection that was lost in the meantime, for example.
+        if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
         const left = [...counts.values(), unanswered?.rows ?? []].flatMap((own) =>
           own instanceof Map ? [...own.values()] : own.map(({ calls }) => calls),
         );

@@ -351,18 +351,24 @@ create function private.list_usage(p_tenant_id uuid, p_key_id uuid, p_first date
 returns table (
   tenant_id uuid, tenant text, key_id uuid, prefix text, name text, day date, operation text, class text, calls bigint
 )
-language sql
+-- PL/pgSQL: Citus cannot plan a query with the arguments of a function in SQL.
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select k.tenant_id, t.name, k.id, k.prefix, k.name, u.day, u.operation, u.class, u.calls
-    from private.usage u
-    join private.api_keys k on k.tenant_id = u.tenant_id and k.id = u.key_id
-    join private.tenants t on t.id = u.tenant_id
-   where (p_tenant_id is null or u.tenant_id = p_tenant_id)
-     and (p_key_id is null or u.key_id = (select coalesce(o.original_id, o.id) from private.api_keys o where o.id = p_key_id))
-     and u.day between p_first and p_last
-   order by t.created_at, t.id, k.created_at, k.id, u.day, u.operation, u.class;
+declare
+  v_key constant uuid := (select coalesce(k.original_id, k.id) from private.api_keys k where k.id = p_key_id);
+begin
+  return query
+    select k.tenant_id, t.name, k.id, k.prefix, k.name, u.day, u.operation, u.class, u.calls
+      from private.usage u
+      join private.api_keys k on k.tenant_id = u.tenant_id and k.id = u.key_id
+      join private.tenants t on t.id = u.tenant_id
+     where (p_tenant_id is null or u.tenant_id = p_tenant_id)
+       and (p_key_id is null or u.key_id = v_key)
+       and u.day between p_first and p_last
+     order by t.created_at, t.id, k.created_at, k.id, u.day, u.operation, u.class;
+end;
 $$;
 comment on function private.list_usage(uuid, uuid, date, date) is
   'The usage of a key, of a tenant''s keys, or of all keys for null, from one day to another; of rotated keys under the first of them';
