@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { PGlite } from '@electric-sql/pglite';
 import { toHttpError } from '../../src/errors.ts';
 import type { PgError } from '../../src/store/sqlstate.ts';
@@ -20,6 +21,7 @@ export const behaviourChecks: readonly Check[] = [
   answersWith('both walls', async () => {}),
   { name: 'row security allows only rows of the verified tenant, and none without a tenant', find: findRows },
   { name: 'the use of a working key is recorded once a minute, for that key only', find: findUses },
+  { name: 'the calls of a key are counted once, for that key only, which alone reads them', find: findUsage },
 ];
 
 /** Every answer is the model's. The first that is not is told alone: others may only follow from it. */
@@ -72,6 +74,56 @@ async function findUses(db: PGlite): Promise<string[]> {
         ...differences([JSON.stringify(result)], [JSON.stringify({ json: JSON.stringify({ recorded }) })]),
         ...differences(changed, recorded ? [key] : []),
       );
+    }
+    return findings;
+  });
+}
+
+/** Keys of the sample with the calls that a batch has of them, the count that the gateway is told, and what they read. */
+const CALLED = [
+  { key: 'a', calls: 1, counted: 1, read: [1] },
+  { key: 'a-lasting', calls: 2, counted: 2, read: [2] },
+  { key: 'b', calls: 3, counted: 3, read: [3] },
+  { key: 'a-reads-gyms', calls: 4, counted: 4, read: 'API Key sem permissão para consultar_uso' },
+  { key: 'a-inactive', calls: 5, counted: 5, read: 'API Key inativa' },
+  { key: 'unknown', calls: 6, counted: undefined, read: 'API Key inválida' },
+];
+const DAY = '2030-01-01';
+
+async function findUsage(db: PGlite): Promise<string[]> {
+  return inSample(db, async () => {
+    await db.exec(`update private.tenants set limits = '{"per_day": 9}'`);
+    const store = openWithinTransaction(db);
+    const hashed = CALLED.map((row) => ({ ...row, hash: hash('sha256', row.key) }));
+    const batch = hashed.map(({ hash, calls }) => {
+      return { key: hash, day: DAY, operation: 'listarAlunos', class: '2xx', calls };
+    });
+    const p_rows = { json: JSON.stringify(batch) };
+    const args = { p_writer: OWN ?? '', p_sequence: 1, p_day: DAY, p_keep_days: 400, p_rows };
+    const record = { function: 'record_usage', args, returns: 'rows', readOnly: false } as const;
+    const findings: string[] = [];
+    for (let times = 0; times < 2; times += 1) {
+      const result = await store.call(record, NEVER);
+      const rows: { key: string; today: number }[] = 'json' in result ? JSON.parse(result.json) : [];
+      const told = hashed.map(({ key, hash }) => `${key} ${rows.find((row) => row.key === hash)?.today}`);
+      findings.push(
+        ...differences(
+          told,
+          CALLED.map(({ key, counted }) => `${key} ${counted}`),
+        ),
+      );
+    }
+    const ask = async (key: string, after?: string) => {
+      const args = { p_api_key: key, ...(after && { p_after: after }) };
+      const result = await store.call({ function: 'consultar_uso', args, returns: 'rows', readOnly: true }, NEVER);
+      const rows: { id: string; chamadas: number }[] = 'json' in result ? JSON.parse(result.json) : [];
+      const found = 'json' in result ? rows.map(({ chamadas }) => chamadas) : toHttpError(result.failure).error;
+      return { found: JSON.stringify(found), id: rows[0]?.id };
+    };
+    for (const { key, read } of CALLED) {
+      const { found, id } = await ask(key);
+      findings.push(...differences([`${key} reads ${found}`], [`${key} reads ${JSON.stringify(read)}`]));
+      if (id) findings.push(...differences([(await ask(key, id)).found], ['[]']));
     }
     return findings;
   });

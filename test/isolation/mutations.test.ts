@@ -11,6 +11,9 @@ import { functionsOf } from './removal.ts';
 /** The index of names, which is for a tenant of more than 200 students, finds what is of one tenant alone. */
 const BY_INDEX = 'nothing is shown for it: at most rows are missing, as test/sql/plans.test.ts sees in a large tenant';
 
+/** The key's id is of one tenant alone. */
+const BY_KEY = 'the usage of a key has the tenant of the key';
+
 const CITUS = 'only Citus has it, where test/citus/schema.test.ts needs it';
 
 /** Changes that change nothing which could be seen or which matters, and why. */
@@ -18,6 +21,9 @@ const EQUIVALENT: Record<string, string> = {
   'verify_key: "v_key.permissions is null or " removed':
     'for null, "= any" gives null, and "if not null" does not raise',
   "verify_key: \"perform set_config('citus.propagate_set_commands', 'local', true);\" removed": CITUS,
+  'consultar_uso: "u.tenant_id = v_tenant" removed': BY_KEY,
+  'consultar_uso: "u.tenant_id = v_tenant" removed, place 2': BY_KEY,
+  'find_limits: "u.tenant_id = v_tenant" removed': BY_KEY,
   'search_alunos: "(p_tenant" replaced': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" removed': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" inverted': BY_INDEX,
