@@ -1,9 +1,10 @@
 // A Postgres 18 and a PostgREST 12 from npm, with the benchmark's data.
 
 import { execFileSync } from 'node:child_process';
-import { chmodSync } from 'node:fs';
+import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { load, type Size } from './data.ts';
 import { type Cleanup, createFolder, findPort, startProcess, waitForAnswer } from './processes.ts';
@@ -19,17 +20,51 @@ const LOGINS = ['bench_gateway', 'authenticator'] as const;
 export const CONNECTIONS = 10;
 
 /** A running Postgres; `postgres` is its superuser. */
-export type Postgres = { readonly version: string; url(login: (typeof LOGINS)[number] | 'postgres'): string };
+export type Postgres = {
+  readonly version: string;
+  readonly pid: number;
+  url(login: (typeof LOGINS)[number] | 'postgres'): string;
+  /** With the standby as a second host, if there is one. */
+  replicatedUrl(login: (typeof LOGINS)[number]): string;
+};
 
-/** Starts a Postgres with its default settings, and loads the data. */
-export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postgres> {
-  const EmbeddedPostgres = await importEmbeddedPostgres();
+/** Starts a Postgres with its default settings and loads the data; then a standby, if one is wanted. */
+export async function startPostgres(cleanup: Cleanup, size: Size, hasStandby: boolean): Promise<Postgres> {
   const folder = createFolder(cleanup, 'postgres');
   // The user that Postgres runs as has to reach its data.
   chmodSync(folder, 0o755);
-  const port = await findPort();
-  const postgres = new EmbeddedPostgres({
-    databaseDir: join(folder, 'data'),
+  const [data, copy] = [join(folder, 'data'), join(folder, 'standby')];
+  const [port, standbyPort] = [await findPort(), await findPort()];
+  const postgres = await createServer(data, port);
+  await postgres.initialise();
+  cleanup.defer(() => postgres.stop());
+  await postgres.start();
+  const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+  const version = await withClient(url('postgres'), (db) => prepare(db, size));
+  if (hasStandby) {
+    // The package has no pg_basebackup.
+    await postgres.stop();
+    execFileSync('cp', ['-a', data, copy]);
+    writeFileSync(join(copy, 'standby.signal'), '');
+    appendFileSync(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${url('postgres')}'\n`);
+    await postgres.start();
+    const standbyUrl = url('postgres').replace(`:${port}/`, `:${standbyPort}/`);
+    const standby = await createServer(copy, standbyPort);
+    cleanup.defer(() => standby.stop());
+    // The package waits for a primary's words.
+    standby.start().catch(() => {});
+    while (!(await withClient(standbyUrl, async () => true).catch(() => false))) await delay(50);
+  }
+  const [pid] = readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n').map(Number);
+  const replicatedUrl = (user: string) =>
+    `${url(user).replace(/\/postgres$/, `,127.0.0.1:${standbyPort}$&`)}?target_session_attrs=prefer-standby`;
+  return { version, pid: pid ?? 0, url, replicatedUrl };
+}
+
+async function createServer(databaseDir: string, port: number) {
+  const EmbeddedPostgres = await importEmbeddedPostgres();
+  return new EmbeddedPostgres({
+    databaseDir,
     port,
     user: 'postgres',
     password: PASSWORD,
@@ -40,11 +75,6 @@ export async function startPostgres(cleanup: Cleanup, size: Size): Promise<Postg
     postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
     onLog: () => {},
   });
-  await postgres.initialise();
-  cleanup.defer(() => postgres.stop());
-  await postgres.start();
-  const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
-  return { version: await withClient(url('postgres'), (db) => prepare(db, size)), url };
 }
 
 /**
