@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import { startProcess } from '../helpers/process.ts';
 import {
   canReplicate,
@@ -13,7 +14,7 @@ import {
 } from '../helpers/replication.ts';
 import { runAdmin, runCommand } from '../helpers/run.ts';
 import { send } from '../helpers/send.ts';
-import { findPort } from '../helpers/servers.ts';
+import { findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Reads on a standby, and which servers a gateway takes for what. Failover is in failover.test.ts.
@@ -43,7 +44,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   function open(servers: readonly ReplicatedServer[], parameters = PREFERS, options: Partial<PostgresOptions> = {}) {
     changes = [];
     const onChange = (text: string) => changes.push(text);
-    const url = toGatewayUrl(servers, parameters);
+    const url = options.url ?? toGatewayUrl(servers, parameters);
     const defaults = { connections: 4, prepare: true, deadlineMs: 5_000, onChange };
     const opened = openPostgres({ url, ...defaults, ...options });
     store = opened;
@@ -324,6 +325,26 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
     await opened.close();
     balancer.close();
+  });
+
+  test.runIf(canTestPgbouncer())('works behind a pooler in transaction mode for each server', async () => {
+    const urls = [primary, standby].map(({ adminUrl }) => loginUrl(adminUrl, 'gateway_pooled'));
+    const poolers = await Promise.all(urls.map((url) => startPgbouncer(url, 'transaction')));
+    const [first, second] = poolers.map(({ url }) => new URL(url)) as [URL, URL];
+    const url = `${first.href.replace(first.host, `${first.host},${second.host}`)}?${PREFERS}`;
+    try {
+      const opened = open([], '', { url, prepare: false });
+      await servesReads(opened);
+      expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
+      await whilePaused(async () => {
+        const name = await create(opened);
+        expect(await findStudents(opened, name)).toEqual({ json: expect.stringContaining(name), count: 1 });
+      });
+      await servesReads(opened);
+      await opened.close();
+    } finally {
+      for (const pooler of poolers) await pooler.stop();
+    }
   });
 
   test('warns about a host that is away at the start, and has each reason if all are', async () => {

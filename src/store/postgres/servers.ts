@@ -92,17 +92,6 @@ export class Server implements Candidate {
     this.pool = new Pool({ ...this.options, max });
   }
 
-  /** Uses its connections for a call. */
-  async run<T>(work: (pool: Pool) => Promise<T>): Promise<T> {
-    this.calls += 1;
-    this.running += 1;
-    try {
-      return await work(this.pool);
-    } finally {
-      this.running -= 1;
-    }
-  }
-
   /** Asks for the state. */
   async look(): Promise<void> {
     const beganAt = performance.now();
