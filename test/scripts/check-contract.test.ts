@@ -8,7 +8,7 @@ import { type Run, runCommand } from '../helpers/run.ts';
 import { asAdmin } from '../helpers/servers.ts';
 
 const SCRIPT = resolve('scripts/check-drift.ts');
-const AGREES = `openapi.yaml and the database agree on ${operations.size} operations\n`;
+const AGREES = `openapi.yaml and the database agree on ${operations.length} operations\n`;
 const note = (reason: string) => `Note: the bodies of the functions are not checked: ${reason}\n`;
 
 test('a mistake of the document has its file and line', async () => {
