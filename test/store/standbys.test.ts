@@ -221,6 +221,32 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     });
   });
 
+  test('refuses a revoked key on the standby once the command has ended', async () => {
+    const opened = open([primary, standby]);
+    await servesReads(opened);
+    const DATABASE_URL = `${primary.adminUrl.replace(/\/postgres$/, `,127.0.0.1:${standby.port}/postgres`)}`;
+    const admin = (...args: string[]) => runAdmin([...args, '--json'], { DATABASE_URL });
+    const { id: tenant } = JSON.parse((await admin('tenant', 'create', 'Revogada')).output);
+    const issued = JSON.parse((await admin('key', 'issue', '--tenant', tenant, '--name', 'Revogada')).output);
+    let hasEnded = false;
+    let revoking: Promise<void> | undefined;
+    await whilePaused(async () => {
+      revoking = admin('key', 'revoke', issued.id).then(({ code }) => {
+        hasEnded = true;
+        expect(code).toBe(0);
+      });
+      await waitFor(async () => {
+        const sql = `select active from private.api_keys where id = '${issued.id}'`;
+        expect(await primary.query(sql)).toEqual([{ active: false }]);
+        const waiting = `select from pg_stat_activity where application_name = 'wellness-admin'`;
+        expect(await standby.query(waiting)).toHaveLength(1);
+      });
+      expect(hasEnded).toBe(false);
+    });
+    await revoking;
+    expect(await listGyms(opened, issued.key)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inativa' } });
+  });
+
   test('leaves a standby that lags, and takes it back', async () => {
     const opened = open([primary, standby], PREFERS, { maxLagMs: 200 });
     await servesReads(opened);
