@@ -227,8 +227,10 @@ export class Servers {
 
   /** From now on reads go only to standbys that have replayed this position. */
   noteWrite(position: number): void {
-    if (position < this.#written.position) return;
-    this.#written = { at: performance.now(), position };
+    const { position: before } = this.#written;
+    // Until a look has found the unknown one, a write that comes after it needs a look that begins later still.
+    if (position < before && before !== UNKNOWN_POSITION) return;
+    this.#written = { at: performance.now(), position: Math.max(position, before) };
     this.suspect();
   }
 
