@@ -5,14 +5,17 @@ import { canTestOnCitus } from './test/helpers/citus.ts';
 import { canTestSupabase } from './test/helpers/global-setup.ts';
 import { UNOPTIMIZED } from './test/helpers/process.ts';
 
-/** Tests of behaviour that depends on the store: they run on every store. */
-const EVERY_STORE = [
+/** Tests of behaviour that depends on the store and on its tables, which Citus distributes. */
+const EVERY_TABLE = [
   'test/store/every-store.test.ts',
-  'test/store/any-*.test.ts',
+  'test/store/any-operation.test.ts',
   'test/operations/*.test.ts',
   'test/openapi/document.test.ts',
   'test/api/usage.test.ts',
 ];
+
+/** Tests of behaviour that depends on the store: they run on every store. */
+const EVERY_STORE = [...EVERY_TABLE, 'test/store/any-input.test.ts'];
 
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';
@@ -65,9 +68,9 @@ const projects = [
   { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
   { name: 'postgres', kind: 'postgres', include: EVERY_STORE },
   ...(hasSupabase ? [{ name: 'supabase', kind: 'supabase', include: EVERY_STORE } as const] : []),
-  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_STORE, CITUS] } as const] : []),
+  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, CITUS] } as const] : []),
   ...(hasCitus && hasSupabase
-    ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: EVERY_STORE } as const]
+    ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: EVERY_TABLE } as const]
     : []),
   { name: 'long', kind: 'embedded', include: CAMPAIGNS },
 ] as const;

@@ -89,7 +89,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   };
   const run: Run = (options, work) =>
     runOnStore(options, async (store) => {
-      const db = await openStore(store);
+      const db = await openStore(store, note);
       return work(db).finally(() => db.close());
     });
   const program = new Command(CALL)

@@ -33,7 +33,7 @@ export async function openWorld(cleanup: Cleanup, { only = PEERS, ...size }: Siz
   const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
   const embedded = ids.filter((id) => EMBEDDED.includes(id));
   const [postgres, folders] = await Promise.all([
-    startPostgres(cleanup, size),
+    startPostgres(cleanup, size, { hasStandby: ids.includes('gateway-standby') }),
     makeFolders(cleanup, size, embedded.length),
   ]);
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
@@ -61,7 +61,7 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
   };
   const gateway = async (env: Environment) => {
     const settings = { STORE_CONNECTIONS: `${CONNECTIONS}`, ...WITHOUT_DELAY, ...env };
-    return createApiPeer({ id, ...(await startGateway(cleanup, settings)) });
+    return createApiPeer({ id, primary: postgres.pid, ...(await startGateway(cleanup, settings)) });
   };
 
   switch (id) {
@@ -76,6 +76,8 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
       return createRpcPeer({ id, origin, pid }, token);
     case 'gateway-postgres':
       return gateway(database);
+    case 'gateway-standby':
+      return gateway({ DATABASE_URL: postgres.replicatedUrl('bench_gateway') });
     case 'gateway-supabase':
       return gateway(supabase);
     case 'gateway-embedded':

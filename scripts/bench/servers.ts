@@ -1,7 +1,7 @@
 // A Postgres 18 and a PostgREST 12 from npm, with the benchmark's data.
 
 import { execFileSync } from 'node:child_process';
-import { chmodSync } from 'node:fs';
+import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,22 +22,59 @@ export const CONNECTIONS = 10;
 /** A running Postgres; `postgres` is its superuser. */
 export type Postgres = {
   readonly version: string;
+  readonly pid: number;
   url(login: (typeof LOGINS)[number] | 'postgres'): string;
+  /** With the standby as a second host, if there is one. */
+  replicatedUrl(login: (typeof LOGINS)[number]): string;
   restart(): Promise<void>;
 };
 
-/** Starts a Postgres with its default settings, by default in a folder of its own, and loads the data. */
+/** Starts a Postgres with its default settings, by default in a folder of its own, and loads the data; then a standby, if wanted. */
 export async function startPostgres(
   cleanup: Cleanup,
   size: Size,
-  folder = createFolder(cleanup, 'postgres'),
+  { folder = createFolder(cleanup, 'postgres'), hasStandby = false } = {},
 ): Promise<Postgres> {
-  const EmbeddedPostgres = await importEmbeddedPostgres();
   // The user that Postgres runs as has to reach its data.
   chmodSync(folder, 0o755);
-  const port = await findPort();
-  const postgres = new EmbeddedPostgres({
-    databaseDir: join(folder, 'data'),
+  const [data, copy] = [join(folder, 'data'), join(folder, 'standby')];
+  const [port, standbyPort] = [await findPort(), await findPort()];
+  const postgres = await createServer(data, port);
+  await postgres.initialise();
+  // It may have ended by itself, and then never stops.
+  const stop = () => Promise.race([postgres.stop(), delay(10_000)]);
+  cleanup.defer(stop);
+  await postgres.start();
+  const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+  const version = await withClient(url('postgres'), (db) => prepare(db, size));
+  if (hasStandby) {
+    // The package has no pg_basebackup.
+    await postgres.stop();
+    execFileSync('cp', ['-a', data, copy]);
+    writeFileSync(join(copy, 'standby.signal'), '');
+    appendFileSync(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${url('postgres')}'\n`);
+    await postgres.start();
+    const standbyUrl = url('postgres').replace(`:${port}/`, `:${standbyPort}/`);
+    const standby = await createServer(copy, standbyPort);
+    cleanup.defer(() => standby.stop());
+    // The package waits for a primary's words.
+    standby.start().catch(() => {});
+    while (!(await withClient(standbyUrl, async () => true).catch(() => false))) await delay(50);
+  }
+  const [pid] = readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n').map(Number);
+  const replicatedUrl = (user: string) =>
+    `${url(user).replace(/\/postgres$/, `,127.0.0.1:${standbyPort}$&`)}?target_session_attrs=prefer-standby`;
+  const restart = async () => {
+    await stop();
+    await postgres.start();
+  };
+  return { version, pid: pid ?? 0, url, replicatedUrl, restart };
+}
+
+async function createServer(databaseDir: string, port: number) {
+  const EmbeddedPostgres = await importEmbeddedPostgres();
+  return new EmbeddedPostgres({
+    databaseDir,
     port,
     user: 'postgres',
     password: PASSWORD,
@@ -48,17 +85,6 @@ export async function startPostgres(
     postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
     onLog: () => {},
   });
-  await postgres.initialise();
-  // It may have ended by itself, and then never stops.
-  const stop = () => Promise.race([postgres.stop(), delay(10_000)]);
-  cleanup.defer(stop);
-  await postgres.start();
-  const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
-  const restart = async () => {
-    await stop();
-    await postgres.start();
-  };
-  return { version: await withClient(url('postgres'), (db) => prepare(db, size)), url, restart };
 }
 
 /**

@@ -239,7 +239,7 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
     const env = { DATA_DIR: folder };
     return { gateways: [await startGateway(cleanup, env)], env: { ...process.env, ...env }, faults: full };
   }
-  const postgres = await startPostgres(cleanup, SIZE, folder);
+  const postgres = await startPostgres(cleanup, SIZE, { folder });
   const env = { DATABASE_URL: postgres.url('bench_gateway') };
   const gateways = [await startGateway(cleanup, env), await startGateway(cleanup, { ...env, WORKERS: '2' })];
   return {

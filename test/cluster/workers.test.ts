@@ -285,17 +285,24 @@ describe('a gateway of two workers', () => {
   });
 
   test('counts the requests of a key and of an address together', async () => {
-    const gateway = await start({ KEY_REQUESTS_PER_MINUTE: '12', ADDRESS_REQUESTS_PER_MINUTE: '22' });
-    // A worker that has served has loaded all that it needs: until then a count may come too late on a busy machine.
-    await whileHeld(async (letGo) => {
-      const answers = await beginTwo(gateway);
-      await letGo();
-      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    const limits = { KEY_REQUESTS_PER_MINUTE: '10', ADDRESS_REQUESTS_PER_MINUTE: '20', PROXY_HOPS: '1' };
+    const gateway = await start(limits);
+    let client = 0;
+    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
+    await waitFor(async () => {
+      client += 1;
+      const lines = [
+        'Host: x',
+        `X-Api-Key: nobody-${client}`,
+        `X-Forwarded-For: 203.0.113.${client}`,
+        'Connection: close',
+      ];
+      const request = `GET ${GYMS} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
+      const answers = await Promise.all(Array.from({ length: 30 }, () => sendRaw(gateway.origin, request)));
+      expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(401), ...Array(20).fill(429)]);
+      const remaining = answers.flatMap((answer) => /"key";r=(\d+)/.exec(answer)?.[1] ?? []).map(Number);
+      expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(10).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     });
-    const answers = await Promise.all(Array.from({ length: 30 }, () => ask(gateway.origin)));
-    expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(200), ...Array(20).fill(429)]);
-    const remaining = answers.flatMap((answer) => /"key";r=(\d+)/.exec(answer)?.[1] ?? []).map(Number);
-    expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(10).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
   test('replaces a worker that no longer answers; METRICS_PORT answers within a second until then', async () => {

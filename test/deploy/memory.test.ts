@@ -12,7 +12,7 @@ import { GatewayProcess } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { createDatabase, loginUrl } from '../helpers/servers.ts';
 
-const SECONDS = 20;
+const SECONDS = 10;
 const CONNECTIONS = 32;
 const headers = { 'X-Api-Key': 'wms_demo_aurora', 'Accept-Encoding': 'gzip' };
 const LISTS = [

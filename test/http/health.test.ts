@@ -9,14 +9,7 @@ import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, startProcess } from '../helpers/process.ts';
 import { openRaw } from '../helpers/raw.ts';
-import {
-  asAdmin,
-  createDatabase,
-  type Database,
-  loginUrl,
-  type PostgresServer,
-  startPostgres,
-} from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const DEADLINE_MS = 2_000;
@@ -24,16 +17,14 @@ const KEY = 'wms_demo_aurora';
 const ID = '00000000-0000-4000-8000-000000000001';
 const JSON_TEXT = 'application/json; charset=utf-8';
 
-let server: PostgresServer;
 let database: Database;
 let proxy: FaultProxy;
 let gateway: GatewayProcess;
 const others = new Set<GatewayProcess>();
 
 beforeAll(async () => {
-  server = await startPostgres();
-  database = await createDatabase(server.adminUrl);
-  const { hostname, port } = new URL(server.adminUrl);
+  database = await createDatabase();
+  const { hostname, port } = new URL(database.adminUrl);
   proxy = await startFaultProxy({ host: hostname, port: Number(port) });
   gateway = await startProcess(environment());
 });
@@ -48,7 +39,6 @@ afterAll(async () => {
   await gateway.stop();
   await proxy.close();
   await database.drop();
-  await server.stop();
 });
 
 /** A gateway whose way to its store can fail. */
@@ -124,19 +114,6 @@ describe('a store', () => {
     expect((await fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': KEY } })).status).toBe(502);
     await proxy.pass();
     await untilReadiness(READY);
-  });
-
-  test('whose server has crashed makes it not ready too', async () => {
-    if (!server.crash) return expect(process.env.TEST_DATABASE_URL).toBeDefined();
-    let isUp = false;
-    const crash = server.crash().then(() => {
-      isUp = true;
-    });
-    const seen = new Set<string>();
-    while (!isUp) seen.add((await ask('/readyz')).join());
-    await crash;
-    await untilReadiness(READY);
-    for (const one of seen) expect([READY.join(), UNREACHABLE.join()]).toContain(one);
   });
 
   test.each(['response', 'request'] as const)('that hangs on the %s is reported within the deadline', async (on) => {
@@ -233,7 +210,7 @@ describe('a database that changes after the start', () => {
   const LINE = /^openapi\.yaml:\d+: listarSecoes → listar_secoes: .* in the database there is none of that name/;
 
   test('so that the document disagrees makes the gateway not ready, and is told in the log once', async () => {
-    const drifting = await createDatabase(server.adminUrl);
+    const drifting = await createDatabase();
     const other = await startOther(environment(drifting.adminUrl));
     await rename(drifting.adminUrl, 'listar_secoes', 'listar_outras');
     for (let n = 0; n < 20; n += 1) {
@@ -249,7 +226,7 @@ describe('a database that changes after the start', () => {
 
   test('by an addition leaves it ready, also at a start, and the log warns of it once', async () => {
     const column = /^openapi\.yaml:\d+: listarSecoes → listar_secoes: .* the column cor \(other requests succeed\)$/;
-    const growing = await createDatabase(server.adminUrl);
+    const growing = await createDatabase();
     const running = await startOther(environment(growing.adminUrl));
     await asAdmin(growing.adminUrl, (admin) =>
       admin.query(`drop function public.listar_secoes(text, integer, integer, uuid);

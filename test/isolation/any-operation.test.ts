@@ -8,7 +8,7 @@ import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import { readProperties, type Schema } from '../../src/openapi/schema.ts';
-import type { Argument, Call, Result } from '../../src/store/store.ts';
+import type { Argument, Call, Result, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
 import { openDatabase, rows } from '../helpers/database.ts';
 import { openWithinTransaction } from './in-process-store.ts';
@@ -87,6 +87,29 @@ async function undone<T>(work: () => Promise<T>): Promise<T> {
   } finally {
     await db.exec('rollback');
   }
+}
+
+/** Takes back what some work does in a transaction that is open. */
+async function tried<T>(work: () => Promise<T>): Promise<T> {
+  await db.exec('savepoint tried');
+  try {
+    return await work();
+  } finally {
+    await db.exec('rollback to savepoint tried; release savepoint tried');
+  }
+}
+
+/** Does something without a wall; to remove it takes longer than most calls. */
+const without = (remove: (typeof VARIANTS)[number]['remove'], work: (store: Store) => Promise<void>) =>
+  undone(async () => {
+    await remove(db);
+    await work(openWithinTransaction(db));
+  });
+
+async function inTurn<T, U>(items: readonly T[], work: (item: T) => Promise<U>): Promise<U[]> {
+  const results: U[] = [];
+  for (const item of items) results.push(await work(item));
+  return results;
 }
 
 async function answerTo(call: Call, generated?: readonly string[]): Promise<unknown> {
@@ -169,42 +192,34 @@ describe.each(ids)('%s', (id) => {
     expect(readers.includes(name) && !named.includes(name), why).toBe(false);
   });
 
-  test.each(VARIANTS)('has only data of its tenant, with $name', async ({ name: walls, remove }) => {
-    for (const { example, call } of (calls.get(id) ?? []).flatMap(withoutFilters)) {
-      const [whole, alone] = await undone(async () => {
-        await remove(db);
-        const store = openWithinTransaction(db);
-        await db.exec('savepoint whole');
-        const whole = await store.call(call, NEVER);
-        await db.exec('rollback to savepoint whole');
-        // Nothing of another tenant is left.
-        await db.exec('set local session_replication_role = replica');
-        for (const table of tables) await db.exec(`delete from private.${table} where tenant_id <> ${OWN_TENANT}`);
-        await db.exec('set local session_replication_role = origin');
-        return [whole, await store.call(call, NEVER)];
-      });
-      const why = `${call.function} shows rows of another tenant in the example ${example.name}, with ${walls}: every query needs "tenant_id = v_tenant", and every table private.isolate (${HELP})`;
-      expect(describeResult(whole, example.generated), why).toEqual(describeResult(alone, example.generated));
-    }
-  });
+  test.each(VARIANTS)('has only data of its tenant, with $name', ({ name: walls, remove }) =>
+    without(remove, async (store) => {
+      for (const { example, call } of (calls.get(id) ?? []).flatMap(withoutFilters)) {
+        const whole = await tried(() => store.call(call, NEVER));
+        const alone = await tried(async () => {
+          // Nothing of another tenant is left.
+          await db.exec('set local session_replication_role = replica');
+          for (const table of tables) await db.exec(`delete from private.${table} where tenant_id <> ${OWN_TENANT}`);
+          await db.exec('set local session_replication_role = origin');
+          return store.call(call, NEVER);
+        });
+        const why = `${call.function} shows rows of another tenant in the example ${example.name}, with ${walls}: every query needs "tenant_id = v_tenant", and every table private.isolate (${HELP})`;
+        expect(describeResult(whole, example.generated), why).toEqual(describeResult(alone, example.generated));
+      }
+    }),
+  );
 
-  test.each(VARIANTS)(
-    'answers an id of another tenant like one that does not exist, with $name',
-    async ({ remove }) => {
+  test.each(VARIANTS)('answers an id of another tenant like one that does not exist, with $name', ({ remove }) =>
+    without(remove, async (store) => {
       for (const { example, call } of calls.get(id) ?? []) {
-        const missing = withIds(call, MISSING_ID);
+        const describe_ = async (one: Call) =>
+          describeResult(await tried(() => store.call(one, NEVER)), example.generated);
+        const missing = await inTurn(withIds(call, MISSING_ID), describe_);
         for (const foreignId of foreignIds) {
-          for (const [n, foreign] of withIds(call, foreignId).entries()) {
-            const [one, other] = await undone(async () => {
-              await remove(db);
-              const store = openWithinTransaction(db);
-              return [await store.call(foreign, NEVER), await store.call(missing[n] as Call, NEVER)];
-            });
-            const why = `${call.function} accepts ${foreignId}, which belongs to another tenant: ${HELP}`;
-            expect(describeResult(one, example.generated), why).toEqual(describeResult(other, example.generated));
-          }
+          const why = `${call.function} accepts ${foreignId}, which belongs to another tenant: ${HELP}`;
+          expect(await inTurn(withIds(call, foreignId), describe_), why).toEqual(missing);
         }
       }
-    },
+    }),
   );
 });

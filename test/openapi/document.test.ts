@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { storeFault } from '../../src/errors.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
 import { openRateLimits, type RateLimits } from '../../src/http/rate-limits.ts';
 import { type Example, type ExampleRequest, readExamples } from '../../src/openapi/examples.ts';
 import { type Answer, call, document, operations } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { sendRaw } from '../helpers/raw.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
 
 const examples = readExamples(document);
 /** Of the answers that the gateway gives by itself one store is enough. */
@@ -17,9 +19,7 @@ let rateLimits: RateLimits | undefined;
 
 beforeAll(async () => {
   writable = await startGateway({ store: await openTestStore() });
-  const store = await openTestStore();
-  await store.close();
-  withoutStore = await startGateway({ store });
+  withoutStore = await startGateway({ store: createStubStore(() => storeFault('storeUnavailable', 'down')) });
   rateLimits = await openRateLimits(
     { perAddress: 1, perKey: 0, redisUrl: undefined },
     {

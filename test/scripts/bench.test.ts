@@ -6,7 +6,7 @@ import { toOutcomes } from '../../scripts/bench/goals.ts';
 import { type Measurement, measureAll } from '../../scripts/bench/measure.ts';
 import { hasCase, type Peer } from '../../scripts/bench/peer.ts';
 import { openWorld } from '../../scripts/bench/peers.ts';
-import { parseCpu, parseMemory, readCpu, readPeakMemory } from '../../scripts/bench/process-figures.ts';
+import { parseCpu, parseMemory, readCpu, readFamilyCpu, readPeakMemory } from '../../scripts/bench/process-figures.ts';
 import { toPercentile, toSpread } from '../../scripts/bench/statistics.ts';
 import { findWrk, parseWrk, toScript } from '../../scripts/bench/wrk.ts';
 import { hasPostgrest } from '../helpers/servers.ts';
@@ -23,8 +23,9 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"ref
   });
 
   it('are read from /proc, whatever the name of the program', () => {
-    const stat = '812 (a ) 9 (b) S 1 812 812 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 11 0 5 6 7';
+    const stat = '812 (a ) 9 (b) S 1 812 812 0 -1 4194560 9 0 0 0 250 50 60 40 20 0 11 0 5 6 7';
     expect(parseCpu(stat)).toBe(3_000_000);
+    expect(parseCpu(stat, true)).toBe(4_000_000);
     const status = 'VmPeak:\t  900 kB\nVmHWM:\t   2048 kB\nVmRSS:\t  512 kB\n';
     expect(parseMemory(status)).toBe(2_097_152);
     expect(parseMemory('Name:\tkthreadd\n')).toBeUndefined();
@@ -32,6 +33,7 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"ref
 
   it.skipIf(!existsSync('/proc/self/stat'))('are known of this process', () => {
     expect(readCpu(process.pid)).toBeGreaterThan(0);
+    expect(readFamilyCpu(process.pid)).toBeGreaterThanOrEqual(readCpu(process.pid) ?? Infinity);
     expect(readPeakMemory(process.pid)).toBeGreaterThan(1e6);
   });
 

@@ -124,7 +124,7 @@ const isLong = inject('isLong');
 const TIMEOUT = 1_200_000;
 
 describe('a loss of power', () => {
-  const CUTS = isLong ? 100 : 10;
+  const CUTS = isLong ? 200 : 10;
 
   test('at any moment loses no acknowledged creation, halves none, and damages nothing', {
     timeout: TIMEOUT,
@@ -171,7 +171,7 @@ test('SIGKILL at any moment loses no acknowledged creation, halves none, and lea
 }, async () => {
   const dataDir = copyDataDir(inject('dataDir'));
   const acknowledged: { id: string; nome: string }[] = [];
-  for (let round = 0; round < (isLong ? 10 : 3); round += 1) {
+  for (let round = 0; round < (isLong ? 20 : 3); round += 1) {
     const gateway = await startProcess({ DATA_DIR: dataDir });
     let hasEnded = false;
     const clients = Array.from({ length: CLIENTS }, async (_, client) => {

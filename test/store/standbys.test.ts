@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import { startProcess } from '../helpers/process.ts';
 import {
   canReplicate,
@@ -13,7 +14,7 @@ import {
 } from '../helpers/replication.ts';
 import { runAdmin, runCommand } from '../helpers/run.ts';
 import { send } from '../helpers/send.ts';
-import { findPort } from '../helpers/servers.ts';
+import { findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Reads on a standby, and which servers a gateway takes for what. Failover is in failover.test.ts.
@@ -43,7 +44,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   function open(servers: readonly ReplicatedServer[], parameters = PREFERS, options: Partial<PostgresOptions> = {}) {
     changes = [];
     const onChange = (text: string) => changes.push(text);
-    const url = toGatewayUrl(servers, parameters);
+    const url = options.url ?? toGatewayUrl(servers, parameters);
     const defaults = { connections: 4, prepare: true, deadlineMs: 5_000, onChange };
     const opened = openPostgres({ url, ...defaults, ...options });
     store = opened;
@@ -220,6 +221,32 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     });
   });
 
+  test('refuses a revoked key on the standby once the command has ended', async () => {
+    const opened = open([primary, standby]);
+    await servesReads(opened);
+    const DATABASE_URL = `${primary.adminUrl.replace(/\/postgres$/, `,127.0.0.1:${standby.port}/postgres`)}`;
+    const admin = (...args: string[]) => runAdmin([...args, '--json'], { DATABASE_URL });
+    const { id: tenant } = JSON.parse((await admin('tenant', 'create', 'Revogada')).output);
+    const issued = JSON.parse((await admin('key', 'issue', '--tenant', tenant, '--name', 'Revogada')).output);
+    let hasEnded = false;
+    let revoking: Promise<void> | undefined;
+    await whilePaused(async () => {
+      revoking = admin('key', 'revoke', issued.id).then(({ code }) => {
+        hasEnded = true;
+        expect(code).toBe(0);
+      });
+      await waitFor(async () => {
+        const sql = `select active from private.api_keys where id = '${issued.id}'`;
+        expect(await primary.query(sql)).toEqual([{ active: false }]);
+        const waiting = `select from pg_stat_activity where application_name = 'wellness-admin'`;
+        expect(await standby.query(waiting)).toHaveLength(1);
+      });
+      expect(hasEnded).toBe(false);
+    });
+    await revoking;
+    expect(await listGyms(opened, issued.key)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inativa' } });
+  });
+
   test('leaves a standby that lags, and takes it back', async () => {
     const opened = open([primary, standby], PREFERS, { maxLagMs: 200 });
     await servesReads(opened);
@@ -324,6 +351,26 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
     await opened.close();
     balancer.close();
+  });
+
+  test.runIf(canTestPgbouncer())('works behind a pooler in transaction mode for each server', async () => {
+    const urls = [primary, standby].map(({ adminUrl }) => loginUrl(adminUrl, 'gateway_pooled'));
+    const poolers = await Promise.all(urls.map((url) => startPgbouncer(url, 'transaction')));
+    const [first, second] = poolers.map(({ url }) => new URL(url)) as [URL, URL];
+    const url = `${first.href.replace(first.host, `${first.host},${second.host}`)}?${PREFERS}`;
+    try {
+      const opened = open([], '', { url, prepare: false });
+      await servesReads(opened);
+      expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
+      await whilePaused(async () => {
+        const name = await create(opened);
+        expect(await findStudents(opened, name)).toEqual({ json: expect.stringContaining(name), count: 1 });
+      });
+      await servesReads(opened);
+      await opened.close();
+    } finally {
+      for (const pooler of poolers) await pooler.stop();
+    }
   });
 
   test('warns about a host that is away at the start, and has each reason if all are', async () => {

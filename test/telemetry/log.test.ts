@@ -79,15 +79,22 @@ async function lineOf(target: string, init: RequestInit = {}): Promise<LogLine> 
 }
 
 describe('the line of a request', () => {
-  test('describes a success', async () => {
-    expect(await lineOf('/v1/alunos?nome=ana&limit=2')).toEqual({
-      level: 'info',
-      method: 'GET',
-      path: '/v1/alunos',
-      operation: 'listarAlunos',
-      status: 200,
-      storeMs: expect.any(Number),
-    });
+  const STORED = { storeMs: expect.any(Number) };
+
+  test.each<[string, target: string, init: RequestInit, line: object]>([
+    ['a success', '/v1/alunos?nome=ana&limit=2', {}, { operation: 'listarAlunos', status: 200, ...STORED }],
+    [
+      'a creation',
+      '/v1/alunos',
+      { method: 'POST', body: JSON.stringify(STUDENT) },
+      { operation: 'criarAluno', status: 201, ...STORED },
+    ],
+    ['invalid input, without a store call', '/v1/alunos?limit=0', {}, { operation: 'listarAlunos', status: 422 }],
+    ['an unknown path, without an operation', '/v1/nada?x=1', {}, { status: 404 }],
+    ['a method that is not allowed', '/v1/alunos', { method: 'DELETE' }, { status: 405 }],
+  ])('describes %s', async (_what, target, init, line) => {
+    const { method = 'GET' } = init;
+    expect(await lineOf(target, init)).toEqual({ level: 'info', method, path: target.replace(/\?.*/, ''), ...line });
   });
 
   test('has the duration of the store call', () =>
@@ -115,27 +122,6 @@ describe('the line of a request', () => {
     const [, id = ''] = /^X-Request-Id: (\S+)$/m.exec(answer) ?? [];
     const line = { level: 'info', time: expect.any(String), requestId: id, status, durationMs: 0 };
     expect(await readLines(id)).toEqual([{ ...line, ...rest, responseBytes: Buffer.byteLength(answer) }]);
-  });
-
-  test('describes a creation', async () => {
-    expect(await lineOf('/v1/alunos', { method: 'POST', body: JSON.stringify(STUDENT) })).toEqual({
-      level: 'info',
-      method: 'POST',
-      path: '/v1/alunos',
-      operation: 'criarAluno',
-      status: 201,
-      storeMs: expect.any(Number),
-    });
-  });
-
-  test('describes invalid input, without a store call', async () => {
-    expect(await lineOf('/v1/alunos?limit=0')).toEqual({
-      level: 'info',
-      method: 'GET',
-      path: '/v1/alunos',
-      operation: 'listarAlunos',
-      status: 422,
-    });
   });
 
   test.each([
@@ -171,16 +157,6 @@ describe('the line of a request', () => {
     expect(line).toMatchObject({ status: 401 });
     expect(line).not.toHaveProperty('keyPrefix');
     expect(gateway.output()).not.toMatch(/[\x7f-\x9f]/);
-  });
-
-  test('has no operation for an unknown path', async () => {
-    expect(await lineOf('/v1/nada?x=1')).toEqual({ level: 'info', method: 'GET', path: '/v1/nada', status: 404 });
-    expect(await lineOf('/v1/alunos', { method: 'DELETE' })).toEqual({
-      level: 'info',
-      method: 'DELETE',
-      path: '/v1/alunos',
-      status: 405,
-    });
   });
 
   test.each([

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createRecord } from '../../src/telemetry/record.ts';
 import { type Collector, startCollector } from '../helpers/collector.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
@@ -57,19 +58,23 @@ async function get(gateway: GatewayProcess, target: string, headers: Record<stri
 const ask = (gateway: GatewayProcess, traceparent?: string) =>
   get(gateway, '/v1/academias', traceparent === undefined ? {} : { traceparent });
 
-const MALFORMED: [string, string][] = [
-  ['a trace of zeros', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`],
-  ['a span of zeros', `00-4bf92f3577b34da6a3ce929d0e0e4736-${'0'.repeat(16)}-01`],
-  ['the version ff', 'ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'],
-  ['upper case', '00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01'],
-  ['a short trace', '00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01'],
-  ['a long trace', '00-4bf92f3577b34da6a3ce929d0e0e47360-00f067aa0ba902b7-01'],
-  ['a short span', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b-01'],
-  ['no flags', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7'],
-  ['more behind version 00', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes-later'],
-  ['two of them', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, 00-x'],
-  ['nothing', ''],
-];
+const MALFORMED = '00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01';
+
+test.each([
+  `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`,
+  `00-4bf92f3577b34da6a3ce929d0e0e4736-${'0'.repeat(16)}-01`,
+  'ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+  MALFORMED,
+  '00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01',
+  '00-4bf92f3577b34da6a3ce929d0e0e47360-00f067aa0ba902b7-01',
+  '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b-01',
+  '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7',
+  '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes-later',
+  '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, 00-x',
+  '',
+])('is malformed: %s', (traceparent) => {
+  expect(createRecord('GET', '/', { traceparent }).traceparent).toBeUndefined();
+});
 
 describe.runIf(hasPostgrest)('where traces are sent', () => {
   const continued = newParent('01');
@@ -93,7 +98,7 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
         ['unsampled', unsampled.traceparent],
         ['later', `01${later.traceparent.slice(2)}-more`],
         ['none', undefined],
-        ...MALFORMED,
+        ['malformed', MALFORMED],
       ];
       for (const [name, traceparent] of parents) {
         const { error, id } = await ask(gateway, traceparent);
@@ -192,10 +197,11 @@ describe.runIf(hasPostgrest)('where traces are sent', () => {
     expect(lineOf('unsampled')?.traceId).toBe(unsampled.traceId);
   });
 
-  test.each(MALFORMED)('ignores a traceparent with %s', (name) => {
+  test('ignores a traceparent that is malformed', () => {
+    const name = 'malformed';
     const traceId = String(lineOf(name)?.traceId);
     expect(traceId).toMatch(/^(?!0+$)[0-9a-f]{32}$/);
-    expect(traceId).not.toBe('4bf92f3577b34da6a3ce929d0e0e4736');
+    expect(traceId).not.toBe(MALFORMED.slice(3, 35).toLowerCase());
     const [request] = spansOf(traceId).filter(({ kind }) => kind === 2);
     expect(request?.parentId).toBe('');
     expect(told.get(name)).toMatch(new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`));
@@ -241,11 +247,11 @@ describe.runIf(hasPostgrest)('where they are not', () => {
     const gateway = await startProcess(onPostgrest());
     const told: (string | undefined)[] = [];
     await withBody(database.adminUrl, 'listar_academias', TELL, async () => {
-      for (const traceparent of [parent.traceparent, ...MALFORMED.map(([, malformed]) => malformed), undefined]) {
+      for (const traceparent of [parent.traceparent, MALFORMED, undefined]) {
         told.push((await ask(gateway, traceparent)).error);
       }
     });
-    expect(told).toEqual([parent.traceparent, ...MALFORMED.map(() => 'none'), 'none']);
+    expect(told).toEqual([parent.traceparent, 'none', 'none']);
     expect(await gateway.stop()).toBe(0);
     const lines = gateway.lines().filter(({ traceId }) => traceId !== undefined);
     expect(lines.map(({ traceId }) => traceId)).toEqual([parent.traceId]);

@@ -92,17 +92,6 @@ export class Server implements Candidate {
     this.pool = new Pool({ ...this.options, max });
   }
 
-  /** Uses its connections for a call. */
-  async run<T>(work: (pool: Pool) => Promise<T>): Promise<T> {
-    this.calls += 1;
-    this.running += 1;
-    try {
-      return await work(this.pool);
-    } finally {
-      this.running -= 1;
-    }
-  }
-
   /** Asks for the state. */
   async look(): Promise<void> {
     const beganAt = performance.now();
@@ -238,8 +227,10 @@ export class Servers {
 
   /** From now on reads go only to standbys that have replayed this position. */
   noteWrite(position: number): void {
-    if (position < this.#written.position) return;
-    this.#written = { at: performance.now(), position };
+    const { position: before } = this.#written;
+    // Until a look has found the unknown one, a write that comes after it needs a look that begins later still.
+    if (position < before && before !== UNKNOWN_POSITION) return;
+    this.#written = { at: performance.now(), position: Math.max(position, before) };
     this.suspect();
   }
 

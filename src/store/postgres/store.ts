@@ -122,13 +122,16 @@ class PostgresStore implements Store {
     this.description = `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
   }
 
-  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     if (!call.readOnly) return this.#callToWrite(call, signal, origin);
     const standby = this.#servers.findStandby();
-    if (standby) {
-      const result = await this.#callAt(standby, call, signal, origin);
-      if (signal.aborted || isFinal(result)) return result;
-    }
+    if (standby) return this.#callToRead(standby, call, signal, origin);
+    return this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin));
+  }
+
+  async #callToRead(standby: Server, call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    const result = await this.#callAt(standby, call, signal, origin);
+    if (signal.aborted || isFinal(result)) return result;
     return this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin));
   }
 
@@ -233,18 +236,34 @@ class PostgresStore implements Store {
     );
   }
 
+  /** Gives what work gives, or the failure that it fails with. */
   async #use<T>(server: Server, signal: AbortSignal, work: (pool: Pool) => Promise<T>): Promise<{ value: T } | Failed> {
-    const result = await settle(signal, () => server.run(work));
-    if ('failure' in result && isFault(result.failure) && result.failure.connectionLost) this.#servers.suspect();
-    return result;
+    server.calls += 1;
+    server.running += 1;
+    try {
+      return { value: await work(server.pool) };
+    } catch (error) {
+      const failed = toFailed(error, signal);
+      if (isFault(failed.failure) && failed.failure.connectionLost) this.#servers.suspect();
+      return failed;
+    } finally {
+      server.running -= 1;
+    }
   }
 
-  async #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
+  #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
     const { primary } = this.#servers;
-    if (primary) return work(primary);
-    const found = await settle(signal, () => this.#servers.findPrimary());
-    if ('failure' in found) return found;
-    return signal.aborted ? storeFault('storeTimeout', signal.reason) : work(found.value);
+    return primary ? work(primary) : this.#onNextPrimary(signal, work);
+  }
+
+  async #onNextPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
+    try {
+      const primary = await this.#servers.findPrimary();
+      signal.throwIfAborted();
+      return await work(primary);
+    } catch (error) {
+      return toFailed(error, signal);
+    }
   }
 
   /** Without a primary, a standby that serves reads is good enough. */
@@ -269,15 +288,10 @@ function toJson(result: { value: Row | undefined } | Failed): Result {
   return 'value' in result ? toResult(result.value) : result;
 }
 
-/** Gives what work gives, or the failure that it fails with. */
-async function settle<T>(signal: AbortSignal, work: () => Promise<T>): Promise<{ value: T } | Failed> {
-  try {
-    return { value: await work() };
-  } catch (error) {
-    if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
-    if (error instanceof AnswerTooLarge) return answerTooLarge();
-    return { failure: toPostgresFailure(error) };
-  }
+function toFailed(error: unknown, signal: AbortSignal): Failed {
+  if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
+  if (error instanceof AnswerTooLarge) return answerTooLarge();
+  return { failure: toPostgresFailure(error) };
 }
 
 function toUnprepared({ text, values }: Statement): Statement {
