@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../errors.ts';
-import { DROP_OLD, isRelease02, RELEASE_02, SET_ASIDE, TAKE_OVER } from './release-0.2.ts';
+import { DROP_OLD, isRelease02, LOOK_ANEW, RELEASE_02, SET_ASIDE, TAKE_OVER } from './release-0.2.ts';
 
 /** One file of SQL. */
 export type Script = { readonly file: string; readonly sql: string };
@@ -82,6 +82,7 @@ export async function applyMigrations(
   check: (migration: Migration) => Promise<void> = async () => {},
 ): Promise<Migration[]> {
   const applied: Migration[] = [];
+  if (isRelease02(await readApplied(db))) await db.query(LOOK_ANEW);
   for (;;) {
     const done = await inTransaction(db, async () => {
       const next = await applySome(db, migrations);

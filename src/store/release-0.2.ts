@@ -1,6 +1,9 @@
 // The upgrade of a database of version 0.2.0, whose migrations were folded into the present ones. In one transaction its schema is
 // set aside, the present migrations are applied, and its rows are taken over. Meanwhile reads go on, and creations wait. Another
 // one drops the old schema: until then a read that began before may still hold a table.
+//
+// A stable function sees what was there when its call began. One that is running when the new tables appear would find them empty.
+// A volatile one looks anew with each of its queries: it finds the old tables with their rows, or the new ones with theirs.
 
 /** The versions of its migrations. */
 export const RELEASE_02 = [
@@ -21,6 +24,24 @@ export const RELEASE_02 = [
 export function isRelease02(applied: readonly { readonly version: string }[]): boolean {
   return RELEASE_02.every((version, index) => applied[index]?.version === version);
 }
+
+/** Makes all functions of 0.2.0 volatile; in a transaction of its own before all others. */
+export const LOOK_ANEW = `
+do $$
+declare
+  v_name text;
+begin
+  for v_name in
+    select oid::regprocedure from pg_proc
+     where provolatile = 's'
+       and (pronamespace = 'private'::regnamespace
+            or pronamespace = 'public'::regnamespace and has_function_privilege('gateway', oid, 'execute'))
+       and not exists (select from pg_depend where objid = pg_proc.oid and deptype = 'e')
+  loop
+    execute format('alter function %s volatile', v_name);
+  end loop;
+end;
+$$`;
 
 /** Renames the schema of the tables, and removes the gateway's functions and the history, so that all migrations apply anew. */
 export const SET_ASIDE = `

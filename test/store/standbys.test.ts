@@ -231,7 +231,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     let hasEnded = false;
     let revoking: Promise<void> | undefined;
     await whilePaused(async () => {
-      revoking = admin('key', 'revoke', issued.id).then(({ code }) => {
+      revoking = admin('key', 'revoke', issued.id, '--yes').then(({ code }) => {
         hasEnded = true;
         expect(code).toBe(0);
       });
