@@ -180,8 +180,10 @@ async function applyNext(db: Connection, migrations: readonly Migration[]): Prom
 }
 
 async function readApplied(db: Connection): Promise<Applied[]> {
+  // to_regclass would go on saying that it is missing, in a transaction that then waited for another run to create it.
   const { rows: found } = await db.query(
-    `select 1 where to_regclass('supabase_migrations.schema_migrations') is not null`,
+    `select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'supabase_migrations' and c.relname = 'schema_migrations'`,
   );
   if (found.length === 0) return [];
   const { rows } = await db.query(
