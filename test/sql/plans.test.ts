@@ -16,6 +16,7 @@ const OTHERS = { tenants: 99, students: 500 };
 const STAGE = { tenant: OTHERS.tenants + 1, students: 200 * OTHERS.students, step: 0 };
 const ID = '00000003-0000-4000-8000-000010000000';
 const SECTION = '00000009-0000-4000-8000-000010000000';
+const USE = '0000000a-0000-4000-8000-000010000000';
 
 /** How many pages a list may read, each time counted, where its time must not grow: to look at all would be more. */
 const MOST_PAGES = 1_500;
@@ -36,6 +37,10 @@ const SMALL: readonly Case[] = [
   { path: '/anamnese/secoes', query: {} },
   { path: '/anamnese/secoes', query: { offset: '100' } },
   { path: '/anamnese/secoes', query: { after: SECTION } },
+  { path: '/uso', query: {} },
+  { path: '/uso', query: { offset: '100' } },
+  { path: '/uso', query: { dia_gte: '2026-01-01' } },
+  { path: '/uso', query: { after: USE } },
 ].map((case_) => ({ ...case_, title: JSON.stringify(case_.query), isBounded: true }));
 
 const LARGE = CASES.filter(({ id }) => id !== 'create').map(({ group, title, reason, toRequest }): Case => {
@@ -145,9 +150,17 @@ async function fill(db: pg.Client): Promise<void> {
     select a.tenant_id, 'Ana', 'ana@bench.example', a.id from private.academias a where a.nome = 'Filial';`);
   await growTo(db, STAGE, 0);
   await db.query(`
+    create temporary view stage as
+      select tenant_id, id from private.api_keys where key_hash = sha256(convert_to('${toKey(STAGE.tenant)}', 'UTF8'));
     insert into private.anamnese_secoes (tenant_id, id, titulo, ordem)
-    select tenant_id, '${SECTION}', 'Seção', 100 from private.api_keys
-     where key_hash = sha256(convert_to('${toKey(STAGE.tenant)}', 'UTF8'))`);
+    select tenant_id, '${SECTION}', 'Seção', 100 from stage;
+    insert into private.usage (tenant_id, key_id, day, operation, class, calls)
+    select tenant_id, id, date '2025-01-01' + day, operation::text, '2xx', 1
+      from private.api_keys, generate_series(0, 399) day, generate_series(1, 10) operation
+     where name <> 'Painel' or tenant_id = (select tenant_id from stage);
+    insert into private.usage (tenant_id, id, key_id, day, operation, class, calls)
+    select tenant_id, '${USE}', id, '2026-01-01', 'last', '2xx', 1 from stage;
+    analyze private.usage;`);
 }
 
 function functionOf(path: string): string {
