@@ -10,7 +10,7 @@ import { openEmbedded } from '../../src/store/embedded/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { type Cleanup, createFolder, withCleanup } from './processes.ts';
 import { toMarkdown, toMilliseconds } from './report.ts';
-import { toPercentile } from './statistics.ts';
+import { toPercentiles } from './statistics.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const MIGRATIONS = join(ROOT, 'supabase/migrations');
@@ -66,7 +66,7 @@ async function measureCall(store: Store, call: Call): Promise<number> {
 
 function toRow(name: string, times: readonly number[], goal?: number): Row {
   const sorted = Float64Array.from(times).sort();
-  const figures = { name, p50: toPercentile(sorted, 0.5), p99: toPercentile(sorted, 0.99) };
+  const figures = { name, ...toPercentiles(sorted) };
   return goal === undefined ? figures : { ...figures, goal };
 }
 

@@ -26,6 +26,7 @@ export type Measurement = {
   readonly rate: number;
   /** Latency in ms. */
   readonly p50: number;
+  readonly p90: number;
   readonly p99: number;
   /** Processor time of a request in µs, and peak memory in bytes, on Linux. */
   readonly cpu?: number;
@@ -111,7 +112,7 @@ async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load
   resetPeakMemory(peer.pid);
   const before = readCpu(peer.pid);
   const primaryBefore = peer.primary && readFamilyCpu(peer.primary);
-  const { requests, seconds, p50, p99, refused, failed } = await load();
+  const { requests, seconds, p50, p90, p99, refused, failed } = await load();
   const after = readCpu(peer.pid);
   const primaryAfter = peer.primary && readFamilyCpu(peer.primary);
   const memory = readPeakMemory(peer.pid);
@@ -124,7 +125,7 @@ async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load
     );
   }
   return {
-    ...{ round, peer: peer.id, case: case_.id, connections, rate: requests / seconds, p50, p99 },
+    ...{ round, peer: peer.id, case: case_.id, connections, rate: requests / seconds, p50, p90, p99 },
     ...(before !== undefined && after !== undefined ? { cpu: (after - before) / requests } : {}),
     ...(primaryBefore && primaryAfter ? { primaryCpu: (primaryAfter - primaryBefore) / requests } : {}),
     ...(memory === undefined ? {} : { memory }),

@@ -11,6 +11,7 @@ export const TITLES = {
   pgbench: 'Postgres alone, by pgbench',
   'node-http': 'bare node:http + pg',
   'gateway-postgres': 'gateway, postgres store',
+  'gateway-flooded': 'gateway, beside a flooder',
   'gateway-standby': 'gateway, reads on a standby',
   fastify: 'Fastify + pg, by hand',
   postgrest: 'PostgREST',
@@ -39,9 +40,9 @@ export type Peer = {
   load(case_: Case, keys: readonly string[], load: Load): Promise<Generated>;
 };
 
-/** Whether a peer can answer a case: some only make sense for peers that validate, and pgbench ends at an error. */
+/** Whether a peer can answer a case: some only make sense for peers that validate, pgbench ends at an error, and the flooded gateway delays refusals. */
 export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isRefused = false }: Case): boolean {
-  if (id === 'pgbench') return !isForValidating && !isRefused;
+  if (id === 'pgbench' || id === 'gateway-flooded') return !isForValidating && !isRefused;
   return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
 }
 
@@ -50,6 +51,17 @@ type Place = Pick<Peer, 'id' | 'pid' | 'primary'> & { readonly origin: string };
 /** A peer that has the API. */
 export function createApiPeer(place: Place): Peer {
   return createHttpPeer(place, toApiRequest, (_case, answer) => answer);
+}
+
+/** A peer under the same load from one more client, which never slows down: its answers do not count. */
+export function flood(peer: Peer, key: string): Peer {
+  return {
+    ...peer,
+    load: async (case_, keys, load) => {
+      const [generated] = await Promise.all([peer.load(case_, keys, load), peer.load(case_, [key], load)]);
+      return generated;
+    },
+  };
 }
 
 /** PostgREST, which the token lets in. */

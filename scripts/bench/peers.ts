@@ -1,14 +1,28 @@
 // Starts the peers, and the servers that they need.
 
 import { join } from 'node:path';
-import { makeFolders, type Size } from './data.ts';
-import { createApiPeer, createRpcPeer, openLoopPeer, PEERS, type Peer, type PeerId } from './peer.ts';
+import { makeFolders, type Size, toKey } from './data.ts';
+import { createApiPeer, createRpcPeer, flood, openLoopPeer, PEERS, type Peer, type PeerId } from './peer.ts';
 import { createPgbenchPeer, hasPgbench } from './pgbench.ts';
 import { type Cleanup, type Environment, findPort, startGateway, startScript, waitForAnswer } from './processes.ts';
-import { CONNECTIONS, findPostgrest, type Postgres, type Postgrest, startPostgres, startPostgrest } from './servers.ts';
+import {
+  CONNECTIONS,
+  findPostgrest,
+  type Postgres,
+  type Postgrest,
+  startPostgres,
+  startPostgrest,
+  withClient,
+} from './servers.ts';
 
 const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase'];
 const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
+
+/** The key of one more client of a tenant. */
+const FLOODER = toKey(1_000_000);
+const CREATE_FLOODER = `
+  insert into private.api_keys (tenant_id, name, key_hash, limits)
+  select id, 'Flooder', sha256(convert_to('${FLOODER}', 'UTF8')), '{"per_minute": 1}' from private.tenants limit 1`;
 
 /** Running peers, and the Postgres behind most of them. */
 type World = { readonly peers: readonly Peer[]; readonly postgres: Postgres };
@@ -76,6 +90,9 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
       return createRpcPeer({ id, origin, pid }, token);
     case 'gateway-postgres':
       return gateway(database);
+    case 'gateway-flooded':
+      await withClient(postgres.url('postgres'), (db) => db.query(CREATE_FLOODER));
+      return flood(await gateway({ ...database, REFUSALS_PER_MINUTE: '600' }), FLOODER);
     case 'gateway-standby':
       return gateway({ DATABASE_URL: postgres.replicatedUrl('bench_gateway') });
     case 'gateway-supabase':

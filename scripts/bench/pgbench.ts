@@ -9,7 +9,7 @@ import { createStatementWriter } from '../../src/store/statement.ts';
 import { type Case, toCall } from './cases.ts';
 import { type Answer, type Peer, TITLES } from './peer.ts';
 import { type Postgres, withClient } from './servers.ts';
-import { toPercentile } from './statistics.ts';
+import { toPercentiles } from './statistics.ts';
 import type { Generated, Load } from './wrk.ts';
 
 /** More clients than these are not faster on two processors. */
@@ -88,7 +88,6 @@ async function run(
   const sorted = Float64Array.from(lines, (line) => Number(line.split(' ', 3)[2]) / 1_000).sort();
   return {
     ...{ requests: sorted.length, seconds, refused: 0, failed: 0 },
-    p50: toPercentile(sorted, 0.5),
-    p99: toPercentile(sorted, 0.99),
+    ...toPercentiles(sorted),
   };
 }

@@ -25,19 +25,25 @@ export type Postgres = {
   readonly pid: number;
   url(login: (typeof LOGINS)[number] | 'postgres'): string;
   /** With the standby as a second host, if there is one. */
-  replicatedUrl(login: (typeof LOGINS)[number]): string;
+  replicatedUrl(login: (typeof LOGINS)[number] | 'postgres'): string;
   restart(): Promise<void>;
+  /** Kills the primary, and promotes the standby. */
+  failOver(): Promise<void>;
 };
 
-/** Starts a Postgres with its default settings, by default in a folder of its own, and loads the data; then a standby, if wanted. */
+/**
+ * Starts a Postgres with its default settings, by default in a folder of its own, and loads the data; then a standby in another
+ * folder, if wanted, without which no commit is acknowledged if it is synchronous.
+ */
 export async function startPostgres(
   cleanup: Cleanup,
   size: Size,
-  { folder = createFolder(cleanup, 'postgres'), hasStandby = false } = {},
+  { folder = createFolder(cleanup, 'postgres'), hasStandby = false, isSynchronous = false } = {},
 ): Promise<Postgres> {
+  const folders = [folder, createFolder(cleanup, 'standby')];
   // The user that Postgres runs as has to reach its data.
-  chmodSync(folder, 0o755);
-  const [data, copy] = [join(folder, 'data'), join(folder, 'standby')];
+  for (const path of folders) chmodSync(path, 0o755);
+  const [data = '', copy = ''] = folders.map((path) => join(path, 'data'));
   const [port, standbyPort] = [await findPort(), await findPort()];
   const postgres = await createServer(data, port);
   await postgres.initialise();
@@ -46,6 +52,7 @@ export async function startPostgres(
   cleanup.defer(stop);
   await postgres.start();
   const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+  const standbyUrl = url('postgres').replace(`:${port}/`, `:${standbyPort}/`);
   const version = await withClient(url('postgres'), (db) => prepare(db, size));
   if (hasStandby) {
     // The package has no pg_basebackup.
@@ -54,21 +61,30 @@ export async function startPostgres(
     writeFileSync(join(copy, 'standby.signal'), '');
     appendFileSync(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${url('postgres')}'\n`);
     await postgres.start();
-    const standbyUrl = url('postgres').replace(`:${port}/`, `:${standbyPort}/`);
     const standby = await createServer(copy, standbyPort);
     cleanup.defer(() => standby.stop());
     // The package waits for a primary's words.
     standby.start().catch(() => {});
     while (!(await withClient(standbyUrl, async () => true).catch(() => false))) await delay(50);
+    if (isSynchronous) {
+      await withClient(url('postgres'), async (db) => {
+        await db.query(`alter system set synchronous_standby_names = '*'`);
+        await db.query('select pg_reload_conf()');
+      });
+    }
   }
-  const [pid] = readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n').map(Number);
+  const readPid = () => Number.parseInt(readFileSync(join(data, 'postmaster.pid'), 'utf8'), 10);
   const replicatedUrl = (user: string) =>
     `${url(user).replace(/\/postgres$/, `,127.0.0.1:${standbyPort}$&`)}?target_session_attrs=prefer-standby`;
   const restart = async () => {
     await stop();
     await postgres.start();
   };
-  return { version, pid: pid ?? 0, url, replicatedUrl, restart };
+  const failOver = async () => {
+    process.kill(readPid(), 'SIGKILL');
+    await withClient(standbyUrl, (db) => db.query('select pg_promote()'));
+  };
+  return { version, pid: readPid(), url, replicatedUrl, restart, failOver };
 }
 
 async function createServer(databaseDir: string, port: number) {

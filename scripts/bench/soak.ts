@@ -239,16 +239,18 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
     const env = { DATA_DIR: folder };
     return { gateways: [await startGateway(cleanup, env)], env: { ...process.env, ...env }, faults: full };
   }
-  const postgres = await startPostgres(cleanup, SIZE, { folder });
-  const env = { DATABASE_URL: postgres.url('bench_gateway') };
+  // So that no acknowledged creation is lost at the failover.
+  const postgres = await startPostgres(cleanup, SIZE, { folder, hasStandby: true, isSynchronous: true });
+  const env = { DATABASE_URL: postgres.replicatedUrl('bench_gateway') };
   const gateways = [await startGateway(cleanup, env), await startGateway(cleanup, { ...env, WORKERS: '2' })];
   return {
     gateways,
-    env: { ...process.env, DATABASE_URL: postgres.url('postgres') },
+    env: { ...process.env, DATABASE_URL: postgres.replicatedUrl('postgres') },
     faults: [
       { name: 'a restart of Postgres', run: () => postgres.restart() },
       // Postgres ends when it cannot write, and has to be started again.
       ...full.map(({ name, run }) => ({ name, run: () => run().then(postgres.restart) })),
+      { name: 'a failover', run: () => postgres.failOver() },
     ],
   };
 }
@@ -277,12 +279,12 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
     ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
     every(ADMINISTER_MS, (round) => administer(load, cleanup, env, round)),
     ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
-    // In the second and the third quarter.
-    every(ms / (faults.length * 2 + 2), async (round) => {
-      const fault = faults[(round - 1) / 2];
-      if (!fault) return;
-      console.error(`${new Date().toISOString()} ${fault.name}`);
-      await record.during(fault.run);
+    ...faults.map(async ({ name, run }, n) => {
+      // In the second and the third quarter.
+      await delay(ms * (0.25 + (n + 0.5) / faults.length / 2), undefined, { signal: end }).catch(() => {});
+      if (end.aborted) return;
+      console.error(`${new Date().toISOString()} ${name}`);
+      await record.during(run);
     }),
   ];
   await Promise.all(working);

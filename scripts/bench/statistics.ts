@@ -11,6 +11,11 @@ export function toSpread(values: readonly number[]): Spread | undefined {
   return { median, min, max };
 }
 
+/** The median and two high percentiles of sorted values. */
+export function toPercentiles(sorted: ArrayLike<number>): { p50: number; p90: number; p99: number } {
+  return { p50: toPercentile(sorted, 0.5), p90: toPercentile(sorted, 0.9), p99: toPercentile(sorted, 0.99) };
+}
+
 /** The percentile of sorted values by the nearest rank; `part` is 0 to 1. */
 export function toPercentile(sorted: ArrayLike<number>, part: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN;

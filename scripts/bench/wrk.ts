@@ -19,6 +19,7 @@ export type Generated = {
   readonly requests: number;
   readonly seconds: number;
   readonly p50: number;
+  readonly p90: number;
   readonly p99: number;
   /** Answers with status 400 or above. */
   readonly refused: number;
@@ -37,8 +38,9 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '${MARK}{"requests":%d,"seconds":%f,"p50":%f,"p99":%f,"refused":%d,"failed":%d}\\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    '${MARK}{"requests":%d,"seconds":%f,"p50":%f,"p90":%f,"p99":%f,"refused":%d,"failed":%d}\\n',
+    summary.requests, summary.duration / 1e6,
+    latency:percentile(50) / 1e3, latency:percentile(90) / 1e3, latency:percentile(99) / 1e3,
     errors.status, errors.connect + errors.read + errors.write + errors.timeout
   ))
 end

@@ -20,7 +20,7 @@ import { receive } from './validate.ts';
 export type HandlerOptions = CallerOptions & {
   /** The maximum size of a store's answer, in bytes. */
   readonly answerLimit: number;
-  /** How many refused keys per network and minute are answered without delay; 0 delays none. */
+  /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
   readonly refusalsPerMinute: number;
   readonly acceptedKeys: AcceptedKeys;
   /** Undefined if the document names no function that records usage. */
@@ -82,8 +82,11 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (failure.kind === 'invalidInput') {
       return { failure: localizeErrors(failure, http.headers, document.translations) };
     }
+    const { signal } = http.controller;
+    // A client that does not slow down by itself would cost others processor time.
+    if (failure.kind === 'tooManyRequests') await refusals.holdBack(`key ${http.record.key}`, signal);
     if (failure.kind !== 'refusedKey') return { failure };
-    const isTold = await refusals.holdBack(http.network, http.controller.signal);
+    const isTold = await refusals.holdBack(http.network, signal);
     return { failure: isTold ? failure : { kind: 'tooManyRefusals' } };
   }
 

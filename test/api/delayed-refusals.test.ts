@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createDelayedRefusals } from '../../src/api/delayed-refusals.ts';
+import type { Usage } from '../../src/api/usage.ts';
 import type { Store } from '../../src/store/store.ts';
-import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestStore, openTestUsage, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 let store: Store;
@@ -60,6 +61,23 @@ test('delays nothing if delays are off', async () => {
   const gateway = await startGateway({ store, refusalsPerMinute: 0 });
   for (let n = 0; n < 50; n += 1) expect(await isLate(gateway)).toBe(false);
   await gateway.close();
+});
+
+test('a call beyond the limits of its key comes late too after the first ones, and no other key waits', async () => {
+  const usage: Usage = {
+    ...openTestUsage({ store }),
+    admit: (key) =>
+      key === 'wms_demo_bosque' ? Promise.resolve({ kind: 'tooManyRequests', retryAfter: 1 }) : undefined,
+  };
+  const gateway = await startGateway({ store, usage, refusalsPerMinute: 1 });
+  expect((await send(gateway, 'wms_demo_bosque'))[0]).toBe(429);
+  const begun = performance.now();
+  const late = send(gateway, 'wms_demo_bosque');
+  expect(await isLate(gateway)).toBe(false);
+  expect((await late)[0]).toBe(429);
+  expect(performance.now() - begun).toBeGreaterThan(4_000);
+  await gateway.close();
+  await usage.close();
 });
 
 test('the address is the network of the client as the configured proxy says it', () =>

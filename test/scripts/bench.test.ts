@@ -16,9 +16,17 @@ describe('figures', () => {
     const output = `Running 1s test @ http://127.0.0.1:3000
   1 threads and 32 connections
 Requests/sec:   6070.00
-figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"refused":0,"failed":2}
+figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p90":9.100000,"p99":12.400000,"refused":0,"failed":2}
 `;
-    expect(parseWrk(output)).toEqual({ requests: 6070, seconds: 1.1, p50: 4.812, p99: 12.4, refused: 0, failed: 2 });
+    expect(parseWrk(output)).toEqual({
+      requests: 6070,
+      seconds: 1.1,
+      p50: 4.812,
+      p90: 9.1,
+      p99: 12.4,
+      refused: 0,
+      failed: 2,
+    });
     expect(() => parseWrk('unable to connect')).toThrow('unable to connect');
   });
 
@@ -51,7 +59,7 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p99":12.400000,"ref
 
 describe('a goal', () => {
   const measure = (round: number, peer: Measurement['peer'], rate: number, cpu: number): Measurement => ({
-    ...{ round, peer, case: 'rows10', connections: 32, rate, cpu, p50: 1, p99: 2 },
+    ...{ round, peer, case: 'rows10', connections: 32, rate, cpu, p50: 1, p90: 2, p99: 2 },
   });
 
   it('is compared with the ratios of the rounds, not with that of the medians', () => {

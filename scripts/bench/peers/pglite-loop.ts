@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { openPGlite } from '../../../src/store/embedded/pglite.ts';
 import type { NamedStatement } from '../../../src/store/statement.ts';
 import type { Answer, LoopReply, LoopRequest } from '../peer.ts';
-import { toPercentile } from '../statistics.ts';
+import { toPercentiles } from '../statistics.ts';
 import { toPrepared } from './statements.ts';
 
 const db = await openPGlite(join(process.env.DATA_DIR ?? '', 'postgres'), { fsync: true });
@@ -54,8 +54,7 @@ async function measure({ calls, connections, seconds = 0 }: LoopRequest): Promis
   return {
     requests: sorted.length,
     seconds: (performance.now() - begin) / 1_000,
-    p50: toPercentile(sorted, 0.5),
-    p99: toPercentile(sorted, 0.99),
+    ...toPercentiles(sorted),
     refused,
     failed: 0,
   };
