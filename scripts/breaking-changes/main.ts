@@ -21,8 +21,8 @@ function run(revision = findRelease()): void {
   }
   const changes = findChanges(readRevision(revision), readDocument(readFileSync(DOCUMENT, 'utf8'), DOCUMENT));
   const breaking = changes.filter(({ isBreaking }) => isBreaking);
-  const unreleased = readUnreleased();
-  const announced = breaking.filter(({ line }) => unreleased.includes(`\`${line.replace('breaking: ', '')}\``));
+  const next = readNextRelease();
+  const announced = breaking.filter(({ line }) => next.includes(`\`${line.replace('breaking: ', '')}\``));
   report(changes, announced, revision);
   if (breaking.length > announced.length) process.exitCode = BREAKS;
 }
@@ -67,10 +67,10 @@ function readDocument(text: string, name: string): OpenAPIV3.Document {
   }
 }
 
-/** The changelog's section of the next release, which lists intended breaking changes. */
-function readUnreleased(): string {
+/** The changelog's first section, of the next release, which lists intended breaking changes. */
+function readNextRelease(): string {
   if (!existsSync(CHANGELOG)) return '';
-  return /^## Unreleased$(.*?)^## /ms.exec(`${readFileSync(CHANGELOG, 'utf8')}\n## `)?.[1] ?? '';
+  return readFileSync(CHANGELOG, 'utf8').split(/^## /m, 2)[1] ?? '';
 }
 
 function report(changes: readonly Change[], announced: readonly Change[], revision: string): void {
@@ -86,7 +86,7 @@ const command = new Command('npm run contract:diff --')
   .addHelpText(
     'after',
     `
-A breaking change is accepted if the changelog has its line, as code, below "Unreleased".
+A breaking change is accepted if the changelog's first section has its line, as code.
 
 Exit codes: 0 nothing breaks unannounced; 1 something does; 2 wrong usage, or nothing to compare.`,
   )
