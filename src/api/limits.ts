@@ -23,8 +23,8 @@ export type Taken = {
   readonly seconds: number;
 };
 
-/** Takes a token from the bucket of a name. */
-export type TakeToken = (name: string, size: BucketSize) => Promise<Taken>;
+/** Takes a token from the bucket of a name. A client can invent a name that is not proven, but no flood of them empties proven ones. */
+export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => Promise<Taken>;
 
 /** The header fields of a key's answers (draft-ietf-httpapi-ratelimit-headers-11). */
 export type RateLimitFields = { readonly policy: string; readonly state: string };
