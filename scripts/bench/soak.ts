@@ -278,14 +278,14 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
     ...[create(load, 'a'), create(load, 'b'), create(others, 'c'), refuse(load)],
     ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
     every(ADMINISTER_MS, async (round) => {
-      const end = await administer(load, cleanup, env, round).then(
+      const outcome = await administer(load, cleanup, env, round).then(
         () => EXPECTED.administration,
         (error) => {
           console.error(error.message);
           return 'failed';
         },
       );
-      record.count('administration', end);
+      record.count('administration', outcome);
     }),
     ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
     ...faults.map(async ({ name, run }, n) => {
