@@ -9,13 +9,12 @@ import type { TakeToken } from './api/limits.ts';
 import { findUsageFunction, openUsage } from './api/usage.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
-import { createApp } from './http/app.ts';
+import { type AppParts, createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import type { Counter, CounterOptions } from './http/counters.ts';
 import { DemoError, findDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
-import type { Mcp } from './http/mcp.ts';
 import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { createFaultHandler, createRecorder } from './http/recorder.ts';
@@ -239,7 +238,7 @@ async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | 
   return openTracing({ ...traces, warn });
 }
 
-async function openMcp(config: Config, readDocument: () => CompiledDocument): Promise<Mcp | undefined> {
+async function openMcp(config: Config, readDocument: () => CompiledDocument): Promise<AppParts['mcp']> {
   if (!config.mcp) return undefined;
   const { serveMcp } = await import('./http/mcp.ts');
   return serveMcp({ ...config, readDocument });

@@ -115,7 +115,7 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
       ...[...answers.keys()].filter((code) => code >= 400 && code < 500 && !BY_GATEWAY.includes(code)),
     ],
     ...{ id, status, ...(body ? { body } : {}), method: source.method.toUpperCase(), path: source.path, answers },
-    inputs: [...inputs, ...readFields(source)],
+    inputs: [...inputs, ...readFields(body)],
     ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
   };
 }
@@ -130,11 +130,10 @@ function readParameter({ name, in: place, required = false, schema, examples = {
   };
 }
 
-function readFields({ requestBody }: Compiled['source']): Input[] {
-  const body = requestBody as OpenAPIV3.RequestBodyObject | undefined;
+function readFields(body: Compiled['body']): Input[] {
   if (!body) return [];
-  const schema = (body.content['application/json']?.schema ?? {}) as Schema;
-  const isRequired = body.required === true;
+  const { isRequired } = body;
+  const schema = body.schema as Schema;
   if (!isObject(schema))
     return [{ ...readParameter({ name: 'body', in: 'body', required: isRequired, schema }), isWhole: true }];
   const { properties, required } = readProperties(schema);

@@ -180,11 +180,10 @@ class Comparison {
   }
 
   #readBody(): SuppliedArgument[] {
-    const { body, source } = this.#operation;
+    const { body } = this.#operation;
     if (!body) return [];
+    const { schema } = body;
     const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
-    const schema = ((source.requestBody as OpenAPIV3.RequestBodyObject).content['application/json']?.schema ??
-      {}) as Schema;
     if (!body.fields) {
       // Any value, so that only json and jsonb hold it.
       return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always: body.isRequired, place }];

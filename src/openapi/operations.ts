@@ -1,5 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import type { Call, Json } from '../store/store.ts';
+import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { DocumentError, type Mistake, readApiRoot } from './document.ts';
 import type { Place } from './pointer.ts';
 import {
@@ -35,6 +35,7 @@ export type Field = Pick<Input, 'argument' | 'form' | 'default'>;
 /** How a body becomes arguments. */
 export type Body = {
   readonly isRequired: boolean;
+  readonly schema: Schema;
   /** The fields in the document's order, each an argument of its name; undefined if the whole body is one argument. */
   readonly fields?: readonly Field[];
 };
@@ -362,8 +363,7 @@ class OperationReader {
   #readConflicts(): Pick<Operation, 'conflicts'> {
     const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
     if (conflicts === undefined) return {};
-    const isMap = typeof conflicts === 'object' && conflicts !== null;
-    if (!isMap || Object.values(conflicts).some((text) => typeof text !== 'string')) {
+    if (!isJsonObject(conflicts) || Object.values(conflicts).some((text) => typeof text !== 'string')) {
       this.mistake('x-conflicts of the response 409 must be a map from constraints to texts', ['responses', '409']);
     }
     return { conflicts: conflicts as Record<string, string> };
@@ -462,10 +462,10 @@ class OperationReader {
       this.mistake(`a ${method.toUpperCase()} has no body (RFC 9110, 9.3): use parameters`, ['requestBody']);
     }
     this.#checkContent(source.content, 'the body', 'reads', place);
-    const schema = source.content[JSON_TYPE]?.schema as Schema | undefined;
-    if (!schema) this.mistake(`the body must have an ${JSON_TYPE} schema`, place);
-    const fields = readFields(schema ?? {});
-    return { isRequired: source.required === true, ...(fields ? { fields } : {}) };
+    if (!source.content[JSON_TYPE]?.schema) this.mistake(`the body must have an ${JSON_TYPE} schema`, place);
+    const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
+    const fields = readFields(schema);
+    return { isRequired: source.required === true, schema, ...(fields ? { fields } : {}) };
   }
 
   /** The API key; undefined if the security is another. */
