@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { StoreConfig } from '../../src/config.ts';
-import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { type Database, inTransaction } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { createProgress } from './progress.ts';
@@ -62,7 +62,7 @@ export async function copyStore(target: StoreConfig, name: string): Promise<Outp
   }
 }
 
-async function copyTables(source: Connection, target: Connection): Promise<[string, number][]> {
+async function copyTables(source: Database, target: Database): Promise<[string, number][]> {
   const [ours, theirs] = [await readVersions(source), await readVersions(target)];
   if (ours.join() !== theirs.join()) {
     throw new CommandError({
@@ -88,7 +88,7 @@ async function copyTables(source: Connection, target: Connection): Promise<[stri
   return copied;
 }
 
-async function readVersions(db: Connection): Promise<string[]> {
+async function readVersions(db: Database): Promise<string[]> {
   return (await queryRows<{ version: string }>(db, VERSIONS)).map(({ version }) => version);
 }
 
@@ -110,8 +110,8 @@ function inOrder(tables: readonly Table[]): Table[] {
 
 /** Copies the rows of a table as JSON, which keeps every type. */
 async function copyRows(
-  source: Connection,
-  target: Connection,
+  source: Database,
+  target: Database,
   { name, columns, refers_to_itself }: Table,
   onCopied: (rows: number) => void,
 ): Promise<number> {

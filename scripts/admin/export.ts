@@ -2,7 +2,7 @@
 
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { type Database, inTransaction } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { queryRows } from './store.ts';
@@ -14,7 +14,7 @@ export const USAGE = 'usage';
 const BATCH = 5_000;
 
 /** Writes a file for each table, with the rows of one moment. It replaces no file; after a failure it leaves none. */
-export async function exportData(db: Connection, tenant: string, folder: string): Promise<Output> {
+export async function exportData(db: Database, tenant: string, folder: string): Promise<Output> {
   const path = resolve(process.env.INIT_CWD ?? '.', folder);
   const written: string[] = [];
   try {
@@ -46,7 +46,7 @@ export async function exportData(db: Connection, tenant: string, folder: string)
 /** A file to write: its name, the titles of its columns, and the query of their texts. */
 type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
 
-async function findTables(db: Connection, tenant: string): Promise<File[]> {
+async function findTables(db: Database, tenant: string): Promise<File[]> {
   const files: File[] = [];
   for (const { name, columns } of await readTables(db)) {
     const query = await readQuery(db, 'private.export_query($1, $2::text::regclass)', [tenant, `private.${name}`]);
@@ -56,7 +56,7 @@ async function findTables(db: Connection, tenant: string): Promise<File[]> {
 }
 
 /** The usage of the keys, which stay where they are. */
-async function findUsage(db: Connection, tenant: string): Promise<File> {
+async function findUsage(db: Database, tenant: string): Promise<File> {
   const titles = ['key_id', 'name', 'day', 'operation', 'class', 'calls'];
   const query = await readQuery(
     db,
@@ -67,13 +67,13 @@ async function findUsage(db: Connection, tenant: string): Promise<File> {
   return { name: USAGE, titles, query };
 }
 
-async function readQuery(db: Connection, expression: string, values: unknown[]): Promise<string> {
+async function readQuery(db: Database, expression: string, values: unknown[]): Promise<string> {
   const [{ query }] = (await queryRows(db, `select ${expression} as query`, values)) as [{ query: string }];
   return query;
 }
 
 async function writeRows(
-  db: Connection,
+  db: Database,
   query: string,
   titles: readonly string[],
   path: string,

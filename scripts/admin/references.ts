@@ -1,6 +1,6 @@
 // References to other records, which people write as an e-mail, a name or an id.
 
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import type { Fields } from './columns.ts';
 import type { BadLine } from './errors.ts';
 import { queryRows } from './store.ts';
@@ -11,7 +11,7 @@ type Header = { readonly title: string; readonly column: Column | undefined };
 
 /** Creates a function that replaces the ids, e-mails and names of other records by ids; it looks for each text once. */
 export function createFinder(
-  db: Connection,
+  db: Database,
   tenant: string,
 ): (lines: readonly Line[], headers: readonly Header[]) => Promise<void> {
   const found = new Map<Column, Map<string, string[]>>();

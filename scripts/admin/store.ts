@@ -4,7 +4,7 @@ import pg from 'pg';
 import type { Environment, StoreConfig } from '../../src/config.ts';
 import { readDatabaseUrl, type ServerAddress } from '../../src/database-url.ts';
 import { messageOf } from '../../src/errors.ts';
-import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
+import { applyMigrations, type Database, readMigrations } from '../../src/store/migrations.ts';
 import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
 
 const PROGRAM = 'wellness-admin';
@@ -14,7 +14,7 @@ const POLL_MS = 20;
 export const MIGRATIONS = join(import.meta.dirname, '../../supabase/migrations');
 
 /** An open store. */
-export type AdminStore = Connection & {
+export type AdminStore = Database & {
   /** Whether a gateway serves it meanwhile, as far as is known. */
   readonly isServed: boolean;
   close(): Promise<void>;
@@ -106,7 +106,7 @@ async function waitForReplay(
 }
 
 /** The rows of a query as JSON: the same from both drivers, whatever types they parse. */
-export async function queryRows<T>(db: Connection, sql: string, values: unknown[] = []): Promise<T[]> {
+export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
   const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: T[] }];
   return json;

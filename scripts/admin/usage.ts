@@ -2,7 +2,7 @@
 
 import { createCalendar } from '../../src/api/calendar.ts';
 import type { Limits } from '../../src/api/limits.ts';
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './output.ts';
@@ -47,7 +47,7 @@ const WIDTH = 50;
 const DAY_MS = 86_400_000;
 
 /** Shows the calls of a key, of a tenant's keys, or of all keys. */
-export async function showKeyUsage(db: Connection, request: UsageRequest): Promise<Output> {
+export async function showKeyUsage(db: Database, request: UsageRequest): Promise<Output> {
   const rows = await readUsage(db, request);
   const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
   return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], (row) => [
@@ -58,7 +58,7 @@ export async function showKeyUsage(db: Connection, request: UsageRequest): Promi
 }
 
 /** Shows the calls of a tenant or of each tenant, all keys and operations together. */
-export async function showTenantUsage(db: Connection, request: UsageRequest): Promise<Output> {
+export async function showTenantUsage(db: Database, request: UsageRequest): Promise<Output> {
   const groups = Map.groupBy(await readUsage(db, request), (row) => `${row.tenant_id} ${row.day} ${row.class}`);
   const rows = [...groups.values()].map((group) => ({ ...(group[0] as Row), calls: sumOf(group) }));
   const columns = ['day', 'tenant_id', 'tenant', 'class', 'calls'] as const;
@@ -66,7 +66,7 @@ export async function showTenantUsage(db: Connection, request: UsageRequest): Pr
 }
 
 /** Sets the limits of a key, or shows them if there are none to set. */
-export async function limitKey(db: Connection, name: string, request: LimitRequest): Promise<Output> {
+export async function limitKey(db: Database, name: string, request: LimitRequest): Promise<Output> {
   const key = await findKey(db, name);
   const limits = toLimits(request);
   if (limits !== undefined) await db.query('select private.set_key_limits($1, $2::jsonb)', [key.id, toJson(limits)]);
@@ -88,7 +88,7 @@ export async function limitKey(db: Connection, name: string, request: LimitReque
 }
 
 /** Sets the limits of each key of a tenant that has none of its own, or shows them. */
-export async function limitTenant(db: Connection, id: string, request: LimitRequest): Promise<Output> {
+export async function limitTenant(db: Database, id: string, request: LimitRequest): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   const limits = toLimits(request);
   if (limits !== undefined) await db.query('select private.set_tenant_limits($1, $2::jsonb)', [id, toJson(limits)]);
@@ -102,7 +102,7 @@ export async function limitTenant(db: Connection, id: string, request: LimitRequ
   };
 }
 
-async function readUsage(db: Connection, { key, tenant, days, timeZone }: UsageRequest): Promise<Row[]> {
+async function readUsage(db: Database, { key, tenant, days, timeZone }: UsageRequest): Promise<Row[]> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();

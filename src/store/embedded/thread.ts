@@ -9,7 +9,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { messages, type PGlite, protocol } from '@electric-sql/pglite';
 import {
   applyMigrations,
-  type Connection,
+  type Database,
   type Migration,
   type Notice,
   runScript,
@@ -239,7 +239,7 @@ function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Mi
     const warning = toWarning(notice);
     if (warning) reply({ warning });
   };
-  const connection: Connection = {
+  const connection: Database = {
     query: (sql, values) => db.query(sql, values, { onNotice }),
     exec: (sql) => db.exec(sql, { onNotice }),
   };

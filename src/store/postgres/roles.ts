@@ -127,7 +127,7 @@ function describe({ name, state, error }: Candidate): string {
 /** A privilege is missing. */
 const INSUFFICIENT_PRIVILEGE = '42501';
 
-/** Whether an error says that the state query has to do without the system's identifier. */
+/** Whether a query failed because the login lacks a privilege. */
 export function needsPrivilege(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE;
 }
