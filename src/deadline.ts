@@ -16,11 +16,14 @@ export function within<T>(
   if (signal.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
-    // Answers that arrived while this process was busy are read before the deadline counts.
-    const late = () => setImmediate(() => controller.abort(new DeadlineError(`no answer within ${ms} ms`)));
-    const timer = setTimeout(late, ms);
+    let last: NodeJS.Immediate | undefined;
+    const timer = setTimeout(() => {
+      // Answers that arrived while this process was busy are read before the deadline counts.
+      last = setImmediate(() => controller.abort(new DeadlineError(`no answer within ${ms} ms`)));
+    }, ms);
     const end = () => {
       clearTimeout(timer);
+      clearImmediate(last);
       signal.removeEventListener('abort', onAbort);
     };
     signal.addEventListener('abort', onAbort);

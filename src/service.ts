@@ -184,7 +184,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         }
         if (!fault) return;
         await readiness.reportUntilReachable(fault);
-        await refuseDemo(findDemo(document, store));
+        const found = findDemo(document, store);
+        await refuseDemo(found);
+        served.demoKey = (await found)?.key;
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,

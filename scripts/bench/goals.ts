@@ -52,8 +52,10 @@ function compare(figure: Goal['figure'], peer: PeerId, than: PeerId, id: CaseId,
 }
 
 /** Whether a goal needs a measurement. */
-export function isForGoal(peer: PeerId, id: CaseId): boolean {
-  return GOALS.some((goal) => goal.case === id && (goal.peer === peer || goal.than === peer));
+export function isForGoal(peer: PeerId, id: CaseId, connections: number): boolean {
+  return GOALS.some(
+    (goal) => goal.case === id && goal.connections === connections && (goal.peer === peer || goal.than === peer),
+  );
 }
 
 /** The goals that were measured. A ratio is of two measurements in one round, which are close in time. */

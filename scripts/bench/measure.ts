@@ -13,7 +13,7 @@ export type Plan = {
   readonly rounds: number;
   readonly seconds: number;
   /** All measurements without it. */
-  readonly isWanted?: (peer: PeerId, id: CaseId) => boolean;
+  readonly isWanted?: (peer: PeerId, id: CaseId, connections: number) => boolean;
 };
 
 /** One peer in one round. */
@@ -93,9 +93,9 @@ function toSteps(peers: readonly Peer[], { cases, connections, rounds, isWanted 
   return parts.flatMap((part) =>
     numbers.flatMap((round) =>
       part.flatMap((case_) =>
-        connections.map((count) => {
-          const own = peers.filter((peer) => hasCase(peer, case_) && isWanted(peer.id, case_.id));
-          return { round, case: case_, connections: count, peers: rotate(own, round - 1) };
+        connections.flatMap((count) => {
+          const own = peers.filter((peer) => hasCase(peer, case_) && isWanted(peer.id, case_.id, count));
+          return own.length === 0 ? [] : { round, case: case_, connections: count, peers: rotate(own, round - 1) };
         }),
       ),
     ),

@@ -26,8 +26,8 @@ const GROWTH = 1.05;
 const DISK_BYTES = 2e9;
 const ROOT = join(import.meta.dirname, '../..');
 
-/** What is asked, and the status of every answer. */
-const EXPECTED = { list: 200, creation: 201, 'refused key': 401 } as const;
+/** What is done, and how it ends: with the status of the answer. */
+const EXPECTED = { list: 200, creation: 201, 'refused key': 401, administration: 'done' } as const;
 type Kind = keyof typeof EXPECTED;
 
 /** What the load has seen. */
@@ -277,7 +277,10 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
     ...Array.from({ length: 4 }, () => [read(load), read(others)]).flat(),
     ...[create(load, 'a'), create(load, 'b'), create(others, 'c'), refuse(load)],
     ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
-    every(ADMINISTER_MS, (round) => administer(load, cleanup, env, round)),
+    every(ADMINISTER_MS, async (round) => {
+      const failure = await administer(load, cleanup, env, round).catch(({ message }) => String(message));
+      record.count('administration', failure ?? EXPECTED.administration);
+    }),
     ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
     ...faults.map(async ({ name, run }, n) => {
       // In the second and the third quarter.

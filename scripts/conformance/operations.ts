@@ -3,6 +3,7 @@
 import type { ValidateFunction } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
+import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import type { Operation as Compiled } from '../../src/openapi/operations.ts';
 import { isObject, isOnlyAnswered, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
@@ -30,8 +31,10 @@ export type Input = Described & {
 export type Filter = {
   readonly input: Input;
   readonly property: string;
-  readonly match: 'equals' | 'contains' | 'from' | 'none';
+  readonly match: (typeof MATCHES)[number];
 };
+
+const MATCHES = ['equals', 'contains', 'from', 'none'] as const;
 
 /** Headers are in lower case. */
 export type DescribedAnswer = Described & {
@@ -164,6 +167,12 @@ export function findAnswer({ answers, ranges }: Operation, status: number): Desc
 }
 
 function toFilter(input: Input, { 'x-filter': filter }: Extended, properties: readonly string[]): Filter {
-  const property = filter?.property ?? input.name;
-  return { input, property, match: properties.includes(property) ? (filter?.match ?? 'equals') : 'none' };
+  const { property = input.name, match: wanted = 'equals' } = filter ?? {};
+  const match = MATCHES.find((one) => one === wanted);
+  if (!match) {
+    throw new DocumentError([
+      { text: `x-filter of ${input.name}: match is ${MATCHES.join(' or ')}, and not ${wanted}` },
+    ]);
+  }
+  return { input, property, match: properties.includes(property) ? match : 'none' };
 }

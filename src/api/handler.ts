@@ -49,6 +49,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   const { answerLimit, acceptedKeys, usage, onFault } = options;
   const callStore = createCallStore(options);
   const refusals = createDelayedRefusals(options.refusalsPerMinute);
+  const slowed = createDelayedRefusals(options.refusalsPerMinute);
 
   async function handle(http: HttpRequest): Promise<Outcome> {
     const received = await receive(document, http, usage && ((key) => usage.admit(key, http.record)));
@@ -83,8 +84,8 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
       return { failure: localizeErrors(failure, http.headers, document.translations) };
     }
     const { signal } = http.controller;
-    // A client that does not slow down by itself would cost others processor time.
-    if (failure.kind === 'tooManyRequests') await refusals.holdBack(`key ${http.record.key}`, signal);
+    // A client that does not slow down by itself would cost others processor time. Where too many are delayed, it has its answer.
+    if (failure.kind === 'tooManyRequests') await slowed.holdBack(http.record.key ?? '', signal);
     if (failure.kind !== 'refusedKey') return { failure };
     const isTold = await refusals.holdBack(http.network, signal);
     return { failure: isTold ? failure : { kind: 'tooManyRefusals' } };

@@ -280,6 +280,12 @@ describe('the command', () => {
     const { code, errors } = await command(['--url', gateway.url, '--key', 'x', '--document', file]);
     expect(code).toBe(2);
     expect(errors).toContain("must have required property 'info'");
+    writeFileSync(file, readFileSync('openapi.yaml', 'utf8').replace('match: contains', 'match: contain'));
+    const misspelt = await command(['--url', gateway.url, '--key', 'x', '--document', file]);
+    expect(misspelt).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining('x-filter of nome: match is equals or'),
+    });
   });
 
   test('ends with 3 where the deployment cannot be reached, and says it once', async () => {

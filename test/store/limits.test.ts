@@ -70,6 +70,20 @@ test('one share cannot take all slots, even if no other has a call', async () =>
   expect(load()).toEqual({ running: 0, waiting: 0 });
 });
 
+test('a batch of any size is one slot of its share', async () => {
+  const { store, endNext } = createSlowStore();
+  const { call, load } = limited({ ...store, batch: 7 }, { slots: 2, slotsOfShare: 1, waiting: 20 });
+  const send = (share: string) => call(CALL, never, { requestId: share, share });
+  const sent = ['x', 'y', ...Array(14).fill('a')].map(send);
+  await turn();
+  await endNext();
+  expect(load()).toEqual({ running: 8, waiting: 7 });
+  await endNext();
+  expect(load()).toEqual({ running: 7, waiting: 7 });
+  for (const _ of sent) await endNext();
+  await Promise.all(sent);
+});
+
 test('an aborted waiting call is never started, and others take its turn', async () => {
   const { store, begun, endNext } = createSlowStore();
   const { call, load } = limited(store, { slots: 1, waiting: 10 });

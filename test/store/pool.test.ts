@@ -147,6 +147,13 @@ describe('reads', () => {
     expect(await read(0, 'later')).toBe('later');
   });
 
+  test("fail with the server's error, with the name of a violated constraint", async () => {
+    await openPool(1);
+    const text = `do $$ begin raise unique_violation using message = 'já existe', constraint = 'nome_unico'; end $$`;
+    const violates = pool.read(new RowQuery({ text, values: [] }, never));
+    await expect(violates).rejects.toMatchObject({ code: '23505', message: 'já existe', constraint: 'nome_unico' });
+  });
+
   test("fail with the server's error when it ends their connection", async () => {
     await openPool(1);
     const slow = expect(read(60, 'slow')).rejects.toMatchObject({ code: '57P01' });
@@ -183,6 +190,17 @@ describe('a lease', () => {
       runAlone(sleep(0.05, 'alone')).then((text) => ended.push(text)),
     ]);
     expect(ended).toEqual(['before', 'alone', 'after']);
+  });
+
+  test('keeps the order of what it sends, also behind a slow query', async () => {
+    await openPool(2);
+    const [slow, next] = [sleep(0.3, 'slow'), sleep(0, 'next')];
+    const ended: unknown[] = [];
+    await pool.lease(never, async (connection) => {
+      connection.send([slow, next]);
+      await Promise.all([slow, next].map(async ({ answer }) => ended.push((await answer)?.[0])));
+    });
+    expect(ended).toEqual(['slow', 'next']);
   });
 
   test('gets a connection, whatever reads come', async () => {

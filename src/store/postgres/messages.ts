@@ -112,6 +112,7 @@ export function readError(bytes: Buffer, begin: number, end: number): DatabaseEr
     fields[String.fromCharCode(bytes[at] as number)] = bytes.toString('utf8', at + 1, next);
     at = next + 1;
   }
-  const { M = '', V: severity, C: code, D: detail, H: hint, W: where, R: routine } = fields;
-  return Object.assign(new DatabaseError(M, end - begin, 'error'), { severity, code, detail, hint, where, routine });
+  const { M = '', V: severity, C: code, D: detail, H: hint, W: where, R: routine, n: constraint } = fields;
+  const error = { severity, code, detail, hint, where, routine, constraint };
+  return Object.assign(new DatabaseError(M, end - begin, 'error'), error);
 }

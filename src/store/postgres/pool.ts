@@ -209,7 +209,8 @@ export class Pool {
     for (const connection of this.#connections) {
       const ms = now - connection.usedAt;
       if (connection.runsInVain && ms > PERIOD_MS) connection.cancel();
-      else if (ms <= SLOW_MS) continue;
+      // What a lease has sent stays in its order.
+      else if (ms <= SLOW_MS || this.#leased.has(connection)) continue;
       const moved = connection.takeBack();
       if (moved.length > 0 && ms > SLOW_MS) this.#sharesAt = now + APART_MS;
       this.#reads.unshift(...moved);
