@@ -1,7 +1,7 @@
 // The commands for the usage and the limits of keys.
 
+import type { KeyLimits } from '../../src/api/account.ts';
 import { createCalendar } from '../../src/api/calendar.ts';
-import type { Limits } from '../../src/api/limits.ts';
 import type { Database } from '../../src/store/migrations.ts';
 import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';
@@ -70,7 +70,7 @@ export async function limitKey(db: Database, name: string, request: LimitRequest
   const key = await findKey(db, name);
   const limits = toLimits(request);
   if (limits !== undefined) await db.query('select private.set_key_limits($1, $2::jsonb)', [key.id, toJson(limits)]);
-  const [found] = await queryRows<{ own: Limits | null; tenant: Limits | null }>(
+  const [found] = await queryRows<{ own: KeyLimits | null; tenant: KeyLimits | null }>(
     db,
     `select o.limits as own, t.limits as tenant
        from private.api_keys k
@@ -92,9 +92,11 @@ export async function limitTenant(db: Database, id: string, request: LimitReques
   await db.query('select private.require_tenant($1)', [id]);
   const limits = toLimits(request);
   if (limits !== undefined) await db.query('select private.set_tenant_limits($1, $2::jsonb)', [id, toJson(limits)]);
-  const [found] = await queryRows<{ limits: Limits | null }>(db, 'select limits from private.tenants where id = $1', [
-    id,
-  ]);
+  const [found] = await queryRows<{ limits: KeyLimits | null }>(
+    db,
+    'select limits from private.tenants where id = $1',
+    [id],
+  );
   const effective = found?.limits ?? {};
   return {
     json: { id, limits: effective },
@@ -166,18 +168,23 @@ function toLimits({
   perMonth,
   none,
   default: isDefault,
-}: LimitRequest): Limits | null | undefined {
+}: LimitRequest): KeyLimits | null | undefined {
   if (isDefault) return null;
   const given = { per_minute: perMinute, burst, per_day: perDay, per_month: perMonth };
   const limits = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
   return none || Object.keys(limits).length > 0 ? limits : undefined;
 }
 
-function toJson(limits: Limits | null): string | null {
+function toJson(limits: KeyLimits | null): string | null {
   return limits === null ? null : JSON.stringify(limits);
 }
 
-function describe({ per_minute: perMinute, burst = perMinute, per_day: perDay, per_month: perMonth }: Limits): string {
+function describe({
+  per_minute: perMinute,
+  burst = perMinute,
+  per_day: perDay,
+  per_month: perMonth,
+}: KeyLimits): string {
   const parts = [
     ...(perMinute ? [`${perMinute} calls a minute (${burst} at once)`] : []),
     ...(perDay ? [`${perDay} calls a day`] : []),

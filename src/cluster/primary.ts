@@ -3,7 +3,7 @@
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
+import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
 import type { Config } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
 import type { Counter, CounterName } from '../http/counters.ts';

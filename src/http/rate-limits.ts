@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
-import type { TakeToken } from '../api/limits.ts';
+import type { TakeToken } from '../api/account.ts';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
@@ -33,7 +33,7 @@ export type RateLimitOptions = {
   readonly isAccepted: (key: string) => boolean;
   /** Records the operation of a request that is refused before it is routed. */
   readonly identify: (record: RequestRecord) => void;
-  /** The length of a window in whole seconds; a minute by default. */
+  /** The length of a window in whole seconds; a minute but in tests. */
   readonly windowSeconds?: number;
   /** Creates the counters; by default in this process's memory or in Redis. */
   readonly createCounter?: ((options: CounterOptions) => Counter) | undefined;
