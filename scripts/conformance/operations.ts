@@ -6,7 +6,12 @@ import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts'
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import type { Operation as Compiled } from '../../src/openapi/operations.ts';
-import { isObject, isOnlyAnswered, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
+import {
+  allowsOnlyObjects,
+  isResponseOnly,
+  type Schema as ModelSchema,
+  readProperties,
+} from '../../src/openapi/schema.ts';
 import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
@@ -137,10 +142,10 @@ function readFields(body: Compiled['body']): Input[] {
   if (!body) return [];
   const { isRequired } = body;
   const schema = body.schema as Schema;
-  if (!isObject(schema))
+  if (!allowsOnlyObjects(schema))
     return [{ ...readParameter({ name: 'body', in: 'body', required: isRequired, schema }), isWhole: true }];
   const { properties, required } = readProperties(schema);
-  const sent = Object.entries(properties).filter(([, schema]) => !isOnlyAnswered(schema));
+  const sent = Object.entries(properties).filter(([, schema]) => !isResponseOnly(schema));
   return sent.map(([name, schema]) =>
     readParameter({ name, in: 'body', required: isRequired && required.includes(name), schema: schema as Schema }),
   );

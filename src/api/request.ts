@@ -3,7 +3,8 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Message, RequestFailed } from '../errors.ts';
-import { type Body, type Input, normalizePath, type Operation } from '../openapi/operations.ts';
+import type { Body, Input, Operation } from '../openapi/operations.ts';
+import { normalizePath } from '../openapi/path.ts';
 import type { Scalar } from '../openapi/schema.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';

@@ -18,7 +18,7 @@ import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DocumentError } from '../openapi/document.ts';
 import type { Operation } from '../openapi/operations.ts';
-import { isOnlyAnswered, type Schema } from '../openapi/schema.ts';
+import { isResponseOnly, type Schema } from '../openapi/schema.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RunOperation } from './app.ts';
 import { readBody } from './body.ts';
@@ -145,7 +145,7 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
   const { summary = id, description = '' } = source;
   const parameters = (source.parameters ?? []) as OpenAPIV3.ParameterObject[];
   const { properties = {}, required = [] } = readBodySchema(body);
-  const fields = Object.entries(properties).filter(([, schema]) => !isOnlyAnswered(schema));
+  const fields = Object.entries(properties).filter(([, schema]) => !isResponseOnly(schema));
   const schemas = [
     ...parameters.map(
       ({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }] as const,
@@ -188,7 +188,7 @@ function toJsonSchema(schema: unknown, all: readonly Operation[], around: readon
   if (Array.isArray(schema)) return schema.map(convert);
   const { nullable, ...others } = schema as { readonly [keyword: string]: unknown };
   const kept = Object.entries(others).filter(
-    ([name, part]) => !name.startsWith('x-') && !isOnlyAnswered(part as Schema),
+    ([name, part]) => !name.startsWith('x-') && !isResponseOnly(part as Schema),
   );
   const converted = Object.fromEntries(kept.map(([name, part]) => [name, convert(part)]));
   if (typeof others.description === 'string') converted.description = nameTools(others.description, all);
