@@ -1,4 +1,4 @@
-// The commands that delete, and the question that each command asks before it destroys. And what the store has of one student, which an erasure deletes.
+// Deletes a tenant or a student after a confirmation, and shows all data about one student.
 
 import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';

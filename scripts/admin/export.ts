@@ -1,8 +1,9 @@
 // The export of a tenant's data: a folder of CSV files (RFC 4180) that can be imported again.
 
 import { mkdir, open, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { type Database, inTransaction } from '../../src/store/migrations.ts';
+import { toPath } from '../path.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { queryRows } from './store.ts';
@@ -15,7 +16,7 @@ const BATCH = 5_000;
 
 /** Writes a file for each table, with the rows of one moment. It replaces no file; after a failure it leaves none. */
 export async function exportData(db: Database, tenant: string, folder: string): Promise<Output> {
-  const path = resolve(process.env.INIT_CWD ?? '.', folder);
+  const path = toPath(folder);
   const written: string[] = [];
   try {
     const counts = await inTransaction(db, async () => {

@@ -2,18 +2,19 @@
 
 import { hash } from 'node:crypto';
 import { createReadStream, readdirSync, statSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../../src/store/migrations.ts';
+import { toPath } from '../path.ts';
 import { addBlankTexts, createCheck, type Fields, findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
 import { USAGE } from './export.ts';
 import { type Output, toCount, toTable } from './output.ts';
 import { createProgress, toBar } from './progress.ts';
-import { createFinder } from './references.ts';
+import { createFinder, type FileLine, type Header } from './references.ts';
 import { queryRows } from './store.ts';
-import { type Column, findTable, readTables, type Table } from './tables.ts';
+import { findTable, readTables, type Table } from './tables.ts';
 
 export type ImportOptions = {
   readonly tenant: string;
@@ -37,14 +38,7 @@ type Source = {
   open(): AsyncIterable<Uint8Array>;
 };
 
-/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
-type Header = { readonly title: string; readonly column: Column | undefined };
-
-/** A line: its valid fields, or undefined if it cannot be read, and its problems. */
-type Line = {
-  readonly line: number;
-  readonly fields: Fields | undefined;
-  readonly bad: BadLine[];
+type Line = FileLine & {
   /** The record that it changes. */
   id?: string;
   isSkipped?: boolean;
@@ -104,11 +98,6 @@ export async function importData(
     });
     return toOutput(imported, options);
   });
-}
-
-/** A path is relative to the folder where npm was called. */
-function toPath(name: string): string {
-  return resolve(process.env.INIT_CWD ?? '.', name);
 }
 
 function findFile(table: string, name: string): Source {

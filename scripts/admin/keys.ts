@@ -178,20 +178,24 @@ function describeIssued({ key, prefix, id, expires_at }: IssuedKey): string {
   return toTable([], Object.entries(rows));
 }
 
+/** The columns of a list of keys. */
+const COLUMNS: readonly (readonly [head: string, toCell: (key: Key) => string])[] = [
+  ['TENANT', ({ tenant }) => tenant],
+  ['PREFIX', ({ prefix }) => prefix ?? '-'],
+  ['NAME', ({ name }) => name],
+  ['PERMISSIONS', ({ permissions }) => permissions?.join('\n') ?? 'all'],
+  ['STATE', ({ state }) => state],
+  ['CREATED', ({ created_at }) => toMinute(created_at)],
+  ['EXPIRES', ({ expires_at }) => toMinute(expires_at)],
+  ['LAST USED', ({ last_used_at }) => toMinute(last_used_at)],
+  ['ID', ({ id }) => id],
+];
+
 function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
-  const head = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'ID'];
-  const rows = keys.map((key) => [
-    ...(hasTenant ? [key.tenant] : []),
-    key.prefix ?? '-',
-    key.name,
-    key.permissions?.join('\n') ?? 'all',
-    key.state,
-    toMinute(key.created_at),
-    toMinute(key.expires_at),
-    toMinute(key.last_used_at),
-    key.id,
-  ]);
-  return toTable(hasTenant ? ['TENANT', ...head] : head, rows);
+  const columns = hasTenant ? COLUMNS : COLUMNS.slice(1);
+  const head = columns.map(([name]) => name);
+  const rows = keys.map((key) => columns.map(([, toCell]) => toCell(key)));
+  return toTable(head, rows);
 }
 
 /** A time of Postgres as ISO 8601 in UTC; null if it is null or never comes. */

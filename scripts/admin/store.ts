@@ -5,6 +5,7 @@ import type { Environment, StoreConfig } from '../../src/config.ts';
 import { readDatabaseUrl, type ServerAddress } from '../../src/database-url.ts';
 import { messageOf } from '../../src/errors.ts';
 import { applyMigrations, type Database, readMigrations } from '../../src/store/migrations.ts';
+import { describeServers } from '../../src/store/postgres/roles.ts';
 import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
 
 const PROGRAM = 'wellness-admin';
@@ -23,10 +24,7 @@ export type AdminStore = Database & {
 /** Which store a command works on, in the words of the gateway's log; without a password. */
 export function describeStore(config: StoreConfig, env: Environment): string {
   if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
-  if (config.kind === 'postgres') {
-    const clients = readDatabaseUrl(config.url).servers.map(({ url }) => new pg.Client(url));
-    return `Store: Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
-  }
+  if (config.kind === 'postgres') return `Store: ${describeServers(readDatabaseUrl(config.url))}`;
   const reason = env.DATA_DIR ? '' : ', because neither DATABASE_URL nor DATA_DIR is set';
   return `Store: embedded Postgres, data in ${config.dataDir ?? 'memory'}${reason}`;
 }
