@@ -109,7 +109,7 @@ function toDeclared(operation: Operation, failure: Failure): Failure {
   return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
 }
 
-/** Rethrows an error that is a fault of the program. */
+/** Converts the end of a call by the client or the deadline to a failure; rethrows anything else. */
 function toFailure(error: unknown): CallResult {
   if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
   if (error instanceof DeadlineError) return storeFault('storeTimeout', error);

@@ -54,6 +54,7 @@ export async function receive(
   http.record.key = key;
   // Checks the key before reading the body.
   if (key === '') return { failure: { kind: 'missingKey', header: operation.key.name } };
+  // Undefined for a key without limits: to wait for a promise would take a turn of the event loop.
   const admission = admit?.(key);
   const refused = admission && (await admission);
   if (refused) return { failure: refused };

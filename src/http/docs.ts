@@ -94,6 +94,7 @@ function serveText(type: string, read: () => Shown, write: (shown: Shown) => str
   let written: { readonly shown: Shown; readonly body: string; readonly tag: string } | undefined;
   return (_req, res) => {
     const shown = read();
+    // It is a new object each time.
     if (
       written?.shown.source !== shown.source ||
       written.shown.texts !== shown.texts ||

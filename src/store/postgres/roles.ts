@@ -132,6 +132,12 @@ export function needsPrivilege(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE;
 }
 
+/** Names the servers and the database, without a password. */
+export function describeServers({ servers }: DatabaseAddress): string {
+  const clients = servers.map(({ url }) => new pg.Client(url));
+  return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
+}
+
 /** Connects to the primary, or to the only server. Rejects as choosePrimary throws, or with what pg rejects with for the only server. */
 export async function connectToPrimary(
   { servers, hasRoles, mustWrite, connectMs }: DatabaseAddress,

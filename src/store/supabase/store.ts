@@ -14,7 +14,7 @@ export type SupabaseOptions = {
   /** The path of PostgREST after the URL; `/` for a PostgREST alone. */
   readonly restPath: string;
   readonly connections: number;
-  /** The longest that a call may take, in milliseconds. */
+  /** Store call timeout in milliseconds, including time in the queue. */
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
