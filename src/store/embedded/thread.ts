@@ -197,8 +197,8 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
 }
 
 /**
- * Makes a checkpoint if the WAL is long. Postgres does that in a process of its own, which PGlite lacks: the WAL would grow for
- * ever, and so would the start after a crash.
+ * Makes a checkpoint if the WAL is long. Postgres does that in a process of its own, which PGlite lacks: the WAL would grow without
+ * limit, and so would the start after a crash.
  */
 async function cutWal(db: PGlite, sessions: Sessions): Promise<void> {
   // It would end up in an administrator's transaction, or throw away what a backup needs.
