@@ -11,7 +11,6 @@ import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
 import { type AppParts, createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
-import type { Counter, CounterOptions } from './http/counters.ts';
 import { DemoError, findDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
@@ -55,8 +54,6 @@ export type Ending = {
 export type Group = StoreGroup & {
   /** The metrics of all services. */
   readonly readMetrics: () => Promise<string>;
-  /** Creates counters that all services add to. */
-  readonly createCounter: (options: CounterOptions) => Counter;
   /** Takes a token from buckets of all services. */
   readonly takeToken: TakeToken;
 };
@@ -96,7 +93,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     addressOf,
     isAccepted: acceptedKeys.has,
     identify: (record) => identify(served.document, record),
-    createCounter: group?.createCounter,
     takeToken: group?.takeToken,
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),

@@ -24,8 +24,8 @@ export type Taken = {
   readonly seconds: number;
 };
 
-/** Takes a token from the bucket of a name. */
-export type TakeToken = (name: string, size: BucketSize) => Promise<Taken>;
+/** Takes a token from the bucket of a name. A client can invent a name that is not proven, but no flood of them empties proven ones. */
+export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => Promise<Taken>;
 
 /** Whether a call is admitted, with the header fields of its answer: for one that is not, the seconds after which another may be. */
 export type Admission = NonNullable<RequestRecord['limits']> & { readonly retryAfter?: number };

@@ -3,17 +3,16 @@
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
 import type { Config } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
-import type { Counter, CounterName } from '../http/counters.ts';
+import { createBuckets } from '../http/buckets.ts';
 import type { ReadinessReport } from '../http/health.ts';
 import type { GatewayServer } from '../http/server.ts';
 import type { Welcome } from '../http/welcome.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Channel, openChannel } from './channel.ts';
 import type { GroupMetrics } from './combined-metrics.ts';
-import { type SharedCounter, type ToPrimary, type ToWorker, toArgument, type WorkerNumber } from './protocol.ts';
+import { type ToPrimary, type ToWorker, toArgument, type WorkerNumber } from './protocol.ts';
 
 /** A worker that ends within this time of its start, in milliseconds, is replaced with a delay. */
 const MIN_UPTIME_MS = 10_000;
@@ -64,8 +63,7 @@ export class Primary {
   readonly #slots: readonly Slot[];
   /** Every worker that has not ended, also those that another one has replaced. */
   readonly #live = new Set<Running>();
-  readonly #counters = new Map<string, Promise<Counter>>();
-  #buckets: Promise<TakeToken> | undefined;
+  readonly #takeToken = createBuckets();
   #metrics: Promise<GroupMetrics> | undefined;
   #operational: GatewayServer | undefined;
   #log: Promise<Log> | undefined;
@@ -90,9 +88,6 @@ export class Primary {
     const { checkPorts } = await import('../http/ports.ts');
     await checkPorts(this.#config);
     if (this.#config.metricsPort !== undefined) await this.#openOperational();
-    // Loading it takes longer than a worker waits for the count of its first request.
-    const { perAddress, perKey, redisUrl } = this.#config.rateLimits;
-    if (redisUrl === undefined && perAddress + perKey > 0) await import('../http/counters.ts');
     // The others start when the first one is serving, so that a startup error is reported only once.
     const [first] = this.#slots;
     if (first && !this.#isStopping()) this.#start(first);
@@ -194,9 +189,8 @@ export class Primary {
   #answer(slot: Slot, running: Running, message: ToPrimary): unknown {
     if (message.kind === 'serving') return this.#onServing(slot, running);
     if (message.kind === 'failed') return this.#onFailed();
-    if (message.kind === 'count') return this.#count(message.counter, message.name);
     if (message.kind === 'written') return this.#tellOthers(running, message.position);
-    if (message.kind === 'take') return this.#take(message.name, message.size);
+    if (message.kind === 'take') return this.#takeToken(message.name, message.size, message.isProven);
     return this.#readMetrics();
   }
 
@@ -289,17 +283,6 @@ export class Primary {
     this.#end.resolve(this.#exitCode);
   }
 
-  async #count(options: SharedCounter, name: CounterName): Promise<unknown> {
-    let counter = this.#counters.get(options.prefix);
-    if (!counter) {
-      counter = import('../http/counters.ts').then(({ createCounter }) =>
-        createCounter({ ...options, redis: undefined }),
-      );
-      this.#counters.set(options.prefix, counter);
-    }
-    return (await counter)(name);
-  }
-
   /** Waits until every other worker that serves knows of a write, but not long for one that hangs. */
   async #tellOthers(writer: Running, position: number): Promise<true> {
     const message = { kind: 'written', position } as const;
@@ -308,11 +291,6 @@ export class Primary {
       others.map(({ channel, isServing }) => (isServing ? channel.ask(message, WRITTEN_MS) : channel.tell(message))),
     );
     return true;
-  }
-
-  async #take(name: string, size: BucketSize): Promise<Taken> {
-    this.#buckets ??= import('../http/buckets.ts').then(({ createBuckets }) => createBuckets());
-    return (await this.#buckets)(name, size);
   }
 
   async #readMetrics(): Promise<string> {

@@ -2,15 +2,11 @@
 
 import type { BucketSize } from '../api/account.ts';
 import type { Config } from '../config.ts';
-import type { CounterName, CounterOptions } from '../http/counters.ts';
 import type { Welcome } from '../http/welcome.ts';
 import type { Ending } from '../service.ts';
 
 /** A worker's number, from 1, and the number of workers. */
 export type WorkerNumber = { readonly number: number; readonly of: number };
-
-/** A counter that all workers add to. */
-export type SharedCounter = Omit<CounterOptions, 'redis'>;
 
 /** Messages from the primary process to a worker. */
 export type ToWorker =
@@ -36,10 +32,8 @@ export type ToPrimary =
   | { readonly kind: 'readMetrics' }
   /** The worker has written: answer with true once the others know. */
   | { readonly kind: 'written'; readonly position: number }
-  /** Count a request under a name, and answer with the Count. */
-  | { readonly kind: 'count'; readonly counter: SharedCounter; readonly name: CounterName }
   /** Take a token from the bucket of a name, and answer with Taken. */
-  | { readonly kind: 'take'; readonly name: string; readonly size: BucketSize };
+  | { readonly kind: 'take'; readonly name: string; readonly size: BucketSize; readonly isProven: boolean | undefined };
 
 const OPTION = '--worker=';
 

@@ -4,7 +4,6 @@ import cluster from 'node:cluster';
 import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
 import type { Config } from '../config.ts';
 import { createBuckets } from '../http/buckets.ts';
-import { type Count, type Counter, type CounterOptions, createCounter } from '../http/counters.ts';
 import { type Ending, openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { divide, readNumber, type ToPrimary, type ToWorker, toShare, type WorkerNumber } from './protocol.ts';
@@ -54,7 +53,6 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
           () => {},
         ),
       readMetrics: () => channel.ask({ kind: 'readMetrics' }, METRICS_MS),
-      createCounter: createCounters(channel, worker),
       takeToken: createSharedBuckets(channel, worker),
     },
   });
@@ -95,24 +93,17 @@ function expectDisconnect(): void {
 }
 
 /**
- * Creates counters that the primary process keeps. If it does not answer in time, a worker counts by itself up to its
- * share of the limit, so the workers together never let more than twice the limit pass.
+ * Takes tokens from buckets that the primary process keeps. If it does not answer in time, a worker takes them from its share, so
+ * the workers together never let more than twice the limit pass.
  */
-function createCounters(channel: Channel<ToPrimary>, worker: WorkerNumber) {
-  return ({ redis, ...counter }: CounterOptions): Counter => {
-    if (redis) return createCounter({ ...counter, redis });
-    const own = createCounter({ ...counter, limit: Math.max(1, divide(counter.limit, worker)), redis });
-    return (name) => channel.ask<Count>({ kind: 'count', counter, name }, PRIMARY_MS).catch(() => own(name));
-  };
-}
-
-/** Takes tokens from buckets that the primary process keeps; if it does not answer in time, from a worker's share of them. */
 function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber): TakeToken {
   const takeOwn = createBuckets();
   const toShare = ({ perMinute, burst }: BucketSize) => ({
     perMinute: perMinute / worker.of,
     burst: Math.max(1, divide(burst, worker)),
   });
-  return (name, size) =>
-    channel.ask<Taken>({ kind: 'take', name, size }, PRIMARY_MS).catch(() => takeOwn(name, toShare(size)));
+  return (name, size, isProven) =>
+    channel
+      .ask<Taken>({ kind: 'take', name, size, isProven }, PRIMARY_MS)
+      .catch(() => takeOwn(name, toShare(size), isProven));
 }

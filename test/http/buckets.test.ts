@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { createBuckets } from '../../src/http/buckets.ts';
 import { openRedis, type Redis } from '../../src/http/redis.ts';
 import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const SIZE = { perMinute: 60, burst: 3 };
 
@@ -33,6 +34,28 @@ test('a smaller bucket holds at once what it can', async () => {
   expect(await take('a', { perMinute: 1, burst: 1 })).toEqual({ isOver: true, remaining: 0, seconds: 60 });
 });
 
+test('memory holds 50,000 names: the one that was quiet for the longest is forgotten, a busy one never', async () => {
+  const take = createBuckets(undefined, () => 1_000_000);
+  const remaining = async (name: string) => (await take(name, { perMinute: 100, burst: 100 }, false)).remaining;
+  const NAMES = 120_000;
+  for (let n = 0; n < NAMES; n += 1) {
+    await remaining(`name ${n}`);
+    if (n % 10_000 === 0) await remaining('busy');
+  }
+  expect(await remaining('busy')).toBe(100 - NAMES / 10_000 - 1);
+  expect(await remaining(`name ${NAMES - 49_000}`)).toBe(98);
+  for (const n of [0, 1, 50_000, NAMES - 51_000]) expect(await remaining(`name ${n}`)).toBe(99);
+});
+
+test('no number of invented names makes memory forget a key that was accepted', async () => {
+  const take = createBuckets(undefined, () => 1_000_000);
+  const size = { perMinute: 2, burst: 2 };
+  await take('key', size, false);
+  await take('key', size, true);
+  for (let n = 0; n < 50_001; n += 1) await take(`name ${n}`, size, false);
+  expect(await take('key', size, true)).toMatchObject({ isOver: true });
+});
+
 describe.skipIf(!canTestRedis())('with Redis', () => {
   const ends: (() => unknown)[] = [];
   afterEach(async () => {
@@ -61,6 +84,8 @@ describe.skipIf(!canTestRedis())('with Redis', () => {
       });
     }
     await server.stop();
-    for (const take of [one, other]) expect(await take('a', size)).toMatchObject({ isOver: false, remaining: 2 });
+    for (const take of [one, other]) {
+      await waitFor(async () => expect(await take('a', size)).toMatchObject({ isOver: false, remaining: 2 }));
+    }
   });
 });

@@ -27,7 +27,7 @@ beforeAll(async () => {
       addressOf: createAddressReader(0),
       isAccepted: () => false,
       identify: () => {},
-      windowSeconds: 3_600,
+      takeToken: async () => ({ isOver: true, remaining: 0, seconds: 60 }),
       onFault: () => {},
       onRecovered: () => {},
     },
