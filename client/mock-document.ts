@@ -59,9 +59,10 @@ async function readMockOperations(document: CompiledDocument): Promise<MockOpera
         answers.push({ ...answer, name, ...body, ...(await readCause(document, example)) });
       }
     }
-    // Only the router reads it.
+    // Only the router reads the source, and only MCP the body's schema.
     const source = { path, method, operationId, responses: {} } as DocumentOperation;
-    result.push({ ...operation, source, answers });
+    const body = operation.body && { body: { ...operation.body, schema: {} } };
+    result.push({ ...operation, ...body, source, answers });
   }
   return result;
 }

@@ -9,7 +9,7 @@ import { messageOf, OperatorError } from '../src/errors.ts';
 import { FolderError, lockFolder } from '../src/store/embedded/folder.ts';
 import { ADMINISTRATOR } from '../src/store/embedded/sessions.ts';
 import { DATABASE, PORT, toSocketFolder } from '../src/store/embedded/socket.ts';
-import type { Connection } from '../src/store/migrations.ts';
+import type { Database } from '../src/store/migrations.ts';
 import { connectToPrimary } from '../src/store/postgres/roles.ts';
 
 /** The database cannot be reached; the message says what to do. */
@@ -37,7 +37,7 @@ export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
 export type StatementResult = { readonly rows: object[]; readonly count: number };
 
 /** An embedded store, open for its administrator. */
-export type OpenFolder = Pick<Connection, 'query'> & {
+export type OpenFolder = Pick<Database, 'query'> & {
   /** Whether a gateway serves the store meanwhile. */
   readonly isServed: boolean;
   exec(sql: string): Promise<StatementResult[]>;

@@ -20,7 +20,7 @@ export async function readInstalled(): Promise<Buffer> {
 }
 
 /** Reads the script that the gateway serves. */
-export function readServed(): Buffer {
+function readServed(): Buffer {
   return brotliDecompressSync(readFileSync(FILE));
 }
 

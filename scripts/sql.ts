@@ -1,12 +1,12 @@
 // Runs a file of SQL on the embedded store, as its administrator: npm run sql -- FILE
 
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
 import { runScript } from '../src/store/migrations.ts';
 import { openFolder, type StatementResult } from './database.ts';
+import { toPath } from './path.ts';
 
 const HELP = `
 The embedded store is in the folder DATA_DIR, .data by default. A gateway that runs on it waits until
@@ -20,8 +20,7 @@ async function run(file: string): Promise<void> {
   if (store.kind !== 'embedded') {
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
-  // npm runs in the package's folder and names the caller's in INIT_CWD.
-  const sql = readFileSync(file === '-' ? 0 : resolve(process.env.INIT_CWD ?? '.', file), 'utf8');
+  const sql = readFileSync(file === '-' ? 0 : toPath(file), 'utf8');
   const folder = await openFolder(store, 'wellness-sql');
   try {
     const results: StatementResult[] = [];

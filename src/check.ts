@@ -6,7 +6,7 @@ import { DemoError, findDemo } from './http/demo.ts';
 import { describeFault } from './http/health.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { describeDrift } from './openapi/drift.ts';
-import { findPending, openStore, type Pending } from './store/open.ts';
+import { inspectMigrations, openStore, type Pending } from './store/open.ts';
 import type { Store } from './store/store.ts';
 
 /** The width of a finding's name. */
@@ -26,7 +26,7 @@ export async function checkStart(config: Config, print: (line: string) => void):
   try {
     const document = await compileFile(FILES.document);
     tell({ name: 'Document', text: `ok: ${document.operations.size} operations` });
-    const pending = await findPending(config, FILES.migrations);
+    const pending = await inspectMigrations(config, FILES.migrations);
     await checkStore(config, document, pending, tell);
   } catch (error) {
     tell({ name: 'Error', text: messageOf(error as Error), isBad: true });

@@ -120,6 +120,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     port: reader.integer('PORT', 3000, 0, 65_535),
     host,
     store: readStore(reader),
+    // Set to on, and not on by default.
     demoKeys: LOOPBACK.test(host) || env.DEMO_DATA === 'on',
     connections: reader.integer('STORE_CONNECTIONS', 10, 1, 1_000),
     waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),

@@ -38,25 +38,15 @@ const QUIET_MS = 100;
 export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
   const session = new Session(development, compiled);
-  const parts = join(dirname(document), 'src/document');
-  const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
+  const readDocument = () => session.readDocument();
+  const isNamed = (path: string) => (file: string) => file === basename(path);
   const texts = toTextsFile(document);
+  // The other files of a divided document (docs/openapi-support.md), if the folder is there at the start.
+  const parts = join(dirname(document), 'src/document');
   const watchers = [
-    onChange(
-      dirname(document),
-      (file) => file === basename(document),
-      () => session.readDocument(),
-    ),
-    ...(existsSync(texts)
-      ? [
-          onChange(
-            dirname(texts),
-            (file) => file === basename(texts),
-            () => session.readDocument(),
-          ),
-        ]
-      : []),
-    ...(existsSync(parts) ? [onChange(parts, isPart, () => session.readDocument())] : []),
+    onChange(dirname(document), isNamed(document), readDocument),
+    ...(existsSync(texts) ? [onChange(dirname(texts), isNamed(texts), readDocument)] : []),
+    ...(existsSync(parts) ? [onChange(parts, (file) => /\.(ya?ml|json)$/.test(file), readDocument)] : []),
     onChange(
       migrations,
       (file) => file.endsWith('.sql'),
@@ -119,16 +109,16 @@ class Session {
   /** Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. */
   async #tryExamples(): Promise<void> {
     const { store, deadlineMs, log } = this.#development;
-    const told = new Set<string>();
+    const reported = new Set<string>();
     for (const example of readExamples(this.#compiled.source)) {
       const operation = this.#compiled.operations.get(example.operationId);
-      if (!store.attempt || !operation || example.status !== operation.status || told.has(operation.id)) continue;
+      if (!store.attempt || !operation || example.status !== operation.status || reported.has(operation.id)) continue;
       const received = await receiveExample(this.#compiled, example.request);
       if (!received) continue;
       const result = await store.attempt(toCall(operation, received.request), AbortSignal.timeout(deadlineMs));
       // Refusals depend on the data.
       if (!('failure' in result) || !isFault(result.failure)) continue;
-      told.add(operation.id);
+      reported.add(operation.id);
       const { message, where } = result.failure.cause as PgError;
       const [place = operation.function] = where?.split('\n') ?? [];
       log.warn(`${operation.id} fails in the example ${example.name}: ${message} (${place})`);

@@ -3,18 +3,17 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import type { TakeToken } from './api/account.ts';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
-import type { TakeToken } from './api/limits.ts';
 import { findUsageFunction, openUsage } from './api/usage.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
-import { createApp } from './http/app.ts';
+import { type AppParts, createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import { DemoError, findDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
-import type { Mcp } from './http/mcp.ts';
 import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { createFaultHandler, createRecorder } from './http/recorder.ts';
@@ -64,9 +63,8 @@ export type ServiceOptions = {
   /** Whether it follows the document and the migrations as they are saved. */
   readonly isWatching?: boolean;
   readonly group?: Group;
-  /** The document's file. */
+  /** For tests: another document's file, and what opens another store. */
   readonly file?: string;
-  /** Opens the store; by default the configured one. */
   readonly openStore?: typeof openConfiguredStore;
 };
 
@@ -78,6 +76,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   // Before the store: an applied migration stays, even if the document is invalid.
   const document = await compileFile(file);
   if (!group) await checkPorts(config);
+  // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
   const keyHeaders = readKeyHeaders(document);
   const log = openLog(config, keyHeaders);
   // Before a store is made for nothing.
@@ -88,6 +87,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const acceptedKeys = createAcceptedKeys();
   const onFault = createFaultHandler(log);
   const addressOf = createAddressReader(config.proxyHops);
+  // They name the operation of a refused request, so they read `served`, which is made below.
   const rateLimits = await openRateLimits(config.rateLimits, {
     keyHeaders,
     addressOf,
@@ -140,6 +140,16 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     isExporting: tracing?.isExporting,
   });
 
+  const readDemo = async () => {
+    const demo = await findDemo(document, store);
+    served.demoKey ??= demo?.key;
+    return demo;
+  };
+  /** Everybody knows the keys of the demo data, so others must not reach it. */
+  const refuseDemo = async (demo: ReturnType<typeof readDemo>) => {
+    if (isFirst && !config.demoKeys && (await demo)) throw new DemoError(config.host);
+  };
+
   let operational: GatewayServer | undefined;
   let stopWatching = () => {};
   const close = async ({ noticeMs = 0, isReplaced = false }: Ending = {}) => {
@@ -155,17 +165,12 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   };
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;
-    const demo = findDemo(document, store);
-    const refuseDemo = async (found: typeof demo) => {
-      if (isFirst && !config.demoKeys && (await found)) throw new DemoError(config.host);
-    };
+    const demo = readDemo();
+    // Otherwise once the store answers.
     if (!fault) await refuseDemo(demo);
     // The primary process opens that of a group: no worker can hold it up.
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
-    void demo.then((found) => {
-      served.demoKey = found?.key;
-    });
     return {
       welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) => {
         const { docs, mcp } = config;
@@ -181,9 +186,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         }
         if (!fault) return;
         await readiness.reportUntilReachable(fault);
-        const found = findDemo(document, store);
-        await refuseDemo(found);
-        served.demoKey = (await found)?.key;
+        await refuseDemo(readDemo());
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,
@@ -237,7 +240,7 @@ async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | 
   return openTracing({ ...traces, warn });
 }
 
-async function openMcp(config: Config, readDocument: () => CompiledDocument): Promise<Mcp | undefined> {
+async function openMcp(config: Config, readDocument: () => CompiledDocument): Promise<AppParts['mcp']> {
   if (!config.mcp) return undefined;
   const { serveMcp } = await import('./http/mcp.ts');
   return serveMcp({ ...config, readDocument });

@@ -3,7 +3,7 @@
 
 import { createWriteStream, existsSync } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { extract, Header } from 'tar';
@@ -13,6 +13,7 @@ import { openPGlite } from '../../src/store/embedded/pglite.ts';
 import { BACKUP } from '../../src/store/embedded/sessions.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { type EmbeddedConfig, type OpenFolder, openFolder } from '../database.ts';
+import { toPath } from '../path.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { createProgress, type Progress } from './progress.ts';
@@ -89,8 +90,6 @@ function readEmbedded(config: StoreConfig): EmbeddedConfig & { dataDir: string }
   if (!dataDir) throw new CommandError({ error: 'DATA_DIR=:memory: keeps no store: set it to the folder of a store' });
   return { ...config, dataDir };
 }
-
-const toPath = (name: string) => resolve(process.env.INIT_CWD ?? '.', name);
 
 /** The archive of a folder that changes: Postgres repairs the copy by the WAL, which therefore comes last. */
 async function* pack({ query }: OpenFolder, folder: string): AsyncGenerator<Buffer> {

@@ -61,7 +61,7 @@ const SHORT_TYPE = /^(smallint|integer|bigint|numeric\(\d+,[0-2]\))$/;
 const GROUPED = /^-?\d{1,3}(\.\d{3})+$/;
 
 /** A text by which people would say that two names are the same: without accents, capitals, blanks and hyphens. */
-export function fold(text: string): string {
+function fold(text: string): string {
   const words = text
     .normalize('NFD')
     .replace(/\p{M}/gu, '')

@@ -1,9 +1,10 @@
 // The way from the embedded store to Postgres: every row of every table, keys included, in one transaction.
 
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { StoreConfig } from '../../src/config.ts';
-import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { type Database, inTransaction } from '../../src/store/migrations.ts';
+import { toPath } from '../path.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { createProgress } from './progress.ts';
@@ -40,7 +41,7 @@ export async function copyStore(target: StoreConfig, name: string): Promise<Outp
   if (target.kind !== 'postgres') {
     throw new CommandError({ error: 'DATABASE_URL is not set: expected the database to copy to' });
   }
-  const dataDir = resolve(process.env.INIT_CWD ?? '.', name);
+  const dataDir = toPath(name);
   if (!existsSync(join(dataDir, 'postgres'))) throw new CommandError({ error: `There is no store in ${dataDir}` });
   const source = await openStore({ kind: 'embedded', dataDir, fsync: true, demoData: false });
   try {
@@ -62,7 +63,7 @@ export async function copyStore(target: StoreConfig, name: string): Promise<Outp
   }
 }
 
-async function copyTables(source: Connection, target: Connection): Promise<[string, number][]> {
+async function copyTables(source: Database, target: Database): Promise<[string, number][]> {
   const [ours, theirs] = [await readVersions(source), await readVersions(target)];
   if (ours.join() !== theirs.join()) {
     throw new CommandError({
@@ -88,7 +89,7 @@ async function copyTables(source: Connection, target: Connection): Promise<[stri
   return copied;
 }
 
-async function readVersions(db: Connection): Promise<string[]> {
+async function readVersions(db: Database): Promise<string[]> {
   return (await queryRows<{ version: string }>(db, VERSIONS)).map(({ version }) => version);
 }
 
@@ -110,8 +111,8 @@ function inOrder(tables: readonly Table[]): Table[] {
 
 /** Copies the rows of a table as JSON, which keeps every type. */
 async function copyRows(
-  source: Connection,
-  target: Connection,
+  source: Database,
+  target: Database,
   { name, columns, refers_to_itself }: Table,
   onCopied: (rows: number) => void,
 ): Promise<number> {

@@ -1,8 +1,8 @@
-// The commands that delete, and the question that each command asks before it destroys. And what the store has of one student, which an erasure deletes.
+// Deletes a tenant or a student after a confirmation, and shows all data about one student.
 
 import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { type Found, findRecord, openTable } from './records.ts';
@@ -13,7 +13,7 @@ export type Confirmed = { readonly yes?: boolean };
 type Deleted = { readonly name: string; readonly deleted: number };
 
 /** Deletes a tenant with everything that it has. */
-export async function deleteTenant(db: Connection, id: string, { yes }: Confirmed): Promise<Output> {
+export async function deleteTenant(db: Database, id: string, { yes }: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   const [tenant] = (await queryRows<Found>(db, 'select id, name from private.tenants where id = $1', [id])) as [Found];
   await confirm(`Deletes the tenant ${tenant.name}, its keys and all its data.`, tenant.name, yes);
@@ -21,7 +21,7 @@ export async function deleteTenant(db: Connection, id: string, { yes }: Confirme
 }
 
 /** Everything that the store has of a student, as JSON. */
-export async function showStudent(db: Connection, tenant: string, name: string): Promise<Output> {
+export async function showStudent(db: Database, tenant: string, name: string): Promise<Output> {
   const { id } = await findStudent(db, tenant, name);
   const [{ data }] = (await queryRows(db, 'select private.student_data($1, $2) as data', [tenant, id])) as [
     { data: unknown },
@@ -30,14 +30,14 @@ export async function showStudent(db: Connection, tenant: string, name: string):
 }
 
 /** Deletes everything that the store has of a student. */
-export async function eraseStudent(db: Connection, tenant: string, name: string, { yes }: Confirmed): Promise<Output> {
+export async function eraseStudent(db: Database, tenant: string, name: string, { yes }: Confirmed): Promise<Output> {
   const student = await findStudent(db, tenant, name);
   await confirm(`Erases the student ${student.name} and everything that refers to it.`, student.name, yes);
   const sql = 'select * from private.erase_student($1, $2)';
   return toOutput(`Student ${student.id} was erased`, await queryRows(db, sql, [tenant, student.id]));
 }
 
-async function findStudent(db: Connection, tenant: string, name: string): Promise<Found> {
+async function findStudent(db: Database, tenant: string, name: string): Promise<Found> {
   return findRecord(db, await openTable(db, { tenant, resource: 'alunos' }), tenant, name);
 }
 

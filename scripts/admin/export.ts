@@ -1,8 +1,9 @@
 // The export of a tenant's data: a folder of CSV files (RFC 4180) that can be imported again.
 
 import { mkdir, open, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { join } from 'node:path';
+import { type Database, inTransaction } from '../../src/store/migrations.ts';
+import { toPath } from '../path.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { queryRows } from './store.ts';
@@ -14,8 +15,8 @@ export const USAGE = 'usage';
 const BATCH = 5_000;
 
 /** Writes a file for each table, with the rows of one moment. It replaces no file; after a failure it leaves none. */
-export async function exportData(db: Connection, tenant: string, folder: string): Promise<Output> {
-  const path = resolve(process.env.INIT_CWD ?? '.', folder);
+export async function exportData(db: Database, tenant: string, folder: string): Promise<Output> {
+  const path = toPath(folder);
   const written: string[] = [];
   try {
     const counts = await inTransaction(db, async () => {
@@ -46,7 +47,7 @@ export async function exportData(db: Connection, tenant: string, folder: string)
 /** A file to write: its name, the titles of its columns, and the query of their texts. */
 type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
 
-async function findTables(db: Connection, tenant: string): Promise<File[]> {
+async function findTables(db: Database, tenant: string): Promise<File[]> {
   const files: File[] = [];
   for (const { name, columns } of await readTables(db)) {
     const query = await readQuery(db, 'private.export_query($1, $2::text::regclass)', [tenant, `private.${name}`]);
@@ -56,7 +57,7 @@ async function findTables(db: Connection, tenant: string): Promise<File[]> {
 }
 
 /** The usage of the keys, which stay where they are. */
-async function findUsage(db: Connection, tenant: string): Promise<File> {
+async function findUsage(db: Database, tenant: string): Promise<File> {
   const titles = ['key_id', 'name', 'day', 'operation', 'class', 'calls'];
   const query = await readQuery(
     db,
@@ -67,13 +68,13 @@ async function findUsage(db: Connection, tenant: string): Promise<File> {
   return { name: USAGE, titles, query };
 }
 
-async function readQuery(db: Connection, expression: string, values: unknown[]): Promise<string> {
+async function readQuery(db: Database, expression: string, values: unknown[]): Promise<string> {
   const [{ query }] = (await queryRows(db, `select ${expression} as query`, values)) as [{ query: string }];
   return query;
 }
 
 async function writeRows(
-  db: Connection,
+  db: Database,
   query: string,
   titles: readonly string[],
   path: string,

@@ -2,18 +2,19 @@
 
 import { hash } from 'node:crypto';
 import { createReadStream, readdirSync, statSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
-import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { type Database, inTransaction } from '../../src/store/migrations.ts';
+import { toPath } from '../path.ts';
 import { addBlankTexts, createCheck, type Fields, findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
 import { USAGE } from './export.ts';
 import { type Output, toCount, toTable } from './output.ts';
 import { createProgress, toBar } from './progress.ts';
-import { createFinder } from './references.ts';
+import { createFinder, type FileLine, type Header } from './references.ts';
 import { queryRows } from './store.ts';
-import { type Column, findTable, readTables, type Table } from './tables.ts';
+import { findTable, readTables, type Table } from './tables.ts';
 
 export type ImportOptions = {
   readonly tenant: string;
@@ -37,14 +38,7 @@ type Source = {
   open(): AsyncIterable<Uint8Array>;
 };
 
-/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
-type Header = { readonly title: string; readonly column: Column | undefined };
-
-/** A line: its valid fields, or undefined if it cannot be read, and its problems. */
-type Line = {
-  readonly line: number;
-  readonly fields: Fields | undefined;
-  readonly bad: BadLine[];
+type Line = FileLine & {
   /** The record that it changes. */
   id?: string;
   isSkipped?: boolean;
@@ -84,7 +78,7 @@ export async function importData(
   resource: string,
   path: string,
   options: ImportOptions,
-  run: (work: (db: Connection) => Promise<Output>) => Promise<void>,
+  run: (work: (db: Database) => Promise<Output>) => Promise<void>,
 ): Promise<void> {
   if (resource === ALL && options.map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
@@ -104,11 +98,6 @@ export async function importData(
     });
     return toOutput(imported, options);
   });
-}
-
-/** A path is relative to the folder where npm was called. */
-function toPath(name: string): string {
-  return resolve(process.env.INIT_CWD ?? '.', name);
 }
 
 function findFile(table: string, name: string): Source {
@@ -132,7 +121,7 @@ function findFiles(folder: string): Source[] {
 
 /** Creates a row from each record, or changes one. Throws CommandError with all bad lines in order. */
 export async function importSource(
-  db: Connection,
+  db: Database,
   table: Table,
   { name, size, open }: Source,
   options: ImportOptions,
@@ -250,7 +239,7 @@ type Settler = {
  * have none, if all its columns are the same.
  */
 async function createSettler(
-  db: Connection,
+  db: Database,
   table: Table,
   headers: readonly Header[],
   { tenant, update = false, skipExisting = false, allowDuplicates = false }: ImportOptions,
@@ -311,7 +300,7 @@ async function createSettler(
   };
 }
 
-async function hasRows(db: Connection, { name, columns }: Table, tenant: string): Promise<boolean> {
+async function hasRows(db: Database, { name, columns }: Table, tenant: string): Promise<boolean> {
   if (!columns.some((column) => column.name === 'id')) return false;
   return (await queryRows(db, `select from private.${name} where tenant_id = $1 limit 1`, [tenant])).length > 0;
 }
@@ -329,7 +318,7 @@ function requireFields(lines: readonly Line[], { columns }: Table): void {
 
 /** Sends the good lines to SQL, and returns those that the table refuses. */
 async function send(
-  db: Connection,
+  db: Database,
   tenant: string,
   { name }: Table,
   lines: readonly Line[],

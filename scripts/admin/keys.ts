@@ -1,7 +1,7 @@
 // The commands for tenants and keys: each calls an SQL function and formats the result.
 
 import { InvalidArgumentError } from 'commander';
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import { NEVER } from './arguments.ts';
 import { type Confirmed, confirm } from './erasure.ts';
 import { CommandError } from './errors.ts';
@@ -59,14 +59,14 @@ const WHOLE_KEY = /^(wms_[a-z]{1,10}_[0-9A-Za-z]{8})[0-9A-Za-z]{30}$/;
 const KEEP = 'Save the key now: only its hash is stored, and it is not shown again.';
 
 /** Creates a tenant. */
-export async function createTenant(db: Connection, name: string): Promise<Output> {
+export async function createTenant(db: Database, name: string): Promise<Output> {
   const [{ id }] = (await queryRows(db, 'select private.create_tenant($1) as id', [name])) as [{ id: string }];
   const next = `Its first key: npm run admin -- key issue --tenant ${id} --name NAME`;
   return { json: { id, name }, text: `Tenant ${id} was created.\n${next}` };
 }
 
 /** Lists all tenants, oldest first. */
-export async function listTenants(db: Connection): Promise<Output> {
+export async function listTenants(db: Database): Promise<Output> {
   const rows = await queryRows<Tenant>(db, 'select * from private.list_tenants()');
   const tenants = rows.map((tenant) => ({ ...tenant, created_at: toTime(tenant.created_at) }));
   if (tenants.length === 0) {
@@ -82,7 +82,7 @@ export async function listTenants(db: Connection): Promise<Output> {
 }
 
 /** Issues a key, which the output shows once. */
-export async function issueKey(db: Connection, request: KeyRequest): Promise<Output> {
+export async function issueKey(db: Database, request: KeyRequest): Promise<Output> {
   const issued = await queryIssued(db, 'select * from private.issue_key($1, $2, $3::text[], $4::timestamptz, $5)', [
     request.tenant,
     request.name,
@@ -94,7 +94,7 @@ export async function issueKey(db: Connection, request: KeyRequest): Promise<Out
 }
 
 /** Lists the keys of one tenant, or of all. */
-export async function listKeys(db: Connection, tenant: string | undefined): Promise<Output> {
+export async function listKeys(db: Database, tenant: string | undefined): Promise<Output> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const keys = await queryKeys(db, 'select * from private.list_keys($1)', [tenant ?? null]);
   const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
@@ -105,7 +105,7 @@ export async function listKeys(db: Connection, tenant: string | undefined): Prom
 }
 
 /** Issues a key that replaces another; the old one works until the end of the overlap. */
-export async function rotateKey(db: Connection, name: string, { overlap, expires }: Rotation): Promise<Output> {
+export async function rotateKey(db: Database, name: string, { overlap, expires }: Rotation): Promise<Output> {
   const { id } = await findKey(db, name);
   const sql = 'select * from private.rotate_key($1, $2::interval, $3::timestamptz)';
   const issued = await queryIssued(db, sql, [id, `${overlap} milliseconds`, expires ?? null]);
@@ -118,7 +118,7 @@ export async function rotateKey(db: Connection, name: string, { overlap, expires
 }
 
 /** Ends a key, for good. */
-export async function revokeKey(db: Connection, name: string, { yes }: Confirmed): Promise<Output> {
+export async function revokeKey(db: Database, name: string, { yes }: Confirmed): Promise<Output> {
   const key = await findKey(db, name);
   if (key.state !== 'revoked') {
     await confirm(`Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`, key.name, yes);
@@ -131,7 +131,7 @@ export async function revokeKey(db: Connection, name: string, { yes }: Confirmed
 }
 
 /** Sets the functions that a key may call; null means all. */
-export async function permitKey(db: Connection, name: string, permissions: readonly string[] | null): Promise<Output> {
+export async function permitKey(db: Database, name: string, permissions: readonly string[] | null): Promise<Output> {
   const key = await findKey(db, name);
   await db.query('select private.set_key_permissions($1, $2::text[])', [key.id, permissions]);
   return {
@@ -141,7 +141,7 @@ export async function permitKey(db: Connection, name: string, permissions: reado
 }
 
 /** Finds a key by its id or prefix. The name may be a secret by mistake, so no message repeats it. */
-export async function findKey(db: Connection, name: string): Promise<Key> {
+export async function findKey(db: Database, name: string): Promise<Key> {
   const [, prefix] = WHOLE_KEY.exec(name) ?? [];
   if (prefix) throw new InvalidArgumentError(`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
   const sql = 'select * from private.list_keys() k where k.id::text = lower($1) or k.prefix = $1';
@@ -153,7 +153,7 @@ export async function findKey(db: Connection, name: string): Promise<Key> {
   });
 }
 
-async function queryKeys(db: Connection, sql: string, values: unknown[]): Promise<Key[]> {
+async function queryKeys(db: Database, sql: string, values: unknown[]): Promise<Key[]> {
   const rows = await queryRows<Key>(db, sql, values);
   return rows.map((key) => ({
     ...key,
@@ -163,7 +163,7 @@ async function queryKeys(db: Connection, sql: string, values: unknown[]): Promis
   }));
 }
 
-async function queryIssued(db: Connection, sql: string, values: unknown[]): Promise<IssuedKey> {
+async function queryIssued(db: Database, sql: string, values: unknown[]): Promise<IssuedKey> {
   const [issued] = (await queryRows<IssuedKey>(db, sql, values)) as [IssuedKey];
   return { ...issued, expires_at: toTime(issued.expires_at) };
 }
@@ -178,20 +178,24 @@ function describeIssued({ key, prefix, id, expires_at }: IssuedKey): string {
   return toTable([], Object.entries(rows));
 }
 
+/** The columns of a list of keys. */
+const COLUMNS: readonly (readonly [head: string, toCell: (key: Key) => string])[] = [
+  ['TENANT', ({ tenant }) => tenant],
+  ['PREFIX', ({ prefix }) => prefix ?? '-'],
+  ['NAME', ({ name }) => name],
+  ['PERMISSIONS', ({ permissions }) => permissions?.join('\n') ?? 'all'],
+  ['STATE', ({ state }) => state],
+  ['CREATED', ({ created_at }) => toMinute(created_at)],
+  ['EXPIRES', ({ expires_at }) => toMinute(expires_at)],
+  ['LAST USED', ({ last_used_at }) => toMinute(last_used_at)],
+  ['ID', ({ id }) => id],
+];
+
 function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
-  const head = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'ID'];
-  const rows = keys.map((key) => [
-    ...(hasTenant ? [key.tenant] : []),
-    key.prefix ?? '-',
-    key.name,
-    key.permissions?.join('\n') ?? 'all',
-    key.state,
-    toMinute(key.created_at),
-    toMinute(key.expires_at),
-    toMinute(key.last_used_at),
-    key.id,
-  ]);
-  return toTable(hasTenant ? ['TENANT', ...head] : head, rows);
+  const columns = hasTenant ? COLUMNS : COLUMNS.slice(1);
+  const head = columns.map(([name]) => name);
+  const rows = keys.map((key) => columns.map(([, toCell]) => toCell(key)));
+  return toTable(head, rows);
 }
 
 /** A time of Postgres as ISO 8601 in UTC; null if it is null or never comes. */

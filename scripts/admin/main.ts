@@ -3,7 +3,7 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { type Config, readConfig } from '../../src/config.ts';
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import {
   NEVER,
   readDelimiter,
@@ -49,7 +49,7 @@ export type Surroundings = {
 };
 
 /** Opens the store, works in it, and prints the output. */
-type Run = (options: WithJson, work: (db: Connection) => Promise<Output>) => Promise<void>;
+type Run = (options: WithJson, work: (db: Database) => Promise<Output>) => Promise<void>;
 
 /** Works on the configured store without opening it, and prints the output. */
 type RunOnStore = (options: WithJson, work: (store: Config['store']) => Promise<Output>) => Promise<void>;

@@ -1,7 +1,7 @@
 // The commands for single records of any table with a tenant's data: find, show, update. None reaches another tenant's rows.
 
 import { InvalidArgumentError } from 'commander';
-import { type Connection, inTransaction } from '../../src/store/migrations.ts';
+import { type Database, inTransaction } from '../../src/store/migrations.ts';
 import { createCheck, type Fields, findColumn, toValue } from './columns.ts';
 import { type BadLine, CommandError } from './errors.ts';
 import { type Output, toTable } from './output.ts';
@@ -21,7 +21,7 @@ type Row = Readonly<Record<string, unknown>>;
 const MAX_SHOWN = 60;
 
 /** Lists the records that have a text in any of their columns of text, ignoring capitals and accents. */
-export async function findRecords(db: Connection, place: Place, text: string, limit: number): Promise<Output> {
+export async function findRecords(db: Database, place: Place, text: string, limit: number): Promise<Output> {
   const table = await openTable(db, place);
   const texts = table.columns.filter(({ type }) => type === 'text');
   const matches = texts.map(
@@ -50,7 +50,7 @@ export async function findRecords(db: Connection, place: Place, text: string, li
 }
 
 /** Shows a record, with the names of those that it refers to. */
-export async function showRecord(db: Connection, place: Place, name: string): Promise<Output> {
+export async function showRecord(db: Database, place: Place, name: string): Promise<Output> {
   const table = await openTable(db, place);
   const { id } = await findRecord(db, table, place.tenant, name);
   const row = await readRow(db, table, place.tenant, id);
@@ -61,7 +61,7 @@ export async function showRecord(db: Connection, place: Place, name: string): Pr
 
 /** Changes columns of a record; an empty value clears one. */
 export async function updateRecord(
-  db: Connection,
+  db: Database,
   place: Place,
   name: string,
   settings: ReadonlyMap<string, string>,
@@ -89,7 +89,7 @@ export async function updateRecord(
 }
 
 /** Finds a record by its id, or by the e-mail or name that people know it by. */
-export async function findRecord(db: Connection, table: Table, tenant: string, name: string): Promise<Found> {
+export async function findRecord(db: Database, table: Table, tenant: string, name: string): Promise<Found> {
   const [label = 'id'] = listed(table);
   const sql = `
     select r.id, r.${quote(label)}::text as name
@@ -117,14 +117,14 @@ export async function findRecord(db: Connection, table: Table, tenant: string, n
 }
 
 /** Opens a table of a tenant. */
-export async function openTable(db: Connection, { tenant, resource }: Place): Promise<Table> {
+export async function openTable(db: Database, { tenant, resource }: Place): Promise<Table> {
   await db.query('select private.require_tenant($1)', [tenant]);
   return findTable(await readTables(db), resource);
 }
 
 /** The fields to set, as Postgres takes them; null for one to clear. Throws with every mistake. */
 async function readFields(
-  db: Connection,
+  db: Database,
   { name: resource, columns }: Table,
   tenant: string,
   settings: ReadonlyMap<string, string>,
@@ -157,13 +157,13 @@ function fail(bad: readonly BadLine[]): void {
   throw new CommandError({ error, hint: 'Nothing was changed.' });
 }
 
-async function readRow(db: Connection, { name, columns }: Table, tenant: string, id: string): Promise<Row> {
+async function readRow(db: Database, { name, columns }: Table, tenant: string, id: string): Promise<Row> {
   const sql = `select ${list(columns)} from private.${name} r where r.tenant_id = $1 and r.id = $2`;
   const [row] = await queryRows<Row>(db, sql, [tenant, id]);
   return row ?? {};
 }
 
-async function describeValue(db: Connection, tenant: string, column: Column, row: Row): Promise<string> {
+async function describeValue(db: Database, tenant: string, column: Column, row: Row): Promise<string> {
   const value = toText(row[column.name]);
   const { refers_to: table, known_by: label } = column;
   if (!table || !label || value === '') return value;

@@ -1,19 +1,22 @@
 // References to other records, which people write as an e-mail, a name or an id.
 
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import type { Fields } from './columns.ts';
 import type { BadLine } from './errors.ts';
 import { queryRows } from './store.ts';
 import { type Column, withoutSchema } from './tables.ts';
 
-type Line = { readonly line: number; readonly fields: Fields | undefined; readonly bad: BadLine[] };
-type Header = { readonly title: string; readonly column: Column | undefined };
+/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
+export type Header = { readonly title: string; readonly column: Column | undefined };
+
+/** A line: its valid fields, or undefined if it cannot be read, and its problems. */
+export type FileLine = { readonly line: number; readonly fields: Fields | undefined; readonly bad: BadLine[] };
 
 /** Creates a function that replaces the ids, e-mails and names of other records by ids; it looks for each text once. */
 export function createFinder(
-  db: Connection,
+  db: Database,
   tenant: string,
-): (lines: readonly Line[], headers: readonly Header[]) => Promise<void> {
+): (lines: readonly FileLine[], headers: readonly Header[]) => Promise<void> {
   const found = new Map<Column, Map<string, string[]>>();
 
   async function find(column: Column, texts: readonly string[]): Promise<Map<string, string[]>> {

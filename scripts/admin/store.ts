@@ -4,7 +4,8 @@ import pg from 'pg';
 import type { Environment, StoreConfig } from '../../src/config.ts';
 import { readDatabaseUrl, type ServerAddress } from '../../src/database-url.ts';
 import { messageOf } from '../../src/errors.ts';
-import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
+import { applyMigrations, type Database, readMigrations } from '../../src/store/migrations.ts';
+import { describeServers } from '../../src/store/postgres/roles.ts';
 import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
 
 const PROGRAM = 'wellness-admin';
@@ -14,7 +15,7 @@ const POLL_MS = 20;
 export const MIGRATIONS = join(import.meta.dirname, '../../supabase/migrations');
 
 /** An open store. */
-export type AdminStore = Connection & {
+export type AdminStore = Database & {
   /** Whether a gateway serves it meanwhile, as far as is known. */
   readonly isServed: boolean;
   close(): Promise<void>;
@@ -23,10 +24,7 @@ export type AdminStore = Connection & {
 /** Which store a command works on, in the words of the gateway's log; without a password. */
 export function describeStore(config: StoreConfig, env: Environment): string {
   if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
-  if (config.kind === 'postgres') {
-    const clients = readDatabaseUrl(config.url).servers.map(({ url }) => new pg.Client(url));
-    return `Store: Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
-  }
+  if (config.kind === 'postgres') return `Store: ${describeServers(readDatabaseUrl(config.url))}`;
   const reason = env.DATA_DIR ? '' : ', because neither DATABASE_URL nor DATA_DIR is set';
   return `Store: embedded Postgres, data in ${config.dataDir ?? 'memory'}${reason}`;
 }
@@ -106,7 +104,7 @@ async function waitForReplay(
 }
 
 /** The rows of a query as JSON: the same from both drivers, whatever types they parse. */
-export async function queryRows<T>(db: Connection, sql: string, values: unknown[] = []): Promise<T[]> {
+export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
   const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: T[] }];
   return json;

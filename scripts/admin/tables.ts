@@ -1,6 +1,6 @@
 // The tables with a tenant's data: what can be imported and exported.
 
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import { CommandError } from './errors.ts';
 import { queryRows } from './store.ts';
 
@@ -26,7 +26,7 @@ export type Table = {
 };
 
 /** All tables, each after those that it refers to. */
-export async function readTables(db: Connection): Promise<Table[]> {
+export async function readTables(db: Database): Promise<Table[]> {
   const columns = '(select json_agg(c) from private.data_columns(t.name) c) as columns';
   const tables = await queryRows<Table>(db, `select t.name, ${columns} from private.data_tables() t`);
   const references = tables.flatMap((table) => table.columns).filter((column) => column.refers_to !== null);

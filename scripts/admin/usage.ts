@@ -1,8 +1,8 @@
 // The commands for the usage and the limits of keys.
 
+import type { KeyLimits } from '../../src/api/account.ts';
 import { createCalendar } from '../../src/api/calendar.ts';
-import type { Limits } from '../../src/api/limits.ts';
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './output.ts';
@@ -47,7 +47,7 @@ const WIDTH = 50;
 const DAY_MS = 86_400_000;
 
 /** Shows the calls of a key, of a tenant's keys, or of all keys. */
-export async function showKeyUsage(db: Connection, request: UsageRequest): Promise<Output> {
+export async function showKeyUsage(db: Database, request: UsageRequest): Promise<Output> {
   const rows = await readUsage(db, request);
   const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
   return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], (row) => [
@@ -58,7 +58,7 @@ export async function showKeyUsage(db: Connection, request: UsageRequest): Promi
 }
 
 /** Shows the calls of a tenant or of each tenant, all keys and operations together. */
-export async function showTenantUsage(db: Connection, request: UsageRequest): Promise<Output> {
+export async function showTenantUsage(db: Database, request: UsageRequest): Promise<Output> {
   const groups = Map.groupBy(await readUsage(db, request), (row) => `${row.tenant_id} ${row.day} ${row.class}`);
   const rows = [...groups.values()].map((group) => ({ ...(group[0] as Row), calls: sumOf(group) }));
   const columns = ['day', 'tenant_id', 'tenant', 'class', 'calls'] as const;
@@ -66,11 +66,11 @@ export async function showTenantUsage(db: Connection, request: UsageRequest): Pr
 }
 
 /** Sets the limits of a key, or shows them if there are none to set. */
-export async function limitKey(db: Connection, name: string, request: LimitRequest): Promise<Output> {
+export async function limitKey(db: Database, name: string, request: LimitRequest): Promise<Output> {
   const key = await findKey(db, name);
   const limits = toLimits(request);
   if (limits !== undefined) await db.query('select private.set_key_limits($1, $2::jsonb)', [key.id, toJson(limits)]);
-  const [found] = await queryRows<{ own: Limits | null; tenant: Limits | null }>(
+  const [found] = await queryRows<{ own: KeyLimits | null; tenant: KeyLimits | null }>(
     db,
     `select o.limits as own, t.limits as tenant
        from private.api_keys k
@@ -88,13 +88,15 @@ export async function limitKey(db: Connection, name: string, request: LimitReque
 }
 
 /** Sets the limits of each key of a tenant that has none of its own, or shows them. */
-export async function limitTenant(db: Connection, id: string, request: LimitRequest): Promise<Output> {
+export async function limitTenant(db: Database, id: string, request: LimitRequest): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   const limits = toLimits(request);
   if (limits !== undefined) await db.query('select private.set_tenant_limits($1, $2::jsonb)', [id, toJson(limits)]);
-  const [found] = await queryRows<{ limits: Limits | null }>(db, 'select limits from private.tenants where id = $1', [
-    id,
-  ]);
+  const [found] = await queryRows<{ limits: KeyLimits | null }>(
+    db,
+    'select limits from private.tenants where id = $1',
+    [id],
+  );
   const effective = found?.limits ?? {};
   return {
     json: { id, limits: effective },
@@ -102,7 +104,7 @@ export async function limitTenant(db: Connection, id: string, request: LimitRequ
   };
 }
 
-async function readUsage(db: Connection, { key, tenant, days, timeZone }: UsageRequest): Promise<Row[]> {
+async function readUsage(db: Database, { key, tenant, days, timeZone }: UsageRequest): Promise<Row[]> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();
@@ -166,18 +168,23 @@ function toLimits({
   perMonth,
   none,
   default: isDefault,
-}: LimitRequest): Limits | null | undefined {
+}: LimitRequest): KeyLimits | null | undefined {
   if (isDefault) return null;
   const given = { per_minute: perMinute, burst, per_day: perDay, per_month: perMonth };
   const limits = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
   return none || Object.keys(limits).length > 0 ? limits : undefined;
 }
 
-function toJson(limits: Limits | null): string | null {
+function toJson(limits: KeyLimits | null): string | null {
   return limits === null ? null : JSON.stringify(limits);
 }
 
-function describe({ per_minute: perMinute, burst = perMinute, per_day: perDay, per_month: perMonth }: Limits): string {
+function describe({
+  per_minute: perMinute,
+  burst = perMinute,
+  per_day: perDay,
+  per_month: perMonth,
+}: KeyLimits): string {
   const parts = [
     ...(perMinute ? [`${perMinute} calls a minute (${burst} at once)`] : []),
     ...(perDay ? [`${perDay} calls a day`] : []),

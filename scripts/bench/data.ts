@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { applyMigrations, type Connection, readMigrations } from '../../src/store/migrations.ts';
+import { applyMigrations, type Database, readMigrations } from '../../src/store/migrations.ts';
 import { type Cleanup, createFolder, startScript } from './processes.ts';
 
 /** How much data: every tenant has as many students. */
@@ -19,7 +19,7 @@ export function toKey(tenant: number): string {
 
 /** Applies the migrations to an empty database and fills it, as its superuser; `exec` runs a whole script. */
 export async function load(
-  db: Connection & { exec(sql: string): Promise<unknown> },
+  db: Database & { exec(sql: string): Promise<unknown> },
   { tenants, students }: Size,
 ): Promise<void> {
   await applyMigrations(db, readMigrations(join(HERE, '../../supabase/migrations')));

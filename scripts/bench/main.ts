@@ -1,8 +1,9 @@
 // Compares the gateway with what it is built on and with what could replace it: npm run bench -- --help
 
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { toPath } from '../path.ts';
 import { checkAgreement } from './agreement.ts';
 import { CASES, type CaseId } from './cases.ts';
 import { toReport, toResults } from './comparison.ts';
@@ -113,12 +114,7 @@ const command = new Command('npm run bench --')
       ...{ rounds: 1, seconds: 1, tenants: 10, students: 1_000 },
     }),
   )
-  .addOption(
-    // npm runs in the package's folder and names the caller's in INIT_CWD.
-    new Option('--output <FOLDER>', 'write the results to this folder').argParser((folder) =>
-      resolve(process.env.INIT_CWD ?? '.', folder),
-    ),
-  )
+  .option('--output <FOLDER>', 'write the results to this folder', toPath)
   .action((options: Options) => withCleanup((cleanup, signal) => measure(options, cleanup, signal)));
 
 try {

@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
+import { toPath } from '../path.ts';
 import { Unreachable } from './client.ts';
 import { readContract } from './operations.ts';
 import { hasFailed, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
@@ -42,9 +43,6 @@ const UNREACHABLE = 3;
 const MAX_SEED = 2 ** 31 - 1;
 /** Maximum time for an answer. */
 const TIMEOUT_MS = 10_000;
-
-/** npm runs in the package's folder and names the caller's in INIT_CWD. */
-const toPath = (file: string) => resolve(process.env.INIT_CWD ?? '.', file);
 
 const command = new Command('npm run contract --')
   .description('Tests whether a deployment answers as openapi.yaml says.')

@@ -6,7 +6,12 @@ import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts'
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import type { Operation as Compiled } from '../../src/openapi/operations.ts';
-import { isObject, isOnlyAnswered, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
+import {
+  allowsOnlyObjects,
+  isResponseOnly,
+  type Schema as ModelSchema,
+  readProperties,
+} from '../../src/openapi/schema.ts';
 import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
@@ -118,7 +123,7 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
       ...[...answers.keys()].filter((code) => code >= 400 && code < 500 && !BY_GATEWAY.includes(code)),
     ],
     ...{ id, status, ...(body ? { body } : {}), method: source.method.toUpperCase(), path: source.path, answers },
-    inputs: [...inputs, ...readFields(source)],
+    inputs: [...inputs, ...readFields(body)],
     ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
   };
 }
@@ -133,15 +138,14 @@ function readParameter({ name, in: place, required = false, schema, examples = {
   };
 }
 
-function readFields({ requestBody }: Compiled['source']): Input[] {
-  const body = requestBody as OpenAPIV3.RequestBodyObject | undefined;
+function readFields(body: Compiled['body']): Input[] {
   if (!body) return [];
-  const schema = (body.content['application/json']?.schema ?? {}) as Schema;
-  const isRequired = body.required === true;
-  if (!isObject(schema))
+  const { isRequired } = body;
+  const schema = body.schema as Schema;
+  if (!allowsOnlyObjects(schema))
     return [{ ...readParameter({ name: 'body', in: 'body', required: isRequired, schema }), isWhole: true }];
   const { properties, required } = readProperties(schema);
-  const sent = Object.entries(properties).filter(([, schema]) => !isOnlyAnswered(schema));
+  const sent = Object.entries(properties).filter(([, schema]) => !isResponseOnly(schema));
   return sent.map(([name, schema]) =>
     readParameter({ name, in: 'body', required: isRequired && required.includes(name), schema: schema as Schema }),
   );

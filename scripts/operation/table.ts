@@ -2,7 +2,7 @@
 
 import { OperatorError } from '../../src/errors.ts';
 import { EXACT, type Schema } from '../../src/openapi/schema.ts';
-import type { Connection } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
 
 /** An operation that the command does not write; the message says why. */
 export class RefusedError extends OperatorError {}
@@ -121,7 +121,7 @@ select json_build_object(
  where t.relnamespace = 'private'::regnamespace and t.relkind in ('r', 'p') and t.relname = $1`;
 
 /** Reads a table. Throws RefusedError for one that is not a table of tenants as the others are. */
-export async function readTable(db: Connection, name: string): Promise<Table> {
+export async function readTable(db: Database, name: string): Promise<Table> {
   const { rows } = await db.query(CATALOG, [name]);
   const [{ json = '' } = {}] = rows as { json?: string }[];
   if (!json) {

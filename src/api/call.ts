@@ -5,7 +5,7 @@ import { type Failure, isFault, OperatorError, storeFault } from '../errors.ts';
 import { BODY_ARGUMENT, declares, type Operation } from '../openapi/operations.ts';
 import type { Form } from '../openapi/schema.ts';
 import type { Argument, Call, Json, Result, Store } from '../store/store.ts';
-import { type ApiRequest, type HttpRequest, locate } from './request.ts';
+import { type ApiRequest, type HttpRequest, sourceOf } from './request.ts';
 
 /**
  * Converts a validated request to a call. A missing input takes the document's default. Without one, the call omits the
@@ -15,7 +15,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
   const { key, inputs, body } = operation;
   const args: Record<string, Argument> = { [key.argument]: String(request.headers[key.header] ?? '') };
   for (const input of inputs) {
-    const [source, name] = locate(request, input);
+    const [source, name] = sourceOf(request, input);
     const value = source[name] ?? input.default;
     if (value !== undefined) args[input.argument] = toArgument(value, input.form);
   }
@@ -27,7 +27,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     if (value !== undefined) args[argument] = toArgument(value, form, request.texts?.get(argument));
   }
   if (body && !body.fields && request.requestBody !== undefined) {
-    args[BODY_ARGUMENT] = toArgument(request.requestBody, 'json', request.texts?.get(''));
+    args[BODY_ARGUMENT] = toArgument(request.requestBody, 'json', request.texts?.get('body'));
   }
   return {
     function: operation.function,
@@ -109,7 +109,7 @@ function toDeclared(operation: Operation, failure: Failure): Failure {
   return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
 }
 
-/** Rethrows an error that is a fault of the program. */
+/** Converts the end of a call by the client or the deadline to a failure; rethrows anything else. */
 function toFailure(error: unknown): CallResult {
   if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
   if (error instanceof DeadlineError) return storeFault('storeTimeout', error);

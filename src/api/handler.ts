@@ -87,8 +87,8 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     // A client that does not slow down by itself would cost others processor time. Where too many are delayed, it has its answer.
     if (failure.kind === 'tooManyRequests') await slowed.holdBack(http.record.key ?? '', signal);
     if (failure.kind !== 'refusedKey') return { failure };
-    const isTold = await refusals.holdBack(http.network, signal);
-    return { failure: isTold ? failure : { kind: 'tooManyRefusals' } };
+    const isDelayed = await refusals.holdBack(http.network, signal);
+    return { failure: isDelayed ? failure : { kind: 'tooManyRefusals' } };
   }
 
   return async (http) => {

@@ -6,16 +6,16 @@ import type { ApiRequest } from './request.ts';
  * Creates the Link header (RFC 8288) with the next page, and for a request by offset the previous page; undefined if there
  * is neither. A full page always has a next page, which may be empty: checking would take a second query.
  */
-export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
+export function toLink({ page, inputs }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
   // A page without records leads nowhere.
   if (limit === 0) return undefined;
   const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
     const places: (string | undefined)[] = [page.limit.name, page.offset.name, page.after?.name];
-    const filters = Object.keys(query).filter((name) => !places.includes(name));
-    const pairs = filters.map((name) => toPair(name, query[name]));
-    pairs.push(toPair(page.limit.name, size), toPair(place.name, target));
+    const filters = inputs.filter((input) => input.in === 'query' && !places.includes(input.name));
+    const pairs = filters.flatMap((filter) => toPairs(filter, query[filter.name]));
+    pairs.push(...toPairs(page.limit, size), ...toPairs(place, target));
     // Relative, because the gateway does not know the public URL behind a proxy.
     return `<?${pairs.join('&')}>; rel="${relation}"`;
   };
@@ -55,6 +55,10 @@ function findStringBegin(json: string, end: number): number {
   }
 }
 
-function toPair(name: string, value: Json | undefined): string {
-  return `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`;
+/** An array is a pair for each item, or one with all of them. */
+function toPairs({ name, separator }: Input, value: Json | undefined): string[] {
+  if (value === undefined) return [];
+  const texts = [value].flat().map((item) => encodeURIComponent(String(item)));
+  const values = separator === undefined ? texts : [texts.join(encodeURI(separator))];
+  return values.map((text) => `${encodeURIComponent(name)}=${text}`);
 }

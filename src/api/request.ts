@@ -3,9 +3,10 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Message, RequestFailed } from '../errors.ts';
-import { type Body, type Input, normalizePath, type Operation } from '../openapi/operations.ts';
+import type { Body, Input, Operation } from '../openapi/operations.ts';
+import { normalizePath } from '../openapi/path.ts';
 import type { Scalar } from '../openapi/schema.ts';
-import type { Json } from '../store/store.ts';
+import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';
 
@@ -20,16 +21,25 @@ export type HttpRequest = {
   /** Aborted with ClientGone when the client disconnects, and with DeadlineError after the deadline. */
   readonly controller: AbortController;
   readonly record: RequestRecord;
-  /** Problems with inputs that a URL and headers cannot carry. */
-  readonly problems?: Problems | undefined;
+  /** The operation and its arguments, if they do not come in the parts of HTTP. */
+  readonly toolCall?: ToolCall | undefined;
   /** Reads the body; rejects with RequestFailed. */
   readBody(): Promise<Uint8Array>;
+};
+
+/** An operation, and the arguments for it. */
+export type ToolCall = {
+  readonly operation: Operation;
+  /** The parameters and the fields of the body; `body` for one that becomes an argument as a whole. */
+  readonly args: JsonObject;
+  /** The JSON of each argument as it was sent. */
+  readonly texts: ReadonlyMap<string, string>;
 };
 
 /** The parts of a request, with openapi-backend's names. */
 export type ApiRequest = {
   readonly method: string;
-  /** Normalized, so that equal paths are equal strings. */
+  /** Normalized, so that equal paths are equal strings; empty for a tool call. */
   readonly path: string;
   readonly headers: Record<string, Json>;
   readonly query: Record<string, Json>;
@@ -39,7 +49,7 @@ export type ApiRequest = {
   readonly cookies: Record<string, never>;
   /** Undefined for a body that was not sent, as it may be. */
   requestBody?: Json;
-  /** The JSON of each field as it was sent; of the whole body under an empty name. */
+  /** The JSON of each field as it was sent; of a body that is one argument under `body`. */
   texts?: ReadonlyMap<string, string>;
   /** Problems with inputs that their schemas cannot describe. */
   readonly problems: Problems;
@@ -49,12 +59,7 @@ export type ApiRequest = {
 export type Problems = Map<string, Message[]>;
 
 /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
-export function readRequest({
-  method,
-  url,
-  headers,
-  problems,
-}: Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems'>): ApiRequest {
+export function readRequest({ method, url, headers }: Pick<HttpRequest, 'method' | 'url' | 'headers'>): ApiRequest {
   const end = url.includes('?') ? url.indexOf('?') : url.length;
   const rawQuery = url.slice(end + 1);
   return {
@@ -66,7 +71,7 @@ export function readRequest({
     rawQuery,
     params: Object.create(null),
     cookies: {},
-    problems: new Map(problems),
+    problems: new Map(),
   };
 }
 
@@ -94,28 +99,22 @@ function decodeUrl(decode: () => string): string {
   }
 }
 
-/**
- * Converts the operation's inputs to their declared types, in place. The coercion is strict: a text that is not exactly
- * the JSON form of the type stays a string and fails validation.
- */
-export function convertInputs(request: ApiRequest, { inputs, key, path, page }: Operation): void {
-  if (path.includes('{')) readPathParameters(request, path);
+/** Converts the operation's inputs to their declared types, in place. */
+export function convertInputs(request: ApiRequest, { inputs, key, path }: Operation): void {
+  if (path.includes('{') && request.path !== '') readPathParameters(request, path);
   decodeHeader(request, key.header);
   for (const input of inputs) {
-    const [source, name] = locate(request, input);
+    const [source, name] = sourceOf(request, input);
     if (input.in === 'header') decodeHeader(request, name);
     const value = source[name];
     if (value === undefined) continue;
     const isList = input.form === 'array';
+    // Only an array that explodes may be sent several times.
     const isSeveral = Array.isArray(value) && !(isList && input.separator === undefined);
     const problem = isSeveral ? messages.isRepeated : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
     else if (isList) source[name] = readItems(request, input, value).map((item) => convert(item, input.type));
     else if (typeof value === 'string') source[name] = convert(value, input.type);
-  }
-  const { query, problems } = request;
-  if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
-    problems.set(page.after.name, [messages.isWithOffset]);
   }
 }
 
@@ -156,12 +155,16 @@ function decodeHeader({ headers }: ApiRequest, name: string): void {
 }
 
 /** The part of a request that has an input, and the input's name in it. */
-export function locate(request: ApiRequest, input: Input): [Record<string, Json>, string] {
+export function sourceOf(request: ApiRequest, input: Input): [Record<string, Json>, string] {
   if (input.in === 'header') return [request.headers, input.name.toLowerCase()];
   return [input.in === 'path' ? request.params : request.query, input.name];
 }
 
-function convert(text: string, type: Scalar): Json {
+/**
+ * Converts a text to a type. The coercion is strict: a text that is not exactly the JSON form of the type stays a string and fails
+ * validation.
+ */
+export function convert(text: string, type: Scalar): Json {
   if (type === 'integer') return /^(0|-?[1-9]\d*)$/.test(text) ? Number(text) : text;
   if (type === 'number') return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
   if (type === 'boolean') return text === 'true' || (text === 'false' ? false : text);
@@ -172,44 +175,47 @@ function convert(text: string, type: Scalar): Json {
  * Parses the body; ignores its Content-Type. Fields that become arguments must be those of a JSON object. Throws RequestFailed
  * with `invalidJson` or `invalidInput`.
  */
-export function takeBody(request: ApiRequest, { isRequired, fields: known }: Body, bytes: Uint8Array): void {
-  if (bytes.length === 0 && !isRequired) return;
-  const { value, problems, texts } = readJson(
-    bytes,
-    known?.some(({ form }) => form === 'json'),
-  );
-  if (known && !isObject(value))
+export function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
+  if (bytes.length === 0 && !body.isRequired) return;
+  const hasJsonFields = body.fields?.some(({ form }) => form === 'json');
+  const { value, problems, texts } = readJson(bytes, hasJsonFields);
+  for (const [field, found] of problems) request.problems.set(field, found);
+  takeJson(request, body, value, texts);
+}
+
+/** Takes a body that is parsed, and the text of it or of its fields. Throws RequestFailed with `invalidInput`. */
+export function takeJson(request: ApiRequest, { fields: known }: Body, value: Json, texts: Inspection['texts']): void {
+  if (known && !isJsonObject(value))
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
   if (known && Object.keys(value as object).length > MAX_INPUTS) {
     throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields] } });
   }
-  for (const [name, part] of isObject(value) ? Object.entries(value) : [['body', value] as const]) {
-    const problem = problems.has(name) ? undefined : (findProblem(part) ?? (known ? undefined : findProblem(name)));
-    if (problem !== undefined) problems.set(name, [problem]);
+  for (const [name, part] of isJsonObject(value) ? Object.entries(value) : [['body', value] as const]) {
+    // A part that is nested too deep has a problem already.
+    if (request.problems.has(name)) continue;
+    const problem = findProblem(part) ?? (known ? undefined : findProblem(name));
+    if (problem !== undefined) request.problems.set(name, [problem]);
   }
   request.requestBody = value;
   request.texts = texts;
-  for (const [field, found] of problems) request.problems.set(field, found);
 }
 
-/**
- * Parses a JSON object, and finds the fields that contain a repeated name or are nested too deep. Throws RequestFailed
- * with `invalidJson` or `invalidInput`.
- */
-export function readObject(bytes: Uint8Array): { fields: Readonly<Record<string, Json>>; problems: Problems } {
-  const { value, problems } = readJson(bytes);
-  if (!isObject(value)) throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
-  return { fields: value, problems };
+/** Parses a JSON object. Throws RequestFailed with `invalidJson` or `invalidInput`. */
+export function readObject(bytes: Uint8Array): { readonly fields: JsonObject } & Inspection {
+  const { value, ...inspection } = readJson(bytes, true);
+  if (!isJsonObject(value)) throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
+  return { fields: value, ...inspection };
+}
+
+/** The text of each field of a JSON object. */
+export function readTexts(json: string): ReadonlyMap<string, string> {
+  return inspectText(json, true).texts;
 }
 
 function readJson(bytes: Uint8Array, hasJsonFields = false): { value: Json } & Inspection {
   const text = toText(bytes);
   const value = parseJson(text);
   return { value, ...inspectText(text, hasJsonFields) };
-}
-
-function isObject(value: Json): value is Readonly<Record<string, Json>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function toText(bytes: Uint8Array): string {
@@ -228,7 +234,7 @@ function parseJson(text: string): Json {
   }
 }
 
-/** What JSON.parse does not tell: the problems, and the text of the whole under an empty name and of each field if asked for. */
+/** What JSON.parse does not tell: the problems, and the text of the whole as `body` and of each field if asked for. */
 type Inspection = { readonly problems: Problems; readonly texts: ReadonlyMap<string, string> };
 
 /**
@@ -238,7 +244,7 @@ type Inspection = { readonly problems: Problems; readonly texts: ReadonlyMap<str
  */
 function inspectText(text: string, hasJsonFields: boolean): Inspection {
   const problems: Problems = new Map();
-  const texts = new Map([['', text]]);
+  const texts = new Map([['body', text]]);
   /** The names seen so far in each open object; undefined for an open array. */
   const open: (Set<string> | undefined)[] = [];
   /** The field of the body, and where its value begins. A body without fields is one itself. */

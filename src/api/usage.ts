@@ -8,9 +8,9 @@ import { type Failure, isFault, messageOf } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Call, Rows } from '../store/store.ts';
 import type { EndedRequest, RequestRecord } from '../telemetry/record.ts';
+import { Account, type KeyState, type TakeToken } from './account.ts';
 import { createCalendar } from './calendar.ts';
 import { type CallerOptions, type CallResult, type CallStore, createCallStore } from './call.ts';
-import { Account, type KeyLimits, type TakeToken } from './limits.ts';
 
 /** The use of keys in one process. */
 export type Usage = {
@@ -22,9 +22,9 @@ export type Usage = {
   admit(key: string, record: RequestRecord): Promise<Failure | undefined> | undefined;
   /** Counts a request that has ended. */
   request(request: EndedRequest): void;
-  /** Records what has been counted, up to one batch. Never rejects. */
-  record(): Promise<void>;
-  /** Records everything, if the store takes it. */
+  /** Sends what has been counted, up to one batch; for tests. Never rejects. */
+  flush(): Promise<void>;
+  /** Sends everything, if the store takes it. */
   close(): Promise<void>;
 };
 
@@ -60,7 +60,7 @@ type Row = {
 type Batch = { readonly sequence: number; readonly rows: readonly Row[]; readonly keys: readonly string[] };
 
 /** What the store answers: the limits of the keys that it has. */
-type Answer = readonly ({ readonly key: string } & KeyLimits)[];
+type Answer = readonly ({ readonly key: string } & KeyState)[];
 
 /** How often a batch is sent, in ms, and so how much a process that is killed loses. */
 const RECORD_EVERY_MS = 5_000;
@@ -86,7 +86,7 @@ export function findUsageFunction({ operations }: CompiledDocument): string | un
 }
 
 /**
- * Opens the record of usage. A call counts once: a batch whose answer was lost is sent again as it was, and the store knows its
+ * Opens the usage of keys. A call counts once: a batch whose answer was lost is sent again as it was, and the store knows its
  * number. While the store is away, counts wait in memory.
  */
 export function openUsage(options: UsageOptions): Usage {
@@ -113,11 +113,11 @@ export function openUsage(options: UsageOptions): Usage {
   let lost = 0;
   let sequence = 0;
   let unanswered: Batch | undefined;
-  let recording: Promise<boolean> | undefined;
+  let sending: Promise<boolean> | undefined;
   let cleanedAt = Number.NEGATIVE_INFINITY;
-  let isAway = false;
+  let isFailing = false;
 
-  function toCall(batch: readonly object[], p_sequence: number | null): Call {
+  function toBatchCall(batch: readonly object[], p_sequence: number | null): Call {
     const args = {
       p_writer,
       p_sequence,
@@ -130,10 +130,10 @@ export function openUsage(options: UsageOptions): Usage {
 
   async function ask(key: string): Promise<void> {
     const { day } = readCalendar();
-    const result = await callBriefly(toCall([{ key: toHash(key) }], null));
+    const result = await callBriefly(toBatchCall([{ key: toHash(key) }], null));
     accounts.set(key, new Account());
     learning.delete(key);
-    // Otherwise the answer to the next batch tells.
+    // Otherwise the answer to the next batch has them.
     if (!('failure' in result)) updateAccounts([key], day, [], JSON.parse(result.json));
   }
 
@@ -179,38 +179,39 @@ export function openUsage(options: UsageOptions): Usage {
     unanswered ??= takeBatch();
     if (!unanswered) return true;
     const { day } = readCalendar();
-    const result = await callStore(toCall(unanswered.rows, unanswered.sequence));
-    if (!isTaken(result)) return false;
+    const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence));
+    if (!noteResult(result)) return false;
     updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
     unanswered = undefined;
     if (now() - cleanedAt < CLEAN_EVERY_MS) return true;
     cleanedAt = now();
-    return isTaken(await callStore(toCall([], null)));
+    return noteResult(await callStore(toBatchCall([], null)));
   }
 
-  function isTaken(result: CallResult): result is Rows {
+  /** Gives whether a call has succeeded, and logs when calls begin and cease to fail. */
+  function noteResult(result: CallResult): result is Rows {
     if (!('failure' in result)) {
-      if (isAway) log.info(`Usage is recorded again${lost > 0 ? `; ${lost} calls are missing` : ''}`);
-      isAway = false;
+      if (isFailing) log.info(`Usage is recorded again${lost > 0 ? `; ${lost} calls are missing` : ''}`);
+      isFailing = false;
       lost = 0;
       return true;
     }
     const { failure } = result;
     const cause = isFault(failure) ? failure.cause : 'error' in failure ? failure.error : failure.kind;
     const why = cause instanceof Error ? messageOf(cause) : String(cause);
-    if (!isAway) log.warn(`Usage cannot be recorded, and is kept until it can: ${why}`);
-    isAway = true;
+    if (!isFailing) log.warn(`Usage cannot be recorded, and is kept until it can: ${why}`);
+    isFailing = true;
     return false;
   }
 
-  function record(call = callStore): Promise<boolean> {
-    recording ??= send(call).finally(() => {
-      recording = undefined;
+  function flush(call = callStore): Promise<boolean> {
+    sending ??= send(call).finally(() => {
+      sending = undefined;
     });
-    return recording;
+    return sending;
   }
 
-  const timer = setInterval(() => void record(), recordEveryMs).unref();
+  const timer = setInterval(() => void flush(), recordEveryMs).unref();
 
   return {
     // accounts.has would not mark the key as recently used.
@@ -246,13 +247,13 @@ export function openUsage(options: UsageOptions): Usage {
       }
       own.set(kind, (before ?? 0) + 1);
     },
-    record: async () => void (await record()),
+    flush: async () => void (await flush()),
     close: async () => {
       clearInterval(timer);
       const end = performance.now() + BRIEFLY_MS;
-      await recording;
+      await sending;
       while (unanswered || rows > 0) {
-        if (await record(callBriefly)) continue;
+        if (await flush(callBriefly)) continue;
         // A connection that was lost in the meantime, for example.
         if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
         const left = [...counts.values(), unanswered?.rows ?? []].flatMap((own) =>

@@ -10,6 +10,7 @@ import { unescapePointer } from '../openapi/pointer.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
 import { type ApiRequest, convertInputs, type HttpRequest, type Problems, readRequest, takeBody } from './request.ts';
+import { takeArguments } from './tool-call.ts';
 
 /** A valid request, its operation and its API key. */
 export type Received = { readonly operation: Operation; readonly request: ApiRequest; readonly key: string };
@@ -18,7 +19,7 @@ export type Received = { readonly operation: Operation; readonly request: ApiReq
 export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
 
 /** What `receive` needs of a request; it sets the record's operation, route and key. */
-export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'problems' | 'readBody'> & {
+export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'toolCall' | 'readBody'> & {
   readonly record: { operation?: string; route?: string; key?: string };
 };
 
@@ -42,8 +43,10 @@ export async function receive(
   http: Incoming,
   admit?: (key: string) => Promise<Failure | undefined> | undefined,
 ): Promise<Received | { readonly failure: Failure }> {
-  const request = readRequest(http);
-  const operation = document.match(request.method, request.path);
+  const { toolCall } = http;
+  // Of the parts of HTTP a tool call has the headers, to which its arguments are added.
+  const request = readRequest(toolCall ? { method: '', url: '', headers: { ...http.headers } } : http);
+  const operation = toolCall?.operation ?? document.match(request.method, request.path);
   http.record.operation = operation.id;
   http.record.route = operation.route;
   convertInputs(request, operation);
@@ -51,10 +54,12 @@ export async function receive(
   http.record.key = key;
   // Checks the key before reading the body.
   if (key === '') return { failure: { kind: 'missingKey', header: operation.key.name } };
+  // Undefined for a key without limits: to wait for a promise would take a turn of the event loop.
   const admission = admit?.(key);
   const refused = admission && (await admission);
   if (refused) return { failure: refused };
-  if (operation.body) takeBody(request, operation.body, await http.readBody());
+  if (toolCall) takeArguments(request, toolCall);
+  else if (operation.body) takeBody(request, operation.body, await http.readBody());
   const invalid = validate(document, operation, request);
   return invalid ? { failure: invalid } : { operation, request, key };
 }
@@ -67,10 +72,17 @@ function readKey(
 }
 
 /** Returns all errors in a request's inputs and body; undefined if it is valid. */
-function validate({ validators }: Routes, { id, inputs }: Operation, request: ApiRequest): InvalidInput | undefined {
+function validate(
+  { validators }: Routes,
+  { id, inputs, page }: Operation,
+  request: ApiRequest,
+): InvalidInput | undefined {
   const { params, query, headers, cookies, requestBody, problems } = request;
   if (Object.keys(query).length > MAX_INPUTS) {
     return { kind: 'invalidInput', fields: { query: [messages.hasTooManyParameters] } };
+  }
+  if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
+    problems.set(page.after.name, [messages.isWithOffset]);
   }
   const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));

@@ -38,7 +38,7 @@ type Slot = {
   readonly number: WorkerNumber;
   /** The process that was started last. */
   newest?: Running | undefined;
-  /** During a replacement, the process that serves until the newest does. */
+  /** During a replacement, the process that serves until the newest does; undefined otherwise. */
   old?: Running | undefined;
   /** How many workers in a row ended here soon after their start. */
   quickEnds: number;
@@ -214,8 +214,8 @@ export class Primary {
   }
 
   /**
-   * Kills a worker that no longer answers, such as one that is stopped or in an endless loop. Its clients would wait in
-   * vain, and a load balancer would go on sending it requests, because /readyz of the others is 200.
+   * Kills a worker that no longer answers, such as one that is stopped or in an endless loop. Its clients would wait
+   * without an answer, and a load balancer would go on sending it requests, because /readyz of the others is 200.
    */
   async #watch({ worker, channel }: Running): Promise<void> {
     try {
@@ -260,6 +260,7 @@ export class Primary {
   #refill(slot: Slot, ended: Running, text: string): void {
     if (slot.old === ended) slot.old = undefined;
     if (slot.newest !== ended) return;
+    // If the new one of a replacement has ended, the old one is the newest again.
     slot.newest = slot.old;
     if (slot.newest) return;
     slot.quickEnds = performance.now() - ended.begunAt < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;

@@ -1,7 +1,7 @@
 // One of several processes that serve; the primary process controls it.
 
 import cluster from 'node:cluster';
-import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
+import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
 import type { Config } from '../config.ts';
 import { createBuckets } from '../http/buckets.ts';
 import { type Ending, openService, type Service } from '../service.ts';

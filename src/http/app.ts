@@ -5,12 +5,11 @@ import cors from 'cors';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { ClientGone } from '../api/call.ts';
 import type { Handler, Outcome } from '../api/handler.ts';
-import type { HttpRequest, Problems } from '../api/request.ts';
+import type { HttpRequest, ToolCall } from '../api/request.ts';
 import { type Fault, storeFault } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { readBody } from './body.ts';
 import { toNetwork } from './client-address.ts';
-import type { Mcp, RunOperation, ToolRequest } from './mcp.ts';
 import { recordOf } from './recorder.ts';
 import { type Endpoints, respond } from './respond.ts';
 import type { Unread } from './unread.ts';
@@ -22,7 +21,8 @@ export type AppParts = ApiParts & {
   readonly operational?: readonly Endpoints[];
   readonly docs?: Endpoints | undefined;
   readonly rateLimiter?: RequestHandler | undefined;
-  readonly mcp?: Mcp | undefined;
+  /** Creates the endpoint of MCP. */
+  readonly mcp?: ((run: RunOperation) => Endpoints) | undefined;
   /** The origins whose pages may call the gateway; `*` allows all. */
   readonly corsOrigins?: readonly string[];
 };
@@ -36,6 +36,9 @@ export type ApiParts = {
   readonly unread: Unread;
   readonly onFault: (fault: Fault, record: RequestRecord) => void;
 };
+
+/** Runs the operation that a request is for, or that of a tool call. */
+export type RunOperation = (res: ServerResponse, toolCall?: ToolCall) => Promise<Outcome>;
 
 /** Creates the application of the port for clients. */
 export function createApp({
@@ -88,7 +91,6 @@ function serveApi(run: RunOperation): RequestHandler {
   return async (_req, res) => respond(res, await run(res));
 }
 
-/** Creates the function that runs an operation: for the request itself, or for the tool call in it. */
 function createRun(parts: ApiParts): RunOperation {
   const { handler, unread, onFault } = parts;
   /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
@@ -103,7 +105,7 @@ function createRun(parts: ApiParts): RunOperation {
     onFault(fault.failure, recordOf(res));
     return fault;
   }
-  return async (res, tool) => admit(await handler(new SocketRequest(res, parts, tool)), res);
+  return async (res, toolCall) => admit(await handler(new SocketRequest(res, parts, toolCall)), res);
 }
 
 /**
@@ -115,23 +117,21 @@ class SocketRequest implements HttpRequest {
   readonly url: string;
   readonly headers: HttpRequest['headers'];
   readonly record: RequestRecord;
-  readonly problems: Problems | undefined;
+  readonly toolCall: ToolCall | undefined;
   readonly #res: ServerResponse;
   readonly #parts: ApiParts;
-  readonly #body: Uint8Array | undefined;
   #network: string | undefined;
   #controller: AbortController | undefined;
 
-  constructor(res: ServerResponse, parts: ApiParts, tool?: ToolRequest) {
-    const { method = '', url = '/', headers } = tool ?? res.req;
+  constructor(res: ServerResponse, parts: ApiParts, toolCall?: ToolCall) {
+    const { method = '', url = '/', headers } = res.req;
     this.method = method;
     this.url = url;
     this.headers = headers;
     this.record = recordOf(res);
-    this.problems = tool?.problems;
+    this.toolCall = toolCall;
     this.#res = res;
     this.#parts = parts;
-    this.#body = tool?.body;
   }
 
   get network(): string {
@@ -145,7 +145,6 @@ class SocketRequest implements HttpRequest {
   }
 
   readBody(): Promise<Uint8Array> {
-    if (this.#body) return Promise.resolve(this.#body);
     return readBody(this.#res.req, this.#res, this.#parts.bodyLimit);
   }
 }

@@ -2,7 +2,7 @@
 // will be full (the generic cell rate algorithm): taking a token moves it by the time in which one flows in.
 
 import { LRUCache } from 'lru-cache';
-import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
+import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
 import type { Redis } from './redis.ts';
 
 /** How many buckets of each kind are kept in memory. One that is dropped is full. */

@@ -94,6 +94,7 @@ function serveText(type: string, read: () => Shown, write: (shown: Shown) => str
   let written: { readonly shown: Shown; readonly body: string; readonly tag: string } | undefined;
   return (_req, res) => {
     const shown = read();
+    // It is a new object each time.
     if (
       written?.shown.source !== shown.source ||
       written.shown.texts !== shown.texts ||
@@ -261,12 +262,12 @@ function completeExamples({ parameters = [], responses }: OpenAPIV3.OperationObj
   );
   const examples = optional.map((parameter) => parameter.examples ?? {});
   // The first response's examples come first: Scalar shows the first of all.
-  const names = new Set([readExamples(responses), ...examples].flatMap(Object.keys));
+  const names = new Set([examplesOfFirst(responses), ...examples].flatMap(Object.keys));
   const leftOut = [...names].map((name) => [name, { value: '', 'x-disabled': true }]);
   for (const parameter of optional) parameter.examples = { ...Object.fromEntries(leftOut), ...parameter.examples };
 }
 
-function readExamples(responses: OpenAPIV3.ResponsesObject): object {
+function examplesOfFirst(responses: OpenAPIV3.ResponsesObject): object {
   const [first] = Object.values(responses);
   if (!first || '$ref' in first) return {};
   return Object.values(first.content ?? {})[0]?.examples ?? {};

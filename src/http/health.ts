@@ -24,9 +24,15 @@ export function serveHealth(readiness: Pick<Readiness, 'read'>): Endpoints {
 export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): Endpoints {
   const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
   return (router) =>
-    addEndpoint(router, '/metrics', async (_req, res) =>
-      sendText(res, { status: 200, headers, body: await metrics.read() }),
-    );
+    addEndpoint(router, '/metrics', async (_req, res) => {
+      try {
+        sendText(res, { status: 200, headers, body: await metrics.read() });
+      } catch (error) {
+        // The primary process, which has those of all workers, does not answer.
+        if (!(error instanceof DeadlineError)) throw error;
+        respond(res, { status: 503, json: '{"error":"No metrics in time"}' });
+      }
+    });
 }
 
 /** What readiness depends on. */
@@ -149,7 +155,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const holds = contract === OK || contract === ADDED || (contract === DRIFTED && !isDriftFatal);
     const status = state === OK && holds ? 'ready' : 'not ready';
     const servers = store.connections?.().servers?.map(({ calls, ...server }) => server) ?? [];
-    last = { status, checks: { store: state ?? UNKNOWN, contract }, ...(servers.length > 0 ? { servers } : {}) };
+    last = { status, checks: { store: state, contract }, ...(servers.length > 0 ? { servers } : {}) };
     return last;
   };
   return {

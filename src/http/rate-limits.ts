@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
-import type { BucketSize, Taken, TakeToken } from '../api/limits.ts';
+import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';

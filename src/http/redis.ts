@@ -28,7 +28,8 @@ const RETRY_MS = 1_000;
 export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Promise<Redis> {
   const { Redis: Client } = await import('ioredis');
   const client = new Client(url, {
-    // For the commands of a connection itself. It would end others that were answered while this process was busy.
+    // Only for ioredis's own commands. `run` bounds the others: ioredis's timer would also fail those whose answers had arrived
+    // while this process was busy.
     commandTimeout: CONNECT_MS,
     connectTimeout: CONNECT_MS,
     // A connection that hangs is not closed but cut.

@@ -69,12 +69,39 @@ export function sendText(res: ServerResponse, { headers, ...answer }: Answer): v
   write(res, { ...answer, headers: { ...Object.fromEntries(missing), ...headers } });
 }
 
+function toAnswer(outcome: Outcome): Answer {
+  if ('failure' in outcome) {
+    const { status, error, headers } = toHttpError(outcome.failure);
+    return { status, body: JSON.stringify({ error }), headers: toHeaders(headers) };
+  }
+  const { status, json, headers, keyHeader } = outcome;
+  if (json === '') {
+    // A 204 has no content whose length could be told (RFC 9110, 8.6).
+    return { status, body: status === NO_CONTENT ? undefined : '', headers: withoutType(toHeaders(headers)) };
+  }
+  const cached = keyHeader ? toCacheHeaders(json, keyHeader) : {};
+  return { status, body: json, headers: toHeaders({ ...headers, ...cached }) };
+}
+
+/** The headers of an answer, with those of every answer. */
+function toHeaders(own: Headers = {}): Headers {
+  return { ...HEADERS, ...own, ...(own.Vary && { Vary: `${own.Vary}, ${HEADERS.Vary}` }) };
+}
+
+function withoutType({ 'Content-Type': _type, ...others }: Headers): Headers {
+  return others;
+}
+
+/** The client may keep its copy, and has to revalidate it each time (RFC 9111, 5.2.2.4). */
+function toCacheHeaders(json: string, keyHeader: string): Headers {
+  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: keyHeader };
+}
+
 function write(res: ServerResponse, { status, headers, body }: Answer): void {
   if (!isAwaited(res)) return;
   if (headers.ETag && hasCopy(res.req.headers['if-none-match'], headers.ETag)) {
     // A 304 has no body to describe (RFC 9110, 15.4.5).
-    const { 'Content-Type': _type, ...others } = headers;
-    send(res, 304, others);
+    send(res, 304, withoutType(headers));
     return;
   }
   // Bytes are already encoded, or are not to be encoded.
@@ -145,28 +172,7 @@ export function toRawResponse(failure: Failure, requestId: string): string {
   ].join('\r\n');
 }
 
-function toAnswer(outcome: Outcome): Answer {
-  if ('failure' in outcome) {
-    const { status, error, headers } = toHttpError(outcome.failure);
-    const vary = headers?.Vary ? { Vary: `${headers.Vary}, ${HEADERS.Vary}` } : {};
-    return { status, body: JSON.stringify({ error }), headers: { ...HEADERS, ...headers, ...vary } };
-  }
-  const { status, json, headers, keyHeader } = outcome;
-  if (json === '') {
-    const { 'Content-Type': _type, ...others } = HEADERS;
-    // A 204 has no content whose length could be told (RFC 9110, 8.6).
-    return { status, body: status === NO_CONTENT ? undefined : '', headers: { ...others, ...headers } };
-  }
-  const cached = keyHeader ? toCacheHeaders(json, keyHeader) : {};
-  return { status, body: json, headers: { ...HEADERS, ...headers, ...cached } };
-}
-
 /** The entity tag of a text (RFC 9110, 8.8.3); weak, because compression changes the bytes. */
 export function toEntityTag(text: string): string {
   return `W/"${hash('sha1', text, 'base64url')}"`;
-}
-
-/** The client may keep its copy, and has to revalidate it each time (RFC 9111, 5.2.2.4). */
-function toCacheHeaders(json: string, keyHeader: string): Headers {
-  return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: `${keyHeader}, ${HEADERS.Vary}` };
 }

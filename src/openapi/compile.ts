@@ -42,7 +42,7 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
   }
 }
 
-/** Compiles a document, with options for Ajv. Throws DocumentError with all mistakes if it is invalid or unsupported. */
+/** Compiles a document, with options for Ajv, such as those for code that browsers run. Throws DocumentError with all mistakes if it is invalid or unsupported. */
 export async function compile(source: OpenAPIV3.Document, options: Options = {}): Promise<CompiledDocument> {
   const misplaced = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
   if (misplaced.length > 0) throw new DocumentError(misplaced);
@@ -52,7 +52,7 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
   if (unsupported.length > 0) throw new DocumentError(unsupported);
   const definition = await dereference(source);
   const createOwnAjv = (own: Options = {}) => createAjv({ ...own, ...options }, source);
-  const operations = readOperations(definition, { allows: createAllows(createOwnAjv()) });
+  const operations = readOperations(definition, createAllows(createOwnAjv()));
   // The backend's own router would find the operations again, as they are written.
   const router = new OpenAPIRouter({ definition });
   router.getOperations = () => [...operations.values()].map((operation) => operation.source) as never;

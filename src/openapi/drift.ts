@@ -20,7 +20,7 @@ export type Difference = {
   readonly document: string;
   readonly place: Place;
   readonly database: string;
-  /** Whether requests succeed all the same: the database only has more than the document mentions. */
+  /** Whether requests succeed nevertheless: the database only has more than the document mentions. */
   readonly isAddition: boolean;
 };
 
@@ -180,11 +180,10 @@ class Comparison {
   }
 
   #readBody(): SuppliedArgument[] {
-    const { body, source } = this.#operation;
+    const { body } = this.#operation;
     if (!body) return [];
+    const { schema } = body;
     const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
-    const schema = ((source.requestBody as OpenAPIV3.RequestBodyObject).content['application/json']?.schema ??
-      {}) as Schema;
     if (!body.fields) {
       // Any value, so that only json and jsonb hold it.
       return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always: body.isRequired, place }];
@@ -236,7 +235,7 @@ class Comparison {
       else this.#add(at, `the response may have ${name}`, 'it returns no such column', true);
     }
     for (const { name } of columns.filter(({ name }) => !(name in properties))) {
-      // The answers have it too. The warning tells whoever keeps the document.
+      // The answers have it too. The warning is for the author of the document.
       this.#add(place, `the response has no ${name}`, `it returns the column ${name}`, true);
     }
   }

@@ -1,6 +1,7 @@
 // Reads the document's examples as requests to send, with their expected answers.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import { METHODS } from './path.ts';
 import { readPointer } from './pointer.ts';
 
 /** The request of an example. */
@@ -50,8 +51,6 @@ type RequestOverride = State & {
 };
 type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
 type Named<T> = Readonly<Record<string, T>>;
-
-const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 
 /** Reads all response examples of all operations. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
@@ -217,7 +216,7 @@ function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): N
 }
 
 /** Resolves a reference within the document; returns any other value unchanged. */
-export function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
+function resolve<T extends object>(document: OpenAPIV3.Document, value: T | OpenAPIV3.ReferenceObject): T {
   if (!('$ref' in value)) return value;
   return readPointer(value.$ref).reduce<unknown>((node, name) => (node as Named<unknown>)[name], document) as T;
 }

@@ -1,12 +1,13 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import type { Call, Json } from '../store/store.ts';
+import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { DocumentError, type Mistake, readApiRoot } from './document.ts';
+import { METHODS, normalizeTemplate } from './path.ts';
 import type { Place } from './pointer.ts';
 import {
+  allowsOnlyObjects,
   createConverter,
   type Form,
   formOf,
-  isObject,
   isOpen,
   itemsOf,
   type Scalar,
@@ -35,6 +36,7 @@ export type Field = Pick<Input, 'argument' | 'form' | 'default'>;
 /** How a body becomes arguments. */
 export type Body = {
   readonly isRequired: boolean;
+  readonly schema: Schema;
   /** The fields in the document's order, each an argument of its name; undefined if the whole body is one argument. */
   readonly fields?: readonly Field[];
 };
@@ -94,15 +96,11 @@ export type Key = {
  */
 export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string; places: readonly Place[] };
 
-/** What is computed outside of this module, which runs in browsers. */
-export type Tools = {
-  /** Whether a schema in the one form allows a value. */
-  readonly allows: (schema: Schema, value: Json) => boolean;
-};
+/** Whether a schema, in the one form, allows a value. */
+type Allows = (schema: Schema, value: Json) => boolean;
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
 const FIELD = /^p_[a-z0-9_]+$/;
-const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 const JSON_TYPE = 'application/json';
 /** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
 const EMPTY = ['204', '205'];
@@ -121,42 +119,27 @@ const SEPARATORS: Readonly<Record<string, Input['separator']>> = {
 };
 
 /** The headers that the gateway sends with any answer, and those that it sends with some. */
-const SENT = [
-  ...[
-    'access-control-allow-origin',
-    'access-control-expose-headers',
-    'cache-control',
-    'connection',
-    'content-encoding',
-  ],
-  ...['content-length', 'content-security-policy', 'content-type', 'cross-origin-resource-policy', 'date', 'ratelimit'],
-  ...[
-    'ratelimit-policy',
-    'referrer-policy',
-    'strict-transport-security',
-    'vary',
-    'x-content-type-options',
-    'x-request-id',
-  ],
-];
+const SENT = `access-control-allow-origin access-control-expose-headers cache-control connection content-encoding
+  content-length content-security-policy content-type cross-origin-resource-policy date ratelimit ratelimit-policy
+  referrer-policy strict-transport-security vary x-content-type-options x-request-id`.split(/\s+/);
 
 type Extended = OpenAPIV3.OperationObject & { 'x-rpc'?: unknown; 'x-read-only'?: unknown };
 type Parameter = OpenAPIV3.ParameterObject & { readonly schema?: Schema };
 
 /**
  * Reads the operations of a dereferenced document, by operationId. Throws DocumentError with all mistakes if the
- * gateway does not support something in it.
+ * gateway does not support something in it. `allows` is passed in, because compile.ts imports this file.
  */
-export function readOperations(document: OpenAPIV3.Document, tools: Tools): Map<string, Operation> {
+export function readOperations(document: OpenAPIV3.Document, allows: Allows): Map<string, Operation> {
   const mistakes: Mistake[] = [];
   const result = new Map<string, Operation>();
-  const convert = { request: createConverter('request'), answer: createConverter('answer') };
+  const converters = { request: createConverter('request'), answer: createConverter('answer') };
   const readers: OperationReader[] = [];
   for (const [path, item] of Object.entries(document.paths ?? {})) {
     for (const method of METHODS) {
-      const own = item?.[method];
-      if (!item || !own) continue;
-      const reader = new OperationReader(toSource(document, item, own, path, method, convert), document, tools);
+      if (!item?.[method]) continue;
+      const source = toSource({ document, path, item, method, converters });
+      const reader = new OperationReader(source, document, allows);
       readers.push(reader);
       const operation = reader.read();
       if (result.has(operation.id)) reader.mistake(`operationId ${operation.id} is used twice`, ['operationId']);
@@ -172,65 +155,66 @@ export function readOperations(document: OpenAPIV3.Document, tools: Tools): Map<
   return result;
 }
 
-type Converters = Readonly<Record<'request' | 'answer', (schema: unknown) => Schema>>;
+type Convert = (schema: unknown) => Schema;
 
-function toSource(
-  { security = [] }: OpenAPIV3.Document,
-  item: OpenAPIV3.PathItemObject,
-  own: OpenAPIV3.OperationObject,
-  path: string,
-  method: string,
-  convert: Converters,
-): DocumentOperation {
-  const place = ['paths', path];
+type Written = {
+  readonly document: OpenAPIV3.Document;
+  readonly path: string;
+  readonly item: OpenAPIV3.PathItemObject;
+  readonly method: (typeof METHODS)[number];
+  readonly converters: Readonly<Record<'request' | 'answer', Convert>>;
+};
+
+function toSource({ document, path, item, method, converters }: Written): DocumentOperation {
+  const { security = [] } = document;
+  const own = item[method] as OpenAPIV3.OperationObject;
   const placed = (parameters: readonly unknown[] | undefined, at: Place) =>
     (parameters ?? []).map((parameter, index) => ({
       parameter: parameter as Parameter,
       place: [...at, 'parameters', index],
     }));
-  const specific = placed(own.parameters, [...place, method]);
+  const specific = placed(own.parameters, ['paths', path, method]);
   // An operation's parameter replaces that of the path with its name and place.
   const isReplaced = ({ name, in: where }: Parameter) =>
     specific.some(({ parameter }) => parameter.name === name && parameter.in === where);
-  const shared = placed(item.parameters, place).filter(({ parameter }) => !isReplaced(parameter));
+  const shared = placed(item.parameters, ['paths', path]).filter(({ parameter }) => !isReplaced(parameter));
   const all = [...specific, ...shared];
+  const parameters = all.map(({ parameter }) => ({ ...parameter, ...convertSchema(parameter, converters.request) }));
   const body = own.requestBody as OpenAPIV3.RequestBodyObject | undefined;
+  const responses = Object.entries(own.responses ?? {}).map(([status, response]) => [
+    status,
+    convertResponse(response as OpenAPIV3.ResponseObject, converters.answer),
+  ]);
   return {
     security,
     ...own,
     path,
     method,
     places: all.map(({ place }) => place),
-    parameters: all.map(({ parameter }) => ({ ...parameter, ...convertSchema(parameter, convert.request) })) as never,
-    ...(body ? { requestBody: { ...body, content: convertContent(body.content, convert.request) } } : {}),
-    responses: Object.fromEntries(
-      Object.entries(own.responses ?? {}).map(([status, source]) => {
-        const response = source as OpenAPIV3.ResponseObject;
-        const headers = Object.entries(response.headers ?? {}).map(([name, header]) => [
-          name,
-          { ...header, ...convertSchema(header as OpenAPIV3.HeaderObject, convert.answer) },
-        ]);
-        return [
-          status,
-          {
-            ...response,
-            ...(response.headers ? { headers: Object.fromEntries(headers) } : {}),
-            ...(response.content ? { content: convertContent(response.content, convert.answer) } : {}),
-          },
-        ];
-      }),
-    ),
+    parameters: parameters as never,
+    ...(body ? { requestBody: { ...body, content: convertContent(body.content, converters.request) } } : {}),
+    responses: Object.fromEntries(responses),
   };
 }
 
-function convertSchema({ schema }: { schema?: unknown }, convert: (schema: unknown) => Schema): { schema?: Schema } {
+function convertResponse(response: OpenAPIV3.ResponseObject, convert: Convert): OpenAPIV3.ResponseObject {
+  const { headers, content } = response;
+  const converted = Object.entries(headers ?? {}).map(([name, header]) => [
+    name,
+    { ...header, ...convertSchema(header as OpenAPIV3.HeaderObject, convert) },
+  ]);
+  return {
+    ...response,
+    ...(headers ? { headers: Object.fromEntries(converted) } : {}),
+    ...(content ? { content: convertContent(content, convert) } : {}),
+  };
+}
+
+function convertSchema({ schema }: { schema?: unknown }, convert: Convert): { schema?: Schema } {
   return schema === undefined ? {} : { schema: convert(schema) };
 }
 
-function convertContent(
-  content: Readonly<Record<string, OpenAPIV3.MediaTypeObject>>,
-  convert: (schema: unknown) => Schema,
-) {
+function convertContent(content: Readonly<Record<string, OpenAPIV3.MediaTypeObject>>, convert: Convert) {
   const media = Object.entries(content ?? {}).map(([type, one]) => [type, { ...one, ...convertSchema(one, convert) }]);
   return Object.fromEntries(media);
 }
@@ -239,13 +223,13 @@ class OperationReader {
   readonly mistakes: Mistake[] = [];
   readonly #source: DocumentOperation & Extended;
   readonly #document: OpenAPIV3.Document;
-  readonly #tools: Tools;
+  readonly #allows: Allows;
   #operation: Operation | undefined;
 
-  constructor(source: DocumentOperation, document: OpenAPIV3.Document, tools: Tools) {
+  constructor(source: DocumentOperation, document: OpenAPIV3.Document, allows: Allows) {
     this.#source = source;
     this.#document = document;
-    this.#tools = tools;
+    this.#allows = allows;
   }
 
   read(): Operation {
@@ -362,8 +346,7 @@ class OperationReader {
   #readConflicts(): Pick<Operation, 'conflicts'> {
     const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
     if (conflicts === undefined) return {};
-    const isMap = typeof conflicts === 'object' && conflicts !== null;
-    if (!isMap || Object.values(conflicts).some((text) => typeof text !== 'string')) {
+    if (!isJsonObject(conflicts) || Object.values(conflicts).some((text) => typeof text !== 'string')) {
       this.mistake('x-conflicts of the response 409 must be a map from constraints to texts', ['responses', '409']);
     }
     return { conflicts: conflicts as Record<string, string> };
@@ -380,7 +363,7 @@ class OperationReader {
       this.#checkContent(content, `the response ${status}`, 'sends', [...place, 'content']);
       const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
       const schema = this.#schemaOf(status);
-      if (schema && !this.#tools.allows(schema, value)) {
+      if (schema && !this.#allows(schema, value)) {
         const text = `the schema of the response ${status} does not allow what the gateway sends: ${JSON.stringify(value)}`;
         this.mistake(text, [...place, 'content', JSON_TYPE, 'schema']);
       }
@@ -444,7 +427,7 @@ class OperationReader {
       {
         in: source.in,
         name,
-        argument: toArgument(name),
+        argument: toArgumentName(name),
         form: formOf(schema),
         type,
         ...(items && !isExploded ? { separator } : {}),
@@ -462,10 +445,10 @@ class OperationReader {
       this.mistake(`a ${method.toUpperCase()} has no body (RFC 9110, 9.3): use parameters`, ['requestBody']);
     }
     this.#checkContent(source.content, 'the body', 'reads', place);
-    const schema = source.content[JSON_TYPE]?.schema as Schema | undefined;
-    if (!schema) this.mistake(`the body must have an ${JSON_TYPE} schema`, place);
-    const fields = readFields(schema ?? {});
-    return { isRequired: source.required === true, ...(fields ? { fields } : {}) };
+    if (!source.content[JSON_TYPE]?.schema) this.mistake(`the body must have an ${JSON_TYPE} schema`, place);
+    const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
+    const fields = readFields(schema);
+    return { isRequired: source.required === true, schema, ...(fields ? { fields } : {}) };
   }
 
   /** The API key; undefined if the security is another. */
@@ -495,7 +478,7 @@ class OperationReader {
     return {
       name: scheme.name,
       header: scheme.name.toLowerCase(),
-      argument: toArgument(scheme.name),
+      argument: toArgumentName(scheme.name),
       ...(isFunction ? { usedFunction } : {}),
     };
   }
@@ -536,7 +519,7 @@ function readFields(schema: Schema): readonly Field[] | undefined {
 
 /** What the function returns for a response: rows for an array of objects, a row for an object, or one value. */
 function toReturned(schema: Schema): Call['returns'] {
-  if (isObject(schema)) return 'row';
+  if (allowsOnlyObjects(schema)) return 'row';
   const items = itemsOf(schema);
   return items && typesOf(items).includes('object') ? 'rows' : 'value';
 }
@@ -574,7 +557,7 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
 }
 
 /** Derives an argument's name from a parameter's: `limit` → `p_limit`, `petId` → `p_pet_id`, `X-Api-Key` → `p_api_key`. */
-function toArgument(name: string): string {
+function toArgumentName(name: string): string {
   const words = name
     .replace(/^X-/i, '')
     .normalize('NFD')
@@ -583,20 +566,4 @@ function toArgument(name: string): string {
     .replace(/[^A-Za-z0-9]+/g, '_')
     .toLowerCase();
   return `p_${words}`.replace(/_+$/, '');
-}
-
-/** Characters that percent-encoding leaves unchanged, and the separator of segments. */
-const PLAIN_PATH = /^[\w.!~*'()/-]*$/;
-
-/** Normalizes the percent-encoding of a path. Throws URIError for a malformed escape. */
-export function normalizePath(path: string): string {
-  if (PLAIN_PATH.test(path)) return path;
-  const normalize = (segment: string) => encodeURIComponent(decodeURIComponent(segment));
-  return path.split('/').map(normalize).join('/');
-}
-
-/** Normalizes the literal parts of a path template. */
-export function normalizeTemplate(template: string): string {
-  const parts = template.split(/(\{[^}]+\})/);
-  return parts.map((part) => (part.startsWith('{') ? part : normalizePath(part))).join('');
 }

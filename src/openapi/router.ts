@@ -4,14 +4,13 @@ import { OpenAPIRouter } from 'openapi-backend/router.js';
 import type { OpenAPIV3 } from 'openapi-types';
 import { RequestFailed } from '../errors.ts';
 import type { Operation } from './operations.ts';
+import { ALL_METHODS } from './path.ts';
 
 /**
  * Finds the operation for a method in lower case and a normalized path. Throws RequestFailed with `notFound` or
  * `methodNotAllowed`.
  */
 export type Match = (method: string, path: string) => Operation;
-
-const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
 /** Creates the function that finds an operation by method and path. All paths begin with `apiRoot`. */
 export function createMatch(operations: ReadonlyMap<string, Operation>, apiRoot: string): Match {
@@ -47,7 +46,7 @@ class Router extends OpenAPIRouter<OpenAPIV3.Document> {
     // A HEAD is a GET whose answer has no body (RFC 9110, 9.3.2); Node leaves the body out.
     const found = find(method) ?? (method === 'head' ? find('get') : undefined);
     if (found) return found.operationId ?? '';
-    const methods = METHODS.filter((method) => find(method)).map((method) => method.toUpperCase());
+    const methods = ALL_METHODS.filter((method) => find(method)).map((method) => method.toUpperCase());
     if (methods.length === 0) throw new RequestFailed({ kind: 'notFound' });
     const allow = new Set(methods.includes('GET') ? [...methods, 'HEAD'] : methods);
     throw new RequestFailed({ kind: 'methodNotAllowed', allow: [...allow].sort() });

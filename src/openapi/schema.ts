@@ -26,31 +26,19 @@ export type Scalar = 'string' | 'integer' | 'number' | 'boolean';
 export type Form = 'text' | 'bytes' | 'array' | 'json';
 
 /** The keywords whose values are schemas: one, a list, or a map of them. */
-export const SUBSCHEMAS = {
-  one: [
-    ...[
-      'additionalItems',
-      'additionalProperties',
-      'contains',
-      'contentSchema',
-      'else',
-      'if',
-      'items',
-      'not',
-      'propertyNames',
-    ],
-    ...['then', 'unevaluatedItems', 'unevaluatedProperties'],
-  ],
+export const SUBSCHEMAS: Readonly<Record<'one' | 'list' | 'map', readonly string[]>> = {
+  one: `additionalItems additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems
+    unevaluatedProperties`.split(/\s+/),
   list: ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
   map: ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties'],
-} as const;
+};
 
 /** Integers beyond these are rounded by JSON readers (RFC 8259, 6). */
 export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
 const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
 /** Of a property that only answers have: a request with it is refused, with the message. */
-const ONLY_ANSWERED: Schema = { not: {}, 'x-not-message': 'is read-only' } as object;
+const RESPONSE_ONLY: Schema = { not: {}, 'x-not-message': 'is read-only' } as object;
 
 /**
  * Creates the function that brings the schemas of requests, or those of answers, into the one form. An integer of a request
@@ -98,7 +86,7 @@ export function createConverter(use: 'request' | 'answer'): (schema: unknown) =>
     const names = Object.keys(properties ?? {}).filter((name) => properties?.[name]?.[hidden] === true);
     if (!properties || names.length === 0) return;
     const others = Object.entries(properties).filter(([name]) => !names.includes(name));
-    const refused = use === 'request' ? names.map((name) => [name, ONLY_ANSWERED] as const) : [];
+    const refused = use === 'request' ? names.map((name) => [name, RESPONSE_ONLY] as const) : [];
     schema.properties = Object.fromEntries([...others, ...refused]);
     if (Array.isArray(schema.required)) schema.required = schema.required.filter((name) => !names.includes(name));
   }
@@ -154,7 +142,8 @@ function boundInteger(schema: Record<string, unknown>): void {
   schema.maximum ??= greatest;
 }
 
-const TYPES = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
+/** The types of JSON Schema. */
+export const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
 /** Schemas nested deeper in allOf, anyOf and oneOf are taken for schemas of any type: they may contain themselves. */
 const MAX_NESTING = 16;
 
@@ -203,7 +192,7 @@ export function itemsOf(schema: Schema): Schema | undefined {
 }
 
 /** Whether a schema allows only objects, null aside. */
-export function isObject(schema: Schema): boolean {
+export function allowsOnlyObjects(schema: Schema): boolean {
   const types = typesOf(schema);
   return types.includes('object') && types.every((type) => type === 'object' || type === 'null');
 }
@@ -228,8 +217,8 @@ export function readProperties(
 }
 
 /** Whether a property of a request is one that only answers have. */
-export function isOnlyAnswered(schema: Schema): boolean {
-  return schema === ONLY_ANSWERED;
+export function isResponseOnly(schema: Schema): boolean {
+  return schema === RESPONSE_ONLY;
 }
 
 /** Whether an object may have properties beyond those that it declares. */

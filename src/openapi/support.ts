@@ -4,8 +4,9 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
+import { ALL_METHODS } from './path.ts';
 import type { Place } from './pointer.ts';
-import { EXACT, SUBSCHEMAS } from './schema.ts';
+import { EXACT, SUBSCHEMAS, TYPES } from './schema.ts';
 
 type Kind =
   | 'document'
@@ -21,8 +22,6 @@ type Kind =
 type Node = Readonly<Record<string, unknown>>;
 type Child = readonly [Kind, 'one' | 'list' | 'map'];
 
-const METHODS = ['get', 'put', 'post', 'delete', 'patch', 'options', 'head', 'trace'];
-
 /** What each kind of object consists of, as far as it has schemas or operations in it. */
 const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
   document: { paths: ['pathItem', 'map'], components: ['components', 'one'] },
@@ -36,7 +35,7 @@ const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
   },
   pathItem: {
     parameters: ['parameter', 'list'],
-    ...Object.fromEntries(METHODS.map((method): [string, Child] => [method, ['operation', 'one']])),
+    ...Object.fromEntries(ALL_METHODS.map((method): [string, Child] => [method, ['operation', 'one']])),
   },
   operation: { parameters: ['parameter', 'list'], requestBody: ['body', 'one'], responses: ['response', 'map'] },
   parameter: { schema: ['schema', 'one'], content: ['media', 'map'] },
@@ -52,7 +51,7 @@ const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
 };
 
 /** Visits the objects of a document, each where it stands: references are not followed. */
-export function visit(document: object, onNode: (kind: Kind, node: Node, place: Place) => void): void {
+function visit(document: object, onNode: (kind: Kind, node: Node, place: Place) => void): void {
   const walk = (kind: Kind, node: unknown, place: Place): void => {
     if (typeof node !== 'object' || node === null) return;
     onNode(kind, node as Node, place);
@@ -79,30 +78,18 @@ const NOT_SERVED = {
 };
 
 /** Keywords of JSON Schema that refer to other places than a pointer does, or that change the language. */
-const REFERENCES = [
-  '$id',
-  '$anchor',
-  '$dynamicRef',
-  '$dynamicAnchor',
-  '$recursiveRef',
-  '$recursiveAnchor',
-  '$vocabulary',
-];
+const REFERENCES = '$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary'.split(' ');
 const DIALECTS = ['https://spec.openapis.org/oas/3.1/dialect/base', 'https://json-schema.org/draft/2020-12/schema'];
-const ANNOTATIONS = [
-  ...['title', 'summary', 'description', 'default', 'deprecated', 'example', 'examples', 'externalDocs', 'readOnly'],
-  ...['writeOnly', 'xml', 'discriminator', '$comment'],
-];
+const ANNOTATIONS = `title summary description default deprecated example examples externalDocs readOnly writeOnly xml
+  discriminator $comment`.split(/\s+/);
 const KEYWORDS = [
   ...Object.values(SUBSCHEMAS).flat(),
   ...ANNOTATIONS,
   ...REFERENCES,
-  ...['$ref', '$schema', 'type', 'format', 'enum', 'const', 'pattern', 'minLength', 'maxLength', 'minimum', 'maximum'],
-  ...['exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minItems', 'maxItems', 'uniqueItems', 'minContains'],
-  ...['maxContains', 'minProperties', 'maxProperties', 'required', 'dependentRequired', 'contentEncoding'],
-  ...['contentMediaType'],
+  ...`$ref $schema type format enum const pattern minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum
+    multipleOf minItems maxItems uniqueItems minContains maxContains minProperties maxProperties required dependentRequired
+    contentEncoding contentMediaType`.split(/\s+/),
 ];
-const TYPES = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
 
 const RULES: readonly Rule[] = [
   [
@@ -150,7 +137,7 @@ export function findUnsupported(document: OpenAPIV3.Document): Mistake[] {
 function toName(place: Place): string {
   const [first, second, third] = place;
   if (first === 'paths' && second !== undefined) {
-    const method = METHODS.includes(String(third)) ? `${String(third).toUpperCase()} ` : '';
+    const method = ALL_METHODS.includes(String(third)) ? `${String(third).toUpperCase()} ` : '';
     return `${method}${second}: `;
   }
   return first === 'components' && third !== undefined ? `${second} ${third}: ` : '';

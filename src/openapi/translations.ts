@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
+import { isJsonObject } from '../store/store.ts';
 import { DocumentError, type Mistake } from './document.ts';
 
 /** Portuguese texts by English text. */
@@ -25,23 +26,19 @@ export function readTranslations(document: OpenAPIV3.Document): Translations {
 }
 
 function findMistakes(languages: unknown): Mistake[] {
-  if (!isMap(languages)) return [{ text: `${EXTENSION} must be a map of languages`, place: [EXTENSION] }];
+  if (!isJsonObject(languages)) return [{ text: `${EXTENSION} must be a map of languages`, place: [EXTENSION] }];
   return Object.entries(languages).flatMap(([language, texts]) => findMistakesOf(language, texts));
 }
 
 function findMistakesOf(language: string, texts: unknown): Mistake[] {
   const place = [EXTENSION, language];
   if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: only pt-BR is supported`, place }];
-  if (!isMap(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
+  if (!isJsonObject(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
   const wrong = Object.entries(texts).filter(([, text]) => typeof text !== 'string' || text === '');
   return wrong.map(([english, text]) => ({
     text: `${EXTENSION} ${language}: the translation of "${english}" must be a non-empty string; it is ${JSON.stringify(text)}`,
     place: [...place, english],
   }));
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The file with the Portuguese of a document's summaries and descriptions, such as docs/openapi.pt-BR.yaml. */
@@ -77,7 +74,7 @@ function parseTexts(file: string): unknown[] {
 type Pair = { readonly en: string; readonly 'pt-BR': string };
 
 function isPair(pair: unknown): pair is Pair {
-  const texts = isMap(pair) ? [pair.en, pair['pt-BR']] : [];
+  const texts = isJsonObject(pair) ? [pair.en, pair['pt-BR']] : [];
   return Object.keys(pair ?? {}).length === 2 && texts.filter((text) => typeof text === 'string').length === 2;
 }
 
@@ -106,7 +103,7 @@ export function translateTexts(
       .join('\n\n');
   const copy = (node: unknown, hasNames: boolean): unknown => {
     if (Array.isArray(node)) return node.map((item) => copy(item, false));
-    if (!isMap(node)) return node;
+    if (!isJsonObject(node)) return node;
     return Object.fromEntries(
       Object.entries(node).map(([name, part]) => {
         // The properties of a schema may have any name.

@@ -38,7 +38,10 @@ type Waiting = {
   readonly refuse: () => void;
 };
 
-/** The calls of one share: the queue, the number of running ones, and the slots that these take, a part of one for each. */
+/**
+ * The calls of one share: the queue, the number of running ones, and the slots that these take: a batch of n reads takes one, so
+ * each of its calls counts 1/n.
+ */
 type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number; slots: number };
 
 /** Gives turns to the calls of a store. */
@@ -63,8 +66,8 @@ export function limited(store: Store, limits: Limits): LimitedStore {
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const turns = call.readOnly ? reads : writes;
     const share = turns.findShare(origin?.share);
-    const slot = await turns.take(share, call.readOnly, signal);
-    if ('failure' in slot) return slot;
+    const turn = await turns.take(share, call.readOnly, signal);
+    if ('failure' in turn) return turn;
     try {
       const result = await store.call(call, signal, origin);
       if (!call.readOnly || !isConnectionLost(result)) return result;
@@ -72,14 +75,14 @@ export function limited(store: Store, limits: Limits): LimitedStore {
       await setImmediate();
       return signal.aborted ? result : await store.call(call, signal, origin);
     } finally {
-      turns.end(share, slot);
+      turns.end(share, turn);
     }
   }
 
   return {
     description: store.description,
     call,
-    ...(store.attempt ? { attempt: (call, signal) => store.attempt?.(call, signal) as Promise<Result> } : {}),
+    ...(store.attempt && { attempt: store.attempt.bind(store) }),
     check: (signal) => store.check(signal),
     inspectLogin: async (signal) => store.inspectLogin?.(signal),
     describe: (signal) => store.describe(signal),

@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../errors.ts';
-import { DROP_OLD, isRelease02, LOOK_ANEW, RELEASE_02, SET_ASIDE, TAKE_OVER } from './release-0.2.ts';
+import { COPY_ROWS, DROP_OLD, isRelease02, MAKE_VOLATILE, RELEASE_02, RENAME_OLD_SCHEMA } from './release-0.2.ts';
 
 /** One file of SQL. */
 export type Script = { readonly file: string; readonly sql: string };
@@ -12,8 +12,8 @@ export type Script = { readonly file: string; readonly sql: string };
 /** One migration: its version is the timestamp at the start of its file name. */
 export type Migration = Script & { readonly version: string; readonly name: string };
 
-/** One connection to a database: pg's client or PGlite. */
-export interface Connection {
+/** A database, over one connection: pg's client or PGlite. */
+export interface Database {
   /** Runs one statement; with pg and without values also a script of several. */
   query(sql: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
   /** Runs a script of several statements, which PGlite's `query` refuses. */
@@ -63,26 +63,26 @@ export function readMigrations(folder: string): Migration[] {
  * The migrations that are not applied yet, in order; changes nothing in the database. Migrations only go forward: throws
  * MigrationError for an applied one that has changed or has no file, and for a new one that is older than an applied one.
  */
-export async function findPendingMigrations(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
+export async function findPendingMigrations(db: Database, migrations: readonly Migration[]): Promise<Migration[]> {
   const applied = await readApplied(db);
   const isOld = isRelease02(applied);
   checkApplied(isOld ? applied.slice(RELEASE_02.length) : applied, migrations);
-  return findPending(isOld ? [] : applied, migrations);
+  return pendingOf(isOld ? [] : applied, migrations);
 }
 
 /**
  * Applies the pending migrations in order, each in a transaction of its own, and returns those it applied. A database of version
- * 0.2.0 gets all of them in one. Concurrent runs share the work. Calls `onApplied` after each commit. What `check` throws before it undoes the migration. Throws
- * MigrationError for a migration that fails, and as findPendingMigrations does.
+ * 0.2.0 gets all of them in one. Concurrent runs share the work. Runs `check` before each commit, and `onApplied` after it; if
+ * `check` throws, the migration is rolled back. Throws MigrationError for a migration that fails, and as findPendingMigrations does.
  */
 export async function applyMigrations(
-  db: Connection,
+  db: Database,
   migrations: readonly Migration[],
   onApplied: (migration: Migration) => void = () => {},
   check: (migration: Migration) => Promise<void> = async () => {},
 ): Promise<Migration[]> {
   const applied: Migration[] = [];
-  if (isRelease02(await readApplied(db))) await db.query(LOOK_ANEW);
+  if (isRelease02(await readApplied(db))) await db.query(MAKE_VOLATILE);
   for (;;) {
     const done = await inTransaction(db, async () => {
       const next = await applySome(db, migrations);
@@ -100,7 +100,7 @@ export async function applyMigrations(
 }
 
 /** The statements that are to distribute the schema over the nodes of Citus; none on another Postgres. */
-export async function readDistribution(db: Connection): Promise<string[]> {
+export async function readDistribution(db: Database): Promise<string[]> {
   const { rows } = await db.query(`select 1 where to_regprocedure('private.distribution_steps()') is not null`);
   if (rows.length === 0) return [];
   const steps = await db.query('select step from private.distribution_steps() step');
@@ -108,7 +108,7 @@ export async function readDistribution(db: Connection): Promise<string[]> {
 }
 
 /** Distributes what the migrations have not, such as all of a database that Citus was added to; all of it, or nothing. */
-export function distribute(db: Connection): Promise<string[]> {
+export function distribute(db: Database): Promise<string[]> {
   return inTransaction(db, async () => {
     await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
     const steps = await readDistribution(db);
@@ -123,12 +123,12 @@ export function toWarning({ severity, message, hint }: Notice): string | undefin
 }
 
 /** Runs a file of SQL in one transaction. Throws MigrationError as a migration does. */
-export function runScript(db: Connection, script: Script): Promise<void> {
+export function runScript(db: Database, script: Script): Promise<void> {
   return inTransaction(db, () => run(db, script));
 }
 
 /** Runs `work` in a transaction and rolls it back on an error. */
-export async function inTransaction<T>(db: Connection, work: () => Promise<T>): Promise<T> {
+export async function inTransaction<T>(db: Database, work: () => Promise<T>): Promise<T> {
   await db.query('begin');
   try {
     const result = await work();
@@ -142,7 +142,7 @@ export async function inTransaction<T>(db: Connection, work: () => Promise<T>): 
 }
 
 /** Applies the first pending migration inside the current transaction, or all of them to a database of version 0.2.0. */
-async function applySome(db: Connection, migrations: readonly Migration[]): Promise<Migration[]> {
+async function applySome(db: Database, migrations: readonly Migration[]): Promise<Migration[]> {
   // Held until the transaction ends. A session lock would not work behind a pooler in transaction mode.
   await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
   // A statement that waits for a lock blocks every later one, the gateway's calls too.
@@ -152,14 +152,14 @@ async function applySome(db: Connection, migrations: readonly Migration[]): Prom
     return next ? [next] : [];
   }
   const pending = await findPendingMigrations(db, migrations);
-  await run(db, { file: 'upgrade from 0.2.0', sql: SET_ASIDE });
+  await run(db, { file: 'upgrade from 0.2.0', sql: RENAME_OLD_SCHEMA });
   for (const _ of pending) await applyNext(db, migrations);
-  await run(db, { file: 'upgrade from 0.2.0', sql: TAKE_OVER });
+  await run(db, { file: 'upgrade from 0.2.0', sql: COPY_ROWS });
   return pending;
 }
 
 /** Applies the first pending migration inside the current transaction. */
-async function applyNext(db: Connection, migrations: readonly Migration[]): Promise<Migration | undefined> {
+async function applyNext(db: Database, migrations: readonly Migration[]): Promise<Migration | undefined> {
   const [migration] = await findPendingMigrations(db, migrations);
   if (!migration) return undefined;
   await db.query(`do $$ begin
@@ -179,7 +179,7 @@ async function applyNext(db: Connection, migrations: readonly Migration[]): Prom
   return migration;
 }
 
-async function readApplied(db: Connection): Promise<Applied[]> {
+async function readApplied(db: Database): Promise<Applied[]> {
   // to_regclass would go on saying that it is missing, in a transaction that then waited for another run to create it.
   const { rows: found } = await db.query(
     `select from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -217,7 +217,7 @@ function checkApplied(applied: readonly Applied[], migrations: readonly Migratio
   }
 }
 
-function findPending(applied: readonly Applied[], migrations: readonly Migration[]): Migration[] {
+function pendingOf(applied: readonly Applied[], migrations: readonly Migration[]): Migration[] {
   const done = new Set(applied.map(({ version }) => version));
   // An empty file is one that somebody begins to write.
   const pending = migrations.filter(({ version, sql }) => !done.has(version) && sql.trim() !== '');
@@ -237,7 +237,7 @@ function toComparable(sql: string): string {
 }
 
 /** Runs a script inside the current transaction. Throws MigrationError if it fails or ends the transaction. */
-async function run(db: Connection, script: Script): Promise<void> {
+async function run(db: Database, script: Script): Promise<void> {
   const before = await currentTransaction(db);
   const { rows: citus } = await db.query(`select 1 from pg_extension where extname = 'citus'`);
   // Citus sends some statements on to its other nodes in the text that it has received.
@@ -271,7 +271,7 @@ export function splitStatements(script: string): { sql: string; begin: number }[
 }
 
 /** An id that differs between transactions; outside of one it is new for each call. */
-async function currentTransaction(db: Connection): Promise<string> {
+async function currentTransaction(db: Database): Promise<string> {
   const { rows } = await db.query('select pg_current_xact_id()::text as id');
   return (rows as [{ id: string }])[0].id;
 }

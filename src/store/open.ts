@@ -7,11 +7,8 @@ import type { Config } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
 import { type LimitedStore, type Limits, limited } from './limits.ts';
-import { type Connection, findPendingMigrations, readMigrations } from './migrations.ts';
+import { type Database, findPendingMigrations, readMigrations } from './migrations.ts';
 import type { Store } from './store.ts';
-
-/** A privilege is missing (SQLSTATE 42501). */
-const INSUFFICIENT_PRIVILEGE = '42501';
 
 /** The files that a new embedded store is made from. */
 export type StoreFiles = { readonly migrations: string; readonly seed: string };
@@ -59,22 +56,22 @@ export type Pending =
   | { readonly unknown: string };
 
 /** Finds the migrations that the configured store lacks, and changes nothing. Throws OperatorError if it cannot be opened. */
-export async function findPending({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
+export async function inspectMigrations({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
   const migrations = readMigrations(folder);
-  const find = async (db: Connection, byStart: boolean): Promise<Pending> => {
+  const find = async (db: Database, byStart: boolean): Promise<Pending> => {
     const missing = (await findPendingMigrations(db, migrations)).map(({ file }) => basename(file));
     return missing.length > 0 ? { missing, byStart } : { applied: migrations.length };
   };
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
   if (store.kind === 'postgres') {
-    const { connectToPrimary } = await import('./postgres/roles.ts');
+    const { connectToPrimary, needsPrivilege } = await import('./postgres/roles.ts');
     let client: pg.Client | undefined;
     try {
       client = await connectToPrimary(readDatabaseUrl(store.url), { connectionTimeoutMillis: deadlineMs });
       return await find(client, false);
     } catch (error) {
       if (error instanceof OperatorError) throw error;
-      if ((error as { code?: string }).code === INSUFFICIENT_PRIVILEGE) {
+      if (needsPrivilege(error)) {
         return {
           unknown: 'the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates',
         };

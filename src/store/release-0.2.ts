@@ -1,9 +1,9 @@
-// The upgrade of a database of version 0.2.0, whose migrations were folded into the present ones. In one transaction its schema is
-// set aside, the present migrations are applied, and its rows are taken over. Meanwhile reads go on, and creations wait. Another
-// one drops the old schema: until then a read that began before may still hold a table.
+// The upgrade of a database of version 0.2.0, whose migrations were folded into the present ones; the release after 0.3.0 drops it.
+// One transaction renames the old schema, applies the present migrations, and copies the rows. Meanwhile reads go on, and creations
+// wait. Another transaction drops the old schema: until then a read that began before may still hold a table.
 //
 // A stable function sees what was there when its call began. One that is running when the new tables appear would find them empty.
-// A volatile one looks anew with each of its queries: it finds the old tables with their rows, or the new ones with theirs.
+// A volatile one has a new snapshot for each of its queries: it finds the old tables with their rows, or the new ones with theirs.
 
 /** The versions of its migrations. */
 export const RELEASE_02 = [
@@ -26,7 +26,7 @@ export function isRelease02(applied: readonly { readonly version: string }[]): b
 }
 
 /** Makes all functions of 0.2.0 volatile; in a transaction of its own before all others. */
-export const LOOK_ANEW = `
+export const MAKE_VOLATILE = `
 do $$
 declare
   v_name text;
@@ -43,8 +43,8 @@ begin
 end;
 $$`;
 
-/** Renames the schema of the tables, and removes the gateway's functions and the history, so that all migrations apply anew. */
-export const SET_ASIDE = `
+/** Renames the schema of the tables, and removes the gateway's functions and the history, so that all migrations are applied again. */
+export const RENAME_OLD_SCHEMA = `
 do $$
 declare
   v_name text;
@@ -68,7 +68,7 @@ end;
 $$`;
 
 /** Copies all rows into the tables of the same names, each table after those that it refers to. */
-export const TAKE_OVER = `
+export const COPY_ROWS = `
 do $$
 declare
   v_left oid[] := array(select oid from pg_class where relnamespace = 'private_0_2'::regnamespace and relkind = 'r');
@@ -98,7 +98,7 @@ begin
 end;
 $$`;
 
-/** Drops what was set aside, if anything. */
+/** Drops the renamed schema, if there is one. */
 export const DROP_OLD = `
 do $$
 begin

@@ -1,7 +1,13 @@
 import type { Fault, Refusal } from '../errors.ts';
 
 /** Any JSON value. */
-export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+export type Json = string | number | boolean | null | readonly Json[] | JsonObject;
+export type JsonObject = { readonly [name: string]: Json };
+
+/** Whether a value, of JSON or YAML, is an object. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 /** JSON as it was written, for an argument of type json or jsonb: writing it again could round its numbers. */
 export type JsonText = { readonly json: string };

@@ -90,141 +90,87 @@ export function createMetrics(): Metrics {
     call: (name, result, ms) => calls.observe({ function: name, result }, ms / 1_000),
     read: () => registry.metrics(),
     readFigures: () => registry.getMetricsAsJSON(),
-    observe: ({ readLoad, readSockets, isReady, isCountingShared, isExporting }) => {
-      addLoadGauges(registry, readLoad);
-      addServerMetrics(registry, readLoad);
-      addSocketMetrics(registry, readSockets);
-      addFlag(registry, 'gateway_ready', 'Whether /readyz answers 200', isReady);
-      if (isCountingShared) {
-        addFlag(registry, 'gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
-      }
-      if (isExporting) {
-        addFlag(registry, 'gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);
-      }
-    },
+    observe: (sources) => observe(registry, sources),
     contentType: registry.contentType,
   };
 }
 
-/** Adds a gauge that is 1 or 0. */
-function addFlag(registry: Registry, name: string, help: string, read: () => boolean | Promise<boolean>): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    async collect() {
-      this.set((await read()) ? 1 : 0);
-    },
-  });
-}
+/** A value with its labels. */
+type Sample = readonly [value: number, labels?: Readonly<Record<string, string>>];
 
-function addLoadGauges(registry: Registry, readLoad: () => StoreLoad): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'gateway_store_calls',
-    help: 'Calls in the store (running) and in its queue (waiting)',
-    labelNames: ['state'] as const,
-    registers,
-    collect() {
-      const { running, waiting } = readLoad();
-      this.set({ state: 'running' }, running);
-      this.set({ state: 'waiting' }, waiting);
-    },
+/** Adds the metrics that are read together with all others. A database with one server has no values for those of servers. */
+function observe(
+  registry: Registry,
+  { readLoad, readSockets, isReady, isCountingShared, isExporting }: MetricSources,
+): void {
+  type Read = () => readonly Sample[] | Promise<readonly Sample[]>;
+  const add = (Kind: typeof Gauge | typeof Counter, name: string, help: string, labelNames: string[], read: Read) =>
+    new Kind({
+      ...{ name, help, labelNames, registers: [registry] },
+      async collect() {
+        const samples = await read();
+        this.reset();
+        for (const [value, labels = {}] of samples) {
+          if (this instanceof Gauge) this.set(labels, value);
+          else this.inc(labels, value);
+        }
+      },
+    });
+  const gauge = add.bind(undefined, Gauge);
+  const total = add.bind(undefined, Counter);
+  const flag = (name: string, help: string, read: () => boolean | Promise<boolean>) =>
+    gauge(name, help, [], async () => [[(await read()) ? 1 : 0]]);
+  const servers = () => readLoad().servers ?? [];
+
+  gauge('gateway_store_calls', 'Calls in the store (running) and in its queue (waiting)', ['state'], () => {
+    const { running, waiting } = readLoad();
+    return [
+      [running, { state: 'running' }],
+      [waiting, { state: 'waiting' }],
+    ];
   });
-  new Gauge({
-    name: 'gateway_store_connections',
-    help: 'Connections to the store in use (used) and open for the next call (idle)',
-    labelNames: ['state'] as const,
-    registers,
-    collect() {
+  gauge(
+    'gateway_store_connections',
+    'Connections to the store in use (used) and open for the next call (idle)',
+    ['state'],
+    () => {
       const { open, idle } = readLoad();
-      this.set({ state: 'used' }, open - idle);
-      this.set({ state: 'idle' }, idle);
+      return [
+        [open - idle, { state: 'used' }],
+        [idle, { state: 'idle' }],
+      ];
     },
-  });
-  new Counter({
-    name: 'gateway_store_connections_stalled_total',
-    help: 'Connections to the store that were closed because a step took too long, by step',
-    labelNames: ['step'] as const,
-    registers,
-    collect() {
-      this.reset();
-      for (const [step, count] of Object.entries(readLoad().stalled ?? {})) this.inc({ step }, count);
-    },
-  });
-}
-
-/** Adds the metrics of a database with several servers; they have no values for another one. */
-function addServerMetrics(registry: Registry, readLoad: () => StoreLoad): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'gateway_store_server_role',
-    help: '1 for the role of each database server: primary, standby, away or refused',
-    labelNames: ['server', 'role'] as const,
-    registers,
-    collect() {
-      this.reset();
-      for (const { host, role } of readLoad().servers ?? []) this.set({ server: host, role }, 1);
-    },
-  });
-  new Gauge({
-    name: 'gateway_store_server_lag_seconds',
-    help: 'How far a standby is behind the primary',
-    labelNames: ['server'] as const,
-    registers,
-    collect() {
-      this.reset();
-      for (const { host, lagMs } of readLoad().servers ?? []) {
-        if (lagMs !== undefined) this.set({ server: host }, lagMs / 1_000);
-      }
-    },
-  });
-  new Counter({
-    name: 'gateway_store_server_calls_total',
-    help: 'Calls by database server; a read that is asked again of the primary counts for both',
-    labelNames: ['server'] as const,
-    registers,
-    collect() {
-      this.reset();
-      for (const { host, calls } of readLoad().servers ?? []) this.inc({ server: host }, calls);
-    },
-  });
-  new Counter({
-    name: 'gateway_store_failovers_total',
-    help: 'How often another database server has become the primary',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(readLoad().failovers ?? 0);
-    },
-  });
-}
-
-function addSocketMetrics(registry: Registry, readSockets: () => SocketLoad): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'gateway_client_sockets',
-    help: 'Open sockets of clients',
-    registers,
-    collect() {
-      this.set(readSockets().open);
-    },
-  });
-  new Counter({
-    name: 'gateway_client_sockets_refused_total',
-    help: 'Sockets closed at once because of MAX_SOCKETS',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(readSockets().refused);
-    },
-  });
-  new Gauge({
-    name: 'gateway_unread_bytes',
-    help: 'Bytes of answers that clients have not read yet',
-    registers,
-    collect() {
-      this.set(readSockets().unread);
-    },
-  });
+  );
+  total(
+    'gateway_store_connections_stalled_total',
+    'Connections to the store that were closed because a step took too long, by step',
+    ['step'],
+    () => Object.entries(readLoad().stalled ?? {}).map(([step, count]) => [count, { step }]),
+  );
+  gauge(
+    'gateway_store_server_role',
+    '1 for the role of each database server: primary, standby, away or refused',
+    ['server', 'role'],
+    () => servers().map(({ host, role }) => [1, { server: host, role }]),
+  );
+  gauge('gateway_store_server_lag_seconds', 'How far a standby is behind the primary', ['server'], () =>
+    servers().flatMap(({ host, lagMs }): Sample[] => (lagMs === undefined ? [] : [[lagMs / 1_000, { server: host }]])),
+  );
+  total(
+    'gateway_store_server_calls_total',
+    'Calls by database server; a read that is asked again of the primary counts for both',
+    ['server'],
+    () => servers().map(({ host, calls }) => [calls, { server: host }]),
+  );
+  total('gateway_store_failovers_total', 'How often another database server has become the primary', [], () => [
+    [readLoad().failovers ?? 0],
+  ]);
+  gauge('gateway_client_sockets', 'Open sockets of clients', [], () => [[readSockets().open]]);
+  total('gateway_client_sockets_refused_total', 'Sockets closed at once because of MAX_SOCKETS', [], () => [
+    [readSockets().refused],
+  ]);
+  gauge('gateway_unread_bytes', 'Bytes of answers that clients have not read yet', [], () => [[readSockets().unread]]);
+  flag('gateway_ready', 'Whether /readyz answers 200', isReady);
+  if (isCountingShared) flag('gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
+  if (isExporting) flag('gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);
 }

@@ -1,4 +1,4 @@
-// Standard output, written in batches and without holding up whoever logs: writing each line alone costs as much as
+// Standard output, written in batches and without holding up the caller: writing each line alone costs as much as
 // validating a request, and a reader that stops must stop nothing else. A line that cannot be written is lost.
 
 import { write, writeSync } from 'node:fs';

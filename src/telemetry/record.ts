@@ -25,7 +25,7 @@ export type RequestRecord = {
   key?: string;
   /** Whether the call counts against the limits of its key already. */
   isAdmitted?: boolean;
-  /** The values of RateLimit-Policy and RateLimit for the limits of its key. */
+  /** The values of RateLimit-Policy and RateLimit for the limits of its key (draft-ietf-httpapi-ratelimit-headers-11). */
   limits?: { readonly policy: string; readonly state: string };
   /** The template of the operation's path, such as /v1/alunos/{id}. */
   route?: string;

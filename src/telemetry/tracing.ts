@@ -93,6 +93,7 @@ function watch(
         if (hasFailed && !isLost) onLost(error ? messageOf(error) : 'no reason given');
         if (!hasFailed && isLost) onBack();
         isLost = hasFailed;
+        // A failure would be logged again, as a warning of the span processor.
         callback({ code: SUCCESS });
       }),
     shutdown: () => exporter.shutdown(),

@@ -211,3 +211,30 @@ test('a page of no records, which a document may allow, has no links', async () 
   }
   await gateway.close();
 });
+
+test('the links of a list that is filtered by arrays have the same arrays', async () => {
+  const filtered = structuredClone(document);
+  const schema = { type: 'array', items: { type: 'string' } } as const;
+  const parameters = [
+    { in: 'query', name: 'each', schema },
+    { in: 'query', name: 'commas', explode: false, schema },
+    { in: 'query', name: 'bars', style: 'pipeDelimited', schema },
+  ] as const;
+  filtered.paths['/academias']?.get?.parameters?.push(...parameters);
+  const store = createStubStore(() => ({ json: '[{},{}]', count: 2 }));
+  const gateway = await startGateway({ store, document: filtered });
+  const ask = async (query: string) => {
+    const { headers } = await fetch(`${gateway.url}/academias${query}`, { headers: { 'X-Api-Key': KEYS.aurora } });
+    return readLinks(headers.get('link'));
+  };
+  const { next = '', prev = '' } = await ask('?each=a&each=b%2Cc&commas=d%2Ce,f&bars=g%7Ch&limit=2&offset=2');
+  for (const query of [next, prev]) await ask(query);
+  const arrays = store.calls.map(({ args: { p_each, p_commas, p_bars } }) => [p_each, p_commas, p_bars]);
+  const expected = [
+    ['a', 'b,c'],
+    ['d,e', 'f'],
+    ['g', 'h'],
+  ];
+  expect(arrays).toEqual([expected, expected, expected]);
+  await gateway.close();
+});

@@ -115,7 +115,7 @@ test('counts calls by day, operation and class of status, for the key alone that
   // Clocks are corrected.
   clock -= 1_000;
   expect(await get(gateway, '/treinos')).toBe(200);
-  await gateway.usage.record();
+  await gateway.usage.flush();
   expect(await read()).toEqual([
     '11-30 listarAcademias 2xx 1',
     '11-30 listarAcademias 4xx 1',
@@ -130,15 +130,15 @@ test('asks the store once for a new key, and for all keys of a batch together', 
   await Promise.all([get(gateway, '/academias'), get(gateway, '/treinos'), get(gateway, '/alunos')]);
   await get(gateway, '/academias', KEYS.bosque);
   expect(recorded.map(({ args }) => args.p_sequence)).toEqual([null, null]);
-  await gateway.usage.record();
+  await gateway.usage.flush();
   const rows = (batch: number) => JSON.parse((recorded[batch]?.args.p_rows as JsonText | undefined)?.json ?? '');
   expect(recorded.map(({ args }) => args.p_sequence)).toEqual([null, null, 1, null]);
   expect(rows(2)).toHaveLength(4);
   // Deletes what is too old, once a minute.
   expect(rows(3)).toEqual([]);
   await get(gateway, '/academias');
-  await gateway.usage.record();
-  await gateway.usage.record();
+  await gateway.usage.flush();
+  await gateway.usage.flush();
   expect(recorded.map(({ args }) => args.p_sequence)).toEqual([null, null, 1, null, 2]);
 });
 
@@ -146,7 +146,7 @@ test('does not count an unknown key, and asks the store nothing more for it', as
   const gateway = await start();
   for (let n = 0; n < 10; n += 1) expect(await get(gateway, '/academias', `wms_demo_aurora${n}`)).toBe(401);
   expect(await get(gateway, '/academias?limit=0', randomUUID())).toBe(422);
-  await gateway.usage.record();
+  await gateway.usage.flush();
   expect(recorded).toEqual([]);
 });
 
@@ -156,11 +156,11 @@ test('answers although usage cannot be recorded, and records it once the store i
   for (let n = 0; n < 120; n += 1) {
     clock += 5_000;
     if (n % 40 === 0) expect(await get(gateway, '/academias')).toBe(200);
-    await gateway.usage.record();
+    await gateway.usage.flush();
   }
   onRecord = (make) => make();
-  await gateway.usage.record();
-  await gateway.usage.record();
+  await gateway.usage.flush();
+  await gateway.usage.flush();
   expect(await read()).toEqual(['12-01 listarAcademias 2xx 3']);
   expect(told).toEqual(['Usage cannot be recorded, and is kept until it can: it is away', 'Usage is recorded again']);
 });
@@ -172,8 +172,8 @@ test('counts once what is sent again because the answer was lost', async () => {
     await make();
     return away;
   };
-  await gateway.usage.record();
-  await gateway.usage.record();
+  await gateway.usage.flush();
+  await gateway.usage.flush();
   await get(gateway, '/academias');
   onRecord = (make) => make();
   await gateway.usage.close();
@@ -184,7 +184,7 @@ test('adds what two processes count, and loses what one that is killed has not r
   const [one, other] = [await start(), await start()];
   await get(one, '/academias');
   await get(other, '/academias');
-  await Promise.all([one.usage.record(), other.usage.record()]);
+  await Promise.all([one.usage.flush(), other.usage.flush()]);
   await get(other, '/academias');
   await get(one, '/academias');
   await one.usage.close();
@@ -217,7 +217,7 @@ describe('a key with limits', () => {
       policy: null,
       wait: null,
     });
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect(await read()).toEqual([
       '11-30 criarAluno 429 1',
       '11-30 listarAcademias 2xx 2',
@@ -237,12 +237,12 @@ describe('a key with limits', () => {
       policy,
       wait: null,
     });
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60, "month";r=1;t=86460');
     const refused = { status: 429, policy, body: TOO_MANY };
     const none = '"day";r=0;t=60, "month";r=0;t=86460';
     expect(await answerOf(gateway)).toEqual({ ...refused, limit: none, wait: '60' });
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect((await answerOf(gateway)).status).toBe(429);
     clock += 86_400_000;
     expect((await answerOf(gateway)).status).toBe(200);
@@ -252,7 +252,7 @@ describe('a key with limits', () => {
     // Clocks are corrected: what the earlier day has is known with the next batch.
     clock -= 1_000;
     expect((await answerOf(gateway)).status).toBe(200);
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect((await answerOf(gateway)).status).toBe(429);
   });
 
@@ -260,13 +260,13 @@ describe('a key with limits', () => {
     await setLimits({ per_day: 4 });
     const [one, other] = [await start(), await start()];
     for (const gateway of [one, other, one]) expect((await answerOf(gateway)).status).toBe(200);
-    await Promise.all([one.usage.record(), other.usage.record()]);
+    await Promise.all([one.usage.flush(), other.usage.flush()]);
     expect((await answerOf(other)).status).toBe(200);
-    await other.usage.record();
+    await other.usage.flush();
     expect((await answerOf(other)).status).toBe(429);
     // It knows of the other's last call with its own next batch.
     expect((await answerOf(one)).status).toBe(200);
-    await one.usage.record();
+    await one.usage.flush();
     expect((await answerOf(one)).status).toBe(429);
     const another = await start();
     expect([(await answerOf(another)).status, (await answerOf(another)).status]).toEqual([200, 429]);
@@ -276,14 +276,14 @@ describe('a key with limits', () => {
     const gateway = await start();
     expect((await answerOf(gateway)).policy).toBeNull();
     await setLimits({ per_day: 2 });
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect((await answerOf(gateway)).status).toBe(200);
     expect((await answerOf(gateway)).status).toBe(429);
     await setLimits({ per_day: 3 });
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60');
     await setLimits({});
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect(await answerOf(gateway)).toEqual({ status: 200, limit: null, policy: null, wait: null });
   });
 
@@ -293,7 +293,7 @@ describe('a key with limits', () => {
     onRecord = async () => away;
     expect(await answerOf(gateway)).toEqual({ status: 200, limit: null, policy: null, wait: null });
     onRecord = (make) => make();
-    await gateway.usage.record();
+    await gateway.usage.flush();
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60');
   });
 });

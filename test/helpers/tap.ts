@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { citext } from '@electric-sql/pglite/contrib/citext';
 import { pgtap } from '@electric-sql/pglite-pgtap';
-import { applyMigrations, type Connection, readMigrations, type Script } from '../../src/store/migrations.ts';
+import { applyMigrations, type Database, readMigrations, type Script } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
@@ -48,7 +48,7 @@ export async function openPglite({ asSupabase }: { readonly asSupabase: boolean 
  * Runs a script, which begins and rolls back its own transaction. Throws if a statement fails, and if the script runs
  * more or fewer tests than it has planned.
  */
-export async function runTap(db: Connection, { file, sql }: Script): Promise<TapReport> {
+export async function runTap(db: Database, { file, sql }: Script): Promise<TapReport> {
   const results = await (db.exec ? db.exec(sql) : db.query(sql)).catch(async (error) => {
     await db.query('rollback');
     throw new Error(`${file}: ${error.message}`, { cause: error });

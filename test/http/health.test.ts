@@ -2,14 +2,17 @@ import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createReadiness, type Readiness } from '../../src/http/health.ts';
+import { DeadlineError } from '../../src/deadline.ts';
+import { createReadiness, type Readiness, serveMetrics } from '../../src/http/health.ts';
 import { compileFile } from '../../src/openapi/compile.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { withBody } from '../helpers/function-body.ts';
+import { startGateway } from '../helpers/gateway.ts';
 import { GatewayProcess, startProcess } from '../helpers/process.ts';
 import { openRaw } from '../helpers/raw.ts';
 import { asAdmin, createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const DEADLINE_MS = 2_000;
@@ -390,4 +393,16 @@ test('while requests under way are finished the port takes no more, and the port
   await begun.ended;
   expect(begun.read()).toMatch(/^HTTP\/1\.1 201 Created\r\n/);
   expect(await other.ended).toBe(0);
+});
+
+test('/metrics of a worker whose primary process does not answer is a 503 without a fault', async () => {
+  const store = createStubStore(() => ({ json: '[]', count: 0 }));
+  const read = () => Promise.reject(new DeadlineError('too late'));
+  const worker = await startGateway({
+    store,
+    parts: { operational: [serveMetrics({ contentType: 'text/plain', read })] },
+  });
+  expect(await ask('/metrics', {}, new URL(worker.url))).toEqual([503, '{"error":"No metrics in time"}']);
+  expect(worker.faults).toEqual([]);
+  await worker.close();
 });

@@ -9,6 +9,7 @@ import { serveMcp } from '../../src/http/mcp.ts';
 import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { compile } from '../../src/openapi/compile.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
@@ -256,6 +257,56 @@ describe('the tools', () => {
     expect(stub.calls[0]?.args).toEqual({ p_api_key: KEYS.aurora, p_a: args.a, p_b: true, p_c: 'ç' });
     const missing = { error: { a: ['is required'], b: ['must be boolean'] } };
     expect(await callTool('um', { b: 'yes' }, client)).toEqual({ isError: true, body: missing });
+  });
+});
+
+describe('of another document, the tools', () => {
+  /** The operation of a body with a schema. */
+  const toPaths = (schema: object, id = 'um'): OpenAPIV3.PathsObject => {
+    const requestBody = { required: true, content: { 'application/json': { schema } } };
+    const post = { operationId: id, 'x-rpc': 'um', requestBody, responses: { 204: { description: 'Done' } } };
+    return { [`/${id.replace(' ', '-')}`]: { post } } as unknown as OpenAPIV3.PathsObject;
+  };
+
+  test('take arrays, and have names that every model API takes', async () => {
+    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const petstore = await readDocument('test/documents/petstore.yaml');
+    const client = await connect(AURORA, await start({ document: petstore, store: stub }));
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(['findPets', 'addPet', 'find_pet_by_id', 'deletePet']);
+
+    expect(await callTool('findPets', { tags: ['a', 'b,c', 5], limit: '2' }, client)).toMatchObject({ body: [] });
+    expect(await callTool('find_pet_by_id', { id: 7 }, client)).toMatchObject({ body: [] });
+    expect(stub.calls.map(({ args }) => args)).toEqual([
+      { p_api_key: KEYS.aurora, p_tags: ['a', 'b,c', '5'], p_limit: 2 },
+      { p_api_key: KEYS.aurora, p_id: 7 },
+    ]);
+    for (const [tags, error] of [
+      ['a', { tags: ['must be array'] }],
+      [{}, { tags: ['must be array'] }],
+      [['a', {}], { 'tags.1': ['must be string'] }],
+      [['a', '\0'], { tags: ['must not contain U+0000 or an unpaired surrogate'] }],
+    ]) {
+      expect(await callTool('findPets', { tags }, client)).toEqual({ isError: true, body: { error } });
+    }
+  });
+
+  test.each([
+    ['a field', { additionalProperties: false, properties: { p_dados: { type: 'object' } } }, 'p_dados'],
+    ['the body', {}, 'body'],
+  ])('keep the numbers in JSON that is %s', async (_what, parts, name) => {
+    const stub = createStubStore(() => ({ json: '', count: 1 }));
+    const paths = toPaths({ type: 'object', ...parts });
+    const other = await start({ document: { ...document, paths }, store: stub });
+    const json = '{"n":12345678901234567890, "d":1.10}';
+    const args = `{"name":"um", "arguments": {"${name}":${json}}}`;
+    await post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${args}}`, {}, other);
+    expect(Object.values(stub.calls[0]?.args ?? {})).toEqual([KEYS.aurora, { json }]);
+  });
+
+  test('refuse two operations that would have one name', async () => {
+    const paths = { ...toPaths({}, 'a b'), ...toPaths({}, 'a_b') };
+    await expect(start({ document: { ...document, paths } })).rejects.toThrow('MCP: two operationIds differ only in');
   });
 });
 

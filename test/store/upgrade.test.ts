@@ -10,7 +10,7 @@ import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
-import { applyMigrations, type Connection, type Migration, readMigrations } from '../../src/store/migrations.ts';
+import { applyMigrations, type Database, type Migration, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call } from '../../src/store/store.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 /** Makes a store of 0.2.0 with its demo data, an issued key, and a creation that can be repeated. */
-async function fill(db: Connection): Promise<void> {
+async function fill(db: Database): Promise<void> {
   const run = (sql: string) => (db.exec ? db.exec(sql) : db.query(sql));
   await run('create schema supabase_migrations');
   await run(
@@ -62,7 +62,7 @@ async function fill(db: Connection): Promise<void> {
 type Hashes = readonly { readonly table: string; readonly columns: readonly string[]; readonly hash: string }[];
 
 /** What is in each table of 0.2.0: a hash of its rows, in the columns that it has, or in those that it had before. */
-async function readRows(db: Connection, before: Hashes = []): Promise<Hashes> {
+async function readRows(db: Database, before: Hashes = []): Promise<Hashes> {
   const hashes: Hashes[number][] = [];
   for (const table of TABLES) {
     const columns =
@@ -82,7 +82,7 @@ select attname as name from pg_attribute
  where attrelid = format('private.%I', $1::text)::regclass and attnum > 0 and attname not in ('last_used_at', 'nome_busca')
  order by attnum`;
 
-async function query<T>(db: Connection, sql: string, values: unknown[] = []): Promise<T[]> {
+async function query<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
   return (await db.query(sql, values)).rows as T[];
 }
 

@@ -48,7 +48,7 @@ export function lockFolder(folder: string, onRepair: (text: string) => void = ()
   const [lock, holder] = [join(folder, 'lock'), join(folder, 'lock.json')];
   let database: DatabaseSync | undefined;
   try {
-    // Not the folders above it, which a mistyped path would create. And in /proc Node would try for ever.
+    // Not the folders above it, which a mistyped path would create. In /proc Node would never stop trying.
     if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
     refuseForeign(folder);
     accessSync(folder, constants.W_OK);
@@ -102,7 +102,7 @@ export async function fsyncPath(path: string): Promise<void> {
 }
 
 /**
- * A mistaken DATA_DIR must not mix a store with other files, and whoever owns the folder could replace the store. A new volume
+ * A mistaken DATA_DIR must not mix a store with other files, and the owner of the folder could replace the store. A new volume
  * may have lost+found and hidden files.
  */
 function refuseForeign(folder: string): void {

@@ -38,7 +38,7 @@ export type EmbeddedOptions = {
 };
 
 /** The embedded Postgres does not start; the message says why. */
-export class EmbeddedStoreError extends OperatorError {}
+class EmbeddedStoreError extends OperatorError {}
 
 /** How long a running statement may delay the end of the store, in milliseconds. */
 const CLOSE_MS = 2_000;
@@ -186,7 +186,7 @@ class WorkerStore implements EmbeddedStore {
     return JSON.parse(result.json);
   }
 
-  /** Lets administrators in. Without a socket, the gateway serves all the same. */
+  /** Lets administrators in. If the socket fails, the gateway serves without it. */
   async serveAdministrators(dataDir: string, idleMs?: number): Promise<void> {
     try {
       this.#closeSocket = await serveSocket(dataDir, () => this.#openSession(), idleMs);

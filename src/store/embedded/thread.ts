@@ -9,7 +9,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { messages, type PGlite, protocol } from '@electric-sql/pglite';
 import {
   applyMigrations,
-  type Connection,
+  type Database,
   type Migration,
   type Notice,
   runScript,
@@ -197,8 +197,8 @@ async function migrate(session: EmbeddedSession, migrations: readonly Migration[
 }
 
 /**
- * Makes a checkpoint if the WAL is long. Postgres does that in a process of its own, which PGlite lacks: the WAL would grow for
- * ever, and so would the start after a crash.
+ * Makes a checkpoint if the WAL is long. Postgres does that in a process of its own, which PGlite lacks: the WAL would grow without
+ * limit, and so would the start after a crash.
  */
 async function cutWal(db: PGlite, sessions: Sessions): Promise<void> {
   // It would end up in an administrator's transaction, or throw away what a backup needs.
@@ -239,7 +239,7 @@ function bringUpToDate(db: PGlite, migrations: readonly Migration[]): Promise<Mi
     const warning = toWarning(notice);
     if (warning) reply({ warning });
   };
-  const connection: Connection = {
+  const connection: Database = {
     query: (sql, values) => db.query(sql, values, { onNotice }),
     exec: (sql) => db.exec(sql, { onNotice }),
   };

@@ -1,5 +1,8 @@
 import pg from 'pg';
 
+/** How long the server may take to confirm a request, in milliseconds. */
+const CONFIRM_MS = 500;
+
 /** What a server asks for to cancel a connection's query. */
 export type BackendKey = { readonly processID: number; readonly secretKey: number };
 
@@ -11,14 +14,10 @@ type CancelConnection = pg.Connection & {
 };
 
 /**
- * Asks to cancel the running query of a client's connection (the protocol's CancelRequest, which poolers understand too). Tells
- * whether the server has confirmed within `ms` milliseconds that it passed the request on: by closing the connection.
+ * Asks to cancel the running query of a client's connection (the protocol's CancelRequest, which poolers understand too). Gives
+ * whether the server has confirmed in time that it passed the request on: by closing the connection.
  */
-export async function requestCancel(
-  client: pg.Client,
-  { processID, secretKey }: BackendKey,
-  ms: number,
-): Promise<boolean> {
+export async function requestCancel(client: pg.Client, { processID, secretKey }: BackendKey): Promise<boolean> {
   const { host, port, ssl } = client;
   const request = new pg.Connection({ ssl }) as CancelConnection;
   const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -32,7 +31,7 @@ export async function requestCancel(
   const timer = setTimeout(() => {
     resolve(false);
     request.stream.destroy();
-  }, ms);
+  }, CONFIRM_MS);
   if (host.startsWith('/')) request.connect(`${host}/.s.PGSQL.${port}`);
   else request.connect(port, host);
   const isConfirmed = await promise;

@@ -52,7 +52,7 @@ export class Stalled extends Error {
 /** Another connection was opened in place of one that took long. */
 export const REPLACED = new Error('another connection was opened instead');
 
-/** A statement to run once. Once the signal has aborted, nobody waits for the answer. */
+/** A statement, and the promise of its answer. When the signal aborts, the answer is no longer wanted. */
 export abstract class Query<T = unknown> {
   readonly statement: Statement;
   readonly signal: AbortSignal;
@@ -89,8 +89,8 @@ export class RowsQuery extends Query<JsonArray | undefined> {
   }
 }
 
-/** How the rows of a prepared statement are written; without columns, only Postgres can. */
-type Prepared = { readonly columns: JsonColumns | undefined };
+/** How the rows of a prepared statement are written. */
+type Columns = JsonColumns | 'only Postgres can';
 
 /** What has come for a query that was sent. */
 type Reply = {
@@ -98,7 +98,7 @@ type Reply = {
   /** The name of the prepared statement, empty for none. */
   readonly name: string;
   /** Undefined while the statement is being prepared. */
-  prepared: Prepared | undefined;
+  columns: Columns | undefined;
   row?: Row;
   /** The rows that have come, and whether the server says that these are all. */
   rows: number;
@@ -135,7 +135,7 @@ const UNFIT = /^(0A|26|42)/;
 /** How many statements a connection keeps prepared. An operation has one for each set of inputs that clients send. */
 const MAX_PREPARED = 100;
 
-/** How long a cancelled query may go on, and how long a server may take to say goodbye, in milliseconds. */
+/** How long a cancelled query may go on, and how long a server may take to close a connection, in milliseconds. */
 const CANCEL_MS = 500;
 const CLOSE_MS = 500;
 
@@ -149,9 +149,9 @@ export class Connection {
   readonly #isDistributed: boolean;
   readonly #options: OpenOptions;
   readonly #stream: Duplex;
-  readonly #prepared = new LRUCache<string, Prepared>({
+  readonly #prepared = new LRUCache<string, Columns>({
     max: MAX_PREPARED,
-    dispose: (_prepared, name, reason) => {
+    dispose: (_columns, name, reason) => {
       if (reason === 'evict') this.#toClose.push(toClose(name));
     },
   });
@@ -195,7 +195,7 @@ export class Connection {
       return new Connection(client, key, rowCount === 1, options);
     } catch (error) {
       // Each attempt would leave a connection behind.
-      void sayGoodbye(client, () => client.connection.stream.destroy());
+      void closeInOrder(client, () => client.connection.stream.destroy());
       if (ended instanceof Stalled) onStall?.(ended);
       throw ended ?? error;
     } finally {
@@ -228,7 +228,7 @@ export class Connection {
   }
 
   /** Whether nobody waits for the running query, and it is not yet cancelled. */
-  get runsInVain(): boolean {
+  get isToCancel(): boolean {
     const [running] = this.#replies;
     if (!running || this.#cancellation) return false;
     return running.isTakenBack || running.error !== undefined || running.query.signal.aborted;
@@ -251,18 +251,18 @@ export class Connection {
     const { text, values } = query.statement;
     // A statement that another query prepares now may fail there: here it runs without its name.
     const name = this.#isPreparing(query.statement) ? '' : (query.statement.name ?? '');
-    const prepared = this.#prepared.get(name);
-    if (prepared && !prepared.columns && query instanceof RowsQuery) {
+    const columns = this.#prepared.get(name);
+    if (columns === 'only Postgres can' && query instanceof RowsQuery) {
       query.resolve(undefined);
       return;
     }
-    const call = [...(prepared ? [] : toPrepare(name, text)), ...toExecute(name, values)];
+    const call = [...(columns ? [] : toPrepare(name, text)), ...toExecute(name, values)];
     messages.push(...(this.#isDistributed ? inBlock(call) : call));
-    this.#replies.push({ query, name, prepared, rows: 0, syncs: this.#isDistributed ? 2 : 1 });
+    this.#replies.push({ query, name, columns, rows: 0, syncs: this.#isDistributed ? 2 : 1 });
   }
 
   #isPreparing({ name }: Statement): boolean {
-    return this.#replies.some((reply) => reply.prepared === undefined && reply.name === name);
+    return this.#replies.some((reply) => reply.columns === undefined && reply.name === name);
   }
 
   /** Takes back the queries behind the running one. Postgres still runs them, and their answers are dropped. */
@@ -283,7 +283,7 @@ export class Connection {
     if (!running || this.#cancellation) return;
     const timer = setTimeout(() => this.#stall(this.#replies[0] === running ? toStep(running) : 'cancel'), CANCEL_MS);
     this.#cancellation = { running, timer, isConfirmed: false };
-    void requestCancel(this.#client, this.#key, CANCEL_MS).then((isConfirmed) => {
+    void requestCancel(this.#client, this.#key).then((isConfirmed) => {
       if (!this.#cancellation) return;
       this.#cancellation.isConfirmed = isConfirmed;
       if (isConfirmed) this.#endCancellation();
@@ -301,7 +301,7 @@ export class Connection {
   /** Closes the connection, whatever runs. */
   async close(): Promise<void> {
     this.isRetired = true;
-    await sayGoodbye(this.#client, () => this.#stall('close'));
+    await closeInOrder(this.#client, () => this.#stall('close'));
   }
 
   /** Ends the connection at once. What runs rejects with ConnectionLost and the cause. */
@@ -362,8 +362,8 @@ export class Connection {
         break;
       case ROW_DESCRIPTION: {
         if (!running) throw new Error('columns without a query');
-        running.prepared = { columns: toJsonColumns(readColumns(bytes, begin + HEADER)) };
-        if (running.name) this.#prepared.set(running.name, running.prepared);
+        running.columns = toJsonColumns(readColumns(bytes, begin + HEADER)) ?? 'only Postgres can';
+        if (running.name) this.#prepared.set(running.name, running.columns);
         break;
       }
       case ERROR_RESPONSE:
@@ -372,16 +372,15 @@ export class Connection {
   }
 
   #takeRow(reply: Reply, bytes: Buffer, begin: number, end: number): void {
-    const { query, prepared } = reply;
+    const { query, columns } = reply;
     if (reply.error || reply.isTakenBack) return;
     if (!(query instanceof RowsQuery)) {
       reply.row ??= readTexts(bytes, begin);
       return;
     }
-    // Only Postgres can write these rows.
-    if (!prepared?.columns) return;
+    if (!columns || columns === 'only Postgres can') return;
     try {
-      this.#rows.add(prepared.columns, bytes, begin, end);
+      this.#rows.add(columns, bytes, begin, end);
       // The closing bracket is one byte more.
       if (this.#rows.bytes >= query.limit) reply.error = new AnswerTooLarge();
     } catch (cause) {
@@ -392,8 +391,8 @@ export class Connection {
   #takeError(running: Reply | undefined, error: DatabaseError & { severity?: string | undefined }): void {
     if (!running) this.#cause = error;
     else running.error ??= error;
-    // It may be prepared all the same.
-    if (running?.name && !running.prepared) this.#toClose.push(toClose(running.name));
+    // It may be prepared nevertheless.
+    if (running?.name && !running.columns) this.#toClose.push(toClose(running.name));
     // The server closes a connection to which it sends an error without a query, or a fatal one.
     if (!running || error.severity === 'FATAL' || UNFIT.test(error.code ?? '')) this.isRetired = true;
   }
@@ -401,7 +400,7 @@ export class Connection {
   /** Ends the running query, whose reply is complete. */
   #end(reply: Reply): void {
     // A pooler or a proxy has lost messages.
-    if (!reply.error && !(reply.isComplete && reply.prepared)) throw new Error('an answer is incomplete');
+    if (!reply.error && !(reply.isComplete && reply.columns)) throw new Error('an answer is incomplete');
     this.#replies.shift();
     this.usedAt = performance.now();
     if (!reply.isTakenBack) this.#settle(reply);
@@ -409,11 +408,11 @@ export class Connection {
     this.#endCancellation();
   }
 
-  #settle({ query, prepared, row, error }: Reply): void {
+  #settle({ query, columns, row, error }: Reply): void {
     if (error) query.reject(error);
     else if (!(query instanceof RowsQuery)) query.resolve(row);
-    else if (prepared?.columns) this.#settleRows(query);
-    else query.resolve(undefined);
+    else if (columns === 'only Postgres can') query.resolve(undefined);
+    else this.#settleRows(query);
   }
 
   #settleRows(query: RowsQuery): void {
@@ -455,15 +454,15 @@ function followSteps(client: pg.Client): () => Step {
 }
 
 /** Closes a connection in order, or calls `onStall` if the server does not. */
-async function sayGoodbye(client: pg.Client, onStall: () => void): Promise<void> {
+async function closeInOrder(client: pg.Client, onStall: () => void): Promise<void> {
   const timer = setTimeout(onStall, CLOSE_MS);
   await client.end().catch(() => {});
   clearTimeout(timer);
 }
 
 /** The step in which the query of a reply is. */
-function toStep({ prepared }: Reply): Step {
-  return prepared ? 'query' : 'parse';
+function toStep({ columns }: Reply): Step {
+  return columns ? 'query' : 'parse';
 }
 
 function toRowsError(cause: unknown): RowsError {

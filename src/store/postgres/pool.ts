@@ -208,7 +208,7 @@ export class Pool {
     const now = performance.now();
     for (const connection of this.#connections) {
       const ms = now - connection.usedAt;
-      if (connection.runsInVain && ms > PERIOD_MS) connection.cancel();
+      if (connection.isToCancel && ms > PERIOD_MS) connection.cancel();
       // What a lease has sent stays in its order.
       else if (ms <= SLOW_MS || this.#leased.has(connection)) continue;
       const moved = connection.takeBack();

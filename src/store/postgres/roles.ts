@@ -127,9 +127,15 @@ function describe({ name, state, error }: Candidate): string {
 /** A privilege is missing. */
 const INSUFFICIENT_PRIVILEGE = '42501';
 
-/** Whether an error says that the state query has to do without the system's identifier. */
+/** Whether a query failed because the login lacks a privilege. */
 export function needsPrivilege(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE;
+}
+
+/** Names the servers and the database, without a password. */
+export function describeServers({ servers }: DatabaseAddress): string {
+  const clients = servers.map(({ url }) => new pg.Client(url));
+  return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
 }
 
 /** Connects to the primary, or to the only server. Rejects as choosePrimary throws, or with what pg rejects with for the only server. */

@@ -73,7 +73,7 @@ export class Server implements Candidate {
   /** How often it was looked at. */
   looks = 0;
   /** The text that was logged last. */
-  told = '';
+  lastLogged = '';
   /** When the look began whose state this is (performance.now()). */
   lookedAt = 0;
   readonly #prepare: boolean;
@@ -184,7 +184,7 @@ export class Servers {
   #turn = 0;
   #isClosed = false;
   #decided = Promise.withResolvers<void>();
-  #wakes = 0;
+  #suspicions = 0;
   readonly #sleeping = new Set<() => void>();
 
   constructor(options: ServersOptions) {
@@ -236,7 +236,7 @@ export class Servers {
 
   /** Looks at each server now, for example because a call has failed. */
   suspect(): void {
-    this.#wakes += 1;
+    this.#suspicions += 1;
     for (const wake of this.#sleeping) wake();
   }
 
@@ -265,16 +265,21 @@ export class Servers {
     await Promise.all(this.all.map((server) => server.close()));
   }
 
+  /**
+   * Looks at a server again and again: after PAUSE_MS in any case, and the rest of the period, unless a failure makes a look due;
+   * after CATCH_UP_MS while reads wait for this standby.
+   */
   async #watch(server: Server): Promise<void> {
     while (!this.#isClosed) {
-      const wakes = this.#wakes;
+      const suspicions = this.#suspicions;
       await server.look();
       if (this.#isClosed) return;
       this.#decide();
       const isBehind = server.servesReads && !hasReplayed(server.state, this.#written);
       const isSoon = isBehind && performance.now() - this.#written.at < CATCH_UP_FOR_MS;
       await this.#sleep(isSoon ? CATCH_UP_MS : PAUSE_MS);
-      if (!isSoon && this.#wakes === wakes) await this.#sleep((this.primary ? PERIOD_MS : SEARCH_MS) - PAUSE_MS, true);
+      if (!isSoon && this.#suspicions === suspicions)
+        await this.#sleep((this.primary ? PERIOD_MS : SEARCH_MS) - PAUSE_MS, true);
     }
   }
 
@@ -346,8 +351,9 @@ export class Servers {
     const isProblem = role === 'away' || role === 'refused';
     // A reason that changes, such as another error of the network, is no news.
     const text = isProblem ? role : `is the ${role}${obstacle ?? ''}`.replace('the standby', 'a standby');
-    if (text !== server.told) this.#options.onChange?.(`Database server ${server.name} ${reason ?? text}`, isProblem);
-    server.told = text;
+    if (text !== server.lastLogged)
+      this.#options.onChange?.(`Database server ${server.name} ${reason ?? text}`, isProblem);
+    server.lastLogged = text;
   }
 
   #judge(server: Server): { readonly role: ServerReport['role']; readonly reason?: string } {

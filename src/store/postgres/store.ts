@@ -19,7 +19,7 @@ import {
   type Step,
 } from './connection.ts';
 import type { Pool } from './pool.ts';
-import { POSITION } from './roles.ts';
+import { describeServers, POSITION } from './roles.ts';
 import { type Server, Servers, UNKNOWN_POSITION } from './servers.ts';
 import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
@@ -30,7 +30,7 @@ export type PostgresOptions = {
   readonly connections: number;
   /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
   readonly prepare: boolean;
-  /** The longest that a call may take, in milliseconds; a statement's timeout. */
+  /** Store call timeout in milliseconds, including time in the queue; the timeout of a statement. */
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
@@ -118,8 +118,7 @@ class PostgresStore implements Store {
       onChange,
     });
     this.hasStandbys = this.#servers.hasStandbys;
-    const clients = address.servers.map((server) => new pg.Client(server.url));
-    this.description = `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
+    this.description = describeServers(address);
   }
 
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {

@@ -3,7 +3,7 @@ import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
 import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
 import { type PgError, toFailure } from '../sqlstate.ts';
-import type { Call, DatabaseFunction, Origin, Result, Store } from '../store.ts';
+import { type Call, type DatabaseFunction, isJsonObject, type Origin, type Result, type Store } from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
 /** How to reach the Data API of a Supabase project, or another PostgREST. */
@@ -14,7 +14,7 @@ export type SupabaseOptions = {
   /** The path of PostgREST after the URL; `/` for a PostgREST alone. */
   readonly restPath: string;
   readonly connections: number;
-  /** The longest that a call may take, in milliseconds. */
+  /** Store call timeout in milliseconds, including time in the queue. */
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
@@ -209,7 +209,7 @@ function readResult({ returns }: Call, text: string): Result | undefined {
 }
 
 function countObjects(rows: unknown): number | undefined {
-  return Array.isArray(rows) && rows.every(isObject) ? rows.length : undefined;
+  return Array.isArray(rows) && rows.every(isJsonObject) ? rows.length : undefined;
 }
 
 function parse(text: string): unknown {
@@ -218,10 +218,6 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 type Published = {

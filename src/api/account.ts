@@ -1,9 +1,10 @@
 // The limits of a key: how fast it may call, and how often in a day and a month.
 
+import type { RequestRecord } from '../telemetry/record.ts';
 import type { Moment } from './calendar.ts';
 
 /** The limits of a key, as the store has them; what is left out has no limit. */
-export type Limits = {
+export type KeyLimits = {
   /** Calls per minute, and how many of them may come at once: those of a minute by default. */
   readonly per_minute?: number;
   readonly burst?: number;
@@ -26,17 +27,14 @@ export type Taken = {
 /** Takes a token from the bucket of a name. A client can invent a name that is not proven, but no flood of them empties proven ones. */
 export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => Promise<Taken>;
 
-/** The header fields of a key's answers (draft-ietf-httpapi-ratelimit-headers-11). */
-export type RateLimitFields = { readonly policy: string; readonly state: string };
-
-/** Whether a call is admitted: for one that is not, the seconds after which another may be. */
-export type Admission = RateLimitFields & { readonly retryAfter?: number };
+/** Whether a call is admitted, with the header fields of its answer: for one that is not, the seconds after which another may be. */
+export type Admission = NonNullable<RequestRecord['limits']> & { readonly retryAfter?: number };
 
 /** What the store says of a key. */
-export type KeyLimits = {
+export type KeyState = {
   /** The key whose limits these are: the first of its rotations. */
   readonly original_id: string;
-  readonly limits: Limits;
+  readonly limits: KeyLimits;
   /** The calls that all processes have recorded. */
   readonly today: number;
   readonly month: number;
@@ -60,7 +58,7 @@ const DAY = 86_400;
 export class Account {
   /** Whether its calls have to be admitted. */
   isLimited = false;
-  #limits: Limits = {};
+  #limits: KeyLimits = {};
   #bucket = '';
   readonly #periods: readonly Period[] = [
     { name: 'day', begin: '', recorded: 0, own: 0 },
@@ -69,7 +67,7 @@ export class Account {
 
   /** Takes what the store says on a day, after it has recorded these calls of this process. */
   update(
-    { original_id, limits, today, month }: KeyLimits,
+    { original_id, limits, today, month }: KeyState,
     day: string,
     recorded: readonly { readonly day: string; readonly calls: number }[],
   ): void {
@@ -100,7 +98,7 @@ export class Account {
     const policies: string[] = [];
     const states: string[] = [];
     const waits: number[] = [];
-    const tell = (name: string, quota: number, window: number, remaining: number, seconds: number) => {
+    const describe = (name: string, quota: number, window: number, remaining: number, seconds: number) => {
       policies.push(`"${name}";q=${quota};w=${window}`);
       states.push(`"${name}";r=${remaining};t=${seconds}`);
     };
@@ -112,7 +110,7 @@ export class Account {
       const remaining = quota - period.recorded - period.own;
       const isDay = period.name === 'day';
       const end = isDay ? moment.dayEnd : moment.monthEnd;
-      tell(period.name, quota, isDay ? DAY : moment.monthLength, Math.max(0, remaining - 1), end);
+      describe(period.name, quota, isDay ? DAY : moment.monthLength, Math.max(0, remaining - 1), end);
       if (remaining <= 0) waits.push(end);
     }
     const { per_minute: perMinute, burst = perMinute } = this.#limits;
@@ -121,7 +119,7 @@ export class Account {
     if (isWithinQuotas) this.add(1, moment);
     if (isWithinQuotas && perMinute !== undefined && burst !== undefined) {
       const { isOver, remaining, seconds } = await take(this.#bucket, { perMinute, burst });
-      tell('minute', perMinute, MINUTE, remaining, seconds);
+      describe('minute', perMinute, MINUTE, remaining, seconds);
       if (isOver) {
         this.add(-1, moment);
         waits.push(seconds);
@@ -132,7 +130,7 @@ export class Account {
   }
 }
 
-/** Begins a period anew on its first day. A clock that goes back begins an earlier one, until the store says what it has. */
+/** Begins the next period on its first day. A clock that goes back begins an earlier one, until the store says what it has. */
 function begin(period: Period, day: string): void {
   const text = toBegin(period, day);
   if (period.begin !== text) Object.assign(period, { begin: text, recorded: 0, own: 0 });

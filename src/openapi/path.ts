@@ -1,0 +1,21 @@
+// The methods and paths of operations. Runs in browsers too, in the client's handlers for msw.
+
+/** The methods of operations that the gateway serves, and all that OpenAPI has. */
+export const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
+export const ALL_METHODS: readonly string[] = [...METHODS, 'options', 'head', 'trace'];
+
+/** Characters that percent-encoding leaves unchanged, and the separator of segments. */
+const PLAIN_PATH = /^[\w.!~*'()/-]*$/;
+
+/** Normalizes the percent-encoding of a path. Throws URIError for a malformed escape. */
+export function normalizePath(path: string): string {
+  if (PLAIN_PATH.test(path)) return path;
+  const normalize = (segment: string) => encodeURIComponent(decodeURIComponent(segment));
+  return path.split('/').map(normalize).join('/');
+}
+
+/** Normalizes the literal parts of a path template. */
+export function normalizeTemplate(template: string): string {
+  const parts = template.split(/(\{[^}]+\})/);
+  return parts.map((part) => (part.startsWith('{') ? part : normalizePath(part))).join('');
+}
