@@ -157,6 +157,7 @@ export function readOperations(document: OpenAPIV3.Document, allows: Allows): Ma
 
 type Convert = (schema: unknown) => Schema;
 
+/** An operation as the document has it, and what brings its schemas into one form. */
 type Written = {
   readonly document: OpenAPIV3.Document;
   readonly path: string;
