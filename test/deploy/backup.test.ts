@@ -364,6 +364,11 @@ describe('an embedded store', () => {
     await withGateway(await open(DATA_DIR), async (send) => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
     });
+    const none = join(root, 'none.tar.gz');
+    expect(await admin(['restore', none, '--replace'], { DATA_DIR })).toMatchObject({
+      code: 1,
+      errors: `There is no file ${none}\n`,
+    });
     expect(readdirSync(DATA_DIR).sort()).toEqual(['lock', 'lock.json', 'postgres']);
   });
 
