@@ -76,9 +76,13 @@ async function apply(
   }
 }
 
-function describe({ code, message }: pg.DatabaseError): string {
-  const advice = code === '42501' ? "; connect as the database's owner, not with the gateway's login" : '';
-  return `${message} (${code})${advice}`;
+const ADVICE: Readonly<Record<string, string>> = {
+  '25006': '; this server takes no writes, as a standby does: name the primary in DATABASE_URL, or all servers',
+  '42501': "; connect as the database's owner, not with the gateway's login",
+};
+
+function describe({ code = '', message }: pg.DatabaseError): string {
+  return `${message} (${code})${ADVICE[code] ?? ''}`;
 }
 
 new Command('npm run migrate --')

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { createMetrics } from '../src/telemetry/metrics.ts';
-import { runAdmin, runCommand } from './helpers/run.ts';
+import { readCommands } from './helpers/commands.ts';
 import { asAdmin, createDatabase } from './helpers/servers.ts';
 
 const RELEASED = 'test/released.txt';
@@ -22,13 +22,6 @@ const HELPERS = [
   ],
   ...['revoke_key', 'rotate_key', 'set_key_permissions', 'to_uuid', 'verify_key'],
 ];
-const SCRIPTS = {
-  contract: 'scripts/conformance/main.ts',
-  'contract:diff': 'scripts/breaking-changes/main.ts',
-  migrate: 'scripts/migrate.ts',
-  operation: 'scripts/operation/main.ts',
-};
-
 async function readSurface(): Promise<string[]> {
   return [...readVariables(), ...(await readCommands()), ...(await readMetrics()), ...(await readHelpers())].toSorted();
 }
@@ -36,32 +29,6 @@ async function readSurface(): Promise<string[]> {
 function readVariables(): string[] {
   const names = [...readFileSync('.env.example', 'utf8').matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)];
   return names.map(([, name]) => `variable ${name}`);
-}
-
-async function readCommands(): Promise<string[]> {
-  const commands = await readHelp('admin', [], async (path) => (await runAdmin([...path, '--help'], {})).output);
-  for (const [script, file] of Object.entries(SCRIPTS)) {
-    commands.push(...(await readHelp(script, [], async () => (await runCommand(file, ['--help'])).output)));
-  }
-  return commands;
-}
-
-/** The options of a command, and its commands with theirs. */
-async function readHelp(
-  script: string,
-  path: readonly string[],
-  help: (path: readonly string[]) => Promise<string>,
-): Promise<string[]> {
-  const text = await help(path);
-  const call = ['command', script, ...path].join(' ');
-  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, name]) => `${call} ${name}`);
-  const [, commands = ''] = /\nCommands:\n(.*?)\n\n/s.exec(text) ?? [];
-  const names = [...commands.matchAll(/^ {2}(\w[\w-]*)/gm)]
-    .map(([, name = '']) => name)
-    .filter((name) => name !== 'help');
-  const inner =
-    script === 'admin' ? await Promise.all(names.map((name) => readHelp(script, [...path, name], help))) : [];
-  return [call, ...options.filter((option) => !option.endsWith('--help')), ...inner.flat()];
 }
 
 async function readMetrics(): Promise<string[]> {

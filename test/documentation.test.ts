@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { readCommands } from './helpers/commands.ts';
 
 const PAGES = [
   ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'client/README.md', 'supabase/README.md'],
@@ -8,6 +11,8 @@ const PAGES = [
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
+const ADMINISTRATION = 'docs/administration.md';
+let commands: readonly string[];
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
 
 /** The anchors that GitHub makes of a page's headings. */
@@ -20,6 +25,39 @@ function readAnchors(page: string): string[] {
       .replaceAll(' ', '-'),
   );
 }
+
+/** The commands of a page that have options: npm's script, and its arguments. */
+function readCalls(page: string): [script: string, args: string][] {
+  const text = readFileSync(page, 'utf8').replaceAll(/\\\n */g, '');
+  const calls = text.matchAll(
+    /npm run (?:--silent )?(admin|contract(?::diff)?|migrate|operation) -- (?!…)([^\n`&|#]+)/g,
+  );
+  const [, table = ''] = page === ADMINISTRATION ? (/^## Commands\n(.*?)^## /ms.exec(text) ?? []) : [];
+  const cells = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, cell = '']) => [...cell.matchAll(/`(.*?)`/g)]);
+  return [
+    ...[...calls].map(([, script = '', args = '']): [string, string] => [script, args]),
+    ...cells.map(([, args = '']): [string, string] => ['admin', args]),
+  ];
+}
+
+/** The command of arguments, without those: `command admin key issue`. */
+function toCommand(script: string, args: string): string {
+  let command = `command ${script}`;
+  for (const word of args.trim().split(/\s+/)) {
+    if (!commands.includes(`${command} ${word}`) || word.startsWith('-')) break;
+    command += ` ${word}`;
+  }
+  return command;
+}
+
+/** Whether a command does something: one such as `admin key` has others instead. */
+function isWhole(command: string): boolean {
+  return !commands.some((other) => other.startsWith(`${command} `) && !other.includes(' --'));
+}
+
+beforeAll(async () => {
+  commands = await readCommands();
+});
 
 describe.each(PAGES)('%s', (page) => {
   const text = readFileSync(page, 'utf8');
@@ -37,10 +75,25 @@ describe.each(PAGES)('%s', (page) => {
     expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(200);
   });
 
+  test('names commands and options that exist', () => {
+    for (const [script, args] of readCalls(page)) {
+      if (args.includes('--help')) continue;
+      const command = toCommand(script, args);
+      expect(isWhole(command), args).toBe(true);
+      for (const [option] of args.matchAll(/--[a-z][\w-]*/g)) expect(commands, args).toContain(`${command} ${option}`);
+    }
+  });
+
   test('names npm scripts that exist', () => {
     for (const [, name = ''] of text.matchAll(/npm run (?:--silent )?([a-z][\w:]*)/g))
       expect(scripts).toHaveProperty([name]);
   });
+});
+
+test('the page of the administrator names every command', () => {
+  const named = readCalls(ADMINISTRATION).map(([, args]) => toCommand('admin', args));
+  const all = commands.filter((name) => name.startsWith('command admin ') && !name.includes(' --') && isWhole(name));
+  expect(all.filter((command) => !named.includes(command))).toEqual([]);
 });
 
 test('every page of docs is linked from the README', () => {
@@ -48,6 +101,23 @@ test('every page of docs is linked from the README', () => {
   for (const name of readdirSync('docs').filter((name) => !name.endsWith('.yaml')))
     expect(readme).toContain(`(docs/${name})`);
 });
+
+test.each(['README.md', 'docs/using-the-api.md'])(
+  '%s has requests of curl that are answered as it shows',
+  async (page) => {
+    const lines = readFileSync(page, 'utf8').matchAll(
+      /^(curl .*wms_demo.*127\.0\.0\.1:3000\/v1.*)\n(?:# (.*?)(?:, ….*)?\n)?/gm,
+    );
+    // Those that create are run by other tests.
+    const reads = [...lines].filter(([, curl = '']) => !curl.includes(' -d '));
+    expect(reads.length).toBeGreaterThan(0);
+    for (const [, curl = '', shown = '[{'] of reads) {
+      const command = `${curl.replace('http://127.0.0.1:3000/v1', inject('url'))} --silent`;
+      const { stdout } = await promisify(execFile)('sh', ['-c', command]);
+      expect(stdout.startsWith(shown), `${curl}\n${stdout}`).toBe(true);
+    }
+  },
+);
 
 test('the scripts need no Unix shell, except for exec, without which a signal to npm does not reach the gateway', () => {
   for (const [name, command] of Object.entries<string>(scripts)) {

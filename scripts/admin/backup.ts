@@ -54,6 +54,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
 /** Restores a backup, and brings it up to date. With `replace` it takes the place of the store that is there. */
 export async function restore(config: StoreConfig, name: string, { replace = false }): Promise<Output> {
   const { dataDir } = readEmbedded(config);
+  if (!existsSync(toPath(name))) throw new CommandError({ error: `There is no file ${name}` });
   const unlock = lockFolder(dataDir, console.error);
   const folder = join(dataDir, 'postgres');
   const aside = `${folder}.new`;

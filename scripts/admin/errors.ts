@@ -66,6 +66,8 @@ function adviceFor(code: string): string | undefined {
     case '42P01':
     case '42883':
       return 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.';
+    case '25006':
+      return 'This server takes no writes, as a standby does: name the primary in DATABASE_URL, or all servers.';
     case '42501':
       return "Use the role that ran `npm run migrate`; the gateway's role may not administer.";
     default:

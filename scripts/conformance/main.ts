@@ -49,7 +49,7 @@ const command = new Command('npm run contract --')
   .exitOverride()
   // Printed below, with --json as JSON.
   .configureOutput({ outputError: () => {} })
-  .requiredOption('--url <URL>', 'the URL before the paths of the document', readUrl)
+  .requiredOption('--url <URL>', 'the URL before the paths of the document, such as http://127.0.0.1:3000/v1', readUrl)
   .addOption(
     new Option('--key <KEY>', 'the API key; reports do not show it')
       .env('API_KEY')
@@ -141,5 +141,7 @@ function describe(error: unknown): [code: number, message: string] {
   return [FAILED, error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }
 
+// The reader has gone, such as `head` that has its lines.
+process.stdout.on('error', () => process.exit(FAILED));
 const args = process.argv.slice(2);
 await command.parseAsync(args, { from: 'user' }).catch((error) => fail(error, args.includes('--json')));

@@ -47,8 +47,8 @@ export async function addOperations(
     .action(async (kind: Kind | 'all', table: string, { dryRun: isDryRun, singular }: Options) => {
       const kinds = kind === 'all' ? KINDS : [kind];
       const changes = await planOperations(table.replace(/^private\./, ''), { kinds, singular }, files);
-      for (const change of changes) print(describe(change, files));
       if (isDryRun) {
+        for (const change of changes) print(describe(change, files));
         print('Nothing was written.\n');
         return;
       }

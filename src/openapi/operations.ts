@@ -237,7 +237,7 @@ class OperationReader {
     const source = this.#source;
     const rpc = source['x-rpc'];
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
-      this.mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc)}`);
+      this.mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc) ?? 'missing'}`);
     }
     if (!source.operationId) this.mistake('operationId is missing');
     // Matching several parameters in one segment can take quadratic time in the path's length.

@@ -6,7 +6,7 @@
 begin;
 \ir setup.psql
 
-select plan(34);
+select plan(35);
 
 create temporary view our_schemas as
 select n.oid, n.nspname as name
@@ -389,6 +389,18 @@ select is_empty(
        and pg_get_constraintdef(c.oid) !~ '^(PRIMARY|FOREIGN) KEY \(tenant_id\M'
   $$,
   'tenant_in_keys: every primary and foreign key begins with the tenant, so that no row points into another one'
+);
+
+select is_empty(
+  $$
+    select t.name, c.conname
+      from pg_constraint c
+      join our_tables t on t.oid = c.conrelid
+     where c.contype = 'f'
+       and c.confrelid = c.conrelid
+       and not c.condeferred
+  $$,
+  'undeferred_self_reference: a table that refers to itself does so "deferrable initially deferred", or a dump may not be restored'
 );
 
 select set_eq(

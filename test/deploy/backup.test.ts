@@ -85,6 +85,12 @@ function readRows(url: string): Promise<Record<string, unknown[]>> {
   });
 }
 
+/** Keys of which the first in the table refers to the last, as it comes about when keys are used: in a dump they are two statements. */
+const SUCCESSOR_FIRST = `
+  insert into private.api_keys (tenant_id, id, name, key_hash, original_id)
+  select '${AURORA}', md5(n::text)::uuid, 'Chave ' || n, sha256(n::text::bytea), case n when 1 then md5('1001')::uuid end
+    from generate_series(1, 1001) n`;
+
 type Send = (path: string, key: string, init?: RequestInit) => Promise<{ status: number; body: unknown }>;
 
 /** Runs a gateway on a database, or on a store that it closes at the end. */
@@ -130,12 +136,17 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
     key = await asAdmin(ownerUrl, async (db) => {
       await applyMigrations(db, readMigrations(MIGRATIONS));
       await runScript(db, SEED);
+      await db.query(SUCCESSOR_FIRST);
       return (await db.query(`select key from private.issue_key('${AURORA}', 'Site')`)).rows[0].key;
     });
     created = await withGateway(ownerUrl, (send) => create(send, key, 'Antes'));
     expect(created.status).toBe(201);
     rows = await readRows(superuserUrl);
-    expect(rows).toMatchObject({ alunos: { length: 256 }, api_keys: { length: 6 }, idempotency_keys: { length: 1 } });
+    expect(rows).toMatchObject({
+      alunos: { length: 256 },
+      api_keys: { length: 1007 },
+      idempotency_keys: { length: 1 },
+    });
     await runBlock(DUMP, dump, ownerUrl);
   });
 
@@ -352,6 +363,11 @@ describe('an embedded store', () => {
     expect(await admin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({ code: 0, errors: '' });
     await withGateway(await open(DATA_DIR), async (send) => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
+    });
+    const none = join(root, 'none.tar.gz');
+    expect(await admin(['restore', none, '--replace'], { DATA_DIR })).toMatchObject({
+      code: 1,
+      errors: `There is no file ${none}\n`,
     });
     expect(readdirSync(DATA_DIR).sort()).toEqual(['lock', 'lock.json', 'postgres']);
   });

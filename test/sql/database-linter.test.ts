@@ -119,6 +119,10 @@ const OFFENCES: readonly { readonly rule: string; readonly also?: string[]; read
     sql: `${TABLE} alter table private.visitas drop constraint visitas_tenant_id_fkey, drop constraint visitas_pkey,
               add primary key (id)`,
   },
+  {
+    rule: 'undeferred_self_reference',
+    sql: `${TABLE} alter table private.visitas add foreign key (tenant_id, id) references private.visitas (tenant_id, id)`,
+  },
   { rule: 'unbounded_text', sql: `${TABLE} alter table private.visitas add column nota text check (nota <> '')` },
   {
     rule: 'overloaded_function',

@@ -412,6 +412,15 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
       code: 1,
       errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby\n`,
     });
+    // With one host and nothing else nobody looks whether it is a standby.
+    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: standby.adminUrl } })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/\(25006\); this server takes no writes, as a standby does: name the primary/),
+    });
+    expect(await runAdmin(['tenant', 'create', 'Só leitura'], { DATABASE_URL: standby.adminUrl })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/\(25006\)\nThis server takes no writes, as a standby does: name the primary/),
+    });
   });
 
   test('refuses a server of another database by its name', async () => {
