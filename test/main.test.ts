@@ -10,6 +10,7 @@ import { document } from './helpers/api.ts';
 import { copyDataDir } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
+import { asAdmin, createDatabase, loginUrl } from './helpers/servers.ts';
 import { waitFor } from './helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
@@ -45,31 +46,23 @@ describe('drift', () => {
   const LINE =
     /^openapi\.yaml:(\d+): listarSecoes → listar_secoes: in the document ordem is integer, int32, -2147483648 to 2147483647; in the database the column ordem is text\n$/;
 
-  /** A store whose list of sections gives a text for a number. */
-  function newDrifted(): string {
-    const folder = newFolder();
-    const sql = `drop function public.listar_secoes(text, integer, integer, uuid);
-      create function public.listar_secoes(
-          p_api_key text, p_limit integer default 100, p_offset integer default 0, p_after uuid default null)
-      returns table (id uuid, titulo text, ordem text, ativo boolean) language plpgsql stable
-      security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
-      select private.publish('public.listar_secoes')`;
-    const { status, stderr } = spawnSync(process.execPath, ['scripts/sql.ts', '-'], {
-      env: { PATH: process.env.PATH, DATA_DIR: folder },
-      input: sql,
-      encoding: 'utf8',
-    });
-    expect([status, stderr]).toEqual([0, '']);
-    return folder;
-  }
-
   test('stops the start and names the line of the document', async () => {
-    const gateway = await fail({ DATA_DIR: newDrifted() });
+    const database = await createDatabase();
+    await asAdmin(database.adminUrl, (admin) =>
+      admin.query(`drop function public.listar_secoes(text, integer, integer, uuid);
+        create function public.listar_secoes(
+            p_api_key text, p_limit integer default 100, p_offset integer default 0, p_after uuid default null)
+        returns table (id uuid, titulo text, ordem text, ativo boolean) language plpgsql stable
+        security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
+        select private.publish('public.listar_secoes')`),
+    );
+    const gateway = await fail({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
     const [, line] = LINE.exec(gateway.errors) ?? [gateway.errors];
     expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe(
       '        ordem: { type: integer, format: int32, minimum: -2147483648, maximum: 2147483647 }',
     );
     expect(gateway.output).not.toContain('Listening');
+    await database.drop();
   });
 });
 
@@ -144,29 +137,36 @@ describe('start', () => {
 });
 
 describe('stop', () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)(
-    'on %s finishes the requests in progress and exits with 0',
-    async (signal) => {
-      const gateway = await start({ DATA_DIR: newFolder() });
-      const url = `${gateway.origin}/v1`;
-      const body = JSON.stringify({ p_nome: 'Até o fim', p_email: 'fim@aurora.example' });
-      const begun = await openRaw(url);
-      const head = `POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: wms_demo_aurora\r\nContent-Length: ${body.length + 1}\r\n\r\n`;
-      begun.socket.write(head + body.slice(0, 10));
-      const silent = await openRaw(url);
-      await list(url);
+  test('on SIGINT finishes the requests in progress, ends busy keep-alive connections, and exits with 0', async () => {
+    const gateway = await start({ DATA_DIR: newFolder() });
+    const url = `${gateway.origin}/v1`;
+    let stopping = false;
+    const clients = Array.from({ length: 4 }, async () => {
+      for (;;) {
+        const rows = await list(url, '&ativo=false').catch((error) => error);
+        if (stopping && !Array.isArray(rows)) return rows;
+        expect(rows).toHaveLength(25);
+      }
+    });
+    const body = JSON.stringify({ p_nome: 'Até o fim', p_email: 'fim@aurora.example' });
+    const begun = await openRaw(url);
+    const head = `POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: wms_demo_aurora\r\nContent-Length: ${body.length + 1}\r\n\r\n`;
+    begun.socket.write(head + body.slice(0, 10));
+    const silent = await openRaw(url);
+    await list(url);
 
-      const ended = gateway.stop(signal);
-      // A connection on which nothing is under way does not hold it up.
-      await silent.ended;
-      await expect(list(url)).rejects.toThrow();
-      expect(gateway.child.exitCode).toBeNull();
-      begun.socket.write(Buffer.from(body).subarray(10));
-      await begun.ended;
-      expect(begun.read()).toMatch(/^HTTP\/1\.1 201 Created\r\n(.+\r\n)*Connection: close\r\n/);
-      expect(await ended).toBe(0);
-    },
-  );
+    stopping = true;
+    const ended = gateway.stop('SIGINT');
+    // A connection on which nothing is under way does not hold it up.
+    await silent.ended;
+    await Promise.all(clients);
+    await expect(list(url)).rejects.toThrow();
+    expect(gateway.child.exitCode).toBeNull();
+    begun.socket.write(Buffer.from(body).subarray(10));
+    await begun.ended;
+    expect(begun.read()).toMatch(/^HTTP\/1\.1 201 Created\r\n(.+\r\n)*Connection: close\r\n/);
+    expect(await ended).toBe(0);
+  });
 
   test('on SIGTERM serves on for DRAIN_MS, not ready, and closes each socket after its answer', async () => {
     const gateway = await start({ DATA_DIR: newFolder(), DRAIN_MS: '5000' });
@@ -205,7 +205,9 @@ describe('stop', () => {
   });
 
   test('reaches the gateway through npm start', async () => {
-    const env = { ...process.env, DATA_DIR: newFolder(), PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'json' };
+    const database = await createDatabase();
+    const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
+    const env = { ...process.env, DATABASE_URL, PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'json' };
     const npm = spawn('npm', ['start'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
     let output = '';
     npm.stdout.on('data', (chunk) => {
@@ -216,22 +218,6 @@ describe('stop', () => {
     // The gateway holds the output open as long as it runs.
     await once(npm.stdout, 'end');
     expect(output).toContain('Stopping after the requests in progress');
-  });
-
-  test('ends busy keep-alive connections', async () => {
-    const gateway = await start({ DATA_DIR: newFolder() });
-    const url = `${gateway.origin}/v1`;
-    let stopping = false;
-    const clients = Array.from({ length: 8 }, async () => {
-      for (;;) {
-        const rows = await list(url, '&ativo=false').catch((error) => error);
-        if (stopping && !Array.isArray(rows)) return rows;
-        expect(rows).toHaveLength(25);
-      }
-    });
-    await list(url);
-    stopping = true;
-    expect(await gateway.stop()).toBe(0);
-    await Promise.all(clients);
+    await database.drop();
   });
 });

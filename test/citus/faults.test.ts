@@ -13,6 +13,7 @@
 // request fails for it, and it is recorded afterwards.
 
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Usage } from '../../src/api/usage.ts';
@@ -30,7 +31,9 @@ const IN_TIME_MS = DEADLINE_MS * 1.1 + 2_000;
 /** How soon a node that is back has to be used. */
 const BACK_MS = 5_000;
 /** How many good answers in a row show that a client is served. */
-const SERVED = 30;
+const SERVED = 15;
+/** What a client waits between two requests: a move of shards would take much longer beside clients that never wait. */
+const PAUSE_MS = 20;
 const TENANTS_PER_NODE = 2;
 
 /** A tenant and what it has. */
@@ -165,8 +168,11 @@ class Client {
   async #send(): Promise<void> {
     const { gyms, name } = this.tenant;
     while (!this.#isDone) {
+      await delay(PAUSE_MS);
       await this.#create();
+      await delay(PAUSE_MS);
       await this.#ask('list', 200, '/academias', undefined, namesAre(gyms));
+      await delay(PAUSE_MS);
       const search = `/alunos?limit=5&nome=${encodeURIComponent('aluno')}`;
       await this.#ask('search', 200, search, undefined, namesBegin(name));
     }

@@ -19,9 +19,9 @@ import {
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
-import { addCitusNode, createCitusDatabase } from '../helpers/citus.ts';
+import { addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
-import { runCommand } from '../helpers/run.ts';
+import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
@@ -90,7 +90,7 @@ describe('a distributed database', () => {
   let database: Database;
 
   beforeAll(async () => {
-    database = await createCitusDatabase(inject('nodes'));
+    database = await copyCitusDatabase(inject('nodes'));
   });
 
   afterAll(() => database.drop());
@@ -240,7 +240,7 @@ describe('a distributed database', () => {
   });
 
   test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
-    const copy = await createCitusDatabase(inject('nodes'));
+    const copy = await copyCitusDatabase(inject('nodes'));
     const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
     try {
       cpSync(MIGRATIONS, folder, { recursive: true });
@@ -286,10 +286,9 @@ describe('a distributed database', () => {
   });
 
   test('imports what it exported, and tells every bad line', async () => {
-    const copy = await createCitusDatabase(inject('nodes'));
+    const copy = await copyCitusDatabase(inject('nodes'));
     const folder = mkdtempSync(join(tmpdir(), 'citus-export-'));
-    const admin = (...args: string[]) =>
-      runCommand('scripts/admin/main.ts', [...args, '--json'], { env: { DATABASE_URL: copy.adminUrl } });
+    const admin = (...args: string[]) => runAdmin([...args, '--json'], { DATABASE_URL: copy.adminUrl });
     try {
       const export_ = await admin('export', folder, '--tenant', 'a0000000-0000-4000-8000-000000000000');
       const { id } = JSON.parse((await admin('tenant', 'create', 'Nova')).output);
@@ -330,7 +329,7 @@ describe('a distributed database', () => {
   });
 
   test('deletes a student and a tenant on the nodes that have them', async () => {
-    const copy = await createCitusDatabase(inject('nodes'));
+    const copy = await copyCitusDatabase(inject('nodes'));
     try {
       await asAdmin(copy.adminUrl, async (db) => {
         const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
@@ -418,7 +417,7 @@ test('a node that is added has the privileges of the others after the next migra
     expect(await readPrivileges(added)).toEqual(expected);
     expect(await asAdmin(database.adminUrl, readDistribution)).toEqual([]);
   } finally {
-    await asAdmin(added, (admin) => admin.query(`drop database if exists ${database.name} with (force)`));
+    await dropCitusDatabase(added, database.name);
     await database.drop();
   }
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { createCitusDatabase } from '../helpers/citus.ts';
+import { copyCitusDatabase } from '../helpers/citus.ts';
 import { asAdmin, type Database } from '../helpers/servers.ts';
 
 // Each node may log the statements that others send, with their text: log_parameter_max_length does not apply to it.
@@ -7,7 +7,7 @@ import { asAdmin, type Database } from '../helpers/servers.ts';
 let database: Database;
 
 beforeAll(async () => {
-  database = await createCitusDatabase(inject('nodes'));
+  database = await copyCitusDatabase(inject('nodes'));
 });
 
 afterAll(() => database.drop());

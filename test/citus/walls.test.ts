@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import { createCitusDatabase } from '../helpers/citus.ts';
+import { copyCitusDatabase } from '../helpers/citus.ts';
 import type { Sql } from '../helpers/database.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
@@ -31,7 +31,7 @@ describe.each<[string, (db: Sql) => Promise<string[]>, number]>([
 
   beforeAll(async () => {
     const nodes = inject('nodes');
-    database = await createCitusDatabase(nodes);
+    database = await copyCitusDatabase(nodes);
     client = new pg.Client(database.adminUrl);
     await client.connect();
     db = { query: <T>(sql: string, values?: unknown[]) => client.query<T & pg.QueryResultRow>(sql, values) };

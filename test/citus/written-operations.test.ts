@@ -9,7 +9,7 @@ import { KINDS } from '../../scripts/operation/subject.ts';
 import { applyMigrations, distribute, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Argument, Call, Store } from '../../src/store/store.ts';
-import { createCitusDatabase } from '../helpers/citus.ts';
+import { copyCitusDatabase } from '../helpers/citus.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { readTable } from '../helpers/readme.ts';
 import { asAdmin, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
@@ -28,7 +28,7 @@ beforeAll(async () => {
   const [, migration] = await planOperations('gavetas', { kinds: KINDS }, files);
   if (!migration) throw new Error('there is no migration');
   writeFileSync(migration.file, migration.text);
-  database = await createCitusDatabase(inject('nodes'));
+  database = await copyCitusDatabase(inject('nodes'));
   await asAdmin(database.adminUrl, async (db) => {
     await applyMigrations(db, readMigrations(files.migrations));
     await distribute(db);

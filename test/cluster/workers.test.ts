@@ -83,6 +83,14 @@ async function readSeries(origin: string): Promise<ReadonlyMap<string, number>> 
   return new Map([...text.matchAll(/^([^#\n].*) (\S+)$/gm)].map(([, name = '', value]) => [name, Number(value)]));
 }
 
+/** Waits until the metrics are those of both workers, each with one connection. */
+const areSeen = (origin: string) =>
+  waitFor(async () => {
+    const series = await readSeries(origin);
+    expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
+    expect(series.get('gateway_ready')).toBe(1);
+  });
+
 /** Holds up the function of a list until `work` lets go of it, or ends. */
 function whileHeld(work: (letGo: () => Promise<unknown>) => Promise<void>): Promise<void> {
   const body = 'perform pg_advisory_xact_lock_shared(1)';
@@ -109,32 +117,189 @@ async function beginTwo({ origin }: GatewayProcess): Promise<Promise<string>[]> 
 }
 
 describe('a gateway of two workers', () => {
+  let gateway: GatewayProcess;
+
+  beforeAll(async () => {
+    const shared = { METRICS_PORT: '0', MCP: 'on', MAX_SOCKETS: '40', DRAIN_MS: '500' };
+    // Without a worker the port is closed, so that port 0 would become another one.
+    gateway = await startProcess({ ...env, ...shared, PORT: `${await findPort()}` });
+  });
+
+  afterAll(() => gateway.stop('SIGKILL'));
+
+  const isServing = ({ msg }: LogLine) => /^Worker \d+ is serving$/.test(String(msg));
+  /** Waits until so many workers have been replaced since a line of the log. */
+  const areServing = (count: number, from: number) =>
+    waitFor(() => expect(gateway.lines().slice(from).filter(isServing)).toHaveLength(count));
+
   test('serves with both, divides the connections between them, and logs its address once', async () => {
-    const gateway = await start();
     expect(childrenOf(gateway)).toHaveLength(2);
     await gateway.line(({ level }) => level === 'warn');
     const texts = gateway.lines().map(({ msg }) => String(msg).split(' ')[0]);
-    expect(texts).toEqual(['Listening', 'Documentation:', 'Workers:', 'Store:', 'Demo', 'The']);
+    expect(texts).toEqual([
+      ...['Listening', 'Documentation:', 'MCP:', 'Metrics:', 'Workers:', 'Store:', 'Demo', 'The'],
+    ]);
     expect(gateway.output()).toContain('"Workers: 2"');
     await whileHeld(async (letGo) => {
       const answers = [...(await beginTwo(gateway)), ask(gateway.origin), ask(gateway.origin)];
       await letGo();
       expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200, 200, 200]);
     });
-    await waitFor(async () => {
-      const series = await readSeries(gateway.origin);
-      expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
-      expect(series.get('gateway_ready')).toBe(1);
-    });
-    expect(await gateway.stop()).toBe(0);
+    await areSeen(gateway.managementOrigin);
     expect(gateway.errors()).toBe('');
   });
 
-  test('on SIGTERM answers the requests in progress and accepts no more', async () => {
-    // Two connections of each worker for one key, since both requests that are held up may come to the same worker.
-    const gateway = await start({ STORE_CONNECTIONS: '8' });
+  test('answers a client of MCP with any of them', async () => {
+    expect(gateway.output()).toContain(`"MCP: ${gateway.origin}/mcp"`);
+    const params = { name: 'listarAcademias', arguments: { limit: 1 } };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+    const lines = [
+      ...['Host: x', `X-Api-Key: ${KEY}`, 'Content-Type: application/json', `Content-Length: ${body.length}`],
+      ...['Accept: application/json, text/event-stream', 'Connection: close'],
+    ];
+    const request = `POST /mcp HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
+    for (let n = 0; n < 4; n += 1) {
+      const answer = await sendRaw(gateway.origin, request);
+      expect([statusOf(answer), answer.includes('Aurora Centro')]).toEqual([200, true]);
+    }
+  });
+
+  test('closes sockets over the limit without passing them between workers', async () => {
+    const opened = await Promise.all(Array.from({ length: 80 }, () => openRaw(gateway.origin)));
+    let ended = 0;
+    for (const one of opened) {
+      void one.ended.then(() => {
+        ended += 1;
+      });
+    }
+    await waitFor(() => expect(ended).toBeGreaterThanOrEqual(40));
+    for (const { socket } of opened) socket.destroy();
+    await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
+  });
+
+  test('on SIGHUP keeps its workers if a new one cannot serve', async () => {
+    const before = childrenOf(gateway);
+    const rename = (from: string, to: string) =>
+      asAdmin(database.adminUrl, (admin) => admin.query(`alter function public.${from} rename to ${to}`));
+    await rename('listar_secoes', 'listar_outras');
+    gateway.child.kill('SIGHUP');
+    await gateway.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
+    expect(gateway.errors()).toContain('in the database there is none of that name');
+    expect(childrenOf(gateway)).toEqual(before);
+    expect(statusOf(await ask(gateway.origin))).toBe(200);
+    await rename('listar_outras', 'listar_secoes');
+  });
+
+  test('replaces a killed worker while the other serves', async () => {
+    const from = gateway.lines().length;
+    const [victim = 0, other] = childrenOf(gateway);
+    const count = 'http_server_request_duration_seconds_count{operation="listarAcademias",status="200"}';
+    const readCount = async () => (await readSeries(gateway.managementOrigin)).get(count) ?? 0;
+    const before = await readCount();
+    const isCounted = (more: number) => waitFor(async () => expect(await readCount()).toBe(before + more));
+    for (let n = 0; n < 10; n += 1) expect(statusOf(await ask(gateway.origin))).toBe(200);
+    await isCounted(10);
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      process.kill(victim, 'SIGKILL');
+      expect(await Promise.race(answers)).toBe('');
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf).toSorted()).toEqual([0, 200]);
+    });
+    const { level } = await gateway.line(({ msg }) => String(msg).startsWith(`Worker ${victim} ended with SIGKILL: `));
+    expect(level).toBe('error');
+    // What it had counted is not lost, or Prometheus would take all of the rest for new.
+    await isCounted(11);
+    await areServing(1, from);
+    expect(childrenOf(gateway)).toHaveLength(2);
+    expect(childrenOf(gateway)).toContain(other);
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    });
+  });
+
+  test('on SIGHUP replaces every worker, and no request fails', async () => {
+    const before = childrenOf(gateway);
+    const pool = new Pool(gateway.origin, { connections: 4 });
+    const statuses = new Set<number>();
+    let isDone = false;
+    const clients = Array.from({ length: 4 }, async () => {
+      while (!isDone) {
+        const { statusCode, body } = await pool.request({ path: GYMS, method: 'GET', headers: { 'X-Api-Key': KEY } });
+        statuses.add(statusCode);
+        await body.dump();
+        // Leaves the processor to the new workers.
+        await delay(2);
+      }
+    });
+    gateway.child.kill('SIGHUP');
+    await waitFor(() => {
+      const begun = gateway.lines().filter(({ msg }) => msg === 'Replacing the workers one after the other');
+      expect(begun).toHaveLength(2);
+    });
+    // The first new worker may have read older files than the second.
+    gateway.child.kill('SIGHUP');
+    const isReplaced = ({ msg }: LogLine) => msg === 'The workers are replaced';
+    await waitFor(() => expect(gateway.lines().filter(isReplaced)).toHaveLength(2));
+    isDone = true;
+    await Promise.all(clients);
+    expect(statuses).toEqual(new Set([200]));
+    expect(childrenOf(gateway)).toHaveLength(2);
+    expect(childrenOf(gateway).filter((pid) => before.includes(pid))).toEqual([]);
+    await pool.close();
+  });
+
+  test('replaces all workers if they are killed soon after their start', async () => {
+    const from = gateway.lines().length;
+    for (const worker of childrenOf(gateway)) process.kill(worker, 'SIGKILL');
+    await areServing(2, from);
+    await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
+  });
+
+  test('replaces a worker that no longer answers; METRICS_PORT answers within a second until then', async () => {
+    const from = gateway.lines().length;
+    const [victim = 0, other] = childrenOf(gateway);
+    const readAll = () => readSeries(gateway.managementOrigin);
+    const isReady = () => waitFor(async () => expect((await readAll()).get('gateway_ready')).toBe(1));
+    await isReady();
+    const startedAt = (await readAll()).get('process_start_time_seconds');
+    process.kill(victim, 'SIGSTOP');
+    for (let n = 0; n < 6; n += 1) {
+      const beganAt = performance.now();
+      expect((await readAll()).get('gateway_ready')).toBe(0);
+      expect(performance.now() - beganAt).toBeLessThan(1_000);
+      expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
+    }
+    const isKilled = `Worker ${victim} has not answered for 10 s and is killed`;
+    expect((await gateway.line(({ msg }) => msg === isKilled)).level).toBe('error');
+    await areServing(1, from);
+    await isReady();
+    expect((await readAll()).get('process_start_time_seconds')).toBeGreaterThan(startedAt ?? 0);
+    expect(childrenOf(gateway)).toHaveLength(2);
+    expect(childrenOf(gateway)).toContain(other);
+  });
+
+  test('leaves no worker when the primary is killed', async () => {
     const workers = childrenOf(gateway);
-    const load = Array.from({ length: 8 }, async () => {
+    await whileHeld(async (letGo) => {
+      const answers = await beginTwo(gateway);
+      gateway.child.kill('SIGKILL');
+      await refuses(gateway);
+      await letGo();
+      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
+    });
+    await haveEnded(workers);
+  });
+});
+
+describe('a gateway of two workers that has just started', () => {
+  test('on SIGTERM to the whole group answers the requests in progress and accepts no more', async () => {
+    // Two connections of each worker for one key, since both requests that are held up may come to the same worker.
+    const gateway = await start({ STORE_CONNECTIONS: '8' }, { isGroup: true });
+    const workers = childrenOf(gateway);
+    const load = Array.from({ length: 4 }, async () => {
       const statuses = new Set<number>();
       for (let status = 200; status !== 0; status = statusOf(await ask(gateway.origin, '/v1/personais', OTHER_KEY))) {
         statuses.add(status);
@@ -144,14 +309,14 @@ describe('a gateway of two workers', () => {
     await waitFor(() => expect(gateway.lines().length).toBeGreaterThan(50));
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
-      const ended = gateway.stop('SIGTERM');
+      process.kill(-(gateway.child.pid ?? 0), 'SIGTERM');
       await refuses(gateway);
       await letGo();
       for (const answer of await Promise.all(answers)) {
         expect(statusOf(answer)).toBe(200);
         expect(answer).toContain('\r\nConnection: close');
       }
-      expect(await ended).toBe(0);
+      expect(await gateway.ended).toBe(0);
     });
     for (const statuses of await Promise.all(load)) expect(statuses).toEqual([200]);
     await haveEnded(workers);
@@ -160,12 +325,13 @@ describe('a gateway of two workers', () => {
     expect(gateway.errors()).toBe('');
   });
 
-  test.each(['SIGINT', 'SIGTERM'] as const)('drains at one %s to the whole group', async (signal) => {
+  test('gives the metrics of both on its only port, and drains at one SIGINT to the whole group', async () => {
     const gateway = await start({}, { isGroup: true });
     const workers = childrenOf(gateway);
+    await areSeen(gateway.origin);
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
-      process.kill(-(gateway.child.pid ?? 0), signal);
+      process.kill(-(gateway.child.pid ?? 0), 'SIGINT');
       await refuses(gateway);
       await letGo();
       expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
@@ -185,101 +351,6 @@ describe('a gateway of two workers', () => {
       await gateway.stop('SIGTERM');
       expect(gateway.child.signalCode).toBe('SIGTERM');
       expect(await Promise.all(answers)).toEqual(['', '']);
-    });
-    await haveEnded(workers);
-  });
-
-  test('replaces a killed worker while the other serves', async () => {
-    const gateway = await start({ METRICS_PORT: '0' });
-    const [victim = 0, other] = childrenOf(gateway);
-    const count = 'http_server_request_duration_seconds_count{operation="listarAcademias",status="200"}';
-    const isCounted = (expected: number) =>
-      waitFor(async () => expect((await readSeries(gateway.managementOrigin)).get(count)).toBe(expected));
-    for (let n = 0; n < 10; n += 1) expect(statusOf(await ask(gateway.origin))).toBe(200);
-    await isCounted(10);
-    await whileHeld(async (letGo) => {
-      const answers = await beginTwo(gateway);
-      process.kill(victim, 'SIGKILL');
-      expect(await Promise.race(answers)).toBe('');
-      await letGo();
-      expect((await Promise.all(answers)).map(statusOf).toSorted()).toEqual([0, 200]);
-    });
-    const { level } = await gateway.line(({ msg }) => String(msg).startsWith(`Worker ${victim} ended with SIGKILL: `));
-    expect(level).toBe('error');
-    // What it had counted is not lost, or Prometheus would take all of the rest for new.
-    await isCounted(11);
-    await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));
-    expect(childrenOf(gateway)).toHaveLength(2);
-    expect(childrenOf(gateway)).toContain(other);
-    await whileHeld(async (letGo) => {
-      const answers = await beginTwo(gateway);
-      await letGo();
-      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
-    });
-    expect(await gateway.stop()).toBe(0);
-  });
-
-  test('replaces all workers if they are killed soon after their start', async () => {
-    // Without a worker the port is closed, so that port 0 would become another one.
-    const gateway = await start({ PORT: `${await findPort()}` });
-    for (const worker of childrenOf(gateway)) process.kill(worker, 'SIGKILL');
-    await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));
-    await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
-    expect(await gateway.stop()).toBe(0);
-  });
-
-  test('on SIGHUP replaces every worker, and no request fails', async () => {
-    const gateway = await start({ DRAIN_MS: '500' });
-    const before = childrenOf(gateway);
-    const pool = new Pool(gateway.origin, { connections: 8 });
-    const statuses = new Set<number>();
-    let isDone = false;
-    const clients = Array.from({ length: 8 }, async () => {
-      while (!isDone) {
-        const { statusCode, body } = await pool.request({ path: GYMS, method: 'GET', headers: { 'X-Api-Key': KEY } });
-        statuses.add(statusCode);
-        await body.dump();
-      }
-    });
-    gateway.child.kill('SIGHUP');
-    await gateway.line(({ msg }) => msg === 'Replacing the workers one after the other');
-    // The first new worker may have read older files than the second.
-    gateway.child.kill('SIGHUP');
-    const isReplaced = ({ msg }: LogLine) => msg === 'The workers are replaced';
-    await waitFor(() => expect(gateway.lines().filter(isReplaced)).toHaveLength(2));
-    isDone = true;
-    await Promise.all(clients);
-    expect(statuses).toEqual(new Set([200]));
-    expect(childrenOf(gateway)).toHaveLength(2);
-    expect(childrenOf(gateway).filter((pid) => before.includes(pid))).toEqual([]);
-    await pool.close();
-    expect(await gateway.stop()).toBe(0);
-  });
-
-  test('on SIGHUP keeps its workers if a new one cannot serve', async () => {
-    const gateway = await start();
-    const before = childrenOf(gateway);
-    const rename = (from: string, to: string) =>
-      asAdmin(database.adminUrl, (admin) => admin.query(`alter function public.${from} rename to ${to}`));
-    await rename('listar_secoes', 'listar_outras');
-    gateway.child.kill('SIGHUP');
-    await gateway.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
-    expect(gateway.errors()).toContain('in the database there is none of that name');
-    expect(childrenOf(gateway)).toEqual(before);
-    expect(statusOf(await ask(gateway.origin))).toBe(200);
-    await rename('listar_outras', 'listar_secoes');
-    expect(await gateway.stop()).toBe(0);
-  });
-
-  test('leaves no worker when the primary is killed', async () => {
-    const gateway = await start();
-    const workers = childrenOf(gateway);
-    await whileHeld(async (letGo) => {
-      const answers = await beginTwo(gateway);
-      gateway.child.kill('SIGKILL');
-      await refuses(gateway);
-      await letGo();
-      expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
     });
     await haveEnded(workers);
   });
@@ -305,30 +376,6 @@ describe('a gateway of two workers', () => {
     });
   });
 
-  test('replaces a worker that no longer answers; METRICS_PORT answers within a second until then', async () => {
-    const gateway = await start({ METRICS_PORT: '0' });
-    const [victim = 0, other] = childrenOf(gateway);
-    const readAll = () => readSeries(gateway.managementOrigin);
-    const isReady = () => waitFor(async () => expect((await readAll()).get('gateway_ready')).toBe(1));
-    await isReady();
-    const startedAt = (await readAll()).get('process_start_time_seconds');
-    process.kill(victim, 'SIGSTOP');
-    for (let n = 0; n < 6; n += 1) {
-      const beganAt = performance.now();
-      expect((await readAll()).get('gateway_ready')).toBe(0);
-      expect(performance.now() - beganAt).toBeLessThan(1_000);
-      expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
-    }
-    const isKilled = `Worker ${victim} has not answered for 10 s and is killed`;
-    expect((await gateway.line(({ msg }) => msg === isKilled)).level).toBe('error');
-    await gateway.line(({ msg }) => /^Worker \d+ is serving$/.test(String(msg)));
-    await isReady();
-    expect((await readAll()).get('process_start_time_seconds')).toBeGreaterThan(startedAt ?? 0);
-    expect(childrenOf(gateway)).toHaveLength(2);
-    expect(childrenOf(gateway)).toContain(other);
-    expect(await gateway.stop()).toBe(0);
-  });
-
   test('writes whole lines to a slow pipe', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'workers-'));
     const fifo = join(folder, 'log');
@@ -352,7 +399,7 @@ describe('a gateway of two workers', () => {
     const paths = ['/v1/nada', `/v1/${'nada/'.repeat(40)}`, `/v1/${'longo/'.repeat(1_000)}`];
     const pool = new Pool(url, { connections: 10, pipelining: 10 });
     const client = async (_: unknown, number: number) => {
-      for (let sent = 0; sent < 52; sent++) {
+      for (let sent = 0; sent < 16; sent++) {
         const { statusCode, body } = await pool.request({ method: 'GET', path: paths[(number + sent) % 3] ?? '' });
         expect(statusCode).toBe(404);
         await body.dump();
@@ -365,8 +412,8 @@ describe('a gateway of two workers', () => {
     rmSync(folder, { recursive: true });
     const lines = text.split('\n').slice(0, -1);
     const ids = lines.map((line) => JSON.parse(line).requestId).filter(Boolean);
-    expect(ids).toHaveLength(5_200);
-    expect(new Set(ids).size).toBe(5_200);
+    expect(ids).toHaveLength(1_600);
+    expect(new Set(ids).size).toBe(1_600);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
   });
 });
@@ -422,20 +469,6 @@ describe('a start', () => {
       await haveEnded(pids);
     }
   });
-});
-
-test('closes sockets over the limit without passing them between workers', async () => {
-  const gateway = await start({ MAX_SOCKETS: '2' });
-  const opened = await Promise.all(Array.from({ length: 4 }, () => openRaw(gateway.origin)));
-  let ended = 0;
-  for (const one of opened) {
-    void one.ended.then(() => {
-      ended += 1;
-    });
-  }
-  await waitFor(() => expect(ended).toBeGreaterThanOrEqual(2));
-  for (const { socket } of opened) socket.destroy();
-  expect(await gateway.stop()).toBe(0);
 });
 
 describe('a place', () => {

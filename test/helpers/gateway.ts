@@ -21,7 +21,7 @@ import { distribute, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
-import { createCitusDatabase } from './citus.ts';
+import { copyCitusDatabase } from './citus.ts';
 import { asAdmin, createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
 
 export const MIGRATIONS = 'supabase/migrations';
@@ -56,7 +56,7 @@ export type TestGateway = {
   close(): Promise<void>;
 };
 
-/** What openDemoStore copies: the database of createDatabase, and the data directory of copyDataDir; or the nodes of Citus. */
+/** What createDatabase, copyDataDir and copyCitusDatabase copy. */
 export type Templates = { readonly adminUrl: string; readonly dataDir: string; readonly nodes?: readonly string[] };
 
 /** The largest answer of a store, and a migration of a test's own. */
@@ -78,7 +78,7 @@ export async function openDemoStore(
     return closing(await openEmbedded(options), async () => rmSync(copy, { recursive: true }));
   }
 
-  const database = await (isOnCitus(kind) ? createCitusDatabase(nodes) : createDatabase(adminUrl));
+  const database = await (isOnCitus(kind) ? copyCitusDatabase(nodes) : createDatabase(adminUrl));
   if (sql) {
     await asAdmin(database.adminUrl, async (admin) => {
       await runScript(admin, { file: 'test.sql', sql });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { TestProject } from 'vitest/node';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
-import { startCitus } from './citus.ts';
+import { makeCitusTemplate, startCitus } from './citus.ts';
 import { isOnCitus, MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
 import { UNOPTIMIZED } from './process.ts';
 import { isPresent } from './requirement.ts';
@@ -22,7 +22,7 @@ declare module 'vitest' {
     readonly adminUrl: string;
     /** The data directory with the demo data that copyDataDir copies. */
     readonly dataDir: string;
-    /** Superuser's URLs of the nodes of Citus, the coordinator first; only in the project that needs them. */
+    /** Superuser's URLs of the database that copyCitusDatabase copies, the coordinator's first; only with Citus. */
     readonly nodes: readonly string[];
     /** A gateway with the demo data, for tests that write nothing. */
     readonly url: string;
@@ -40,7 +40,7 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
     needsCitus ? startCitus() : undefined,
     createDataDir(dataDir),
   ]);
-  const nodes = citus?.nodes.map(({ adminUrl }) => adminUrl) ?? [];
+  const nodes = citus ? await makeCitusTemplate(citus.nodes.map(({ adminUrl }) => adminUrl)) : [];
   root.provide('nodes', nodes);
   root.provide('adminUrl', postgres.adminUrl);
   root.provide('dataDir', dataDir);

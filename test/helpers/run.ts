@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { administer } from '../../scripts/admin/main.ts';
+import { UNOPTIMIZED } from './process.ts';
 
 /** A compile cache saves half of the start of a script. */
 const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
@@ -26,7 +27,7 @@ export async function runAdmin(args: readonly string[], env: Record<string, stri
   return { code: await administer(args, { env, print, printError, note: () => {} }), output, errors };
 }
 
-/** Runs `npm run admin -- …` in a process of its own, for another store than a Postgres, or with input. */
+/** Runs `npm run admin -- …` in a process of its own, which may have input. */
 export async function runAdminCommand(args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const run = await runCommand('scripts/admin/main.ts', args, options);
   return { ...run, errors: run.errors.replace(STORE_LINE, '') };
@@ -35,7 +36,7 @@ export async function runAdminCommand(args: readonly string[], options: RunOptio
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
 export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const { env, cwd = '.', input } = options;
-  const child = spawn(process.execPath, [file, ...args], { cwd, env: { ...COMMON_ENV, ...env } });
+  const child = spawn(process.execPath, [UNOPTIMIZED, file, ...args], { cwd, env: { ...COMMON_ENV, ...env } });
   let [output, errors] = ['', ''];
   child.stdout.on('data', (chunk) => {
     output += chunk;

@@ -1,12 +1,16 @@
 // Runs the scripts of supabase/tests as pg_prove does, and reads what they tell, which is the Test Anything Protocol.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { PGlite } from '@electric-sql/pglite';
-import { citext } from '@electric-sql/pglite/contrib/citext';
 import { pgtap } from '@electric-sql/pglite-pgtap';
+import pg from 'pg';
+import { extract } from 'tar';
 import { applyMigrations, type Database, readMigrations, type Script } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
+import { startEmbeddedPostgres } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 const FOLDER = 'supabase/tests';
@@ -35,13 +39,42 @@ export function readScript(name: string, first = ''): Script {
   return { file, sql };
 }
 
-/** A Postgres in memory with pgTAP and the migrations, and without data. `create extension citext` works too. */
-export async function openPglite({ asSupabase }: { readonly asSupabase: boolean }): Promise<PGlite> {
-  const db = await PGlite.create({ extensions: { citext, pgtap } });
-  if (asSupabase) await db.exec(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
-  await applyMigrations(db, readMigrations(MIGRATIONS));
-  await db.exec('create schema extensions; create extension pgtap with schema extensions');
+/** A PGlite in memory with pgTAP and the migrations, and without data. */
+export async function openPglite(): Promise<PGlite> {
+  const db = await PGlite.create({ extensions: { pgtap } });
+  await prepare(db);
   return db;
+}
+
+/** A Postgres 18 with the roles of a Supabase project, pgTAP and the migrations, and without data. */
+export async function startSupabase(): Promise<{ readonly db: pg.Client; stop(): Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'pgtap-'));
+  // Whoever Postgres runs as has to get there.
+  chmodSync(folder, 0o755);
+  // It is SQL alone, so that PGlite's package serves every Postgres.
+  await extract({
+    file: fileURLToPath(new URL('pgtap.tar.gz', import.meta.resolve('@electric-sql/pglite-pgtap'))),
+    cwd: folder,
+  });
+  const server = await startEmbeddedPostgres([`extension_control_path=${join(folder, 'share/postgresql')}:$system`]);
+  const db = new pg.Client(server.adminUrl);
+  await db.connect();
+  await db.query(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
+  await prepare(db);
+  return {
+    db,
+    stop: async () => {
+      await db.end();
+      await server.stop();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+async function prepare(db: Database): Promise<void> {
+  await applyMigrations(db, readMigrations(MIGRATIONS));
+  await db.query('create schema extensions');
+  await db.query('create extension pgtap with schema extensions');
 }
 
 /**

@@ -8,6 +8,7 @@ import { readInstalled } from '../../scripts/scalar.ts';
 import { serveDocs } from '../../src/http/docs.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { readTexts } from '../../src/openapi/translations.ts';
+import { operations } from '../helpers/api.ts';
 import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
@@ -219,10 +220,7 @@ describe("Scalar's script", () => {
   });
 });
 
-describe.skipIf(!canTestInBrowser()).each([
-  ['desktop', { width: 1440, height: 900 }],
-  ['phone', { width: 390, height: 844 }],
-] as const)('in the browser of a %s', (_name, viewport) => {
+describe.skipIf(!canTestInBrowser())('in a browser', () => {
   let browser: Browser;
   let page: Page;
   const urls: string[] = [];
@@ -234,9 +232,22 @@ describe.skipIf(!canTestInBrowser()).each([
 
   afterAll(() => browser.close());
 
-  beforeEach(async () => {
+  beforeEach(() => {
     urls.length = 0;
     faults.length = 0;
+  });
+
+  afterEach(async () => {
+    await page.close();
+    expect(faults).toEqual([]);
+    expect(urls.filter((url) => new URL(url).origin !== origin && !url.startsWith('data:'))).toEqual([]);
+  });
+
+  const DESKTOP = { width: 1440, height: 900 };
+  const PHONE = { width: 390, height: 844 };
+  const IN_PORTUGUESE = '?lang=pt-BR#tag/alunos/POST/alunos';
+
+  async function open(viewport: typeof DESKTOP, address = ''): Promise<void> {
     page = await browser.newPage({ viewport });
     page.setDefaultTimeout(15_000);
     page.on('request', (sent) => urls.push(sent.url()));
@@ -247,83 +258,91 @@ describe.skipIf(!canTestInBrowser()).each([
       const isAnswer = message.text().startsWith('Failed to load resource: the server responded with a status of 4');
       if (['error', 'warning'].includes(message.type()) && !isAnswer) faults.push(message.text());
     });
-    await page.goto(`${origin}/docs`);
-  });
-
-  afterEach(async () => {
-    await page.close();
-    expect(faults).toEqual([]);
-    expect(urls.filter((url) => new URL(url).origin !== origin && !url.startsWith('data:'))).toEqual([]);
-  });
-
-  /** Opens the dialog that sends an operation's request. */
-  async function openRequest(name: string, address: string) {
-    await page.goto(`${origin}/docs#${address}`);
-    await page.getByRole('button', { name }).click();
-    return page.getByRole('dialog');
+    await page.goto(`${origin}/docs${address}`);
   }
 
-  test('shows every operation', async () => {
-    await page.getByRole('heading', { name: document.info.title }).waitFor();
-    expect(await page.title()).toBe(document.info.title);
-    for (const [path, item] of Object.entries(document.paths)) {
-      for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
-        const operation = item?.[method];
-        if (!operation) continue;
-        await page.goto(`${origin}/docs#tag/${operation.tags?.[0]?.toLowerCase()}/${method.toUpperCase()}${path}`);
-        await page.getByRole('heading', { name: operation.summary ?? '', exact: true }).waitFor();
-        await page.getByRole('button', { name: `Test Request (${method} ${path})` }).waitFor();
-      }
-    }
-  });
-
-  test('changes between English and Portuguese', async () => {
-    await page.getByRole('link', { name: 'Esta página em português' }).click();
-    await page.getByText('Envie sua chave de API no cabeçalho').waitFor();
-    await page.getByRole('link', { name: 'This page in English' }).click();
-    await page.getByText('Send your API key in the header').waitFor();
-    await page.goto(`${origin}/docs?lang=pt-BR#tag/alunos/POST/alunos`);
+  async function expectPortuguese({ width }: typeof DESKTOP): Promise<void> {
     await page.getByRole('heading', { name: 'Criar um aluno', exact: true }).waitFor();
     await page.getByRole('button', { name: 'Testar Requisição (post /alunos)' }).waitFor();
     expect(await page.locator('html').getAttribute('lang')).toBe('pt-BR');
-    expect(await page.locator('html').evaluate(({ scrollWidth }) => scrollWidth)).toBeLessThanOrEqual(viewport.width);
-  });
+    expect(await page.locator('html').evaluate(({ scrollWidth }) => scrollWidth)).toBeLessThanOrEqual(width);
+  }
 
-  test('sends a request with the key that was entered', async () => {
+  /** Goes to an operation, whose button opens the dialog that sends its request. */
+  async function findRequest(method: string, path: string, tag = '') {
+    const { search } = new URL(page.url());
+    await page.goto(`${origin}/docs${search}#tag/${tag.toLowerCase()}/${method.toUpperCase()}${path}`);
+    return page.getByRole('button', { name: `Test Request (${method} ${path})` });
+  }
+
+  async function openRequest(method: string) {
+    await (await findRequest(method, '/alunos', 'alunos')).click();
+    return page.getByRole('dialog');
+  }
+
+  async function expectOperations(): Promise<void> {
+    await page.getByRole('heading', { name: document.info.title }).waitFor();
+    expect(await page.title()).toBe(document.info.title);
+    for (const { method, path, operation } of operations) {
+      const button = await findRequest(method.toLowerCase(), path, operation.tags?.[0]);
+      await page.getByRole('heading', { name: operation.summary ?? '', exact: true }).waitFor();
+      await button.waitFor();
+    }
+  }
+
+  async function expectAnswers(): Promise<void> {
     await page.getByRole('textbox', { name: 'Value' }).fill(KEY);
-    const dialog = await openRequest('Test Request (get /alunos)', 'tag/alunos/GET/alunos');
-    await dialog.getByRole('button', { name: 'Send get request' }).click();
-    await dialog.getByText('200 OK').waitFor();
-    await dialog.getByText('Ana Alves').waitFor();
+    const list = await openRequest('get');
+    await list.getByRole('button', { name: 'Send get request' }).click();
+    await list.getByText('200 OK').waitFor();
+    await list.getByText('Ana Alves').waitFor();
     expect(urls.at(-1)).toBe(`${gateway.url}/alunos?limit=2`);
     const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
     expect(kept).not.toContain(KEY);
+    await page.keyboard.press('Escape');
+    await list.waitFor({ state: 'hidden' });
+
+    const creation = await openRequest('post');
+    await creation.getByText('"ligia@aurora.example"').click();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.insertText('{ "p_nome": "Ana", "p_email": "ana" }');
+    await creation.getByRole('button', { name: 'Send post request' }).click();
+    await creation.getByText('422 Unprocessable Content').waitFor();
+    await creation.getByText('must match format').waitFor();
+    await page.keyboard.press('Escape');
+    await creation.waitFor({ state: 'hidden' });
+  }
+
+  // All on one page: to load it takes most of the time.
+  test('of a desktop shows every operation, sends requests with the key that was entered, and changes to Portuguese', async () => {
+    await open(DESKTOP);
+    await expectOperations();
+    await expectAnswers();
+    await page.getByRole('link', { name: 'Esta página em português' }).click();
+    await page.getByText('Envie sua chave de API no cabeçalho').waitFor();
+    await page.goto(`${origin}/docs${IN_PORTUGUESE}`);
+    await expectPortuguese(DESKTOP);
+  });
+
+  test('of a phone changes to English, shows every operation, and sends requests with the key that was entered', async () => {
+    await open(PHONE, IN_PORTUGUESE);
+    await expectPortuguese(PHONE);
+    await page.getByRole('link', { name: 'This page in English' }).click();
+    await page.getByText('Send your API key in the header').waitFor();
+    await expectOperations();
+    await expectAnswers();
   });
 
   test("fills in the demo data's key while that is served, and says so", async () => {
     demoKey = KEY;
     try {
-      // Leaving earlier would break off what the page loads.
-      await page.getByRole('heading', { name: document.info.title }).waitFor();
-      await page.goto('about:blank');
-      await page.goto(`${origin}/docs`);
+      await open(DESKTOP);
       await page.getByText('This gateway serves its demo data, whose key').waitFor();
-      const dialog = await openRequest('Test Request (get /alunos)', 'tag/alunos/GET/alunos');
+      const dialog = await openRequest('get');
       await dialog.getByRole('button', { name: 'Send get request' }).click();
       await dialog.getByText('200 OK').waitFor();
     } finally {
       demoKey = undefined;
     }
-  });
-
-  test('shows what is wrong with a body', async () => {
-    await page.getByRole('textbox', { name: 'Value' }).fill(KEY);
-    const dialog = await openRequest('Test Request (post /alunos)', 'tag/alunos/POST/alunos');
-    await dialog.getByText('"ligia@aurora.example"').click();
-    await page.keyboard.press('ControlOrMeta+a');
-    await page.keyboard.insertText('{ "p_nome": "Ana", "p_email": "ana" }');
-    await dialog.getByRole('button', { name: 'Send post request' }).click();
-    await dialog.getByText('422 Unprocessable Content').waitFor();
-    await dialog.getByText('must match format').waitFor();
   });
 });

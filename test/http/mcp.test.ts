@@ -15,9 +15,7 @@ import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { document, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
-import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { send } from '../helpers/send.ts';
-import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -488,31 +486,5 @@ describe('the endpoint', () => {
     ends.push(off.close);
     const { status, text } = await post(PING, {}, off);
     expect({ status, text }).toEqual({ status: 404, text: '{"error":"Not found"}' });
-  });
-});
-
-describe('two workers', () => {
-  let database: Database;
-  let gateway: GatewayProcess;
-
-  beforeAll(async () => {
-    database = await createDatabase();
-    const env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), WORKERS: '2', MCP: 'on' };
-    gateway = await startProcess(env);
-  });
-
-  afterAll(async () => {
-    await gateway.stop();
-    await database.drop();
-  });
-
-  test('answer as one', async () => {
-    await gateway.printed(`MCP: ${gateway.origin}/mcp`);
-    const to = { url: gateway.origin };
-    for (let n = 0; n < 4; n += 1) {
-      expect((await callTool(list, { limit: 1 }, await connect(AURORA, to))).body).toHaveLength(1);
-      const error = { error: 'Missing X-Api-Key header' };
-      expect(await callTool(list, { limit: 1 }, await connect({}, to))).toEqual({ isError: true, body: error });
-    }
   });
 });

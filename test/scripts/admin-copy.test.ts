@@ -4,7 +4,7 @@ import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
-import { runAdminCommand } from '../helpers/run.ts';
+import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
@@ -24,7 +24,7 @@ const call = (name: string, args: Call['args'] = {}, returns: Call['returns'] = 
 const creation = call('criar_aluno', { p_nome: 'Antes', p_email: 'a@b.co', p_idempotency_key: 'Antes' }, 'row');
 const rowsOf = (result: Result): unknown => ('json' in result ? JSON.parse(result.json) : result);
 
-const copy = (DATABASE_URL: string, folder = dataDir) => runAdminCommand(['copy', folder], { env: { DATABASE_URL } });
+const copy = (DATABASE_URL: string, folder = dataDir) => runAdmin(['copy', folder], { DATABASE_URL });
 const openFolder = (): Promise<Store> => openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 20_000 });
 
 beforeAll(async () => {

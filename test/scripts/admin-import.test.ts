@@ -54,11 +54,9 @@ const rows = (sql: string, values: unknown[] = []): Promise<Record<string, unkno
 const students = (columns = 'nome, email') =>
   rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
 
-/** What `npm run admin -- …` runs; on another store than the Postgres, or with input, in a process of its own. */
-function run(args: string[], options: RunOptions = {}): Promise<Run> {
-  const { env = { DATABASE_URL: database.adminUrl }, input } = options;
-  if (!options.env && input === undefined) return runAdmin(args, env);
-  return runAdminCommand(args, { env, ...(input === undefined ? {} : { input }) });
+/** What `npm run admin -- …` runs; with input in a process of its own. */
+function run(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
+  return input === undefined ? runAdmin(args, env) : runAdminCommand(args, { env, input });
 }
 
 const admin = (args: string[], options?: RunOptions) => run(['import', 'alunos', ...args], options);
@@ -342,7 +340,8 @@ describe('a file that cannot be read', () => {
   });
 
   test('is not waited for to its end', async () => {
-    const child = spawn(process.execPath, ['scripts/admin/main.ts', 'import', 'alunos', '-', '--tenant', tenant]);
+    const args = ['scripts/admin/main.ts', 'import', 'alunos', '-', '--tenant', tenant];
+    const child = spawn(process.execPath, args, { env: { DATABASE_URL: database.adminUrl } });
     child.stdin.write('nome,idade\nAna,33\n');
     expect((await once(child, 'close'))[0]).toBe(1);
   });
@@ -587,7 +586,8 @@ test('a tenant that there is not is refused, with the command that lists them', 
 test('a relative path begins where npm was called', async () => {
   writeFileSync(file, 'nome,email\nAna,ana@x.example\n');
   const env = { DATABASE_URL: database.adminUrl, INIT_CWD: root };
-  expect(await admin(['alunos.csv', '--tenant', tenant], { env })).toEqual(created(1));
+  const args = ['import', 'alunos', 'alunos.csv', '--tenant', tenant];
+  expect(await runAdminCommand(args, { env })).toEqual(created(1));
 });
 
 test('the embedded store takes a file as a whole or not at all', async () => {
@@ -609,8 +609,10 @@ test('the embedded store takes a file as a whole or not at all', async () => {
 });
 
 describe('the other resources', () => {
-  const importLines = (resource: string, lines: readonly string[], ...args: string[]) =>
-    run(['import', resource, '-', '--tenant', tenant, ...args], { input: lines.join('\n') });
+  const importLines = (resource: string, lines: readonly string[], ...args: string[]) => {
+    writeFileSync(file, lines.join('\n'));
+    return run(['import', resource, file, '--tenant', tenant, ...args]);
+  };
   const read = async (columns: string, table: string) =>
     (await rows(`select ${columns} from private.${table} where tenant_id = $1 order by ${columns}`, [tenant])).map(
       (row) => Object.values(row),
@@ -670,7 +672,7 @@ describe('the other resources', () => {
         "line 3: aluno must be the id or the email of one of the tenant's alunos",
         "line 3: personal must be the id or the email of one of the tenant's personais",
         "line 4: id is that of one of the tenant's treinos",
-        'Nothing was imported from standard input: 3 of 3 lines are bad',
+        `Nothing was imported from ${file}: 3 of 3 lines are bad`,
         AGAIN,
         EXISTING,
       ],
@@ -719,7 +721,8 @@ describe('the other resources', () => {
 
   test('may be checked alone', async () => {
     const lines = ['nome', 'Centro'];
-    expect(await importLines('academias', lines, '--dry-run')).toEqual({
+    const args = ['import', 'academias', '-', '--tenant', tenant, '--dry-run'];
+    expect(await run(args, { input: lines.join('\n') })).toEqual({
       code: 0,
       output: [
         'COLUMN OF standard input  BECOMES  LINE 2',
@@ -732,9 +735,7 @@ describe('the other resources', () => {
     });
     expect(JSON.parse((await importLines('academias', lines, '--dry-run', '--json')).output)).toEqual({
       wouldCreate: { academias: 1 },
-      preview: [
-        { file: 'standard input', lines: [2], columns: [{ title: 'nome', column: 'nome', values: ['Centro'] }] },
-      ],
+      preview: [{ file, lines: [2], columns: [{ title: 'nome', column: 'nome', values: ['Centro'] }] }],
     });
     expect(await read('nome', 'academias')).toEqual([]);
   });

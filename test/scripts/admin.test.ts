@@ -10,7 +10,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { type Run, runAdmin, runAdminCommand, runCommand } from '../helpers/run.ts';
+import { type Run, runAdmin, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -41,11 +41,9 @@ afterAll(async () => {
   rmSync(root, { recursive: true });
 });
 
-/** What `npm run admin -- …` runs; on another store than the Postgres in a process of its own. */
-function admin(args: string[], env?: Record<string, string>): Promise<Run> {
-  if (!env) return runAdmin(args, { DATABASE_URL: database.adminUrl });
-  return runAdminCommand(args, { env });
-}
+/** What `npm run admin -- …` runs. */
+const admin = (args: string[], env: Record<string, string> = { DATABASE_URL: database.adminUrl }): Promise<Run> =>
+  runAdmin(args, env);
 
 /** The value that a command which has to succeed gives to scripts. */
 // biome-ignore lint/suspicious/noExplicitAny: it is of as many types as there are commands

@@ -55,7 +55,7 @@ describe('a gateway that keeps the contract', () => {
 
   test('is sent nothing but GET and HEAD where the run only reads', async () => {
     const proxy = await startProxy(gateway.url);
-    const report = await run({ url: proxy.url, readOnly: true, demo: true, runs: 2 });
+    const report = await run({ url: proxy.url, readOnly: true, demo: true, only: ['criarAluno', 'listarPersonais'] });
     proxy.close();
     expect(failuresOf(report)).toEqual([]);
     expect(new Set(proxy.asked.map(({ method }) => method))).toEqual(new Set(['GET', 'HEAD']));

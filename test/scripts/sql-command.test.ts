@@ -1,30 +1,25 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
-import { MIGRATIONS } from '../helpers/gateway.ts';
+import { afterAll, describe, expect, inject, test } from 'vitest';
+import { copyDataDir } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
 
 describe('npm run sql', () => {
   const root = mkdtempSync(join(tmpdir(), 'sql-'));
-  const dataDir = join(root, 'data');
+  const dataDir = copyDataDir(inject('dataDir'));
   const sql = (args: string[], input?: string, env: Record<string, string> = { DATA_DIR: dataDir, INIT_CWD: root }) =>
     runCommand('scripts/sql.ts', args, { env, ...(input === undefined ? {} : { input }) });
-
-  beforeAll(async () => {
-    await (await openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 5_000 })).close();
-  });
 
   afterAll(() => rmSync(root, { recursive: true }));
 
   test('prints the number of rows of each statement, and rows', async () => {
     const script = `-- Two tenants.
-      insert into private.tenants (name) values ('Aurora'), ('Bosque');
+      insert into private.tenants (name) values ('Atlântica'), ('Caatinga');
       create temporary table nothing (id integer);
-      update private.tenants set name = 'Cerrado' where name = 'Bosque';
+      update private.tenants set name = 'Cerrado' where name = 'Caatinga';
       delete from nothing;
-      select name from private.tenants order by 1;`;
+      select name from private.tenants where name in ('Atlântica', 'Cerrado') order by 1;`;
     writeFileSync(join(root, 'tenants.sql'), script);
     const { code, output, errors } = await sql(['tenants.sql']);
     expect({ code, errors }).toEqual({ code: 0, errors: '' });

@@ -1,6 +1,6 @@
-import type { PGlite } from '@electric-sql/pglite';
+import type pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openPglite, readScript, runTap } from '../helpers/tap.ts';
+import { readScript, runTap, startSupabase } from '../helpers/tap.ts';
 
 // What supabase/tests/database_linter.sql reports, for each of its rules.
 
@@ -135,13 +135,14 @@ const OFFENCES: readonly { readonly rule: string; readonly also?: string[]; read
   { rule: 'no_comment', sql: `create function private.f() returns uuid ${BODY}` },
 ];
 
-let db: PGlite;
+let db: pg.Client;
+let stop: () => Promise<void>;
 
 beforeAll(async () => {
-  db = await openPglite({ asSupabase: true });
+  ({ db, stop } = await startSupabase());
 });
 
-afterAll(() => db.close());
+afterAll(() => stop());
 
 const lint = (sql = '') => runTap(db, readScript('database_linter.sql', sql));
 const rulesOf = (texts: readonly string[]) => texts.map((text) => text.slice(0, text.indexOf(':')));

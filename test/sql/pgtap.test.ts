@@ -5,18 +5,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runScript } from '../../src/store/migrations.ts';
 import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { SEED } from '../helpers/gateway.ts';
-import { openPglite, readScript, runTap, scripts } from '../helpers/tap.ts';
+import { openPglite, readScript, runTap, scripts, startSupabase } from '../helpers/tap.ts';
 
 const TABLES = 'the owners of functions have what these need of a table, and nobody else has anything';
 
-describe('on PGlite with the roles of a Supabase project', () => {
-  let db: PGlite;
+describe('on Postgres 18 with the roles of a Supabase project', () => {
+  let db: pg.Client;
+  let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    db = await openPglite({ asSupabase: true });
+    ({ db, stop } = await startSupabase());
   });
 
-  afterAll(() => db.close());
+  afterAll(() => stop());
 
   test.each(scripts)('%s passes, and skips nothing', async (name) => {
     expect(await runTap(db, readScript(name))).toMatchObject({ failed: [], skipped: [] });
@@ -62,7 +63,7 @@ describe('on PGlite without these roles, with demo data', () => {
   let db: PGlite;
 
   beforeAll(async () => {
-    db = await openPglite({ asSupabase: false });
+    db = await openPglite();
     await runScript(db, SEED);
   });
 

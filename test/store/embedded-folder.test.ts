@@ -69,20 +69,17 @@ describe('a data folder', () => {
     expect(readdirSync(dataDir)).toEqual([]);
   });
 
-  test.each([
-    [
-      'in a folder that does not exist',
-      '/nowhere/data',
-      /ENOENT.*; create \/nowhere first, or set DATA_DIR to another/,
-    ],
-    ['that is a file', '/etc/hostname', /ENOTDIR/],
-  ])('%s ends the start at once, with one line', async (_where, DATA_DIR, reason) => {
-    const gateway = new GatewayProcess({ DATA_DIR });
+  test('in a folder that does not exist is refused', async () => {
+    await expect(open('/nowhere/data')).rejects.toThrow(
+      /^\/nowhere\/data cannot be used: ENOENT.*; create \/nowhere first, or set DATA_DIR to another/,
+    );
+  });
+
+  test('that is a file ends the start at once, with one line', async () => {
+    const gateway = new GatewayProcess({ DATA_DIR: '/etc/hostname' });
     expect(await gateway.ended).toBe(1);
     expect(gateway.output()).toBe('');
-    expect(gateway.errors()).toMatch(/^[^\n]*\n$/);
-    expect(gateway.errors().startsWith(`${DATA_DIR} cannot be used: `)).toBe(true);
-    expect(gateway.errors()).toMatch(reason);
+    expect(gateway.errors()).toMatch(/^\/etc\/hostname cannot be used: ENOTDIR[^\n]*\n$/);
   });
 });
 
@@ -121,7 +118,8 @@ describe.skipIf(!canMount)('a disk', () => {
 
   test('that fills up loses nothing acknowledged, and the gateway goes on as soon as there is space', async () => {
     const template = copyDataDir(inject('dataDir'));
-    const prepare = `cp -a ${template} ${dataDir} && head -c 20000000 /dev/zero > ${disk}/ballast`;
+    // Less is left than the next segment of the WAL takes.
+    const prepare = `cp -a ${template} ${dataDir} && head -c 30000000 /dev/zero > ${disk}/ballast`;
     const gateway = await startProcess({ DATA_DIR: dataDir }, { launcher: withDisk(disk, 'size=80m', prepare) });
     const headers = { 'X-Api-Key': 'wms_demo_aurora' };
     const url = `${gateway.origin}/v1/alunos`;

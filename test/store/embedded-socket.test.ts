@@ -498,9 +498,7 @@ cinco\tcinco
 });
 
 describe('the commands', () => {
-  const run = (file: string, args: string[], DATA_DIR: string, input?: string) =>
-    runCommand(file, args, { env: { DATA_DIR }, ...(input === undefined ? {} : { input }) });
-  const sql = (DATA_DIR: string, script: string) => run('scripts/sql.ts', ['-'], DATA_DIR, script);
+  const sql = (DATA_DIR: string, input: string) => runCommand('scripts/sql.ts', ['-'], { env: { DATA_DIR }, input });
 
   test('work beside a gateway, also after one that was killed', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
@@ -511,10 +509,8 @@ describe('the commands', () => {
     expect(await sql(DATA_DIR, 'select 1')).toMatchObject({ code: 0 });
 
     const gateway = await startProcess({ DATA_DIR });
-    const list = await run('scripts/admin/main.ts', ['tenant', 'list', '--json'], DATA_DIR);
-    expect(JSON.parse(list.output)).toMatchObject([{ name: 'Academia Aurora' }, { name: 'Rede Bosque' }]);
     const issue = ['key', 'issue', '--tenant', AURORA, '--name', 'Site', '--json'];
-    const { key } = JSON.parse((await run('scripts/admin/main.ts', issue, DATA_DIR)).output);
+    const { key } = JSON.parse((await runCommand('scripts/admin/main.ts', issue, { env: { DATA_DIR } })).output);
     const answer = await fetch(`${gateway.origin}/v1/alunos?limit=1`, { headers: { 'X-Api-Key': key } });
     expect(answer.status).toBe(200);
     expect(await gateway.stop()).toBe(0);
@@ -530,12 +526,13 @@ describe('the commands', () => {
       insert into t values (2), (3) returning n;
       update t set n = n + 1;
       delete from t;`;
-    const alone = await sql(copyDataDir(inject('dataDir')), script);
+    const other = copyDataDir(inject('dataDir'));
+    const alone = await sql(other, script);
     expect(alone).toMatchObject({ code: 0, errors: '' });
     expect(await sql(dataDir, script)).toEqual(alone);
 
     const wrong = 'select 1;\nselect nada;';
-    const aloneWrong = await sql(copyDataDir(inject('dataDir')), wrong);
+    const aloneWrong = await sql(other, wrong);
     expect(aloneWrong).toMatchObject({ code: 1, errors: expect.stringMatching(/^-:2:8: /) });
     expect(await sql(dataDir, wrong)).toEqual(aloneWrong);
   });

@@ -8,7 +8,7 @@ import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded/sto
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { openDatabase } from '../helpers/database.ts';
-import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { copyDataDir, MIGRATIONS, openDemoStore, SEED } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
@@ -78,8 +78,9 @@ describe('data', () => {
     await second.close();
   });
 
-  test('is loaded into a store that is new, and only then', async () => {
+  test('is loaded into a store that is new, and only then; one whose first start did not come to its end is made anew', async () => {
     const dataDir = newFolder();
+    cpSync(join(template, 'postgres', 'base'), join(dataDir, 'postgres.new', 'base'), { recursive: true });
     const empty = await open({ dataDir });
     expect(await empty.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
     await empty.close();
@@ -92,15 +93,6 @@ describe('data', () => {
   test('is not doubled by a second start with the seed', async () => {
     const store = await open({ dataDir: copyOfTemplate(), seed: SEED });
     expect(rowsOf(await store.call(list({ p_limit: 1000 }), never))).toHaveLength(250);
-    await store.close();
-  });
-
-  test('is made anew where the first start did not come to its end', async () => {
-    const dataDir = newFolder();
-    const unfinished = join(dataDir, 'postgres.new');
-    cpSync(join(template, 'postgres', 'base'), join(unfinished, 'base'), { recursive: true });
-    const store = await open({ dataDir, seed: SEED });
-    expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
     await store.close();
   });
 });
@@ -380,15 +372,11 @@ describe('migrations', () => {
   );
 
   test('are refused when an applied one is older than the first one', async () => {
-    const dataDir = newFolder();
-    const migrationsDir = newFolder();
-    mkdirSync(migrationsDir);
-    writeFileSync(join(migrationsDir, '20261121080000_roles.sql'), 'create role gateway;');
-    const store = await open({ dataDir, migrationsDir });
-    await store.close();
-    await expect(open({ dataDir, migrationsDir: MIGRATIONS })).rejects.toThrow(
+    await db.exec(`insert into supabase_migrations.schema_migrations (version) values ('20261121080000')`);
+    await expect(apply({})).rejects.toThrow(
       /^The database has migration 20261121080000, which is older than the first one, .*set DATA_DIR to a new folder/,
     );
+    await db.exec(`delete from supabase_migrations.schema_migrations where version = '20261121080000'`);
   });
 
   test('are refused when an applied one is gone', async () => {
@@ -421,7 +409,8 @@ describe('migrations', () => {
 });
 
 test('the seed makes the same rows at every start', async () => {
-  const [one, other] = await Promise.all([open({ seed: SEED }), open({ dataDir: copyOfTemplate() })]);
+  const templates = { adminUrl: inject('adminUrl'), dataDir: template };
+  const [one, other] = await Promise.all([openDemoStore('postgres', templates), openDemoStore('embedded', templates)]);
   for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
     const call: Call = { ...list({ p_limit: 1000 }), function: name };
     expect(await one.call(call, never)).toEqual(await other.call(call, never));

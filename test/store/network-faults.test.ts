@@ -29,7 +29,7 @@ const LONG_MS = 5_000;
 /** How long closing may take. */
 const CLOSE_MS = 2_000;
 /** The short campaign takes every nth case. Cases run side by side: most of the time they wait. */
-const [EVERY, AT_ONCE] = inject('isLong') ? [1, 12] : [41, 6];
+const [EVERY, AT_ONCE] = inject('isLong') ? [1, 12] : [83, 6];
 /** How long the whole campaign may take. */
 const CAMPAIGN_MS = 900_000;
 

@@ -389,7 +389,8 @@ describe('the end of a process', () => {
   test.each(['json', 'pretty'])('%s: every request answered before SIGTERM is logged', async (format) => {
     const own = await startProcess({ ...env, LOG_FORMAT: format });
     const acknowledged: string[] = [];
-    const pending = Array.from({ length: 2_000 }, (_, n) => `kept-${n}-end`);
+    // The lines are more than a pipe holds.
+    const pending = Array.from({ length: 500 }, (_, n) => `kept-${n}-end`);
     const client = async () => {
       for (let id = pending.pop(); id; id = pending.pop()) {
         await (await fetch(`${own.origin}/v1/nada`, { headers: { 'X-Request-Id': id } })).text();
@@ -400,7 +401,7 @@ describe('the end of a process', () => {
     expect(await own.stop()).toBe(0);
     const written = [...own.output().matchAll(/kept-\d+-end/g)].map(([id]) => id);
     expect(written.toSorted()).toEqual(acknowledged.toSorted());
-    expect(written).toHaveLength(2_000);
+    expect(written).toHaveLength(500);
   });
 
   test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
@@ -415,11 +416,13 @@ describe('the end of a process', () => {
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 
-  /** 600 lines are more than a pipe holds. */
+  /** The lines are more than a pipe holds. */
   const useAndStop = async (own: GatewayProcess, origin: string) => {
-    for (let n = 0; n < 600; n += 1) {
+    for (let n = 0; n < 80; n += 1) {
       const answer = await fetch(`${origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY } });
       expect([answer.status, ((await answer.json()) as unknown[]).length > 0]).toEqual([200, true]);
+      const long = await fetch(`${origin}/v1/${'nada/'.repeat(200)}`);
+      expect([long.status, await long.json()]).toEqual([404, { error: 'Not found' }]);
     }
     return own.stop();
   };
