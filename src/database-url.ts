@@ -27,8 +27,8 @@ export type DatabaseAddress = {
 /** A connection string is invalid. The message has no part of the user and the password. */
 export class UrlError extends Error {}
 
-const TARGETS = ['any', 'read-write', 'primary', 'prefer-standby', 'read-only', 'standby'];
-/** A gateway also writes. */
+const TARGETS = ['any', 'read-write', 'primary', 'prefer-standby'];
+/** Those of libpq for sessions that do not write: a gateway does. */
 const READ_ONLY_TARGETS = ['read-only', 'standby'];
 const BALANCING = ['disable', 'random'];
 /** Those of libpq, and pg's own `no-verify`. */
@@ -62,10 +62,11 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
     return value;
   };
 
-  const target = choose('target_session_attrs', TARGETS) ?? 'any';
-  if (READ_ONLY_TARGETS.includes(target)) {
-    throw new UrlError(`target_session_attrs=${target}: expected prefer-standby, because not all calls only read`);
+  const wanted = read('target_session_attrs') ?? 'any';
+  if (READ_ONLY_TARGETS.includes(wanted)) {
+    throw new UrlError(`target_session_attrs=${wanted}: expected prefer-standby, because not all calls only read`);
   }
+  const target = choose('target_session_attrs', TARGETS) ?? 'any';
   const balancing = choose('load_balance_hosts', BALANCING);
   const kept = toSslParameters(choose('sslmode', SSL_MODES), parameters);
   const rest = kept.filter(({ name }) => !OWN.includes(name)).map(({ raw }) => raw);

@@ -73,7 +73,7 @@ test.each([
   ['postgres://%ff,b/n', 'a host is not valid percent-encoded UTF-8'],
   [
     'postgres://a,b/n?target_session_attrs=master',
-    'target_session_attrs=master: expected any, read-write, primary, prefer-standby, read-only, standby',
+    'target_session_attrs=master: expected any, read-write, primary, prefer-standby',
   ],
   [
     'postgres://a,b/n?target_session_attrs=standby',

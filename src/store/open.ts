@@ -55,6 +55,10 @@ export type Pending =
   | { readonly missing: readonly string[]; readonly byStart: boolean }
   | { readonly unknown: string };
 
+/** A worker of Citus has what the migrations make, and not the table that records them. */
+const IS_WORKER = `
+select to_regnamespace('private') is not null and to_regclass('supabase_migrations.schema_migrations') is null as "isWorker"`;
+
 /** Finds the migrations that the configured store lacks, and changes nothing. Throws OperatorError if it cannot be opened. */
 export async function inspectMigrations({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
   const migrations = readMigrations(folder);
@@ -68,6 +72,8 @@ export async function inspectMigrations({ store, deadlineMs }: Config, folder: s
     let client: pg.Client | undefined;
     try {
       client = await connectToPrimary(readDatabaseUrl(store.url), { connectionTimeoutMillis: deadlineMs });
+      const { rows } = await client.query<{ readonly isWorker: boolean }>(IS_WORKER);
+      if (rows[0]?.isWorker) return { unknown: 'the coordinator of Citus has their record' };
       return await find(client, false);
     } catch (error) {
       if (error instanceof OperatorError) throw error;

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { readConfig } from '../../src/config.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { findDrift } from '../../src/openapi/drift.ts';
 import {
@@ -16,6 +17,7 @@ import {
   runScript,
   splitStatements,
 } from '../../src/store/migrations.ts';
+import { inspectMigrations } from '../../src/store/open.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
@@ -133,6 +135,17 @@ describe('a distributed database', () => {
       expect(findDrift(operations, description.functions)).toEqual([]);
       expect(await store.check(never)).toBeUndefined();
     });
+  });
+
+  test('has the record of its migrations on the coordinator, which a check asked of a worker says', async () => {
+    const found: unknown[] = [];
+    await onEachNode(database, async (_store, node) => {
+      const config = readConfig({ DATABASE_URL: databaseUrl(node, database.name) });
+      found.push(await inspectMigrations(config, MIGRATIONS));
+    });
+    const unknown = { unknown: 'the coordinator of Citus has their record' };
+    expect(found).toEqual([{ applied: readMigrations(MIGRATIONS).length }, ...found.slice(1).map(() => unknown)]);
+    expect(found.length).toBeGreaterThan(1);
   });
 
   test('makes a creation once, on whatever nodes it is asked for', async () => {
