@@ -1,7 +1,7 @@
 // The results of `npm run bench` and their report.
 
 import { CASES, type CaseId } from './cases.ts';
-import { type Outcome, toGoalTable, toOutcomes } from './goals.ts';
+import { type Outcome, toGoalReport, toOutcomes } from './goals.ts';
 import type { Measurement } from './measure.ts';
 import { PEERS, type PeerId, TITLES } from './peer.ts';
 import { type Place, toConnections, toMarkdown, toMegabytes, toMilliseconds, toNumber, toPlace } from './report.ts';
@@ -42,7 +42,7 @@ export function toReport({ rounds, seconds, goals, rows, ...place }: Results): s
 The load generator, the peers and Postgres share the processors. Every peer has 10 database connections. Logs are
 written as in production (JSON, level info) to /dev/null. CPU and memory are those of the measured process, without the
 database and the PostgREST behind it.`,
-    ...(goals.length > 0 ? [`## Goals\n\n${toGoalTable(goals)}`] : []),
+    ...(goals.length > 0 ? [`## Goals\n\n${toGoalReport(goals)}`] : []),
     ...connections.flatMap((count) =>
       toSection(
         rows.filter((row) => row.connections === count),

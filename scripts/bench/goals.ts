@@ -43,6 +43,22 @@ const GOALS: readonly Goal[] = [
   ...compareLists(EMBEDDED, 'pglite-loop', 0.7, 0.7),
 ];
 
+/** Why a goal is missed, as profiles have shown: of all figures of two peers, or of one. */
+const REASONS: Readonly<Record<string, string>> = {
+  [`${POSTGRES} node-http`]:
+    'The bare server checks, logs, measures and limits nothing. Of the 140 µs that the gateway needs for a request of one in ' +
+    '8 connections, 74 are system calls that write to sockets, 11 its own code, 8 Express and 7 the log.',
+  [`${POSTGRES} node-http p99`]:
+    'The slowest requests wait 8 to 36 ms until a process of Postgres gets one of the two processors.',
+  [`${POSTGRES} postgrest`]: 'The ratio moves by more than it lacks from one round to the next.',
+  [`${POSTGRES} fastify`]:
+    'The other has got its best settings since the goal was set, and sends no Link, ETag and security headers, measures ' +
+    'nothing and limits no key.',
+  [`${POSTGRES} pgbench`]: 'HTTP, the log and the load generator take their part of the same two processors.',
+  [`${STANDBY} ${POSTGRES}`]: 'Two servers share the two processors that one has alone.',
+  [`${SUPABASE} postgrest`]: 'Each request is two of HTTP, and both servers share the two processors.',
+};
+
 function compareLists(peer: PeerId, than: PeerId, rows10: number, rows100: number): Goal[] {
   return [compare('rate', peer, than, 'rows10', rows10), compare('rate', peer, than, 'rows100', rows100)];
 }
@@ -86,12 +102,22 @@ const FIGURES = {
   primaryCpu: 'processor time of the primary',
 };
 
-export function toGoalTable(goals: readonly Outcome[]): string {
+/** The goals with what was measured, and why some are missed. */
+export function toGoalReport(goals: readonly Outcome[]): string {
   const rows = goals.map(({ title, case: id, connections, figure, target, measured: { median, min, max }, isMet }) => [
     `${title}: ${FIGURES[figure]}, ${findCase(id).title}, ${toConnections(connections)}`,
     `${figure === 'rate' ? '≥' : '≤'} ${target.toFixed(2)}`,
     `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`,
     isMet ? 'met' : 'missed',
   ]);
-  return `A ratio is of two measurements in the same round.\n\n${toMarkdown(['Goal', 'Target', 'Measured', ''], rows)}`;
+  const table = toMarkdown(['Goal', 'Target', 'Measured', ''], rows);
+  const reasons = new Set(goals.filter(({ isMet }) => !isMet).map(toReason));
+  const list = [...reasons].map((reason) => `- ${reason}`).join('\n');
+  return `A ratio is of two measurements in the same round.\n\n${table}${list && `\n\nWhy goals are missed:\n\n${list}`}`;
+}
+
+function toReason({ peer, than, figure, title }: Goal): string {
+  const reason = REASONS[`${peer} ${than} ${figure}`];
+  if (reason) return `${title}, ${FIGURES[figure]}: ${reason}`;
+  return `${title}: ${REASONS[`${peer} ${than}`] ?? 'not known.'}`;
 }

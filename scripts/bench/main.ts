@@ -8,7 +8,7 @@ import { checkAgreement } from './agreement.ts';
 import { CASES, type CaseId } from './cases.ts';
 import { toReport, toResults } from './comparison.ts';
 import type { Size } from './data.ts';
-import { isForGoal, toGoalTable } from './goals.ts';
+import { isForGoal, toGoalReport } from './goals.ts';
 import { measureAll, type Plan, toDuration } from './measure.ts';
 import { PEERS, type PeerId } from './peer.ts';
 import { openWorld } from './peers.ts';
@@ -69,7 +69,7 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
     { ...readPlace(postgres.version, { tenants, students }, wrk), rounds, seconds },
     measurements,
   );
-  const report = isShort ? toGoalTable(results.goals) : toReport(results);
+  const report = isShort ? toGoalReport(results.goals) : toReport(results);
   console.log(report);
   if (!options.output) return;
   mkdirSync(options.output, { recursive: true });

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { askAll } from '../../scripts/bench/agreement.ts';
 import { CASES, findCase, toApiRequest } from '../../scripts/bench/cases.ts';
-import { toOutcomes } from '../../scripts/bench/goals.ts';
+import { toGoalReport, toOutcomes } from '../../scripts/bench/goals.ts';
 import { type Measurement, measureAll } from '../../scripts/bench/measure.ts';
 import { hasCase, type Peer } from '../../scripts/bench/peer.ts';
 import { openWorld } from '../../scripts/bench/peers.ts';
@@ -73,6 +73,17 @@ describe('a goal', () => {
       { than: 'node-http', figure: 'rate', measured: { median: 1.2, min: 0.8, max: 1.2 }, isMet: true },
       { than: 'node-http', figure: 'cpu', measured: { median: 1.5, min: 1.3, max: 1.5 }, isMet: false },
     ]);
+  });
+
+  it('that is missed has its reason in the report, once for all figures that share it', () => {
+    const rounds = [1, 2].flatMap((round) => [
+      measure(round, 'gateway-postgres', 900, 150),
+      measure(round, 'node-http', 1_000, 100),
+    ]);
+    const [, reasons] = toGoalReport(toOutcomes(rounds)).split('Why goals are missed:\n\n');
+    expect(reasons).toMatch(/^- gateway, postgres store \/ bare node:http \+ pg: The bare server checks, .*$/);
+    const met = rounds.map((one) => ({ ...one, rate: 1_000, cpu: 100 }));
+    expect(toGoalReport(toOutcomes(met))).not.toContain('Why');
   });
 });
 
