@@ -1,4 +1,4 @@
-// The upgrade of a database of version 0.2.0, whose migrations were folded into the present ones; the release after 0.3.0 drops it.
+// The upgrade of a database of version 0.2.0, whose migrations were folded into the present ones; 2.0.0 drops it.
 // One transaction renames the old schema, applies the present migrations, and copies the rows. Meanwhile reads go on, and creations
 // wait. Another transaction drops the old schema: until then a read that began before may still hold a table.
 //
