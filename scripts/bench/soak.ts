@@ -293,8 +293,8 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
     }),
     ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
     ...faults.map(async ({ name, run }, n) => {
-      // In the second and the third quarter.
-      await delay(ms * (0.25 + (n + 0.5) / faults.length / 2), undefined, { signal: end }).catch(() => {});
+      // In the first quarter: the second and the last, which are compared, are alike then.
+      await delay((ms * (n + 0.5)) / faults.length / 4, undefined, { signal: end }).catch(() => {});
       if (end.aborted) return;
       console.error(`${new Date().toISOString()} ${name}`);
       await record.during(run);
