@@ -29,7 +29,7 @@ const onSupabase = (port: number) => ({
 });
 
 /** Students that are created while Postgres crashes. */
-const CREATES = 10_000;
+const CREATES = 3_000;
 
 beforeAll(async () => {
   server = await startPostgres();

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CommandError } from '../../scripts/admin/errors.ts';
 import { importSource } from '../../scripts/admin/import.ts';
 import type { Column } from '../../scripts/admin/tables.ts';
@@ -26,7 +26,7 @@ const FILE = 99_000;
 const MAX_GROWTH = 8;
 const MAX_HOLD_MS = 20;
 /** The lowest of several batches counts: a busy machine adds to the CPU time and takes nothing from it. */
-const BATCHES = inject('isLong') ? 5 : 2;
+const BATCHES = 2;
 /** So many before a cost counts as too high: garbage of other tests adds to it for a while. */
 const MAX_BATCHES = 50;
 const REQUESTS_IN_BATCH = 4;

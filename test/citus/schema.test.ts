@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
-import { compile } from '../../src/openapi/compile.ts';
 import { findDrift } from '../../src/openapi/drift.ts';
 import {
   applyMigrations,
@@ -22,7 +21,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
 import { addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
-import { MIGRATIONS } from '../helpers/gateway.ts';
+import { compileOnce, MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl } from '../helpers/servers.ts';
 
@@ -127,7 +126,7 @@ describe('a distributed database', () => {
   });
 
   test('gives both tenants all their rows on every node, and has what the document needs', async () => {
-    const { operations } = await compile(document);
+    const { operations } = await compileOnce(document);
     await onEachNode(database, async (store) => {
       expect(await countAll(store)).toEqual(COUNTS);
       const description = await store.describe(never);

@@ -1,18 +1,17 @@
 // The memory limits of the deployment are enough.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { describe, expect, inject, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import type { HttpRequest } from '../../scripts/bench/cases.ts';
 import { findWrk, runWrk } from '../../scripts/bench/wrk.ts';
+import { copyDataDir } from '../helpers/gateway.ts';
 import { canLimitMemory, limitMemory } from '../helpers/memory-limit.ts';
 import { GatewayProcess } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { createDatabase, loginUrl } from '../helpers/servers.ts';
 
-const SECONDS = 10;
+const SECONDS = 5;
 const CONNECTIONS = 32;
 const headers = { 'X-Api-Key': 'wms_demo_aurora', 'Accept-Encoding': 'gzip' };
 const LISTS = [
@@ -95,14 +94,6 @@ describe.skipIf(!canTest)('in the memory that the documentation names', () => {
   }, 300_000);
 
   test('the embedded store answers everything in 512 MiB, once it is created', async () => {
-    const DATA_DIR = mkdtempSync(join(tmpdir(), 'memory-'));
-    try {
-      const first = new GatewayProcess({ DATA_DIR });
-      await first.printed(/Listening on .*\n/);
-      await first.stop('SIGINT');
-      await checkServes(512 * 2 ** 20, { DATA_DIR });
-    } finally {
-      rmSync(DATA_DIR, { recursive: true });
-    }
+    await checkServes(512 * 2 ** 20, { DATA_DIR: copyDataDir(inject('dataDir')) });
   }, 300_000);
 });

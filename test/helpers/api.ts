@@ -2,9 +2,9 @@ import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { inject } from 'vitest';
 import { createAjv } from '../../src/openapi/compile.ts';
-import { readDocument } from '../../src/openapi/document.ts';
+import { readOwnDocument } from './gateway.ts';
 
-export const document = await readDocument('openapi.yaml');
+export const document = await readOwnDocument();
 
 type RpcName = { readonly 'x-rpc'?: string };
 

@@ -1,14 +1,35 @@
-import { join } from 'node:path';
-import { PGlite } from '@electric-sql/pglite';
-import { inject } from 'vitest';
-import { copyDataDir } from './gateway.ts';
+import pg from 'pg';
+import { createDatabase } from './servers.ts';
 
-/** What runs single statements: an embedded Postgres, or a client of another one. */
+/** What runs single statements. */
 export type Sql = { query<T>(sql: string, values?: unknown[]): Promise<{ rows: T[] }> };
 
-/** Opens an embedded Postgres with its own copy of the demo data, as its administrator. */
-export function openDatabase(): Promise<PGlite> {
-  return PGlite.create({ dataDir: join(copyDataDir(inject('dataDir')), 'postgres') });
+/** A connection of an administrator, for statements and for scripts. */
+export type Db = Sql & { exec(sql: string): Promise<unknown>; close(): Promise<void> };
+
+const { getTypeParser, builtins } = pg.types;
+const [NAMES, TEXTS] = [1003, 1009];
+
+/** Connects to a copy of the database with the demo data. Its Postgres runs queries several times as fast as PGlite. */
+export async function openDatabase(): Promise<Db> {
+  const { adminUrl, drop } = await createDatabase();
+  const types = {
+    getTypeParser: ((type: number, format) => {
+      if (type === builtins.INT8) return Number;
+      return getTypeParser(type === NAMES ? TEXTS : type, format);
+    }) as typeof getTypeParser,
+  };
+  const client = new pg.Client({ connectionString: adminUrl, types });
+  await client.connect();
+  await client.query(`set timezone = 'UTC'`);
+  return {
+    query: <T>(sql: string, values?: unknown[]) => client.query<T & pg.QueryResultRow>(sql, values),
+    exec: (sql) => client.query(sql),
+    close: async () => {
+      await client.end();
+      await drop();
+    },
+  };
 }
 
 /** The rows of a query. */
@@ -17,7 +38,7 @@ export async function rows<T = Record<string, unknown>>(db: Sql, sql: string, va
 }
 
 /** Does something as another role, in a transaction that is always rolled back. */
-export async function as<T>(db: PGlite, role: string, work: () => Promise<T>): Promise<T> {
+export async function as<T>(db: Sql, role: string, work: () => Promise<T>): Promise<T> {
   await db.query('begin');
   try {
     await db.query(`set local role ${role}`);

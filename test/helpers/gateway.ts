@@ -14,7 +14,7 @@ import { createAddressReader } from '../../src/http/client-address.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { createServer, type GatewayServer } from '../../src/http/server.ts';
 import { createUnread } from '../../src/http/unread.ts';
-import { compile } from '../../src/openapi/compile.ts';
+import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
 import { readApiRoot, readDocument } from '../../src/openapi/document.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { distribute, runScript } from '../../src/store/migrations.ts';
@@ -145,13 +145,30 @@ export function openTestUsage(options: Pick<UsageOptions, 'store'> & Partial<Usa
   return openUsage({ ...common, answerLimit: 4_000_000, log, takeToken, recordEveryMs: 2 ** 31 - 1, ...options });
 }
 
+let ownDocument: Promise<OpenAPIV3.Document> | undefined;
+
+/** Reads openapi.yaml once. */
+export function readOwnDocument(): Promise<OpenAPIV3.Document> {
+  ownDocument ??= readDocument('openapi.yaml');
+  return ownDocument;
+}
+
+const programs = new WeakMap<OpenAPIV3.Document, Promise<CompiledDocument>>();
+
+/** Compiles a document once, by default openapi.yaml: most gateways of the tests have the same one, and none changes it. */
+export async function compileOnce(document?: OpenAPIV3.Document): Promise<CompiledDocument> {
+  const source = document ?? (await readOwnDocument());
+  const program = programs.get(source) ?? compile(source);
+  programs.set(source, program);
+  return program;
+}
+
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const faults: Fault[] = [];
-  const document = options.document ?? (await readDocument('openapi.yaml'));
   const onFault = (fault: Fault) => faults.push(fault);
   const recorder = createRecorder(options.usage ? [options.usage.request] : []);
-  const compiled = await compile(document);
+  const compiled = await compileOnce(options.document);
   const addressOf = createAddressReader(options.proxyHops ?? 0);
   const unread = createUnread(options.unreadLimit ?? 100_000_000);
   const acceptedKeys = createAcceptedKeys();
@@ -164,7 +181,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}${readApiRoot(document)}`,
+    url: `http://127.0.0.1:${port}${readApiRoot(compiled.source)}`,
     server,
     store: options.store,
     faults,

@@ -8,7 +8,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { createSecureContext, TLSSocket } from 'node:tls';
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 
 /** What happens to a message: it never arrives, comes too late, ends the connection, comes byte by byte, or is not one. */
 export const HARMS = ['swallow', 'delay', 'cut', 'split', 'garble'] as const;
@@ -51,12 +51,16 @@ const PHASES: Readonly<Record<string, Phase>> = {
 /** How often a server is ready before it serves: after the login, and after each of the two queries that set up a session. */
 const READY_TO_SERVE = 3;
 
+/** Of all proxies: to make a certificate takes longer than a case. */
+let secureContext: SecureContext | undefined;
+
 /** Starts a proxy in front of a server without TLS; its clients may use TLS. */
 export async function startMessageProxy(target: {
   readonly host: string;
   readonly port: number;
 }): Promise<MessageProxy> {
-  const secureContext = createSecureContext(createCertificate());
+  secureContext ??= createSecureContext(createCertificate());
+  const context = secureContext;
   const places = new Set<Place>();
   const sockets = new Set<Duplex>();
   const held = new Set<() => void>();
@@ -97,7 +101,7 @@ export async function startMessageProxy(target: {
       if (message.code !== 'SSLRequest') return upstream.write(message.bytes);
       const answer = createPassage('<', pair, end, ({ bytes }) => {
         client.removeAllListeners('data').write(bytes);
-        plain = new TLSSocket(client, { isServer: true, secureContext });
+        plain = new TLSSocket(client, { isServer: true, secureContext: context });
         keep(plain);
         forward(
           plain,

@@ -21,6 +21,8 @@ export { findPort };
 
 /** Login roles and their attributes; each may become `gateway`, and one is it without SET ROLE, as behind a pooler. */
 const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
+/** The names of these roles, which no database of ours has by itself. */
+export const LOGIN_NAMES = Object.keys(LOGINS);
 const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 

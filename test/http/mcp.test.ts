@@ -8,13 +8,18 @@ import { createAddressReader } from '../../src/http/client-address.ts';
 import { serveMcp } from '../../src/http/mcp.ts';
 import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
-import { compile } from '../../src/openapi/compile.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { document, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
-import { openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import {
+  compileOnce,
+  openTestStore,
+  startGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from '../helpers/gateway.ts';
 import { send } from '../helpers/send.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -31,7 +36,7 @@ const ended: EndedRequest[] = [];
 
 /** A gateway with MCP, which ends with its test. */
 async function start(options: Partial<TestGatewayOptions>, parts: Partial<AppParts> = {}): Promise<TestGateway> {
-  const served = await compile(options.document ?? document);
+  const served = await compileOnce(options.document);
   const mcp = serveMcp({ readDocument: () => served, bodyLimit: BODY_LIMIT, corsOrigins: [PANEL] });
   const started = await startGateway({ store, bodyLimit: BODY_LIMIT, ...options, parts: { mcp, ...parts } });
   ends.push(started.close);
@@ -113,7 +118,7 @@ describe('the tools', () => {
 
   test('take the parameters and the fields of the body, and no key', async () => {
     const { tools } = await (await connect({})).listTools();
-    const { operations: compiled } = await compile(document);
+    const { operations: compiled } = await compileOnce(document);
     expect(tools.find(({ name }) => name === creation)?.inputSchema.required).toEqual(['p_nome', 'p_email']);
     for (const { id } of operations) {
       const { inputs, body } = compiled.get(id) as Operation;

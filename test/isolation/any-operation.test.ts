@@ -1,16 +1,16 @@
-import type { PGlite } from '@electric-sql/pglite';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toCall } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/example-request.ts';
 import { toHttpError } from '../../src/errors.ts';
-import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
+import type { CompiledDocument } from '../../src/openapi/compile.ts';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import { readProperties, type Schema } from '../../src/openapi/schema.ts';
 import type { Argument, Call, Result, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
-import { openDatabase, rows } from '../helpers/database.ts';
+import { type Db, openDatabase, rows } from '../helpers/database.ts';
+import { compileOnce } from '../helpers/gateway.ts';
 import { openWithinTransaction } from './in-process-store.ts';
 import { findReaders, removePredicates, removeRowSecurity } from './removal.ts';
 import { MISSING_ID } from './world.ts';
@@ -29,18 +29,18 @@ const VARIANTS = [
   { name: 'row security alone', remove: removePredicates },
 ];
 
-let db: PGlite;
+let db: Db;
 let compiled: CompiledDocument;
 /** The calls of each operation. */
 const calls = new Map<string, { readonly example: Example; readonly call: Call }[]>();
 /** The other tenants' records, one of each table. */
-let foreignIds: readonly string[];
+let foreignIds: string[];
 let tables: readonly string[];
 
 beforeAll(async () => {
   db = await openDatabase();
   await db.exec(`set timezone = 'UTC'`);
-  compiled = await compile(document);
+  compiled = await compileOnce(document);
   for (const example of readExamples(document)) {
     const operation = compiled.operations.get(example.operationId);
     if (!operation || example.status !== operation.status || example.after) continue;
@@ -53,12 +53,11 @@ beforeAll(async () => {
       where c.relname <> 'tenants' order by 1`,
   );
   tables = isolated.map(({ name }) => name);
-  const found = isolated
-    .filter(({ has_id }) => has_id)
-    .map(({ name }) =>
-      rows<{ id: string }>(db, `select id from private.${name} where tenant_id <> ${OWN_TENANT} order by id limit 1`),
-    );
-  foreignIds = (await Promise.all(found)).flat().map(({ id }) => id);
+  foreignIds = [];
+  for (const { name } of isolated.filter(({ has_id }) => has_id)) {
+    const first = `select id from private.${name} where tenant_id <> ${OWN_TENANT} order by id limit 1`;
+    foreignIds.push(...(await rows<{ id: string }>(db, first)).map(({ id }) => id));
+  }
 });
 
 afterAll(() => db.close());

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
-import type { PGlite } from '@electric-sql/pglite';
 import { toHttpError } from '../../src/errors.ts';
 import type { PgError } from '../../src/store/sqlstate.ts';
 import type { Result } from '../../src/store/store.ts';
-import { rows } from '../helpers/database.ts';
+import { type Db, rows } from '../helpers/database.ts';
 import { type Check, differences } from './check.ts';
 import { openWithinTransaction } from './in-process-store.ts';
 import { Model, type ModelAnswer } from './model.ts';
@@ -25,8 +24,8 @@ export const behaviourChecks: readonly Check[] = [
 ];
 
 /** Every answer is the model's. The first that is not is told alone: others may only follow from it. */
-function answersWith(walls: string, remove: (db: PGlite) => Promise<unknown>): Check {
-  const find = (db: PGlite) =>
+function answersWith(walls: string, remove: (db: Db) => Promise<unknown>): Check {
+  const find = (db: Db) =>
     inSample(db, async () => {
       await remove(db);
       const store = openWithinTransaction(db);
@@ -58,7 +57,7 @@ const USES = [
   { key: 'unknown', last: null, recorded: false },
 ];
 
-async function findUses(db: PGlite): Promise<string[]> {
+async function findUses(db: Db): Promise<string[]> {
   return inSample(db, async () => {
     for (const { key, last } of USES) {
       await db.query('update private.api_keys set last_used_at = now() - $2::interval where name = $1', [key, last]);
@@ -90,7 +89,7 @@ const CALLED = [
 ];
 const DAY = '2030-01-01';
 
-async function findUsage(db: PGlite): Promise<string[]> {
+async function findUsage(db: Db): Promise<string[]> {
   return inSample(db, async () => {
     await db.exec(`update private.tenants set limits = '{"per_day": 9}'`);
     const store = openWithinTransaction(db);
@@ -140,7 +139,7 @@ const FOREIGN_ROWS = [
 ];
 
 /** What the owner of the published functions can do by queries that name no tenant. */
-async function findRows(db: PGlite): Promise<string[]> {
+async function findRows(db: Db): Promise<string[]> {
   return inSample(db, async () => {
     await db.exec(`insert into private.idempotency_keys (tenant_id, key, request_hash)
                    values ('${OWN}', 'k', sha256('')), ('${OTHER}', 'k', sha256(''))`);
@@ -169,7 +168,7 @@ async function findRows(db: PGlite): Promise<string[]> {
 }
 
 /** The rows that a statement gives where this tenant was verified, or the code that it fails with. */
-async function resultOf(db: PGlite, tenant: string | undefined, sql: string): Promise<string> {
+async function resultOf(db: Db, tenant: string | undefined, sql: string): Promise<string> {
   await db.exec(`savepoint attempt; set local role gateway_functions; set local wellness.tenant_id = '${tenant}'`);
   try {
     return JSON.stringify(await rows(db, sql));
@@ -180,13 +179,13 @@ async function resultOf(db: PGlite, tenant: string | undefined, sql: string): Pr
   }
 }
 
-async function usesOf(db: PGlite): Promise<string[]> {
+async function usesOf(db: Db): Promise<string[]> {
   const uses = await rows<{ use: string }>(db, `select concat(name, ' ', last_used_at) as use from private.api_keys`);
   return uses.map(({ use }) => use);
 }
 
 /** Does something in the world of the sample, and takes it all back. */
-async function inSample<T>(db: PGlite, work: () => Promise<T>): Promise<T> {
+async function inSample<T>(db: Db, work: () => Promise<T>): Promise<T> {
   await db.exec(`savepoint sample; set local timezone = 'UTC'`);
   try {
     await loadWorld(db, SAMPLE);

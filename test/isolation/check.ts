@@ -1,11 +1,11 @@
-import type { PGlite } from '@electric-sql/pglite';
+import type { Db } from '../helpers/database.ts';
 
 /** Something that holds for every database of ours. */
 export type Check = {
   /** What holds. */
   readonly name: string;
   /** What is against it: empty where it holds. Runs in a transaction that is open, and leaves nothing behind. */
-  readonly find: (db: PGlite) => Promise<string[]>;
+  readonly find: (db: Db) => Promise<string[]>;
 };
 
 /** What is there and should not be, and what is not there and should be. */

@@ -1,10 +1,9 @@
-import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { as, openDatabase } from '../helpers/database.ts';
+import { as, type Db, openDatabase } from '../helpers/database.ts';
 import { behaviourChecks } from './behaviour.ts';
 import { catalogChecks } from './catalog.ts';
 
-let db: PGlite;
+let db: Db;
 
 beforeAll(async () => {
   db = await openDatabase();

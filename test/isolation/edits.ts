@@ -1,4 +1,4 @@
-import type { PGlite } from '@electric-sql/pglite';
+import type { Db } from '../helpers/database.ts';
 import type { Mutation } from './mutation.ts';
 import { functionsOf } from './removal.ts';
 import { SAMPLE } from './sample.ts';
@@ -53,7 +53,7 @@ export const TENANT: readonly Edit[] = [
 ];
 
 /** Each place that the edits find in the functions of these names, by itself. Throws for an edit that finds none. */
-export async function editFunctions(db: PGlite, functions: RegExp, edits: readonly Edit[]): Promise<Mutation[]> {
+export async function editFunctions(db: Db, functions: RegExp, edits: readonly Edit[]): Promise<Mutation[]> {
   const chosen = (await functionsOf(db)).filter(({ name }) => functions.test(name));
   return edits.flatMap((edit) => {
     const places = chosen.flatMap(({ name, definition }) => editDefinition(name, definition, edit));

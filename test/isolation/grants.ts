@@ -1,9 +1,8 @@
-import type { PGlite } from '@electric-sql/pglite';
-import { rows } from '../helpers/database.ts';
+import { type Db, rows } from '../helpers/database.ts';
 import { change, functions, GRANTEES, type Mutation, OUR_SCHEMAS, STRANGER } from './mutation.ts';
 
 /** Who may execute each function. */
-export async function changeExecutors(db: PGlite): Promise<Mutation[]> {
+export async function changeExecutors(db: Db): Promise<Mutation[]> {
   return (await functions(db)).flatMap(({ signature, owner, executors }) =>
     // What an owner has it can give to itself.
     GRANTEES.filter((role) => role !== owner).flatMap((role) =>
@@ -39,7 +38,7 @@ function rightsIn(acl: string): string {
 }
 
 /** What everybody may do with each table as a whole. */
-export async function changeTableGrants(db: PGlite): Promise<Mutation[]> {
+export async function changeTableGrants(db: Db): Promise<Mutation[]> {
   const tables = await rows<Granted>(
     db,
     `select 'private.' || relname as on, ${rightsIn('relacl')} as rights
@@ -49,7 +48,7 @@ export async function changeTableGrants(db: PGlite): Promise<Mutation[]> {
 }
 
 /** What a role that may read or write some columns of a table may do with each of them. */
-export async function changeColumnGrants(db: PGlite): Promise<Mutation[]> {
+export async function changeColumnGrants(db: Db): Promise<Mutation[]> {
   const columns = await rows<{ table: string; column: string; rights: string[]; roles: string[] }>(
     db,
     `select c.relname as table, t.attname as column, ${rightsIn('t.attacl')} as rights,
@@ -71,7 +70,7 @@ export async function changeColumnGrants(db: PGlite): Promise<Mutation[]> {
 }
 
 /** Who sees a schema, and who creates in it. */
-export async function changeSchemaGrants(db: PGlite): Promise<Mutation[]> {
+export async function changeSchemaGrants(db: Db): Promise<Mutation[]> {
   const schemas = await rows<Granted>(
     db,
     `select 'schema ' || nspname as on, ${rightsIn('nspacl')} as rights

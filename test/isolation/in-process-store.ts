@@ -1,7 +1,7 @@
-import type { PGlite } from '@electric-sql/pglite';
 import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
 import { createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Result, Store } from '../../src/store/store.ts';
+import type { Db } from '../helpers/database.ts';
 
 /** What sets a call apart from the others. */
 type Scope = { readonly begin: string; readonly end: string; readonly undo: string };
@@ -16,16 +16,16 @@ const SAVEPOINT: Scope = {
 };
 
 /** A store on a database that the test has too: the embedded one has a thread of its own, which is the gateway alone. */
-export function openInProcess(db: PGlite): Store {
+export function openInProcess(db: Db): Store {
   return storeOf(db, TRANSACTION);
 }
 
 /** The same inside a transaction of the test, which can take back all that the calls have done. */
-export function openWithinTransaction(db: PGlite): Store {
+export function openWithinTransaction(db: Db): Store {
   return storeOf(db, SAVEPOINT);
 }
 
-function storeOf(db: PGlite, scope: Scope): Store {
+function storeOf(db: Db, scope: Scope): Store {
   const write = createStatementWriter();
   return {
     description: 'Postgres in the process of the test',

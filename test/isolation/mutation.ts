@@ -1,5 +1,4 @@
-import type { PGlite } from '@electric-sql/pglite';
-import { rows } from '../helpers/database.ts';
+import { type Db, rows } from '../helpers/database.ts';
 
 /** One change to the database, as SQL for the administrator. */
 export type Mutation = { readonly name: string; readonly sql: string };
@@ -33,7 +32,7 @@ export type OwnFunction = {
 };
 
 /** Every function of ours. */
-export function functions(db: PGlite): Promise<OwnFunction[]> {
+export function functions(db: Db): Promise<OwnFunction[]> {
   return rows(
     db,
     `select format('%s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) as signature,
@@ -46,7 +45,7 @@ export function functions(db: PGlite): Promise<OwnFunction[]> {
 }
 
 /** Every table of ours. */
-export function tables(db: PGlite): Promise<{ name: string; owner: string }[]> {
+export function tables(db: Db): Promise<{ name: string; owner: string }[]> {
   return rows(
     db,
     `select 'private.' || relname as name, relowner::regrole::text as owner

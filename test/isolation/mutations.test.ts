@@ -1,6 +1,5 @@
-import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openDatabase } from '../helpers/database.ts';
+import { type Db, openDatabase } from '../helpers/database.ts';
 import { behaviourChecks } from './behaviour.ts';
 import { catalogChecks } from './catalog.ts';
 import type { Check } from './check.ts';
@@ -31,7 +30,7 @@ const EQUIVALENT: Record<string, string> = {
   'search_alunos: "m.tenant_id = " inverted': BY_INDEX,
 };
 
-let db: PGlite;
+let db: Db;
 /** How many changes each check has caught. */
 const caughtBy = new Map<string, number>();
 const names: string[] = [];

@@ -1,8 +1,7 @@
 // Changes to the database that would weaken a wall, taken from its own catalog: what is there is taken away or turned
 // round, and what is not there is given.
 
-import type { PGlite } from '@electric-sql/pglite';
-import { rows } from '../helpers/database.ts';
+import { type Db, rows } from '../helpers/database.ts';
 import { editFunctions, PASSED_ON, PERMISSION, PREDICATES, RECORD, TENANT, VERIFICATION } from './edits.ts';
 import {
   changeColumnGrants,
@@ -14,7 +13,7 @@ import {
 import { change, functions, type Mutation, OUR_ROLES, STRANGER, tables } from './mutation.ts';
 
 /** A kind of change, and how to find all of that kind. */
-export type Kind = { readonly kind: string; readonly derive: (db: PGlite) => Promise<Mutation[]> };
+export type Kind = { readonly kind: string; readonly derive: (db: Db) => Promise<Mutation[]> };
 
 /** Every kind of change that the checks have to catch. */
 export const kinds: readonly Kind[] = [
@@ -38,7 +37,7 @@ export const kinds: readonly Kind[] = [
   { kind: 'what a role is', derive: changeRoles },
 ];
 
-async function changeRights(db: PGlite): Promise<Mutation[]> {
+async function changeRights(db: Db): Promise<Mutation[]> {
   return (await functions(db)).flatMap(({ signature, definer, owner, admin }) => [
     change(`alter function ${signature} security ${definer ? 'invoker' : 'definer'}`),
     ...[admin, ...OUR_ROLES]
@@ -47,7 +46,7 @@ async function changeRights(db: PGlite): Promise<Mutation[]> {
   ]);
 }
 
-async function changePaths(db: PGlite): Promise<Mutation[]> {
+async function changePaths(db: Db): Promise<Mutation[]> {
   const withPath = (await functions(db)).filter(({ isResolved }) => !isResolved);
   return withPath.flatMap(({ signature }) => [
     change(`alter function ${signature} reset search_path`),
@@ -55,14 +54,14 @@ async function changePaths(db: PGlite): Promise<Mutation[]> {
   ]);
 }
 
-async function dropRowSecurity(db: PGlite): Promise<Mutation[]> {
+async function dropRowSecurity(db: Db): Promise<Mutation[]> {
   return (await tables(db)).flatMap(({ name }) => [
     change(`alter table ${name} disable row level security`),
     change(`alter table ${name} no force row level security`),
   ]);
 }
 
-async function changePolicies(db: PGlite): Promise<Mutation[]> {
+async function changePolicies(db: Db): Promise<Mutation[]> {
   const policies = await rows<{ on: string; using: string; writes: boolean; bound: boolean }>(
     db,
     `select format('%I on private.%I', policyname, tablename) as on, qual as using,
@@ -82,7 +81,7 @@ async function changePolicies(db: PGlite): Promise<Mutation[]> {
   return [...changed, ...added];
 }
 
-async function changeTableOwners(db: PGlite): Promise<Mutation[]> {
+async function changeTableOwners(db: Db): Promise<Mutation[]> {
   const owned = await tables(db);
   return OUR_ROLES.flatMap((role) => [
     change(`alter schema private owner to ${role}`),
@@ -90,7 +89,7 @@ async function changeTableOwners(db: PGlite): Promise<Mutation[]> {
   ]);
 }
 
-async function dropKeys(db: PGlite): Promise<Mutation[]> {
+async function dropKeys(db: Db): Promise<Mutation[]> {
   const keys = await rows<{ sql: string }>(
     db,
     `select format('alter table %s drop constraint %I cascade', conrelid::regclass, conname) as sql
@@ -100,7 +99,7 @@ async function dropKeys(db: PGlite): Promise<Mutation[]> {
   return keys.map(({ sql }) => change(sql));
 }
 
-async function changeRoles(db: PGlite): Promise<Mutation[]> {
+async function changeRoles(db: Db): Promise<Mutation[]> {
   const [{ admin } = { admin: '' }] = await rows<{ admin: string }>(db, 'select session_user::text as admin');
   const abilities = ['superuser', 'bypassrls', 'login', 'inherit', 'createrole', 'createdb', 'replication'];
   return OUR_ROLES.flatMap((role) => [

@@ -1,10 +1,9 @@
-import type { PGlite } from '@electric-sql/pglite';
-import { rows } from '../helpers/database.ts';
+import { type Db, rows } from '../helpers/database.ts';
 
 type Table = { readonly name: string; readonly columns: readonly string[] };
 
 /** The privileges that the functions need, as their own text has it: what they query, and the columns that they write. */
-export async function readNeeds(db: PGlite): Promise<string[]> {
+export async function readNeeds(db: Db): Promise<string[]> {
   const tables = await rows<Table>(
     db,
     `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns

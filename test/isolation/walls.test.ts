@@ -1,7 +1,6 @@
-import type { PGlite } from '@electric-sql/pglite';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { as, openDatabase, rows } from '../helpers/database.ts';
+import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { LISTS, scenario } from './arbitraries.ts';
 import { openInProcess } from './in-process-store.ts';
@@ -27,9 +26,9 @@ const KINDS_OF_ANSWERS = [
 
 type Variant = {
   readonly name: string;
-  readonly remove: (db: PGlite) => Promise<string[]>;
+  readonly remove: (db: Db) => Promise<string[]>;
   /** What the removal has to find. */
-  readonly findExpected: (db: PGlite) => Promise<string[]>;
+  readonly findExpected: (db: Db) => Promise<string[]>;
 };
 
 const VARIANTS: readonly Variant[] = [
@@ -40,7 +39,7 @@ const VARIANTS: readonly Variant[] = [
 
 console.info(`The worlds of the walls come from WALLS_SEED=${SEED}`);
 
-let whole: PGlite;
+let whole: Db;
 
 beforeAll(async () => {
   whole = await openDatabase();
@@ -49,7 +48,7 @@ beforeAll(async () => {
 afterAll(() => whole.close());
 
 describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
-  let db: PGlite;
+  let db: Db;
   let gateway: TestGateway;
   let wasRemoved: string[];
   let asked = 0;

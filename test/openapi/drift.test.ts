@@ -1,15 +1,14 @@
-import type { PGlite } from '@electric-sql/pglite';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compile } from '../../src/openapi/compile.ts';
 import { type Difference, findDrift } from '../../src/openapi/drift.ts';
 import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { document, operations } from '../helpers/api.ts';
-import { as, openDatabase, rows } from '../helpers/database.ts';
+import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
 
 // Each rule of the check, broken by a migration or by an edit of the document.
 
-let db: PGlite;
+let db: Db;
 
 beforeAll(async () => {
   db = await openDatabase();

@@ -10,7 +10,6 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
@@ -21,7 +20,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
-import { openDatabase } from '../helpers/database.ts';
+import { type Db, openDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readTable as readReadmeTable } from '../helpers/readme.ts';
 
@@ -113,7 +112,7 @@ const readFiles = () => [readFileSync(files.document, 'utf8'), ...readdirSync(fi
 /** What the command wrote, with what the files were before. */
 let before: string[];
 let written: Awaited<ReturnType<typeof run>>[];
-let db: PGlite;
+let db: Db;
 let store: Store;
 let gateway: TestGateway;
 

@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs';
-import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { KEYS, operations } from '../helpers/api.ts';
-import { openDatabase, rows } from '../helpers/database.ts';
+import { type Db, openDatabase, rows } from '../helpers/database.ts';
 
 // What the SQL has in common with the other files; what it does by itself, supabase/tests says.
 
 const functions = operations.map(({ operation }) => (operation as { 'x-rpc'?: string })['x-rpc'] ?? '');
-let db: PGlite;
+let db: Db;
 
 beforeAll(async () => {
   db = await openDatabase();

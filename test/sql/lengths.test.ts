@@ -1,8 +1,7 @@
-import type { PGlite } from '@electric-sql/pglite';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { document, KEYS, operations, STUDENT } from '../helpers/api.ts';
-import { as, openDatabase, rows } from '../helpers/database.ts';
+import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
 
 // The bounds of the document and those of SQL: a field that the document lets through, and SQL does not, would be a 502.
 
@@ -18,7 +17,7 @@ const BOUNDS = [
   ['p_idempotency_key', header.schema] as const,
 ].map(([name, schema]) => [name, (schema as OpenAPIV3.SchemaObject).maxLength ?? Number.NaN] as const);
 
-let db: PGlite;
+let db: Db;
 
 beforeAll(async () => {
   db = await openDatabase();

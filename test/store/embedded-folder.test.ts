@@ -109,7 +109,7 @@ describe.skipIf(!canMount)('a disk', () => {
   });
 
   test('without space for a new store ends the start with the reason', async () => {
-    const gateway = new GatewayProcess({ DATA_DIR: dataDir }, { launcher: withDisk(disk, 'size=10m') });
+    const gateway = new GatewayProcess({ DATA_DIR: dataDir }, { launcher: withDisk(disk, 'size=2m') });
     expect(await gateway.ended).toBe(1);
     expect(gateway.errors()).toBe(
       `Postgres cannot use ${dataDir}/postgres.new: ENOSPC: no space left on device, write\n`,

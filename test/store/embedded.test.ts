@@ -2,12 +2,11 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { PGlite } from '@electric-sql/pglite';
+import { PGlite } from '@electric-sql/pglite';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
-import { openDatabase } from '../helpers/database.ts';
 import { copyDataDir, MIGRATIONS, openDemoStore, SEED } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -67,14 +66,19 @@ const never = new AbortController().signal;
 const rowsOf = (result: Result) => ('json' in result ? JSON.parse(result.json) : result);
 
 describe('data', () => {
-  test('is there again after a restart', async () => {
+  test('is there again after a restart, and not doubled by a second start with the seed', async () => {
     const dataDir = copyOfTemplate();
     const first = await open({ dataDir });
     const created = rowsOf(await first.call(create('Zélia'), never));
     await first.close();
+    expect(await first.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
 
-    const second = await open({ dataDir });
+    const second = await open({ dataDir, seed: SEED, fsync: false });
+    expect(second.description).toBe(
+      `embedded Postgres, data in ${dataDir}, which a loss of power may destroy (FSYNC=off)`,
+    );
     expect(rowsOf(await second.call(list({ p_nome: 'zélia' }), never))).toEqual([created]);
+    expect(rowsOf(await second.call(list({ p_limit: 1000 }), never))).toHaveLength(251);
     await second.close();
   });
 
@@ -88,12 +92,6 @@ describe('data', () => {
     const again = await open({ dataDir, seed: SEED });
     expect(await again.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
     await again.close();
-  });
-
-  test('is not doubled by a second start with the seed', async () => {
-    const store = await open({ dataDir: copyOfTemplate(), seed: SEED });
-    expect(rowsOf(await store.call(list({ p_limit: 1000 }), never))).toHaveLength(250);
-    await store.close();
   });
 });
 
@@ -114,15 +112,6 @@ test('the WAL is cut while the store serves, so that it does not fill the disk',
   const before = findFirst();
   await waitFor(() => expect(findFirst() > before).toBe(true));
   expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
-  await store.close();
-});
-
-test('the description says when a loss of power may destroy the data', async () => {
-  const dataDir = copyOfTemplate();
-  const store = await open({ dataDir, fsync: false });
-  expect(store.description).toBe(
-    `embedded Postgres, data in ${dataDir}, which a loss of power may destroy (FSYNC=off)`,
-  );
   await store.close();
 });
 
@@ -207,12 +196,6 @@ describe('a call', () => {
     expect(created.map(rowsOf)).toMatchObject(names.map((nome) => ({ nome })));
     expect(rowsOf(await store.call(list({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
   });
-
-  test('after the close is refused', async () => {
-    const closed = await open({ dataDir: copyOfTemplate() });
-    await closed.close();
-    expect(await closed.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-  });
 });
 
 describe('a close', () => {
@@ -254,25 +237,19 @@ describe('a folder', () => {
     expect(readdirSync(dataDir)).toEqual(['hosts']);
   });
 
-  test('that is in use is refused with the name of the user, and is free after it', async () => {
+  test('that is in use is refused with the name of the user, and is free after it, and after a start that failed', async () => {
     const dataDir = copyOfTemplate();
     const first = await open({ dataDir });
     await expect(open({ dataDir })).rejects.toThrow(
       new RegExp(`^${dataDir} is in use by process ${process.pid} on \\S+, since \\d{4}-`),
     );
     await first.close();
-    const second = await open({ dataDir });
-    await second.close();
-  });
-
-  test('is free after a start that failed', async () => {
-    const dataDir = copyOfTemplate();
     const migrationsDir = migrationsWith({ '20991231000000_broken.sql': 'nonsense' });
     await expect(open({ dataDir, migrationsDir })).rejects.toThrow(
       /_broken\.sql:1:1: syntax error at or near "nonsense"/,
     );
-    const store = await open({ dataDir });
-    await store.close();
+    const second = await open({ dataDir });
+    await second.close();
   });
 });
 
@@ -281,7 +258,7 @@ describe('migrations', () => {
   const apply = async (files: Record<string, string>) => applyMigrations(db, readMigrations(migrationsWith(files)));
 
   beforeAll(async () => {
-    db = await openDatabase();
+    db = await PGlite.create({ dataDir: join(copyOfTemplate(), 'postgres') });
   });
 
   afterEach(() =>

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { compile } from '../../src/openapi/compile.ts';
 import { findDrift } from '../../src/openapi/drift.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
-import { openTestStore } from '../helpers/gateway.ts';
+import { compileOnce, openTestStore } from '../helpers/gateway.ts';
 
 // What every store has to do, whatever is behind it. The interface's tests run through each of them too.
 
@@ -46,7 +45,7 @@ test('can be reached', async () => {
 });
 
 test('describes its functions as the document has them', async () => {
-  const { operations } = await compile(document);
+  const { operations } = await compileOnce(document);
   const description = await store.describe(never);
   if ('failure' in description) throw description.failure.cause;
   expect(findDrift(operations, description.functions)).toEqual([]);

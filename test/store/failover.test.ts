@@ -21,7 +21,9 @@ const READS = (
   ] as const
 ).slice(0, inject('isLong') ? 2 : 1);
 const ROUNDS = inject('isLong') ? 20 : 1;
-const CLIENTS = 32;
+const CLIENTS = 16;
+/** How long a client waits between two requests, in milliseconds: the processor is left for the servers. */
+const PAUSE_MS = 50;
 /** How soon after a promotion reads and creations succeed, with what a busy machine takes. */
 const BUSY_MS = 3_000;
 const READS_MS = 1_000 + BUSY_MS;
@@ -190,7 +192,7 @@ class Client {
     while (!this.#isStopped) {
       await this.#succeed(200, () => this.#send('/academias'));
       this.reads.push(performance.now());
-      await delay(20);
+      await delay(PAUSE_MS);
     }
   }
 
@@ -204,7 +206,7 @@ class Client {
       this.reads.push(performance.now());
       const found = (list as { nome: string }[]).filter(({ nome }) => nome === name).length;
       if (found !== 1) this.mistakes.push(`${name} was read ${found} times`);
-      await delay(50);
+      await delay(PAUSE_MS);
     }
   }
 
@@ -213,7 +215,7 @@ class Client {
       const { status, body } = await ask();
       if (status === expected) return body;
       if (status !== 502) this.mistakes.push(`${status} ${JSON.stringify(body)}`);
-      await delay(50);
+      await delay(PAUSE_MS);
     }
   }
 
