@@ -52,14 +52,14 @@ describe('a check of the start', () => {
     const other = await createDatabase();
     try {
       await asAdmin(other.adminUrl, (db) =>
-        db.query(`delete from supabase_migrations.schema_migrations where version = '20261126000000';
+        db.query(`delete from supabase_migrations.schema_migrations where version = '20261123000010';
           drop function public.listar_secoes(text, integer, integer, uuid)`),
       );
       const { isGood, lines } = await check({ DATABASE_URL: other.adminUrl, HOST: '0.0.0.0' });
       expect(isGood).toBe(false);
       expect(lines.slice(3)).toEqual([
         expect.stringMatching(/^Login {10}The login \w+ is a superuser: use one /),
-        'Migrations     missing: 20261126000000_usage.sql; run npm run migrate',
+        'Migrations     missing: 20261123000010_import.sql; run npm run migrate',
         expect.stringMatching(/^Contract {7}openapi\.yaml:\d+: listarSecoes → listar_secoes: /),
         expect.stringMatching(/^Demo data {6}HOST=0\.0\.0\.0 is reachable by others/),
         BAD,

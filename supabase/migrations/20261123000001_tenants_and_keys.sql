@@ -3,9 +3,11 @@
 create table private.tenants (
   id uuid primary key default gen_random_uuid(),
   name text not null check (name ~ '\S') constraint tenants_name_length check (char_length(name) <= 255),
-  created_at timestamptz not null default clock_timestamp()
+  created_at timestamptz not null default clock_timestamp(),
+  limits jsonb constraint tenants_limits_length check (octet_length(limits::text) <= 200)
 );
 comment on table private.tenants is 'A customer of the platform: a gym or a chain of gyms';
+comment on column private.tenants.limits is 'The limits of each key that has none of its own; null means none';
 
 create table private.api_keys (
   tenant_id uuid not null references private.tenants (id),
@@ -20,7 +22,13 @@ create table private.api_keys (
   last_used_at timestamptz,
   rotated_at timestamptz,
   expires_unrotated_at timestamptz,
-  primary key (tenant_id, id)
+  successor text constraint api_keys_successor_length check (char_length(successor) <= 50),
+  original_id uuid,
+  limits jsonb constraint api_keys_limits_length check (octet_length(limits::text) <= 200),
+  primary key (tenant_id, id),
+  -- Deferred for the restore of a dump, which may insert a key before its original.
+  constraint api_keys_original foreign key (tenant_id, original_id)
+    references private.api_keys (tenant_id, id) deferrable initially deferred
 );
 comment on table private.api_keys is 'API keys; the key itself is never stored';
 comment on column private.api_keys.key_hash is 'SHA-256 of the key in UTF-8';
@@ -33,9 +41,16 @@ comment on column private.api_keys.last_used_at is 'Time of the last use, to the
 comment on column private.api_keys.rotated_at is 'When another key replaced it; null if none did';
 comment on column private.api_keys.expires_unrotated_at is
   'Expiry of a rotated key before its rotation, which its successor takes over';
+comment on column private.api_keys.successor is
+  'The prefix of the key that replaced it at its last rotation; null if none did';
+comment on column private.api_keys.original_id is
+  'The first key of its rotations, which has the limits and the usage of all of them; null for that one';
+comment on column private.api_keys.limits is
+  'per_minute, burst, per_day and per_month, each a positive integer or left out; null means those of the tenant';
 
 create unique index api_keys_by_prefix on private.api_keys (prefix);
 create unique index api_keys_by_id on private.api_keys (id);
+create index api_keys_by_original on private.api_keys (tenant_id, original_id);
 
 -- Not isolated by tenant_id: a tenant is found by its key, so every node needs all keys. Forced row security applies to the
 -- owner of the tables too, so each has a policy for its administrator.

@@ -44,7 +44,7 @@ const CALLED_BY_FUNCTIONS = [
 
 /** Those of gateway_functions are what its functions need. */
 const TABLE_GRANTS = [
-  'gateway_keys: select on api_keys (tenant_id, id, key_hash, permissions, active, expires_at, last_used_at, limits, original_id)',
+  'gateway_keys: select on api_keys (tenant_id, id, key_hash, permissions, active, expires_at, last_used_at, original_id, limits)',
   'gateway_keys: update on api_keys (last_used_at)',
   'gateway_keys: select on tenants (id, limits)',
   'gateway_keys: insert on usage',

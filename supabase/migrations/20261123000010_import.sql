@@ -9,7 +9,7 @@ set search_path = pg_catalog, pg_temp
 as $$
   select t.name
     from private.tenant_tables() t
-   where t.name not in ('private.api_keys'::regclass, 'private.idempotency_keys'::regclass)
+   where t.name not in ('private.api_keys'::regclass, 'private.idempotency_keys'::regclass, 'private.usage'::regclass)
    order by t.place desc, t.name::text;
 $$;
 comment on function private.data_tables() is

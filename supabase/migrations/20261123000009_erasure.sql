@@ -39,6 +39,8 @@ declare
   v_table regclass;
 begin
   perform private.require_tenant(p_tenant_id);
+  -- A batch of usage holds keys while it asks for their tenant.
+  perform from private.api_keys k where k.tenant_id = p_tenant_id order by k.id for update;
   -- A request that creates something for the tenant waits, and fails once the tenant is gone.
   perform from private.tenants t where t.id = p_tenant_id for update;
   for v_table in select t.name from private.tenant_tables() t loop
