@@ -37,7 +37,12 @@ const QUIET_MS = 100;
 /** Watches the document and the migrations. Returns the function that stops it. */
 export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
-  const session = new Session(development, compiled);
+  let isStopped = false;
+  // What is not finished at the stop fails, because the store is closed.
+  const warn = (text: string) => {
+    if (!isStopped) log.warn(text);
+  };
+  const session = new Session({ ...development, log: { info: (text) => log.info(text), warn } }, compiled);
   const readDocument = () => session.readDocument();
   const isNamed = (path: string) => (file: string) => file === basename(path);
   const texts = toTextsFile(document);
@@ -55,6 +60,7 @@ export function develop(development: Development, compiled: CompiledDocument): (
   ];
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
   return () => {
+    isStopped = true;
     for (const watcher of watchers) watcher.close();
   };
 }

@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  expect(await gateway.stop()).toBe(0);
+  await gateway.stop();
   rmSync(root, { recursive: true });
 });
 
@@ -150,4 +150,11 @@ describe('a migration that is saved', () => {
     const text = await saidAfter(() => writeFileSync(file, 'select 1;'), 'has changed since it was applied');
     expect(text).toContain('change the database by a new migration');
   });
+});
+
+test('Ctrl-C while the examples are tried says nothing of the store that is closed', async () => {
+  const from = gateway.output().length;
+  await saidAfter(() => editDocument((text) => `${text}\n`), 'Document and database agree');
+  expect(await gateway.stop('SIGINT')).toBe(0);
+  expect(gateway.output().slice(from)).not.toContain('the store is closed');
 });
