@@ -72,9 +72,9 @@ afterAll(() => rmSync(root, { recursive: true }));
 test.concurrent('every check accepts the operations', async () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
   // No file whose format is checked has changed.
-  const checks = scripts.check.split(' && ').filter((check: string) => check !== 'npm run check:format');
-  expect(checks.length).toBeGreaterThan(5);
-  await expectSuccess(checks.join(' && '));
+  const checks = scripts.check.replace(' check:format', '');
+  expect(checks).not.toBe(scripts.check);
+  await expectSuccess(checks);
 }, 300_000);
 
 test.concurrent('every test passes, and none was touched', async () => {

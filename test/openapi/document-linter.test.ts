@@ -18,7 +18,7 @@ function lint(text: string): { code: number | null; found: string[] } {
 }
 
 test('npm run check runs the linter', () => {
-  expect(scripts.check).toContain('npm run check:document');
+  expect(scripts.check).toContain('check:document');
 });
 
 test('the linter accepts the document with the operation of docs/adding-an-operation.md', () => {
