@@ -340,15 +340,7 @@ const cases: Case[] = [
     meanwhile: () => endBlockedQueries('pg_cancel_backend'),
     end: unlockTables,
   },
-  // Postgres's own statement_timeout may come first.
-  {
-    fault: 'tables locked',
-    stores: BOTH,
-    ...TOO_LATE,
-    cause: /no answer within 500 ms|57014/,
-    begin: lockTables,
-    end: unlockTables,
-  },
+  { fault: 'tables locked', stores: BOTH, ...TOO_LATE, begin: lockTables, end: unlockTables },
   {
     fault: 'wrong password',
     stores: ['postgres'],
@@ -612,7 +604,8 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   const { kind, action, expected, deadlineMs = LONG_DEADLINE_MS } = run;
   const nome = `Aurora ${randomUUID()}`;
   const { request = toRequest } = run;
-  open(kind, { ...run.open, deadlineMs });
+  // The first connection is not what has to come within the deadline, unless the fault is there before it.
+  open(kind, run.cold ? { ...run.open, deadlineMs } : {});
   if (!run.cold) await serves();
 
   await run.begin?.(kind);
