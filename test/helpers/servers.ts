@@ -85,7 +85,6 @@ export async function fillDatabase(db: pg.Client): Promise<void> {
 export async function startEmbeddedPostgres(
   settings: readonly string[] = [],
   onLog: (text: string) => void = () => {},
-  superuser = 'postgres',
 ): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
   // Whoever it runs as has to get there.
@@ -95,7 +94,7 @@ export async function startEmbeddedPostgres(
   const EmbeddedPostgres = await importEmbeddedPostgres();
   const postgres = new EmbeddedPostgres({
     databaseDir,
-    user: superuser,
+    user: 'postgres',
     password: PASSWORD,
     port,
     persistent: true,
@@ -114,7 +113,7 @@ export async function startEmbeddedPostgres(
   await postgres.initialise();
   await postgres.start();
   return {
-    adminUrl: `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    adminUrl: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
     crash: async () => {
       killFamily(Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]));
       // The old processes hold the memory of the data for a moment.
