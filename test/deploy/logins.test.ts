@@ -9,6 +9,8 @@ import {
   asAdmin,
   createDatabase,
   type Database,
+  loginUrl,
+  PASSWORD,
   POSTGREST_KEY,
   type PostgresServer,
   startLoggingPostgres,
@@ -67,9 +69,8 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
 
   /** What a gateway that logs in with this password gets of the store. */
   async function callAs(login: string, password: string): Promise<unknown> {
-    const url = new URL(database.adminUrl);
-    [url.username, url.password] = [login, encodeURIComponent(password)];
-    const store = openPostgres({ url: url.href, connections: 1, prepare: true, deadlineMs: 5_000 });
+    const url = loginUrl(database.adminUrl, login, password);
+    const store = openPostgres({ url, connections: 1, prepare: true, deadlineMs: 5_000 });
     const args = { p_api_key: 'wms_demo_aurora', p_limit: 1 };
     const result = await store.call(
       { function: 'listar_academias', args, returns: 'rows', readOnly: true },
@@ -117,15 +118,14 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
   });
 
   test('fails with instructions if the administrator may not grant CONNECT', async () => {
-    const url = new URL(database.adminUrl);
-    [url.username, url.password] = ['no_owner', 'no-secret'];
     await asAdmin(database.adminUrl, async (admin) => {
-      await admin.query(`create role no_owner login createrole password 'no-secret'`);
+      await admin.query(`create role no_owner login createrole password '${PASSWORD}'`);
       await admin.query(`grant connect on database ${database.name} to no_owner`);
       await admin.query('grant gateway, gateway_login to no_owner with admin option');
       await admin.query(`revoke connect on database ${database.name} from gateway_login`);
     });
-    await expect(makeLogins({ GATEWAY_PASSWORD: 'new-one' }, url.href)).rejects.toMatchObject({
+    const url = loginUrl(database.adminUrl, 'no_owner');
+    await expect(makeLogins({ GATEWAY_PASSWORD: 'new-one' }, url)).rejects.toMatchObject({
       code: 3,
       stderr: expect.stringMatching(
         `gateway_login may not connect to the database ${database.name}\nHINT:  As a superuser or as postgres: ` +

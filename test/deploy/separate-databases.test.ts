@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { applyMigrations, type Notice, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
-import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 // Two databases on one server, each with an administrator of its own who is no superuser. The roles that own the
 // functions are shared, so each administrator can become them: what keeps it from the other's rows is CONNECT.
@@ -24,11 +24,8 @@ for (const { name, canRun, start } of SERVERS) {
     const asSuperuser = <T>(work: (db: pg.Client) => Promise<T>, database = 'postgres') =>
       asAdmin(databaseUrl(server.adminUrl, database), work);
 
-    function as<T>(login: string, database: string, work: (db: pg.Client) => Promise<T>): Promise<T> {
-      const url = new URL(databaseUrl(server.adminUrl, database));
-      [url.username, url.password] = [login, PASSWORD];
-      return asAdmin(url.href, work);
-    }
+    const as = <T>(login: string, database: string, work: (db: pg.Client) => Promise<T>) =>
+      asAdmin(loginUrl(databaseUrl(server.adminUrl, database), login), work);
 
     /** Migrates, and does what the hint of a refused migration says. */
     async function migrate(

@@ -23,7 +23,8 @@ export { findPort };
 const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
 /** The names of these roles, which no database of ours has by itself. */
 export const LOGIN_NAMES = Object.keys(LOGINS);
-const PASSWORD = 'only-for-tests';
+/** The password of every role of the tests. */
+export const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 
 /** A key for PostgREST: a JWT with the role `gateway`. */
@@ -188,12 +189,9 @@ export function newName(): string {
   return `gateway_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
 }
 
-/** The URL of a database for one of the roles that the tests log in as. */
-export function loginUrl(adminUrl: string, login: keyof typeof LOGINS): string {
-  const url = new URL(adminUrl);
-  url.username = login;
-  url.password = PASSWORD;
-  return url.href;
+/** The URL of a database for another role. */
+export function loginUrl(adminUrl: string, login: string, password = PASSWORD): string {
+  return Object.assign(new URL(adminUrl), { username: login, password }).href;
 }
 
 /** A PostgREST that runs. */
