@@ -120,10 +120,7 @@ describe('.env.example', () => {
   });
 
   test('is an environment that the gateway can start with', () => {
-    const code = `import { readConfig } from './src/config.ts'; console.log(JSON.stringify(readConfig(process.env).store))`;
-    const args = ['--env-file=.env.example', '--input-type=module', '--eval', code];
-    const { stdout, stderr } = spawnSync(process.execPath, args, { env: {}, encoding: 'utf8' });
-    expect([stdout, stderr]).toEqual([`${JSON.stringify(readConfig({}).store)}\n`, '']);
+    expect(readConfig(parseEnv(EXAMPLE))).toEqual(readConfig({}));
   });
 });
 
