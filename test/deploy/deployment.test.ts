@@ -164,6 +164,10 @@ describe('compose.yaml', () => {
     );
   };
 
+  /** What a service waits for. */
+  const conditionsOf = (name: string) =>
+    Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
+
   test('reads variables of the configuration, and those that .env.example has for it', () => {
     const own = new Set(unknown(references.map(({ name }) => name)));
     expect(
@@ -228,26 +232,21 @@ describe('compose.yaml', () => {
   test('configures each gateway, and the migrations', () => {
     const passwords = { POSTGRES_PASSWORD: 'one', GATEWAY_PASSWORD: 'two', POSTGREST_KEY: 'three' };
     const { metricsPort, store, ...rest } = readConfig(environmentOf('gateway', passwords));
-    expect(store).toMatchObject({ kind: 'postgres', url: 'postgres://gateway_login:two@postgres:5432/wellness' });
     expect({ ...readConfig({}), ...rest }).toEqual(readConfig({}));
+    const urls = {
+      gateway: 'gateway_login:two@postgres:5432/wellness',
+      migrate: 'postgres:one@postgres:5432/wellness',
+      'gateway-on-citus': 'gateway_login:two@citus-worker-1:5432/wellness',
+      'migrate-citus': 'postgres:one@citus-coordinator:5432/wellness',
+      'gateway-on-standby': 'gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=prefer-standby',
+      'migrate-standby': 'postgres:one@postgres-a,postgres-b/wellness',
+    };
+    for (const [name, url] of Object.entries(urls)) {
+      const { store } = readConfig(environmentOf(name, passwords));
+      expect(store, name).toMatchObject({ kind: 'postgres', url: `postgres://${url}` });
+    }
     expect(readConfig(environmentOf('gateway-on-postgrest', passwords)).store).toMatchObject({
       ...{ kind: 'supabase', url: 'http://postgrest:3000', key: 'three', restPath: '/' },
-    });
-    expect(readConfig(environmentOf('migrate', passwords)).store).toMatchObject({
-      ...{ kind: 'postgres', url: 'postgres://postgres:one@postgres:5432/wellness' },
-    });
-    expect(readConfig(environmentOf('migrate-citus', passwords)).store).toMatchObject({
-      ...{ kind: 'postgres', url: 'postgres://postgres:one@citus-coordinator:5432/wellness' },
-    });
-    expect(readConfig(environmentOf('gateway-on-citus', passwords)).store).toMatchObject({
-      ...{ kind: 'postgres', url: 'postgres://gateway_login:two@citus-worker-1:5432/wellness' },
-    });
-    expect(readConfig(environmentOf('migrate-standby', passwords)).store).toMatchObject({
-      ...{ kind: 'postgres', url: 'postgres://postgres:one@postgres-a,postgres-b/wellness' },
-    });
-    expect(readConfig(environmentOf('gateway-on-standby', passwords)).store).toMatchObject({
-      kind: 'postgres',
-      url: 'postgres://gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=prefer-standby',
     });
     expect(metricsPort).not.toBe(readConfig({}).port);
     expect(read('scripts/deploy/prometheus.yaml')).toContain(
@@ -287,12 +286,10 @@ describe('compose.yaml', () => {
 
   describe('profile standby', () => {
     test('runs the steps in order: primary, standby, migrations, logins, gateway', () => {
-      const conditions = (name: string) =>
-        Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
-      expect(conditions('postgres-b')).toEqual(['postgres-a service_healthy']);
-      expect(conditions('migrate-standby')).toEqual(['postgres-b service_healthy']);
-      expect(conditions('logins-standby')).toEqual(['migrate-standby service_completed_successfully']);
-      expect(conditions('gateway-on-standby')).toEqual(['logins-standby service_completed_successfully']);
+      expect(conditionsOf('postgres-b')).toEqual(['postgres-a service_healthy']);
+      expect(conditionsOf('migrate-standby')).toEqual(['postgres-b service_healthy']);
+      expect(conditionsOf('logins-standby')).toEqual(['migrate-standby service_completed_successfully']);
+      expect(conditionsOf('gateway-on-standby')).toEqual(['logins-standby service_completed_successfully']);
       expect(services['logins-standby']?.command).toEqual(services.logins?.command);
       expect(services['migrate-standby']?.command).toEqual(services.migrate?.command);
     });
@@ -349,12 +346,10 @@ describe('compose.yaml', () => {
     });
 
     test('runs the steps in order: nodes, cluster, migrations, logins, gateway', () => {
-      const conditions = (name: string) =>
-        Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
-      expect(conditions('citus-cluster')).toEqual(nodes.map(([name]) => `${name} service_healthy`));
-      expect(conditions('migrate-citus')).toEqual(['citus-cluster service_completed_successfully']);
-      expect(conditions('logins-citus')).toEqual(['migrate-citus service_completed_successfully']);
-      expect(conditions('gateway-on-citus')).toEqual(['logins-citus service_completed_successfully']);
+      expect(conditionsOf('citus-cluster')).toEqual(nodes.map(([name]) => `${name} service_healthy`));
+      expect(conditionsOf('migrate-citus')).toEqual(['citus-cluster service_completed_successfully']);
+      expect(conditionsOf('logins-citus')).toEqual(['migrate-citus service_completed_successfully']);
+      expect(conditionsOf('gateway-on-citus')).toEqual(['logins-citus service_completed_successfully']);
       expect(services['logins-citus']?.command).toEqual(services.logins?.command);
       expect(services['migrate-citus']?.command).toEqual(services.migrate?.command);
     });
