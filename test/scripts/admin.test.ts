@@ -256,16 +256,6 @@ describe('key rotate', () => {
 });
 
 describe('key revoke', () => {
-  test('asks before it revokes, and needs a terminal for that', async () => {
-    const { key, prefix } = await issue();
-    expect(await admin(['key', 'revoke', prefix])).toEqual({
-      code: 2,
-      output: '',
-      errors: 'Expected --yes, because there is no terminal to ask on.\nSee --help.\n',
-    });
-    expect(await answerTo(key)).toEqual([200]);
-  });
-
   test('ends a key for good, by its prefix, and may be said twice', async () => {
     const { id, key, prefix } = await issue();
     expect(await answerTo(key)).toEqual([200]);
