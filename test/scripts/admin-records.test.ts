@@ -79,14 +79,6 @@ describe('show', () => {
     );
     expect(record).toMatchObject({ id: ANA, nome: 'Ana Alves', ativo: true });
   });
-
-  test('does not know a record of another tenant', async () => {
-    const { code, errors } = await admin('show', 'alunos', ANA, '--tenant', BOSQUE);
-    expect([code, errors]).toEqual([
-      1,
-      `the tenant has no ${ANA} in alunos\nName a record by its id or email: npm run admin -- find alunos TEXT --tenant ${BOSQUE}\n`,
-    ]);
-  });
 });
 
 describe('update', () => {
@@ -125,10 +117,11 @@ describe('update', () => {
     expect(await others()).toEqual(before);
   });
 
-  test('never changes a row of another tenant', async () => {
+  test('knows and changes no record of another tenant', async () => {
     const before = await rows('select * from private.alunos order by tenant_id, id');
-    const { code } = await admin('update', 'alunos', ANA, '--tenant', BOSQUE, '--set', 'telefone=1');
-    expect(code).toBe(1);
+    expect(await admin('update', 'alunos', ANA, '--tenant', BOSQUE, '--set', 'telefone=1')).toMatchObject({
+      ...{ code: 1, errors: expect.stringContaining(`the tenant has no ${ANA} in alunos\n`) },
+    });
     expect(await rows('select * from private.alunos order by tenant_id, id')).toEqual(before);
   });
 
