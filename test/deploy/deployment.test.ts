@@ -135,8 +135,6 @@ type Service = {
   readonly networks?: readonly string[] | Readonly<Record<string, { readonly aliases?: readonly string[] }>>;
   readonly stop_grace_period?: string;
   readonly profiles?: readonly string[];
-  readonly restart?: string;
-  readonly logging?: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
 };
 
 type Subnet = { readonly subnet: string };
@@ -389,7 +387,7 @@ function networksOf({ networks = ['default'] }: Service): string[] {
   return Array.isArray(networks) ? networks : Object.keys(networks);
 }
 
-type Probe = { readonly httpGet: { readonly path: string; readonly port: string }; readonly timeoutSeconds: number };
+type Probe = { readonly httpGet: { readonly path: string; readonly port: string } };
 type Container = {
   readonly image: string;
   readonly command?: readonly string[];
@@ -404,19 +402,10 @@ type Labels = Readonly<Record<string, string>>;
 type Resource = {
   readonly kind: string;
   readonly spec: {
-    readonly replicas: number;
-    readonly strategy: unknown;
     readonly selector: Labels & { readonly matchLabels: Labels };
     readonly ports: readonly { readonly targetPort: string }[];
     readonly podSelector: { readonly matchLabels: Labels };
-    readonly ingress: readonly {
-      readonly ports: readonly { readonly port: string }[];
-      readonly from?: readonly object[];
-    }[];
-    readonly template: {
-      readonly metadata: { readonly labels: Labels };
-      readonly spec: Pod;
-    };
+    readonly template: { readonly metadata: { readonly labels: Labels }; readonly spec: Pod };
   };
 };
 
