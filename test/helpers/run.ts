@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
+import { expect } from 'vitest';
 import { administer } from '../../scripts/admin/main.ts';
 import { UNOPTIMIZED } from './process.ts';
 
@@ -13,10 +14,25 @@ const STORE_LINE = /^Store: .*\n/;
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
 
+/** What a command that has to succeed prints. */
+export function succeed({ code, output, errors }: Run): string {
+  expect({ code, errors }).toEqual({ code: 0, errors: '' });
+  return output;
+}
+
+/** What a command that has to fail says to scripts, with its exit code. */
+export function fail({ code, output, errors }: Run) {
+  expect(output).toBe('');
+  return { code, ...JSON.parse(errors) };
+}
+
 export type RunOptions = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string };
 
-/** Runs `npm run admin -- …` in this process: starting one takes longer than the work of most commands. */
-export async function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
+/** Where a command prints that runs in this process. */
+type Printing = { print(text: string): void; printError(text: string): void };
+
+/** Runs a command in this process: starting one takes longer than the work of most commands. */
+export async function runInProcess(command: (printing: Printing) => Promise<number>): Promise<Run> {
   let [output, errors] = ['', ''];
   const print = (text: string) => {
     output += text;
@@ -24,7 +40,12 @@ export async function runAdmin(args: readonly string[], env: Record<string, stri
   const printError = (text: string) => {
     errors += text;
   };
-  return { code: await administer(args, { env, print, printError, note: () => {} }), output, errors };
+  return { code: await command({ print, printError }), output, errors };
+}
+
+/** Runs `npm run admin -- …` in this process. */
+export function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
+  return runInProcess((printing) => administer(args, { env, ...printing, note: () => {} }));
 }
 
 /** Runs `npm run admin -- …` in a process of its own, which may have input. */
