@@ -7,13 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { findPort } from '../../scripts/bench/processes.ts';
-import {
-  createToken,
-  findPostgrest,
-  importEmbeddedPostgres,
-  toPostgrestSettings,
-} from '../../scripts/bench/servers.ts';
+import { findPort, waitForAnswer } from '../../scripts/bench/processes.ts';
+import { createServer, createToken, findPostgrest, toPostgrestSettings } from '../../scripts/bench/servers.ts';
 import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
@@ -92,25 +87,8 @@ export async function startEmbeddedPostgres(
   chmodSync(folder, 0o755);
   const port = await findPort();
   const databaseDir = join(folder, 'data');
-  const EmbeddedPostgres = await importEmbeddedPostgres();
-  const postgres = new EmbeddedPostgres({
-    databaseDir,
-    user: 'postgres',
-    password: PASSWORD,
-    port,
-    persistent: true,
-    // Postgres does not run as root; the package runs it as the user postgres then.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    postgresFlags: [
-      'listen_addresses=127.0.0.1',
-      'max_connections=200',
-      'unix_socket_directories=',
-      'fsync=off',
-      ...settings,
-    ].flatMap((setting) => ['-c', setting]),
-    onLog,
-  });
+  const all = ['max_connections=200', 'fsync=off', ...settings];
+  const postgres = await createServer(databaseDir, port, { password: PASSWORD, settings: all, onLog });
   await postgres.initialise();
   await postgres.start();
   return {
@@ -210,11 +188,7 @@ export async function startPostgrest(database: Database, port?: number): Promise
     env: toPostgrestSettings({ database: loginUrl(database.adminUrl, 'authenticator'), secret: JWT_SECRET, port }),
     stdio: 'ignore',
   });
-  const headers = { authorization: `Bearer ${POSTGREST_KEY}` };
-  while (!(await fetch(url, { method: 'HEAD', headers }).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null) throw new Error(`PostgREST ended with ${child.exitCode}`);
-    await delay(20);
-  }
+  await waitForAnswer(url, child, { authorization: `Bearer ${POSTGREST_KEY}` });
   return {
     url,
     process: child,
