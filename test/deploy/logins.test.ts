@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { openPostgres } from '../../src/store/postgres/store.ts';
+import { isPresent } from '../helpers/requirement.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
   asAdmin,
@@ -24,9 +25,11 @@ const [PSQL = '', ...ARGS] = (
 /** What a store that is not let in is. */
 const REFUSED = 'storeError';
 
-const hasPsql = Number(/\d+/.exec(spawnSync('psql', ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[0] ?? 0) >= 15;
-if (!hasPsql)
-  console.warn('\npsql 15 or later is not installed: the tests of the login roles cannot run, and are SKIPPED\n');
+const { stdout } = spawnSync('psql', ['--version'], { encoding: 'utf8' });
+const hasPsql = isPresent(
+  Number(/\d+/.exec(stdout ?? '')?.[0] ?? 0) >= 15,
+  'psql 15 or later is not installed: the tests of the login roles cannot run',
+);
 
 describe.skipIf(!hasPsql)(SCRIPT, () => {
   let log = '';
