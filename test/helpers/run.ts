@@ -8,9 +8,6 @@ import { UNOPTIMIZED } from './process.ts';
 /** A compile cache saves half of the start of a script. */
 const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
 
-/** The line by which `npm run admin` says which store it works on. */
-const STORE_LINE = /^Store: .*\n/;
-
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
 
@@ -46,12 +43,6 @@ export async function runInProcess(command: (printing: Printing) => Promise<numb
 /** Runs `npm run admin -- …` in this process. */
 export function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
   return runInProcess((printing) => administer(args, { env, ...printing, note: () => {} }));
-}
-
-/** Runs `npm run admin -- …` in a process of its own, which may have input. */
-export async function runAdminCommand(args: readonly string[], options: RunOptions = {}): Promise<Run> {
-  const run = await runCommand('scripts/admin/main.ts', args, options);
-  return { ...run, errors: run.errors.replace(STORE_LINE, '') };
 }
 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { toValue } from '../../scripts/admin/columns.ts';
 import type { Column } from '../../scripts/admin/tables.ts';
 import { openFolder } from '../../scripts/database.ts';
 import { copyDataDir } from '../helpers/gateway.ts';
-import { type Run, type RunOptions, runAdmin, runAdminCommand } from '../helpers/run.ts';
+import { type Run, type RunOptions, runAdmin, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -55,8 +55,13 @@ const students = (columns = 'nome, email') =>
   rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
 
 /** What `npm run admin -- …` runs; with input in a process of its own. */
-function run(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
-  return input === undefined ? runAdmin(args, env) : runAdminCommand(args, { env, input });
+async function run(
+  args: string[],
+  { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {},
+): Promise<Run> {
+  if (input === undefined) return runAdmin(args, env);
+  const { errors, ...others } = await runCommand('scripts/admin/main.ts', args, { env, input });
+  return { ...others, errors: errors.replace(/^Store: .*\n/, '') };
 }
 
 const admin = (args: string[], options?: RunOptions) => run(['import', 'alunos', ...args], options);
@@ -582,11 +587,11 @@ test('a tenant that there is not is refused, with the command that lists them', 
   );
 });
 
-test('a relative path begins where npm was called', async () => {
+test('a relative path begins where npm was called', async ({ onTestFinished }) => {
   writeFileSync(file, 'nome,email\nAna,ana@x.example\n');
-  const env = { DATABASE_URL: database.adminUrl, INIT_CWD: root };
-  const args = ['import', 'alunos', 'alunos.csv', '--tenant', tenant];
-  expect(await runAdminCommand(args, { env })).toEqual(created(1));
+  vi.stubEnv('INIT_CWD', root);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(await admin(['alunos.csv', '--tenant', tenant])).toEqual(created(1));
 });
 
 test('the embedded store takes a file as a whole or not at all', async () => {
