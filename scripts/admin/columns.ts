@@ -10,14 +10,14 @@ import type { Column } from './tables.ts';
 export type Fields = Record<string, string>;
 
 /** How columns are found that do not have the name of one. */
-export type TitleOptions = {
+type TitleOptions = {
   /** The columns of titles that nothing else explains. */
   readonly map?: ReadonlyMap<string, string>;
   readonly ignoreUnknown?: boolean;
 };
 
 /** The column for each title of a file, undefined for one to leave out, and what is wrong with the titles. */
-export type Titles = { readonly columns: readonly (Column | undefined)[]; readonly mistakes: readonly string[] };
+type Titles = { readonly columns: readonly (Column | undefined)[]; readonly mistakes: readonly string[] };
 
 /** What is shown of a title, in characters. */
 const MAX_TITLE = 100;

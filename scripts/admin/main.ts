@@ -77,6 +77,7 @@ Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wron
 const YES = 'do not ask for the name, for scripts';
 const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
 const RECORD = 'its id; or its e-mail, or the name of a gym';
+const TENANT = ['--tenant <ID>', 'the tenant, as in tenant list', readTenantId] as const;
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
@@ -135,7 +136,7 @@ function addStudentCommands(student: Command, run: Run): void {
   const addOne = (name: string, description: string, example: string) =>
     add(student, name, description, example)
       .argument('<STUDENT>', "the student's id or e-mail")
-      .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId);
+      .requiredOption(...TENANT);
   addOne('data', 'print all data about a student as JSON', 'student data ana@minha.example --tenant ID').action(
     (name: string, options: Options) => run(options, (db) => showStudent(db, options.tenant, name)),
   );
@@ -154,7 +155,7 @@ function addKeyCommands(key: Command, run: Run): void {
   )
     // As a tenant is created.
     .alias('create')
-    .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId)
+    .requiredOption(...TENANT)
     .requiredOption('--name <NAME>', 'what the key is for', readName)
     .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
     .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
@@ -254,7 +255,7 @@ function addRecordCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples)
       .argument('<RESOURCE>', RESOURCES)
-      .requiredOption('--tenant <ID>', 'the tenant, as in tenant list', readTenantId);
+      .requiredOption(...TENANT);
   addOne('find', 'list the records that have a text, such as a part of a name', 'find alunos prado --tenant ID')
     .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
     .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readLimit).default(20))
@@ -290,11 +291,7 @@ function addRecordCommands(program: Command, run: Run): void {
 
 function addDataCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
-    add(program, name, description, ...examples).requiredOption(
-      '--tenant <ID>',
-      'the tenant, as in tenant list',
-      readTenantId,
-    );
+    add(program, name, description, ...examples).requiredOption(...TENANT);
   addOne(
     'import',
     'create a record from each line of a CSV file, or none if a line is bad',

@@ -15,7 +15,7 @@ const POLL_MS = 20;
 export const MIGRATIONS = join(import.meta.dirname, '../../supabase/migrations');
 
 /** An open store. */
-export type AdminStore = Database & {
+type AdminStore = Database & {
   /** Whether a gateway serves it meanwhile, as far as is known. */
   readonly isServed: boolean;
   close(): Promise<void>;

@@ -7,7 +7,7 @@ import { toConnections, toMarkdown } from './report.ts';
 import { type Spread, toSpread } from './statistics.ts';
 
 /** The ratio of a peer's figure to another peer's, and the target. */
-export type Goal = {
+type Goal = {
   readonly title: string;
   readonly case: CaseId;
   readonly connections: number;

@@ -2,7 +2,8 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
+import { readInteger } from '../integer.ts';
 import { toPath } from '../path.ts';
 import { checkAgreement } from './agreement.ts';
 import { CASES, type CaseId } from './cases.ts';
@@ -77,15 +78,6 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   writeFileSync(join(options.output, 'latest.md'), `${report}\n`);
   writeFileSync(join(options.output, 'latest.svg'), toPlot(results));
   console.error(`Written to ${options.output}`);
-}
-
-/** Reads an option that is an integer within bounds. */
-function readInteger(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-    if (number >= min && number <= max) return number;
-    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
-  };
 }
 
 /** Reads each value of an option with several; the first one replaces the default. */

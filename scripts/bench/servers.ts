@@ -87,19 +87,25 @@ export async function startPostgres(
   return { version, pid: readPid(), url, replicatedUrl, restart, failOver };
 }
 
-async function createServer(databaseDir: string, port: number) {
+/** A Postgres that only this machine reaches, not yet started; `settings` are in the form `name=value`. */
+export async function createServer(
+  databaseDir: string,
+  port: number,
+  { password = PASSWORD, settings = [] as readonly string[], onLog = (_text: string) => {} } = {},
+) {
   const EmbeddedPostgres = await importEmbeddedPostgres();
+  const all = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
   return new EmbeddedPostgres({
     databaseDir,
     port,
     user: 'postgres',
-    password: PASSWORD,
+    password,
     persistent: true,
     // Postgres refuses to run as root; the package then runs it as the user postgres.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
-    onLog: () => {},
+    postgresFlags: all.flatMap((setting) => ['-c', setting]),
+    onLog,
   });
 }
 

@@ -6,7 +6,8 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
+import { readInteger } from '../integer.ts';
 import { makeFolders, toKey } from './data.ts';
 import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
 import { toMarkdown, toNumber } from './report.ts';
@@ -341,15 +342,7 @@ function report(
 await new Command('npm run soak --')
   .description('Loads the gateway for long, with faults in between, and tells what grows, fails or is lost.')
   .addOption(new Option('--store <STORE>', 'the store').choices(['postgres', 'embedded']).default('postgres'))
-  .option(
-    '--minutes <N>',
-    'how long',
-    (text) => {
-      if (/^\d+$/.test(text) && Number(text) > 0) return Number(text);
-      throw new InvalidArgumentError('Expected a whole number of minutes.');
-    },
-    60,
-  )
+  .option('--minutes <N>', 'how long', readInteger(1, 100_000), 60)
   .addHelpText('after', '\nExit codes: 0 nothing grows, fails or is lost; 1 something does.')
   .action((options: Options) => withCleanup((cleanup, signal) => soak(options, cleanup, signal)))
   .parseAsync();

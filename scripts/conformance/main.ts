@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
+import { readInteger } from '../integer.ts';
 import { toPath } from '../path.ts';
 import { Unreachable } from './client.ts';
 import { readContract } from './operations.ts';
@@ -113,14 +114,6 @@ function readUrl(text: string): string {
 function readKey(text: string): string {
   if (!/^[!-~]+$/.test(text)) throw new InvalidArgumentError('Expected visible ASCII characters.');
   return text;
-}
-
-function readInteger(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const number = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-    if (number >= min && number <= max) return number;
-    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
-  };
 }
 
 /** Prints an error and sets the exit code. */

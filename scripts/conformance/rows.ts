@@ -18,10 +18,10 @@ export type Condition = { readonly filter: Filter; readonly value: Json };
 export type Page = { readonly request: Request; readonly rows: readonly Row[]; readonly links: Links };
 
 /** Queries by relation. */
-export type Links = Readonly<Record<string, string>>;
+type Links = Readonly<Record<string, string>>;
 
 /** Where a page begins, and its size. */
-export type PagePlace = { readonly limit?: number; readonly offset?: number; readonly after?: string };
+type PagePlace = { readonly limit?: number; readonly offset?: number; readonly after?: string };
 
 /** Reads one page; the request has of its place only what is given. */
 export async function readPage(

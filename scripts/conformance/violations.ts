@@ -6,7 +6,7 @@ import type { Input, Schema } from './operations.ts';
 import { boundsOf, canBeSent, DOMAIN, emailOf, lettersOf, REPEATED, unique, type Values } from './values.ts';
 
 /** Values that violate a constraint. */
-export type Violation = Values & { readonly constraint: string };
+type Violation = Values & { readonly constraint: string };
 
 /** For each constraint of an input's schema, values that violate only this one. */
 export function createViolations(input: Input): Violation[] {

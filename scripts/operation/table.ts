@@ -50,15 +50,13 @@ type CatalogColumn = Pick<Column, 'name' | 'type' | 'isNullable' | 'comment' | '
   readonly labels: string[] | null;
 };
 type Check = { readonly name: string; readonly columns: readonly string[]; readonly definition: string };
-type Reference = Key & { readonly targets: readonly string[]; readonly isRestricting: boolean };
-type Catalog = Pick<Table, 'comment' | 'uniques' | 'granted'> & {
+type Reference = Key & { readonly targets: readonly string[] };
+type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques' | 'incoming' | 'granted'> & {
   readonly isIsolated: boolean;
   readonly key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
   readonly checks: readonly Check[];
-  readonly indexes: readonly (readonly string[])[];
   readonly references: readonly Reference[];
-  readonly incoming: readonly Reference[];
 };
 
 const NAMES = (numbers: string, table: string) =>

@@ -11,6 +11,7 @@ import { createRecorder } from '../../src/http/recorder.ts';
 import type { Result } from '../../src/store/store.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { isPresent } from '../helpers/requirement.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
 type Sample = { readonly name: string; readonly labels: Readonly<Record<string, string>> };
@@ -222,9 +223,10 @@ test('every alert refers to its section of a page, in the same order', () => {
   }
 });
 
-const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
-if (!hasPromtool)
-  console.warn('\npromtool is not installed: the unit tests of the alerts cannot run, and are SKIPPED\n');
+const hasPromtool = isPresent(
+  spawnSync('promtool', ['--version']).error === undefined,
+  'promtool is not installed: the unit tests of the alerts cannot run',
+);
 
 test.skipIf(!hasPromtool)('the unit tests of the alerts pass', () => {
   const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', ALERTS_TEST], { encoding: 'utf8' });

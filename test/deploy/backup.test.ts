@@ -22,7 +22,7 @@ import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } fro
 import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
 import { killAll, startProcess } from '../helpers/process.ts';
 import { runAdmin } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -47,12 +47,6 @@ const [BACK_UP = '', PUT_STORE_BACK = ''] = readBlocks('Embedded store', 'sh');
 const [CRON = ''] = readBlocks('Embedded store', 'crontab');
 const [ARCHIVE = '', RECOVERY = ''] = readBlocks('Point in time', 'ini');
 
-function withLogin(url: string, login: string, database: string): string {
-  const changed = new URL(databaseUrl(url, database));
-  [changed.username, changed.password] = [login, PASSWORD];
-  return changed.href;
-}
-
 /** Runs a block in the shell with `set -e`; gives all that it prints. */
 async function runBlock(block: string, dump: string, url: string): Promise<string> {
   const script = block.replaceAll('wellness.dump', dump).replace('=…', `=${PASSWORD}`);
@@ -67,7 +61,7 @@ async function makeDatabase(server: Pick<PostgresServer, 'adminUrl'>, owner: str
     await db.query(`create role ${owner} login createrole password '${PASSWORD}'`);
     await db.query(`create database ${owner} owner ${owner}`);
   });
-  return withLogin(server.adminUrl, owner, owner);
+  return loginUrl(databaseUrl(server.adminUrl, owner), owner);
 }
 
 /** Every row that a role sees, of every table in schema private. */
@@ -91,7 +85,11 @@ const SUCCESSOR_FIRST = `
   select '${AURORA}', md5(n::text)::uuid, 'Chave ' || n, sha256(n::text::bytea), case n when 1 then md5('1001')::uuid end
     from generate_series(1, 1001) n`;
 
-type Send = (path: string, key: string, init?: RequestInit) => Promise<{ status: number; body: unknown }>;
+const createSend = (url: string) => async (path: string, key: string, init?: RequestInit) => {
+  const answer = await fetch(`${url}${path}`, { ...init, headers: { ...init?.headers, 'X-Api-Key': key } });
+  return { status: answer.status, body: (await answer.json()) as unknown };
+};
+type Send = ReturnType<typeof createSend>;
 
 /** Runs a gateway on a database, or on a store that it closes at the end. */
 async function withGateway<T>(database: string | Store, work: (send: Send) => Promise<T>): Promise<T> {
@@ -101,10 +99,7 @@ async function withGateway<T>(database: string | Store, work: (send: Send) => Pr
       : database;
   const gateway = await startGateway({ store, deadlineMs: 20_000 });
   try {
-    return await work(async (path, key, init) => {
-      const answer = await fetch(`${gateway.url}${path}`, { ...init, headers: { ...init?.headers, 'X-Api-Key': key } });
-      return { status: answer.status, body: await answer.json() };
-    });
+    return await work(createSend(gateway.url));
   } finally {
     await gateway.close();
     await store.close();
@@ -207,7 +202,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
       // All that the role sees is what its own dump would have; Debian's pg_dump refuses a server of version 18.
       expect(await readRows(url)).toEqual(rows);
 
-      await withGateway(withLogin(url, 'gateway_login', database), async (send) => {
+      await withGateway(loginUrl(url, 'gateway_login'), async (send) => {
         expect(await send('/alunos?limit=1000', 'wms_demo_bosque')).toMatchObject({ status: 200, body: { length: 5 } });
         expect(await send('/alunos', 'wms_demo_inativa')).toEqual({ status: 401, body: { error: 'API Key inativa' } });
         expect(await create(send, key, 'Antes')).toEqual(created);
@@ -244,7 +239,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
       db.query(`create role gateway_login login noinherit password '${PASSWORD}';
       grant gateway to gateway_login; grant connect on database antiga to gateway_login`),
     );
-    const url = withLogin(superuserUrl, 'gateway_login', 'antiga');
+    const url = loginUrl(superuserUrl, 'gateway_login');
     const { moment } = await asAdmin(superuserUrl, async (db) => {
       return (await db.query('select clock_timestamp()::text as moment')).rows[0];
     });
@@ -286,13 +281,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
   test('is backed up while it serves, and restored with its rows and its keys', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
     const gateway = await startProcess({ DATA_DIR });
-    const send: Send = async (path, key, init) => {
-      const answer = await fetch(`${gateway.origin}/v1${path}`, {
-        ...init,
-        headers: { ...init?.headers, 'X-Api-Key': key },
-      });
-      return { status: answer.status, body: await answer.json() };
-    };
+    const send = createSend(`${gateway.origin}/v1`);
     const before: unknown[] = [];
     let isBackedUp = false;
     const load = Array.from({ length: 3 }, async (_, client) => {

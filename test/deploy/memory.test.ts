@@ -33,27 +33,17 @@ const canTest =
   isPresent(findWrk() !== undefined, 'The package wrk is not installed: the tests of small machines cannot run') &&
   canLimitMemory();
 
-type Deployment = {
-  readonly kind: string;
-  readonly spec: {
-    readonly template: {
-      readonly spec: {
-        readonly containers: readonly {
-          readonly env: readonly { readonly name: string; readonly value?: string }[];
-          readonly resources: { readonly limits: { readonly memory: string } };
-        }[];
-      };
-    };
-  };
+type Container = {
+  readonly env: readonly { readonly name: string; readonly value?: string }[];
+  readonly resources: { readonly limits: { readonly memory: string } };
 };
 
 function readContainer() {
-  const documents = parseAllDocuments(readFileSync('scripts/deploy/kubernetes.yaml', 'utf8'));
-  const deployment = documents.map((one) => one.toJS() as Deployment).find(({ kind }) => kind === 'Deployment');
-  const container = deployment?.spec.template.spec.containers[0];
-  if (!container) throw new Error('kubernetes.yaml has no container');
-  const unread = container.env.find(({ name }) => name === 'UNREAD_LIMIT_BYTES')?.value ?? '';
-  const mebibytes = Number(/^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]);
+  const documents = parseAllDocuments(readFileSync('scripts/deploy/kubernetes.yaml', 'utf8')).map((one) => one.toJS());
+  const { spec } = documents.find(({ kind }) => kind === 'Deployment');
+  const { env, resources }: Container = spec.template.spec.containers[0];
+  const unread = env.find(({ name }) => name === 'UNREAD_LIMIT_BYTES')?.value ?? '';
+  const mebibytes = Number(/^(\d+)Mi$/.exec(resources.limits.memory)?.[1]);
   return { limit: mebibytes * 2 ** 20, env: { UNREAD_LIMIT_BYTES: unread } };
 }
 

@@ -3,8 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { applyMigrations, type Notice, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
-import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
-import { SUPABASE_ROLES } from '../helpers/supabase-project.ts';
+import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 // Two databases on one server, each with an administrator of its own who is no superuser. The roles that own the
 // functions are shared, so each administrator can become them: what keeps it from the other's rows is CONNECT.
@@ -25,11 +24,8 @@ for (const { name, canRun, start } of SERVERS) {
     const asSuperuser = <T>(work: (db: pg.Client) => Promise<T>, database = 'postgres') =>
       asAdmin(databaseUrl(server.adminUrl, database), work);
 
-    function as<T>(login: string, database: string, work: (db: pg.Client) => Promise<T>): Promise<T> {
-      const url = new URL(databaseUrl(server.adminUrl, database));
-      [url.username, url.password] = [login, PASSWORD];
-      return asAdmin(url.href, work);
-    }
+    const as = <T>(login: string, database: string, work: (db: pg.Client) => Promise<T>) =>
+      asAdmin(loginUrl(databaseUrl(server.adminUrl, database), login), work);
 
     /** Migrates, and does what the hint of a refused migration says. */
     async function migrate(
@@ -154,46 +150,3 @@ for (const { name, canRun, start } of SERVERS) {
     });
   });
 }
-
-describe('a Supabase project', () => {
-  let server: PostgresServer;
-  let ownerUrl: string;
-
-  beforeAll(async () => {
-    server = await startEmbeddedPostgres([], undefined, 'supabase_admin');
-    await asAdmin(server.adminUrl, async (db) => {
-      await db.query(SUPABASE_ROLES);
-      await db.query(`create role postgres login createrole createdb bypassrls password '${PASSWORD}'`);
-      await db.query('alter database postgres owner to postgres');
-    });
-    const url = new URL(server.adminUrl);
-    url.username = 'postgres';
-    ownerUrl = url.href;
-    await asAdmin(ownerUrl, (db) => applyMigrations(db, FILES));
-  });
-
-  afterAll(() => server.stop());
-
-  test('lets everybody connect, as its platform needs it', async () => {
-    const { rows } = await asAdmin(ownerUrl, (db) =>
-      db.query(`select has_database_privilege('public', 'postgres', 'connect') as connect`),
-    );
-    expect(rows).toEqual([{ connect: true }]);
-  });
-
-  test('lets nobody but its administrator become an owner of functions', async () => {
-    const { rows } = await asAdmin(ownerUrl, (db) =>
-      db.query(`select distinct m.rolname as name
-                  from pg_roles m
-                  join pg_roles o on o.rolname ~ '^gateway_' and o.oid <> m.oid
-                 where pg_has_role(m.oid, o.oid, 'member') and not m.rolsuper`),
-    );
-    expect(rows).toEqual([{ name: 'postgres' }]);
-    await expect(
-      asAdmin(server.adminUrl, async (db) => {
-        await db.query('set role supabase_storage_admin');
-        await db.query('grant gateway_keys to supabase_storage_admin');
-      }),
-    ).rejects.toMatchObject({ code: '42501' });
-  });
-});

@@ -1,22 +1,35 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
+import { expect } from 'vitest';
 import { administer } from '../../scripts/admin/main.ts';
 import { UNOPTIMIZED } from './process.ts';
 
 /** A compile cache saves half of the start of a script. */
 const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
 
-/** The line by which `npm run admin` says which store it works on. */
-const STORE_LINE = /^Store: .*\n/;
-
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
 
+/** What a command that has to succeed prints. */
+export function succeed({ code, output, errors }: Run): string {
+  expect({ code, errors }).toEqual({ code: 0, errors: '' });
+  return output;
+}
+
+/** What a command that has to fail says to scripts, with its exit code. */
+export function fail({ code, output, errors }: Run) {
+  expect(output).toBe('');
+  return { code, ...JSON.parse(errors) };
+}
+
 export type RunOptions = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string };
 
-/** Runs `npm run admin -- …` in this process: starting one takes longer than the work of most commands. */
-export async function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
+/** Where a command prints that runs in this process. */
+type Printing = { print(text: string): void; printError(text: string): void };
+
+/** Runs a command in this process: starting one takes longer than the work of most commands. */
+export async function runInProcess(command: (printing: Printing) => Promise<number>): Promise<Run> {
   let [output, errors] = ['', ''];
   const print = (text: string) => {
     output += text;
@@ -24,13 +37,12 @@ export async function runAdmin(args: readonly string[], env: Record<string, stri
   const printError = (text: string) => {
     errors += text;
   };
-  return { code: await administer(args, { env, print, printError, note: () => {} }), output, errors };
+  return { code: await command({ print, printError }), output, errors };
 }
 
-/** Runs `npm run admin -- …` in a process of its own, which may have input. */
-export async function runAdminCommand(args: readonly string[], options: RunOptions = {}): Promise<Run> {
-  const run = await runCommand('scripts/admin/main.ts', args, options);
-  return { ...run, errors: run.errors.replace(STORE_LINE, '') };
+/** Runs `npm run admin -- …` in this process. */
+export function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
+  return runInProcess((printing) => administer(args, { env, ...printing, note: () => {} }));
 }
 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */

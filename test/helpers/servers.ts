@@ -7,13 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { findPort } from '../../scripts/bench/processes.ts';
-import {
-  createToken,
-  findPostgrest,
-  importEmbeddedPostgres,
-  toPostgrestSettings,
-} from '../../scripts/bench/servers.ts';
+import { findPort, waitForAnswer } from '../../scripts/bench/processes.ts';
+import { createServer, createToken, findPostgrest, toPostgrestSettings } from '../../scripts/bench/servers.ts';
 import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
@@ -23,7 +18,8 @@ export { findPort };
 const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
 /** The names of these roles, which no database of ours has by itself. */
 export const LOGIN_NAMES = Object.keys(LOGINS);
-const PASSWORD = 'only-for-tests';
+/** The password of every role of the tests. */
+export const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 
 /** A key for PostgREST: a JWT with the role `gateway`. */
@@ -85,36 +81,18 @@ export async function fillDatabase(db: pg.Client): Promise<void> {
 export async function startEmbeddedPostgres(
   settings: readonly string[] = [],
   onLog: (text: string) => void = () => {},
-  superuser = 'postgres',
 ): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
   // Whoever it runs as has to get there.
   chmodSync(folder, 0o755);
   const port = await findPort();
   const databaseDir = join(folder, 'data');
-  const EmbeddedPostgres = await importEmbeddedPostgres();
-  const postgres = new EmbeddedPostgres({
-    databaseDir,
-    user: superuser,
-    password: PASSWORD,
-    port,
-    persistent: true,
-    // Postgres does not run as root; the package runs it as the user postgres then.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    postgresFlags: [
-      'listen_addresses=127.0.0.1',
-      'max_connections=200',
-      'unix_socket_directories=',
-      'fsync=off',
-      ...settings,
-    ].flatMap((setting) => ['-c', setting]),
-    onLog,
-  });
+  const all = ['max_connections=200', 'fsync=off', ...settings];
+  const postgres = await createServer(databaseDir, port, { password: PASSWORD, settings: all, onLog });
   await postgres.initialise();
   await postgres.start();
   return {
-    adminUrl: `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    adminUrl: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
     crash: async () => {
       killFamily(Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]));
       // The old processes hold the memory of the data for a moment.
@@ -189,12 +167,9 @@ export function newName(): string {
   return `gateway_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
 }
 
-/** The URL of a database for one of the roles that the tests log in as. */
-export function loginUrl(adminUrl: string, login: keyof typeof LOGINS): string {
-  const url = new URL(adminUrl);
-  url.username = login;
-  url.password = PASSWORD;
-  return url.href;
+/** The URL of a database for another role. */
+export function loginUrl(adminUrl: string, login: string, password = PASSWORD): string {
+  return Object.assign(new URL(adminUrl), { username: login, password }).href;
 }
 
 /** A PostgREST that runs. */
@@ -213,11 +188,7 @@ export async function startPostgrest(database: Database, port?: number): Promise
     env: toPostgrestSettings({ database: loginUrl(database.adminUrl, 'authenticator'), secret: JWT_SECRET, port }),
     stdio: 'ignore',
   });
-  const headers = { authorization: `Bearer ${POSTGREST_KEY}` };
-  while (!(await fetch(url, { method: 'HEAD', headers }).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null) throw new Error(`PostgREST ended with ${child.exitCode}`);
-    await delay(20);
-  }
+  await waitForAnswer(url, child, { authorization: `Bearer ${POSTGREST_KEY}` });
   return {
     url,
     process: child,

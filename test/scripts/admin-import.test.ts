@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { toValue } from '../../scripts/admin/columns.ts';
 import type { Column } from '../../scripts/admin/tables.ts';
 import { openFolder } from '../../scripts/database.ts';
 import { copyDataDir } from '../helpers/gateway.ts';
-import { type Run, type RunOptions, runAdmin, runAdminCommand } from '../helpers/run.ts';
+import { type Run, type RunOptions, runAdmin, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -55,21 +55,28 @@ const students = (columns = 'nome, email') =>
   rows(`select ${columns} from private.alunos where tenant_id = $1 order by criado_em, id`, [tenant]);
 
 /** What `npm run admin -- …` runs; with input in a process of its own. */
-function run(args: string[], { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {}): Promise<Run> {
-  return input === undefined ? runAdmin(args, env) : runAdminCommand(args, { env, input });
+async function run(
+  args: string[],
+  { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {},
+): Promise<Run> {
+  if (input === undefined) return runAdmin(args, env);
+  const { errors, ...others } = await runCommand('scripts/admin/main.ts', args, { env, input });
+  return { ...others, errors: errors.replace(/^Store: .*\n/, '') };
 }
 
 const admin = (args: string[], options?: RunOptions) => run(['import', 'alunos', ...args], options);
 
-/** Imports a file with this content. */
-function importing(content: string | Uint8Array, ...args: string[]): Promise<Run> {
+/** Imports a file with this content into a table. */
+function importInto(resource: string, content: string | Uint8Array, ...args: string[]): Promise<Run> {
   writeFileSync(file, content);
-  return admin([file, '--tenant', tenant, ...args]);
+  return run(['import', resource, file, '--tenant', tenant, ...args]);
 }
 
-const created = (count: number): Run => ({
+const importing = (content: string | Uint8Array, ...args: string[]) => importInto('alunos', content, ...args);
+
+const created = (count: number, resource = 'alunos'): Run => ({
   code: 0,
-  output: `Created: alunos ${count}.\n`,
+  output: `Created: ${resource} ${count}.\n`,
   errors: '',
 });
 
@@ -557,10 +564,7 @@ describe('a file that was imported before', () => {
   });
 
   test('is noticed by all its columns where its records have no e-mail or name of their own', async () => {
-    const sections = (content: string, ...args: string[]) => {
-      writeFileSync(file, content);
-      return run(['import', 'anamnese_secoes', file, '--tenant', tenant, ...args]);
-    };
+    const sections = (content: string, ...args: string[]) => importInto('anamnese_secoes', content, ...args);
     const content = 'titulo,ordem,ativo\nHábitos,1,\nDores,2,sim\n';
     expect((await sections(content)).code).toBe(0);
     expect(await sections('titulo,ordem,ativo\nHábitos,2,sim\nhábitos,1,\nDores,2,não\n')).toEqual(
@@ -583,11 +587,11 @@ test('a tenant that there is not is refused, with the command that lists them', 
   );
 });
 
-test('a relative path begins where npm was called', async () => {
+test('a relative path begins where npm was called', async ({ onTestFinished }) => {
   writeFileSync(file, 'nome,email\nAna,ana@x.example\n');
-  const env = { DATABASE_URL: database.adminUrl, INIT_CWD: root };
-  const args = ['import', 'alunos', 'alunos.csv', '--tenant', tenant];
-  expect(await runAdminCommand(args, { env })).toEqual(created(1));
+  vi.stubEnv('INIT_CWD', root);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(await admin(['alunos.csv', '--tenant', tenant])).toEqual(created(1));
 });
 
 test('the embedded store takes a file as a whole or not at all', async () => {
@@ -609,10 +613,8 @@ test('the embedded store takes a file as a whole or not at all', async () => {
 });
 
 describe('the other resources', () => {
-  const importLines = (resource: string, lines: readonly string[], ...args: string[]) => {
-    writeFileSync(file, lines.join('\n'));
-    return run(['import', resource, file, '--tenant', tenant, ...args]);
-  };
+  const importLines = (resource: string, lines: readonly string[], ...args: string[]) =>
+    importInto(resource, lines.join('\n'), ...args);
   const read = async (columns: string, table: string) =>
     (await rows(`select ${columns} from private.${table} where tenant_id = $1 order by ${columns}`, [tenant])).map(
       (row) => Object.values(row),
@@ -628,12 +630,7 @@ describe('the other resources', () => {
       ['anamnese_secoes', 'titulo,ordem', 'Hábitos,-1'],
     ];
     for (const [resource, ...lines] of files) {
-      const { code, output, errors } = await importLines(resource, lines);
-      expect({ code, output, errors }).toEqual({
-        code: 0,
-        output: `Created: ${resource} ${lines.length - 1}.\n`,
-        errors: '',
-      });
+      expect(await importLines(resource, lines)).toEqual(created(lines.length - 1, resource));
     }
     const [[centro, praia], [bia], [ana]] = (await Promise.all(
       ['academias', 'personais', 'alunos'].map(async (table) =>
@@ -661,10 +658,8 @@ describe('the other resources', () => {
       'Dois,ninguem@aurora.example,aluno@bosque.example,2026-02-28,true,,',
       'Três,aluno001@aurora.example,bruno@aurora.example,2026-02-28,,,a4000000-0000-4000-8000-000000000001',
     ];
-    const { code, errors } = await importLines('treinos', lines);
-    expect({ code, errors: errors.trimEnd().split('\n') }).toEqual({
-      code: 1,
-      errors: [
+    expect(await importLines('treinos', lines)).toEqual(
+      failed(
         'line 2: id must match format "uuid"',
         'line 2: ativo must be true or false, or sim or não',
         `line 2: data_inicio ${BAD_DATE}`,
@@ -675,8 +670,8 @@ describe('the other resources', () => {
         `Nothing was imported from ${file}: 3 of 3 lines are bad`,
         AGAIN,
         EXISTING,
-      ],
-    });
+      ),
+    );
   });
 
   test('have documents and numbers checked', async () => {
@@ -795,11 +790,9 @@ describe('an export', () => {
     expect(statSync(join(folder, 'alunos.csv')).mode & 0o777).toBe(0o600);
     rmSync(join(folder, 'academias.csv'));
     const before = readFiles(folder);
-    const { code, errors } = await exporting(folder);
-    expect({ code, errors }).toEqual({
-      code: 1,
-      errors: `There is ${join(folder, 'personais.csv')} already: nothing was exported\n`,
-    });
+    expect(await exporting(folder)).toEqual(
+      failed(`There is ${join(folder, 'personais.csv')} already: nothing was exported`),
+    );
     expect(readFiles(folder)).toEqual(before);
   });
 

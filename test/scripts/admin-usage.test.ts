@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createCalendar } from '../../src/api/calendar.ts';
-import { runAdmin } from '../helpers/run.ts';
+import { runAdmin, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
@@ -30,11 +30,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 const admin = (...args: string[]) => runAdmin(args, { DATABASE_URL: database.adminUrl });
-const printed = async (...args: string[]) => {
-  const { code, output, errors } = await admin(...args);
-  expect([code, errors.replace(/^Store: .*\n/, '')]).toEqual([0, '']);
-  return output;
-};
+const printed = async (...args: string[]) => succeed(await admin(...args));
 
 test('the usage of a key is a table, and a bar for each day', async () => {
   expect(await printed('key', 'usage', NAME)).toBe(

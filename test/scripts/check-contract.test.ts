@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../helpers/api.ts';
 import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { type Run, runCommand } from '../helpers/run.ts';
-import { asAdmin } from '../helpers/servers.ts';
+import { asAdmin, loginUrl, PASSWORD } from '../helpers/servers.ts';
 
 const SCRIPT = resolve('scripts/check-drift.ts');
 const AGREES = `openapi.yaml and the database agree on ${operations.length} operations\n`;
@@ -36,17 +36,16 @@ describe.skipIf(!canTestOnDebian('plpgsql_check'))('on Postgres 15', () => {
     runCommand(SCRIPT, [], { env: { DATABASE_URL: url, ...env } });
 
   test('a login that inherits nothing from gateway is named with the remedy', async () => {
-    const url = new URL(server.ownerUrl);
-    url.username = 'um_login';
+    const url = loginUrl(server.ownerUrl, 'um_login');
     await asAdmin(server.superuserUrl, (admin) =>
-      admin.query(`create role um_login login noinherit password '${url.password}'; grant gateway to um_login`),
+      admin.query(`create role um_login login noinherit password '${PASSWORD}'; grant gateway to um_login`),
     );
     const remedy = 'grant gateway to um_login; alter role um_login inherit';
     const errors = `the login um_login inherits nothing from gateway: ${remedy}, or set PREPARE=on\n`;
-    expect(await check(url.href, { PREPARE: 'off' })).toEqual({ code: 1, output: '', errors });
+    expect(await check(url, { PREPARE: 'off' })).toEqual({ code: 1, output: '', errors });
     await asAdmin(server.superuserUrl, (admin) => admin.query(remedy));
     const reason = 'um_login may not use schema private; use the role that applied the migrations';
-    expect(await check(url.href, { PREPARE: 'off' })).toEqual({ code: 0, output: note(reason) + AGREES, errors: '' });
+    expect(await check(url, { PREPARE: 'off' })).toEqual({ code: 0, output: note(reason) + AGREES, errors: '' });
   });
 
   test('a misspelt column in the body of a function is found', async () => {

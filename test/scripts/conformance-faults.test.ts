@@ -2,6 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
+import type { RunOptions } from '../../scripts/conformance/run.ts';
 import { document, KEYS } from '../helpers/api.ts';
 import { failuresOf, GET, namesOf, outcomesOf, startChecks } from './conformance/checks.ts';
 import { type Fault, mapQuery, NO_ANSWER } from './conformance/proxy.ts';
@@ -17,32 +18,200 @@ const refusals = (change: (body: string) => object): Fault => ({
 const successes = (change: (body: string) => object): Fault => ({
   answer: ({ status, body }, { method }) => (status === 200 && method === 'GET' ? change(body) : {}),
 });
-const rows = (change: (rows: Record<string, unknown>[]) => unknown): Fault =>
+type Row = Record<string, unknown>;
+const rows = (change: (rows: Row[]) => unknown): Fault =>
   successes((body) => ({ body: JSON.stringify(change(JSON.parse(body))) }));
+/** Changes the rows of a list with this filter. */
+const filtered = (name: string, change: (rows: Row[], value: string) => unknown): Fault => ({
+  answer: ({ status, body }, { query }) => {
+    const value = new URLSearchParams(query).get(name);
+    return status === 200 && value !== null ? { body: JSON.stringify(change(JSON.parse(body), value)) } : {};
+  },
+});
 const parameter = (change: (name: string, value: string) => string | undefined): Fault => ({
   ask: ({ query }) => ({ query: mapQuery(query, change) }),
 });
+/** Answers have these headers, undefined where they lack one. */
+const headers = (change: (headers: Record<string, string>, query: string) => Record<string, string | undefined>) =>
+  ({
+    answer: ({ headers }, { query }) => {
+      const changed = Object.entries({ ...headers, ...change(headers, query) });
+      return { headers: Object.fromEntries(changed.filter(([, value]) => value !== undefined)) as typeof headers };
+    },
+  }) satisfies Fault;
 
 describe('a faulty gateway', () => {
-  test('is caught with a wrong status', async () => {
-    const found = await findFault(
+  const SKIPS_AFTER = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '3') : value));
+  const SKIPPED = { expected: 'a2000000-0000-4000-8000-000000000003 in that place' };
+
+  test.each<[what: string, check: string, Fault, found: object, options?: Partial<RunOptions>]>([
+    [
+      'with a wrong status',
       'refuses limit less than 1',
       refusals(() => ({ status: 400 })),
-      { only },
-    );
-    expect(found).toMatchObject({
-      curl: `${GET} '$URL/personais?limit=0'`,
-      expected: '422 that names limit alone',
-      got: '400 {"error":{"limit":["must be >= 1"]}}',
-    });
-  });
-
-  test('is caught with an error that does not name the field', async () => {
-    const fault = refusals(() => ({ body: '{"error":{"outro":["is wrong"]}}' }));
-    expect(await findFault('refuses academia_id that is not uuid', fault, { only })).toMatchObject({
-      expected: '422 that names academia_id alone',
-      got: '422 {"error":{"outro":["is wrong"]}}',
-    });
+      {
+        curl: `${GET} '$URL/personais?limit=0'`,
+        expected: '422 that names limit alone',
+        got: '400 {"error":{"limit":["must be >= 1"]}}',
+      },
+    ],
+    [
+      'with an error that does not name the field',
+      'refuses academia_id that is not uuid',
+      refusals(() => ({ body: '{"error":{"outro":["is wrong"]}}' })),
+      { expected: '422 that names academia_id alone', got: '422 {"error":{"outro":["is wrong"]}}' },
+    ],
+    [
+      'with an error in another form',
+      'refuses limit less than 1',
+      refusals(() => ({ body: '{"message":"limit is wrong"}' })),
+      {
+        got: 'not the schema of 422: the value must have required property \'error\'\n422 {"message":"limit is wrong"}',
+      },
+    ],
+    [
+      'with a status that is not declared',
+      'takes limit',
+      successes(() => ({ status: 206 })),
+      { got: expect.stringMatching(/^listarPersonais does not declare this status\n206 \[/) },
+    ],
+    [
+      'with a response that is not the schema',
+      'takes limit',
+      rows((all) => all.map(({ email, ...row }) => row)),
+      { got: expect.stringMatching(/^not the schema of 200: \/0 must have required property 'email'\n200 \[/) },
+    ],
+    [
+      'with a property that the document does not have',
+      'takes limit',
+      rows((all) => all.map((row) => ({ ...row, senha: 'x' }))),
+      { got: expect.stringContaining('must NOT have additional properties') },
+    ],
+    [
+      'with another content type',
+      'takes limit',
+      successes(() => ({ contentType: 'text/html' })),
+      { got: expect.stringMatching(/^Content-Type is text\/html, expected application\/json\n200 \[/) },
+    ],
+    [
+      'with a body that is cut off',
+      'takes limit',
+      successes((body) => ({ body: body.slice(0, -1) })),
+      { got: expect.stringMatching(/^the body is not JSON\n200 \[/) },
+    ],
+    [
+      'with a page that repeats a record',
+      'gives pages that are together the whole list',
+      parameter((name, value) => (name === 'after' ? value.replace(/2$/, '1') : value)),
+      {
+        curl: `${GET} '$URL/personais?limit=1&after=a2000000-0000-4000-8000-000000000002'`,
+        expected: 'every record once',
+        got: expect.stringMatching(/^a2000000-0000-4000-8000-000000000002 .* as its record 1, for the second time$/),
+      },
+    ],
+    [
+      'with an offset that skips a record',
+      'gives the page of any limit and offset',
+      parameter((name, value) => (name === 'offset' && Number(value) > 1 ? String(Number(value) + 1) : value)),
+      { curl: expect.stringMatching(/\?limit=1&offset=[23]'$/) },
+    ],
+    ['with a next page that skips a record', 'gives pages that are together the whole list', SKIPS_AFTER, SKIPPED],
+    ['with a page after a record that skips one', 'continues after any record', SKIPS_AFTER, SKIPPED],
+    [
+      'with a page that is longer than its limit',
+      'gives the page of any limit and offset',
+      parameter((name, value) => (name === 'limit' ? String(Math.min(Number(value) + 1, 1000)) : value)),
+      { expected: 'at most 1 records', got: '2 records' },
+    ],
+    [
+      'with a filter that does not filter',
+      'filters by academia_id',
+      parameter((name, value) => (name === 'academia_id' && value.length === 36 ? undefined : value)),
+      {
+        expected: 'only records with academia_id = "a1000000-0000-4000-8000-000000000001"',
+        got: expect.stringMatching(/^a2000000-/),
+      },
+    ],
+    [
+      'with a filter that leaves out what matches',
+      'filters by nome',
+      filtered('nome', (all) => all.slice(1)),
+      { expected: expect.stringMatching(/ in that place$| too, \d+ records in all$/) },
+      { only: ['listarAlunos'] },
+    ],
+    [
+      'with a filter that minds the case of letters',
+      'filters by nome',
+      filtered('nome', (all, value) => all.filter(({ nome }) => String(nome).includes(value))),
+      {},
+      { only: ['listarAlunos'], runs: 20 },
+    ],
+    [
+      'with a date filter that leaves out the day itself',
+      'filters by data_inicio_gte',
+      filtered('data_inicio_gte', (all, value) => all.filter(({ data_inicio }) => data_inicio !== value)),
+      {},
+      { only: ['listarTreinos'] },
+    ],
+    [
+      'where it accepts an unknown parameter',
+      'refuses an unknown parameter',
+      parameter((name, value) => (['limit', 'offset', 'academia_id'].includes(name) ? value : undefined)),
+      { curl: `${GET} '$URL/personais?sort=1'`, expected: '422 that names sort alone' },
+    ],
+    [
+      'where it takes 1e1 for a number',
+      'refuses limit that is not integer',
+      parameter((name, value) => (name === 'limit' && /e/.test(value) ? String(Number(value)) : value)),
+      { curl: `${GET} '$URL/personais?limit=1e1'` },
+    ],
+    [
+      'where it takes the first of two values',
+      'refuses academia_id twice',
+      { ask: ({ query }) => ({ query: query.replace(/(academia_id=[^&]*)&academia_id=.*/, '$1') }) },
+      {},
+    ],
+    [
+      'where it takes headers of any size',
+      'answers the example headersTooLarge with 431',
+      { ask: ({ headers: { 'x-filler': _filler, ...headers } }) => ({ headers }) },
+      {
+        curl: `${GET} -H "X-Filler: $(printf '%020000d' 0)" '$URL/personais'`,
+        expected: '431 as in the document',
+      },
+    ],
+    [
+      'where it does not create what was sent',
+      'creates what was sent',
+      { ask: ({ body }) => ({ body: body.replace(/Contract test /, 'Contract ') }) },
+      {},
+      { only: ['criarAluno'] },
+    ],
+    [
+      'where it refuses a valid value by a rule that the document does not have',
+      'takes p_sexo',
+      {
+        answer: ({ status }, { body }) =>
+          status === 201 && body.includes('"p_sexo"') ? { status: 422, body: '{"error":{"p_sexo":["no"]}}' } : {},
+      },
+      {},
+      { only: ['criarAluno'] },
+    ],
+    [
+      'on the refusals of a creation too, for which nothing is created',
+      'forbids content type sniffing',
+      headers(() => ({ 'x-content-type-options': undefined })),
+      {},
+      { only: ['criarAluno'] },
+    ],
+    [
+      'where it closes the connection, and is told apart from one that is gone',
+      'takes limit',
+      { answer: (_answered, { query }) => (query === 'limit=1000' ? { status: NO_ANSWER } : {}) },
+      { curl: `${GET} '$URL/personais?limit=1000'`, got: expect.stringMatching(/^no answer: /) },
+    ],
+  ])('is caught %s', async (_what, check, fault, found, options = {}) => {
+    expect(await findFault(check, fault, { only, ...options })).toMatchObject(found);
   });
 
   test('is caught with an error that names the first field alone', async () => {
@@ -54,87 +223,6 @@ describe('a faulty gateway', () => {
     expect(namesOf(failures)).toEqual(['names all of several errors']);
   });
 
-  test('is caught with an error in another form', async () => {
-    const fault = refusals(() => ({ body: '{"message":"limit is wrong"}' }));
-    const { got } = await findFault('refuses limit less than 1', fault, { only });
-    expect(got).toBe(
-      'not the schema of 422: the value must have required property \'error\'\n422 {"message":"limit is wrong"}',
-    );
-  });
-
-  test('is caught with a status that is not declared', async () => {
-    const { got } = await findFault(
-      'takes limit',
-      successes(() => ({ status: 206 })),
-      { only },
-    );
-    expect(got).toMatch(/^listarPersonais does not declare this status\n206 \[/);
-  });
-
-  test('is caught with a response that is not the schema', async () => {
-    const { got } = await findFault(
-      'takes limit',
-      rows((all) => all.map(({ email, ...row }) => row)),
-      { only },
-    );
-    expect(got).toMatch(/^not the schema of 200: \/0 must have required property 'email'\n200 \[/);
-  });
-
-  test('is caught with a property that the document does not have', async () => {
-    const fault = rows((all) => all.map((row) => ({ ...row, senha: 'x' })));
-    expect((await findFault('takes limit', fault, { only })).got).toContain('must NOT have additional properties');
-  });
-
-  test('is caught with another content type', async () => {
-    const { got } = await findFault(
-      'takes limit',
-      successes(() => ({ contentType: 'text/html' })),
-      { only },
-    );
-    expect(got).toMatch(/^Content-Type is text\/html, expected application\/json\n200 \[/);
-  });
-
-  test('is caught with a body that is cut off', async () => {
-    const { got } = await findFault(
-      'takes limit',
-      successes((body) => ({ body: body.slice(0, -1) })),
-      { only },
-    );
-    expect(got).toMatch(/^the body is not JSON\n200 \[/);
-  });
-
-  test('is caught with a page that repeats a record', async () => {
-    const fault = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '1') : value));
-    expect(await findFault('gives pages that are together the whole list', fault, { only })).toMatchObject({
-      curl: `${GET} '$URL/personais?limit=1&after=a2000000-0000-4000-8000-000000000002'`,
-      expected: 'every record once',
-      got: expect.stringMatching(/^a2000000-0000-4000-8000-000000000002 .* as its record 1, for the second time$/),
-    });
-  });
-
-  test('is caught with a page that skips a record', async () => {
-    const byOffset = parameter((name, value) =>
-      name === 'offset' && Number(value) > 1 ? String(Number(value) + 1) : value,
-    );
-    expect(await findFault('gives the page of any limit and offset', byOffset, { only })).toMatchObject({
-      curl: expect.stringMatching(/\?limit=1&offset=[23]'$/),
-    });
-    const byRecord = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '3') : value));
-    for (const check of ['gives pages that are together the whole list', 'continues after any record']) {
-      expect(await findFault(check, byRecord, { only })).toMatchObject({
-        expected: 'a2000000-0000-4000-8000-000000000003 in that place',
-      });
-    }
-  });
-
-  test('is caught with a page that is longer than its limit', async () => {
-    const fault = parameter((name, value) => (name === 'limit' ? String(Math.min(Number(value) + 1, 1000)) : value));
-    expect(await findFault('gives the page of any limit and offset', fault, { only })).toMatchObject({
-      expected: 'at most 1 records',
-      got: '2 records',
-    });
-  });
-
   test('is caught with another order where no page is asked for', async () => {
     const fault: Fault = {
       answer: ({ status, body }, { method, query }) =>
@@ -144,71 +232,6 @@ describe('a faulty gateway', () => {
     expect(namesOf(failures)).toEqual(['gives the same when repeated']);
   });
 
-  test('is caught with a filter that does not filter', async () => {
-    const fault = parameter((name, value) => (name === 'academia_id' && value.length === 36 ? undefined : value));
-    expect(await findFault('filters by academia_id', fault, { only })).toMatchObject({
-      expected: 'only records with academia_id = "a1000000-0000-4000-8000-000000000001"',
-      got: expect.stringMatching(/^a2000000-/),
-    });
-  });
-
-  test('is caught with a filter that leaves out what matches', async () => {
-    const isFiltered = (query: string) => query.includes('nome=');
-    const fault: Fault = {
-      answer: ({ status, body }, { query }) =>
-        status === 200 && isFiltered(query) ? { body: JSON.stringify(JSON.parse(body).slice(1)) } : {},
-    };
-    expect(await findFault('filters by nome', fault, { only: ['listarAlunos'] })).toMatchObject({
-      expected: expect.stringMatching(/ in that place$| too, \d+ records in all$/),
-    });
-  });
-
-  test('is caught with a filter that minds the case of letters', async () => {
-    const fault: Fault = {
-      answer: ({ status, body }, { query }) => {
-        const nome = new URLSearchParams(query).get('nome');
-        if (status !== 200 || nome === null) return {};
-        return { body: JSON.stringify(JSON.parse(body).filter((row: { nome: string }) => row.nome.includes(nome))) };
-      },
-    };
-    await findFault('filters by nome', fault, { only: ['listarAlunos'], runs: 20 });
-  });
-
-  test('is caught with a date filter that leaves out the day itself', async () => {
-    const fault: Fault = {
-      answer: ({ status, body }, { query }) => {
-        const from = new URLSearchParams(query).get('data_inicio_gte');
-        if (status !== 200 || from === null) return {};
-        const kept = JSON.parse(body).filter(({ data_inicio }: { data_inicio: string }) => data_inicio !== from);
-        return { body: JSON.stringify(kept) };
-      },
-    };
-    await findFault('filters by data_inicio_gte', fault, { only: ['listarTreinos'] });
-  });
-
-  test('is caught where it accepts an unknown parameter', async () => {
-    const known = ['limit', 'offset', 'academia_id'];
-    const fault = parameter((name, value) => (known.includes(name) ? value : undefined));
-    expect(await findFault('refuses an unknown parameter', fault, { only })).toMatchObject({
-      curl: `${GET} '$URL/personais?sort=1'`,
-      expected: '422 that names sort alone',
-    });
-  });
-
-  test('is caught where it takes 1e1 for a number', async () => {
-    const fault = parameter((name, value) => (name === 'limit' && /e/.test(value) ? String(Number(value)) : value));
-    expect(await findFault('refuses limit that is not integer', fault, { only })).toMatchObject({
-      curl: `${GET} '$URL/personais?limit=1e1'`,
-    });
-  });
-
-  test('is caught where it takes the first of two values', async () => {
-    const fault: Fault = {
-      ask: ({ query }) => ({ query: query.replace(/(academia_id=[^&]*)&academia_id=.*/, '$1') }),
-    };
-    await findFault('refuses academia_id twice', fault, { only });
-  });
-
   test('is caught where it needs no key', async () => {
     const fault: Fault = { ask: ({ headers }) => ({ headers: { ...headers, 'x-api-key': KEYS.aurora } }) };
     const { failures, url } = await findFaults(fault, { only });
@@ -216,14 +239,6 @@ describe('a faulty gateway', () => {
       `curl -i '${url}/personais'`,
     );
     expect(namesOf(failures)).toContain('refuses an unknown key');
-  });
-
-  test('is caught where it takes headers of any size', async () => {
-    const fault: Fault = { ask: ({ headers: { 'x-filler': _filler, ...headers } }) => ({ headers }) };
-    expect(await findFault('answers the example headersTooLarge with 431', fault, { only })).toMatchObject({
-      curl: `${GET} -H "X-Filler: $(printf '%020000d' 0)" '$URL/personais'`,
-      expected: '431 as in the document',
-    });
   });
 
   test('is caught with a header that is not as the document has it', async () => {
@@ -250,27 +265,6 @@ describe('a faulty gateway', () => {
     );
   });
 
-  test('is caught where it does not create what was sent', async () => {
-    const fault: Fault = { ask: ({ body }) => ({ body: body.replace(/Contract test /, 'Contract ') }) };
-    await findFault('creates what was sent', fault, { only: ['criarAluno'] });
-  });
-
-  test('is caught where it refuses a valid value by a rule that the document does not have', async () => {
-    const fault: Fault = {
-      answer: ({ status }, { body }) =>
-        status === 201 && body.includes('"p_sexo"') ? { status: 422, body: '{"error":{"p_sexo":["no"]}}' } : {},
-    };
-    await findFault('takes p_sexo', fault, { only: ['criarAluno'] });
-  });
-
-  /** A gateway whose answers have these headers, undefined where they lack one. */
-  const headers = (change: (headers: Record<string, string>, query: string) => Record<string, string | undefined>) =>
-    ({
-      answer: ({ headers }, { query }) => {
-        const changed = Object.entries({ ...headers, ...change(headers, query) });
-        return { headers: Object.fromEntries(changed.filter(([, value]) => value !== undefined)) as typeof headers };
-      },
-    }) satisfies Fault;
   const link = (change: (link: string | undefined, query: string) => string | undefined) =>
     headers(({ link }, query) => ({ link: change(link, query) }));
   const LINKED = 'links each page to the next and the previous one';
@@ -303,7 +297,6 @@ describe('a faulty gateway', () => {
       (text = '') => text.replace('"next"', '"next", <?limit=2&offset=0>; rel="prev"'),
     ],
   ])('is caught %s', async (_what, change, expected = /./) => {
-    const only = ['listarPersonais'];
     const { failures } = await findFaults(link(change), { only });
     expect(failures).toEqual([expect.objectContaining({ name: LINKED, expected: expect.stringMatching(expected) })]);
   });
@@ -316,11 +309,13 @@ describe('a faulty gateway', () => {
   test('is caught where a copy does not hold', async () => {
     const fault: Fault = { ask: ({ headers: { 'if-none-match': _tag, ...headers } }) => ({ headers }) };
     const { failures, url } = await findFaults(fault, { only });
-    expect(failures).toMatchObject(
-      [{ name: 'answers 304 to the ETag of an unchanged answer', expected: '304 without a body', got: /^200 \[/ }].map(
-        ({ got, ...failure }) => ({ ...failure, got: expect.stringMatching(got) }),
-      ),
-    );
+    expect(failures).toMatchObject([
+      {
+        name: 'answers 304 to the ETag of an unchanged answer',
+        expected: '304 without a body',
+        got: expect.stringMatching(/^200 \[/),
+      },
+    ]);
     const tag = /If-None-Match: (W\/"[\w-]+")' '(.*)'$/.exec(failures[0]?.curl ?? '');
     expect(tag?.[2]).toBe(`${url}/personais?limit=1`);
   });
@@ -354,22 +349,9 @@ describe('a faulty gateway', () => {
     expect((await findFaults(fault, { only })).failures).toEqual([]);
   });
 
-  test('is caught on the refusals of a creation too, for which nothing is created', async () => {
-    const fault = headers(() => ({ 'x-content-type-options': undefined }));
-    await findFault('forbids content type sniffing', fault, { only: ['criarAluno'] });
-  });
-
   test('is shown as one failure where it refuses the key', async () => {
     const report = await run({ key: KEYS.readOnly, only: ['criarAluno'] });
     expect(namesOf(failuresOf(report))).toEqual(['accepts the key']);
     expect(outcomesOf(report).filter(({ result }) => result === 'passed')).toEqual([]);
-  });
-
-  test('is caught where it closes the connection, and is told apart from one that is gone', async () => {
-    const fault: Fault = { answer: (_answered, { query }) => (query === 'limit=1000' ? { status: NO_ANSWER } : {}) };
-    expect(await findFault('takes limit', fault, { only })).toMatchObject({
-      curl: `${GET} '$URL/personais?limit=1000'`,
-      got: expect.stringMatching(/^no answer: /),
-    });
   });
 });

@@ -23,6 +23,7 @@ import { document } from '../helpers/api.ts';
 import { type Db, openDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readTable as readReadmeTable } from '../helpers/readme.ts';
+import { type Run, runInProcess, succeed } from '../helpers/run.ts';
 
 // npm run operation, on a copy of the document, the migrations and the demo data with the README's table.
 
@@ -96,22 +97,13 @@ const files = {
   seed: join(folder, 'seed.sql'),
 };
 
-async function run(...args: string[]): Promise<{ code: number; output: string; errors: string }> {
-  let [output, errors] = ['', ''];
-  const print = (text: string) => {
-    output += text;
-  };
-  const printError = (text: string) => {
-    errors += text;
-  };
-  return { code: await addOperations(args, { files, print, printError }), output, errors };
-}
+const run = (...args: string[]) => runInProcess((printing) => addOperations(args, { files, ...printing }));
 
 const readFiles = () => [readFileSync(files.document, 'utf8'), ...readdirSync(files.migrations).sort()];
 
 /** What the command wrote, with what the files were before. */
 let before: string[];
-let written: Awaited<ReturnType<typeof run>>[];
+let written: Run[];
 let db: Db;
 let store: Store;
 let gateway: TestGateway;
@@ -242,8 +234,7 @@ describe('what it writes', () => {
 describe('a run that writes nothing', () => {
   test('shows what it would write with --dry-run', async () => {
     const files = readFiles();
-    const { code, output, errors } = await run('get', 'alunos', '--dry-run');
-    expect([code, errors]).toEqual([0, '']);
+    const output = succeed(await run('get', 'alunos', '--dry-run'));
     expect(output).toContain('operationId: obterAluno');
     expect(output).toContain('create function public.obter_aluno(p_api_key text, p_id uuid)');
     expect(output).toMatch(/Nothing was written\.\n$/);
@@ -252,11 +243,11 @@ describe('a run that writes nothing', () => {
 
   test('says why it refuses, and exits with 1', async () => {
     const files = readFiles();
-    const { code, output, errors } = await run('delete', 'academias');
-    expect({ code, output }).toEqual({ code: 1, output: '' });
-    expect(errors).toBe(
-      'an example needs a row of private.academias in supabase/seed.sql, of the tenant of wms_demo_aurora, besides the first three, which no example shows yet and no other record refers to\n',
-    );
+    expect(await run('delete', 'academias')).toEqual({
+      ...{ code: 1, output: '' },
+      errors:
+        'an example needs a row of private.academias in supabase/seed.sql, of the tenant of wms_demo_aurora, besides the first three, which no example shows yet and no other record refers to\n',
+    });
     expect(readFiles()).toEqual(files);
   });
 
@@ -309,7 +300,6 @@ describe('a run that writes nothing', () => {
     [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all\.\n$/],
     [['list', 'alunos', '--force'], "error: unknown option '--force'\n"],
   ])('says in a line what is wrong with %j, and exits with 2', async (args, line) => {
-    const { code, output, errors } = await run(...args);
-    expect({ code, output, errors }).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });
+    expect(await run(...args)).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });
   });
 });

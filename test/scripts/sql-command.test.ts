@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, inject, test } from 'vitest';
 import { copyDataDir } from '../helpers/gateway.ts';
-import { runCommand } from '../helpers/run.ts';
+import { runCommand, succeed } from '../helpers/run.ts';
 
 describe('npm run sql', () => {
   const root = mkdtempSync(join(tmpdir(), 'sql-'));
@@ -21,8 +21,7 @@ describe('npm run sql', () => {
       delete from nothing;
       select name from private.tenants where name in ('Atlântica', 'Cerrado') order by 1;`;
     writeFileSync(join(root, 'tenants.sql'), script);
-    const { code, output, errors } = await sql(['tenants.sql']);
-    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    const output = succeed(await sql(['tenants.sql']));
     const lines = output.split('\n');
     expect(lines.filter((line) => line.endsWith('rows') || line.endsWith('row'))).toEqual([
       '2 rows',
@@ -49,9 +48,8 @@ describe('npm run sql', () => {
   });
 
   test('refuses another store', async () => {
-    const { code, errors } = await sql(['-'], '', { DATABASE_URL: 'postgres://u@h/d' });
-    expect({ code, errors }).toEqual({
-      code: 1,
+    expect(await sql(['-'], '', { DATABASE_URL: 'postgres://u@h/d' })).toEqual({
+      ...{ code: 1, output: '' },
       errors: 'This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql\n',
     });
   });

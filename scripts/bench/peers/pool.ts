@@ -7,7 +7,7 @@ import type { NamedStatement } from '../../../src/store/statement.ts';
 const DEADLINE_MS = 5_000;
 
 /** The parser of a type, by its number. */
-export type ReadType = (type: number) => (text: string) => unknown;
+type ReadType = (type: number) => (text: string) => unknown;
 
 /** Opens a pool on DATABASE_URL. */
 export function openPool(getTypeParser: ReadType): pg.Pool {

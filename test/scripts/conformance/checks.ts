@@ -20,6 +20,13 @@ export const namesOf = (outcomes: readonly Outcome[]): string[] => outcomes.map(
 /** How a curl line that reads begins. */
 export const GET = 'curl -i -H "X-Api-Key: $API_KEY"';
 
+/** The failure of a check; the curl line with the URL of the gateway as $URL. */
+export function findFailure(name: string, failures: readonly Failed[], url: string): Failed {
+  expect(namesOf(failures)).toContain(name);
+  const found = failures.find((failure) => failure.name === name) as Failed;
+  return { ...found, curl: found.curl.replace(url, '$URL') };
+}
+
 /** Starts a gateway with the demo data, and gives what checks it. */
 export async function startChecks() {
   const gateway = await startGateway({ store: await openTestStore() });
@@ -47,12 +54,10 @@ export async function startChecks() {
     return { failures: failuresOf(report), url: proxy.url };
   }
 
-  /** The failure of one check; the curl line with the URL of the gateway as $URL. */
+  /** The failure of one check. */
   async function findFault(name: string, fault: Fault, options: Options): Promise<Failed> {
     const { failures, url } = await findFaults(fault, options);
-    expect(namesOf(failures)).toContain(name);
-    const found = failures.find((failure) => failure.name === name) as Failed;
-    return { ...found, curl: found.curl.replace(url, '$URL') };
+    return findFailure(name, failures, url);
   }
 
   async function close(): Promise<void> {

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer, text } from 'node:stream/consumers';
 
 /** A request on its way to the gateway. */
-export type Asked = {
+type Asked = {
   readonly method: string;
   readonly path: string;
   readonly query: string;
@@ -15,7 +15,7 @@ export type Asked = {
 };
 
 /** An answer on its way to the client. */
-export type Answered = {
+type Answered = {
   readonly status: number;
   readonly contentType: string;
   /** The others, but for those of the connection. */
