@@ -319,9 +319,10 @@ describe('compose.yaml', () => {
             admin.query('select pg_is_in_recovery() as is_standby'),
           );
           expect(rows).toEqual([{ is_standby: true }]);
-          expect(
-            (await asAdmin(primary.adminUrl, (admin) => admin.query('select from pg_stat_replication'))).rowCount,
-          ).toBe(1);
+          // It may take clients before it has connected to the primary.
+          await asAdmin(primary.adminUrl, (admin) =>
+            waitFor(async () => expect((await admin.query('select from pg_stat_replication')).rowCount).toBe(1)),
+          );
         } finally {
           primary.run('pg_ctl --mode=immediate stop', { env });
         }
