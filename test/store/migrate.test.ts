@@ -6,7 +6,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
-import { operations } from '../helpers/api.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { runCommand } from '../helpers/run.ts';
@@ -160,23 +159,6 @@ describe('a hosted Supabase project', () => {
     }
   });
 
-  test.each(['anon', 'authenticated'])('refuses every function to %s', async (role) => {
-    const functions = await rows<{ name: string; required: number }>(
-      url,
-      `select proname as name, pronargs - pronargdefaults as required
-         from pg_proc where pronamespace = 'public'::regnamespace`,
-    );
-    const published = [...operations.map(({ rpc }) => rpc), 'record_key_use', 'record_usage'];
-    expect(functions.map(({ name }) => name).sort()).toEqual(published.sort());
-    for (const { name, required } of functions) {
-      const call = `select * from public.${name}(${Array(required).fill('null').join(', ')})`;
-      await expect(callAs(role, call), name).rejects.toMatchObject({
-        code: '42501',
-        message: `permission denied for function ${name}`,
-      });
-    }
-  });
-
   test.each([
     ['public', ['gateway', 'gateway_functions', 'service_role']],
     ['private', ['gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search', 'hosted_postgres']],
@@ -189,16 +171,6 @@ describe('a hosted Supabase project', () => {
         order by 1`,
     );
     expect(grantees.map(({ grantee }) => grantee)).toEqual(expected);
-  });
-
-  test('gives a function to come to nobody before it is published', async () => {
-    await asAdmin(asUser(url, 'hosted_postgres'), (db) =>
-      db.query('create function public.later() returns integer language sql return 1'),
-    );
-    for (const role of [...API_ROLES, 'gateway']) {
-      await expect(callAs(role, 'select public.later()'), role).rejects.toMatchObject({ code: '42501' });
-    }
-    await asAdmin(asUser(url, 'hosted_postgres'), (db) => db.query('drop function public.later()'));
   });
 });
 
