@@ -319,6 +319,11 @@ describe('migrations', () => {
       '-- ação\nselect 1;\n\nselect *\n  from nada;',
       /_broken\.sql:5:8: relation "nada" does not exist \(42P01\)/,
     ],
+    [
+      'a column, in characters',
+      `select 1;\nselect '😀', nada;`,
+      /_broken\.sql:2:13: column "nada" does not exist \(42703\)/,
+    ],
     ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql: division by zero \(22012\)/],
     [
       'an error in a body',
@@ -376,13 +381,13 @@ describe('migrations', () => {
     await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
   });
 
-  test.each(['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''])(
-    'are the same at the next start: %j',
-    async (sql) => {
-      await apply({ '20991231000000_a.sql': sql });
-      await apply({ '20991231000000_a.sql': sql });
-    },
-  );
+  test.each([
+    ...['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''],
+    '-- nothing\nselect 1; ; select $$;$$, 1;;\n-- the end',
+  ])('are the same at the next start: %j', async (sql) => {
+    await apply({ '20991231000000_a.sql': sql });
+    await apply({ '20991231000000_a.sql': sql });
+  });
 });
 
 test('the seed makes the same rows at every start', async () => {

@@ -261,15 +261,6 @@ describe('a run', () => {
     expect(applied.sort()).toEqual(readdirSync(join(project, MIGRATIONS)).map((file) => `applied ${file}`));
   });
 
-  test('makes the bookkeeping once, however many begin at the same time', async () => {
-    const url = await newDatabase();
-    const project = projectWith({ '20260101000000_one.sql': 'create table public.one ();' });
-    const runs = await Promise.all(Array.from({ length: 6 }, () => migrate(url, project)));
-    expect(runs.map(({ code, errors }) => ({ code, errors }))).toEqual(Array(6).fill({ code: 0, errors: '' }));
-    const lines = runs.flatMap((one) => one.lines).sort();
-    expect(lines).toEqual(['applied 20260101000000_one.sql', ...Array(5).fill('nothing to do')]);
-  });
-
   test('that fails names the place, keeps the migrations before, and tells PostgREST of them', async () => {
     const url = await newDatabase();
     const good = { '20260101000000_one.sql': 'create table public.one ();' };
@@ -302,45 +293,6 @@ describe('a run', () => {
     });
     expect(await bookkeeping(url)).toEqual([]);
   });
-});
-
-describe('a migration', () => {
-  const notRecorded = async (url: string, sql: string) => {
-    const run = await migrate(url, projectWith({ '20260101000000_one.sql': sql }));
-    expect(run).toMatchObject({ code: 1, lines: [] });
-    expect(await bookkeeping(url)).toEqual([]);
-    return run.errors;
-  };
-
-  test('that fails names the column in characters', async () => {
-    const errors = await notRecorded(await newDatabase(), `select 1;\nselect '😀', nada;`);
-    expect(errors).toContain('20260101000000_one.sql:2:13: column "nada" does not exist (42703)\n');
-  });
-
-  test('has any statements and ends as it likes', async () => {
-    const url = await newDatabase();
-    const sql = '-- nothing\ncreate table public.one (); ; select $$;$$, 1;;\n-- the end';
-    const project = projectWith({ '20260101000000_one.sql': sql, '20260101000001_comment.sql': '-- nothing' });
-    expect(await migrate(url, project)).toMatchObject({ code: 0, errors: '' });
-    expect(await bookkeeping(url)).toMatchObject([{ statements: [sql] }, { statements: ['-- nothing'] }]);
-    expect(await migrate(url, project)).toEqual(NOTHING);
-  });
-});
-
-test('a database with older migrations than the first one is refused, and keeps them', async () => {
-  const url = await newDatabase();
-  await migrate(url, projectWith({ '20261121080000_roles.sql': 'create table public.old ();' }));
-  const refused = {
-    code: 1,
-    lines: [],
-    errors:
-      `The database has migration 20261121080000, which is older than the first one, supabase/migrations/${FILES[0]}: ` +
-      'a development version made it. Migrate a new database and copy the rows with pg_dump --data-only ' +
-      '--schema=private, or set DATA_DIR to a new folder\n',
-  };
-  expect(await migrate(url)).toEqual(refused);
-  expect(await dryRun(url)).toEqual(refused);
-  expect(await bookkeeping(url)).toMatchObject([{ version: '20261121080000' }]);
 });
 
 describe('the Supabase CLI', () => {
