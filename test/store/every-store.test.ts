@@ -35,8 +35,15 @@ function jsonOf(result: Result): unknown {
   return JSON.parse(result.json);
 }
 
-test('says what it is, without a password or a key', () => {
-  expect(store.description).toMatch(/^(embedded Postgres, data in |Postgres at |Supabase at )/);
+test('is of the kind that its project is for, and says so without a password or a key', () => {
+  const descriptions = {
+    embedded: /^embedded Postgres, data in /,
+    postgres: /^Postgres at /,
+    supabase: /^Supabase at /,
+    citus: /^Postgres at /,
+    'citus by PostgREST': /^Supabase at /,
+  };
+  expect(store.description).toMatch(descriptions[inject('kind')]);
   expect(store.description).not.toMatch(/only-for-tests|eyJ/);
 });
 
@@ -146,15 +153,4 @@ describe('a failure', () => {
     expect(await store.call(create(), AbortSignal.abort())).toMatchObject({ failure: { kind: 'storeTimeout' } });
     expect(jsonOf(await store.call(list({ p_limit: 1_000 }), never))).toHaveLength(before);
   });
-});
-
-test('runs the tests of the kind of store that its project is for', () => {
-  const descriptions = {
-    embedded: /^embedded/,
-    postgres: /^Postgres/,
-    supabase: /^Supabase/,
-    citus: /^Postgres/,
-    'citus by PostgREST': /^Supabase/,
-  };
-  expect(store.description).toMatch(descriptions[inject('kind')]);
 });
