@@ -159,21 +159,6 @@ describe('a store that takes batches of reads', () => {
     for (const _ of sent) await endNext();
     await Promise.all(sent);
   });
-
-  test('counts a batch of one share as one of its slots', async () => {
-    const { begun, send, endNext } = open({ slots: 2, slotsOfShare: 1, waiting: 20 });
-    const sent = ['a1', 'a2', 'a3', 'a4', 'b1'].map((name) => send(name));
-    await turn();
-    expect(begun.splice(0)).toEqual(['a1', 'b1']);
-    await endNext();
-    expect(begun.splice(0)).toEqual(['a2', 'a3', 'a4']);
-    const last = send('a5');
-    expect(begun).toEqual([]);
-    for (let count = 0; count < 4; count += 1) await endNext();
-    expect(begun).toEqual(['a5']);
-    await endNext();
-    await Promise.all([...sent, last]);
-  });
 });
 
 test('reads that go to other servers have slots of their own', async () => {
