@@ -220,17 +220,16 @@ const TOO_LATE: Pick<Case, 'read' | 'create' | 'cause' | 'deadlineMs'> = {
   deadlineMs: DEADLINE_MS,
 };
 
+/** There is no connection, or it is lost: each time, or once, which a read survives. */
+const BROKEN = { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST } as const;
+const BROKEN_ONCE = { ...BROKEN, read: '200' } as const;
+
 const cases: Case[] = [
-  network(
-    'connection refused',
-    { on: 'connect', does: 'refuse' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cold: true, cause: /ECONNREFUSED/ },
-  ),
+  network('connection refused', { on: 'connect', does: 'refuse' }, { ...BROKEN, cold: true, cause: /ECONNREFUSED/ }),
   {
     fault: 'name not found',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
+    ...BROKEN,
     cold: true,
     open: { host: 'nothing.invalid' },
     cause: /ENOTFOUND|EAI_AGAIN/,
@@ -239,8 +238,7 @@ const cases: Case[] = [
   {
     fault: 'every address of a name refused',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
+    ...BROKEN,
     cold: true,
     open: { host: 'two.invalid' },
     cause: /ECONNREFUSED/,
@@ -249,52 +247,16 @@ const cases: Case[] = [
       proxies[kind].fail({ on: 'connect', does: 'refuse' });
     },
   },
-  network(
-    'new connection reset',
-    { on: 'connect', does: 'reset' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cold: true, cause: LOST },
-  ),
-  network(
-    'new connection reset, once',
-    { on: 'connect', does: 'reset', once: true },
-    { read: '200', create: UNAVAILABLE, cold: true, cause: LOST },
-  ),
+  network('new connection reset', { on: 'connect', does: 'reset' }, { ...BROKEN, cold: true }),
+  network('new connection reset, once', { on: 'connect', does: 'reset', once: true }, { ...BROKEN_ONCE, cold: true }),
   network('new connection never answered', { on: 'response', does: 'stall' }, { ...TOO_LATE, cause: /./, cold: true }),
-  network(
-    'reset before the request',
-    { on: 'request', does: 'reset' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset before the request, once',
-    { on: 'request', does: 'reset', once: true },
-    { read: '200', create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset in the request',
-    { on: 'request', does: 'reset', after: 20 },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset after the request',
-    { on: 'response', does: 'reset' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset after the request, once',
-    { on: 'response', does: 'reset', once: true },
-    { read: '200', create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset in the body',
-    { on: 'response', does: 'reset', after: ROW },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset in the body, once',
-    { on: 'response', does: 'reset', after: ROW, once: true },
-    { read: '200', create: UNAVAILABLE, cause: LOST },
-  ),
+  network('reset before the request', { on: 'request', does: 'reset' }, BROKEN),
+  network('reset before the request, once', { on: 'request', does: 'reset', once: true }, BROKEN_ONCE),
+  network('reset in the request', { on: 'request', does: 'reset', after: 20 }, BROKEN),
+  network('reset after the request', { on: 'response', does: 'reset' }, BROKEN),
+  network('reset after the request, once', { on: 'response', does: 'reset', once: true }, BROKEN_ONCE),
+  network('reset in the body', { on: 'response', does: 'reset', after: ROW }, BROKEN),
+  network('reset in the body, once', { on: 'response', does: 'reset', after: ROW, once: true }, BROKEN_ONCE),
   network('request not taken', { on: 'request', does: 'stall' }, TOO_LATE),
   network('stall before the response', { on: 'response', does: 'stall' }, TOO_LATE),
   network('stall in the headers', { on: 'response', does: 'stall', after: 10 }, TOO_LATE),
@@ -304,9 +266,7 @@ const cases: Case[] = [
   {
     fault: 'server stopped',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
-    cause: LOST,
+    ...BROKEN,
     begin: stopServer,
     end: startServer,
   },
@@ -323,8 +283,7 @@ const cases: Case[] = [
   {
     fault: 'backend terminated in mid-query',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
+    ...BROKEN,
     cause: /57P01|terminating connection|PGRST00/,
     begin: lockTables,
     meanwhile: () => endBlockedQueries('pg_terminate_backend'),
