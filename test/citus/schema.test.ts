@@ -203,54 +203,6 @@ describe('a distributed database', () => {
     expect(failures).toBeGreaterThanOrEqual(1);
   });
 
-  test('takes a later table and function by the recipe of one machine', async () => {
-    const sql = `
-      create table private.cabides (
-        tenant_id uuid not null references private.tenants (id),
-        id uuid not null default gen_random_uuid(),
-        academia_id uuid not null,
-        numero integer not null,
-        primary key (tenant_id, id)
-      );
-      comment on table private.cabides is 'Lockers; and "; in quotes '' does not end it';
-      select private.isolate('private.cabides');
-      alter table private.cabides add foreign key (tenant_id, academia_id) references private.academias (tenant_id, id);
-      grant select, insert (tenant_id, academia_id, numero) on private.cabides to gateway_functions;
-      create function public.criar_cabide(p_api_key text, p_numero integer)
-      returns table (numero integer) language plpgsql volatile rows 1 security definer
-      set search_path = pg_catalog, pg_temp as $$
-      declare
-        v_tenant constant uuid := private.verify_key(p_api_key, 'criar_cabide');
-      begin
-        return query insert into private.cabides as a (tenant_id, academia_id, numero)
-          select v_tenant, g.id, p_numero from private.academias g where g.tenant_id = v_tenant order by g.id limit 1
-          returning a.numero;
-      end; $$;
-      select private.publish('public.criar_cabide');
-      create function public.listar_cabides(p_api_key text)
-      returns table (numero integer) language plpgsql stable security definer
-      set search_path = pg_catalog, pg_temp as $$
-      declare
-        v_tenant constant uuid := private.verify_key(p_api_key, 'listar_cabides');
-      begin
-        return query select a.numero from private.cabides a where a.tenant_id = v_tenant order by a.id;
-      end; $$;
-      select private.publish('public.listar_cabides');`;
-    await asOwner(async (db) => {
-      await runScript(db, { file: 'cabides.sql', sql });
-      expect(await distribute(db)).toEqual([
-        'grant INSERT on table private.cabides to gateway_functions',
-        'alter function public.criar_cabide(text,integer) set plan_cache_mode = force_custom_plan',
-        'alter function public.listar_cabides(text) set plan_cache_mode = force_custom_plan',
-      ]);
-    });
-    await onEachNode(database, async (store) => {
-      const call: Call = { ...create({}), function: 'criar_cabide', args: { p_api_key: KEY, p_numero: 7 } };
-      expect(await ask(store, call)).toEqual({ numero: 7 });
-      expect((await ask(store, { ...list('listar_cabides'), args: { p_api_key: OTHER_KEY } })).length).toBe(0);
-    });
-  });
-
   test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
     const copy = await copyCitusDatabase(inject('nodes'));
     const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
