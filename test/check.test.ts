@@ -7,7 +7,7 @@ import { readConfig } from '../src/config.ts';
 import { lockFolder } from '../src/store/embedded/folder.ts';
 import { copyDataDir } from './helpers/gateway.ts';
 import { GatewayProcess } from './helpers/process.ts';
-import { asAdmin, createDatabase, type Database, findPort, loginUrl } from './helpers/servers.ts';
+import { createDatabase, type Database, findPort, loginUrl } from './helpers/servers.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'check-'));
 const DOCUMENT = ['Configuration  ok', 'Document       ok: 8 operations'];
@@ -51,10 +51,8 @@ describe('a check of the start', () => {
   test('names the migrations that are missing, the drift, a risky login, and demo data for everybody', async () => {
     const other = await createDatabase();
     try {
-      await asAdmin(other.adminUrl, (db) =>
-        db.query(`delete from supabase_migrations.schema_migrations where version = '20261123000010';
-          drop function public.listar_secoes(text, integer, integer, uuid)`),
-      );
+      await other.query(`delete from supabase_migrations.schema_migrations where version = '20261123000010';
+          drop function public.listar_secoes(text, integer, integer, uuid)`);
       const { isGood, lines } = await check({ DATABASE_URL: other.adminUrl, HOST: '0.0.0.0' });
       expect(isGood).toBe(false);
       expect(lines.slice(3)).toEqual([

@@ -371,12 +371,10 @@ test('a killed coordinator fails no request of gateways on workers', async () =>
 test('a tenant moves to a new node of its own while it is used', async () => {
   const [tenant] = tenantsOf(worker);
   if (!tenant) throw new Error('there is no tenant');
-  await asAdmin(database.adminUrl, (admin) =>
-    admin.query(
-      `insert into private.alunos (tenant_id, nome, email)
+  await database.query(
+    `insert into private.alunos (tenant_id, nome, email)
        select $1::uuid, $2::text || ', antigo ' || n, 'aluno@academia.example' from generate_series(1, 10000) n`,
-      [tenant.id, tenant.name],
-    ),
+    [tenant.id, tenant.name],
   );
   const on = [await startOn(coordinator), await startOn(worker)];
   const clients = await underLoad(on, async (clients) => {

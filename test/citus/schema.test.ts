@@ -23,7 +23,7 @@ import { document } from '../helpers/api.ts';
 import { addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
 import { compileOnce, MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
-import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl, runSql } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
 const KEY = 'wms_demo_aurora';
@@ -323,7 +323,7 @@ describe('Citus in a database with rows', () => {
         await db.query('alter default privileges grant execute on functions to public');
       });
       await addCitus();
-      await asAdmin(adminUrl, (db) => db.query('alter default privileges revoke execute on functions from public'));
+      await runSql(adminUrl, 'alter default privileges revoke execute on functions from public');
     });
     onTestFinished(() => database.drop());
     await asAdmin(database.adminUrl, async (db) => {

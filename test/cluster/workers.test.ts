@@ -107,10 +107,8 @@ async function beginTwo({ origin }: GatewayProcess): Promise<Promise<string>[]> 
   const answers = [ask(origin), ask(origin)];
   // Where each worker has one connection to the database, both of them have a request then.
   await waitFor(async () => {
-    const { rows } = await asAdmin(database.adminUrl, (admin) =>
-      admin.query(`select from pg_locks l join pg_database d on d.oid = l.database
-         where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`),
-    );
+    const rows = await database.query(`select from pg_locks l join pg_database d on d.oid = l.database
+         where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`);
     expect(rows).toHaveLength(2);
   });
   return answers;
@@ -164,8 +162,7 @@ describe('a gateway of two workers', () => {
 
   test('on SIGHUP keeps its workers if a new one cannot serve', async () => {
     const before = childrenOf(gateway);
-    const rename = (from: string, to: string) =>
-      asAdmin(database.adminUrl, (admin) => admin.query(`alter function public.${from} rename to ${to}`));
+    const rename = (from: string, to: string) => database.query(`alter function public.${from} rename to ${to}`);
     await rename('listar_secoes', 'listar_outras');
     gateway.child.kill('SIGHUP');
     await gateway.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
@@ -409,9 +406,7 @@ describe('a start', () => {
 
   test('reports drift once, as an error or as a warning', async () => {
     const database = await createDatabase();
-    await asAdmin(database.adminUrl, (admin) =>
-      admin.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras'),
-    );
+    await database.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras');
     const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
     const [code, output, errors] = await fail({ DATABASE_URL });
     expect([code, output]).toEqual([1, '']);

@@ -6,7 +6,6 @@ import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   hasPostgrest,
@@ -68,28 +67,26 @@ test('without prepared statements a login that inherits nothing fails the check,
   const login = `um_login_${process.pid}`;
   const url = new URL(database.adminUrl);
   [url.username, url.password] = [login, 'only-for-tests'];
-  await asAdmin(database.adminUrl, (admin) =>
-    admin.query(`create role ${login} login noinherit password 'only-for-tests'; grant gateway to ${login};
-      grant connect on database ${database.name} to ${login}`),
-  );
+  await database.query(`create role ${login} login noinherit password 'only-for-tests'; grant gateway to ${login};
+      grant connect on database ${database.name} to ${login}`);
   const [without, prepared] = [open(url.href, false), open(url.href, true)];
   expect([await check(prepared), await call(prepared)]).toEqual([undefined, 1]);
   expect(await call(without)).toBe('storeError');
   const message = (await check(without)) ?? '';
   const [, remedy = ''] =
     /^the login \w+ inherits nothing from gateway: (grant .*), or set PREPARE=on$/.exec(message) ?? [];
-  await asAdmin(database.adminUrl, (admin) => admin.query(remedy));
+  await database.query(remedy);
   expect([await check(without), await call(without)]).toEqual([undefined, 1]);
   await Promise.all(stores.map((store) => store.close()));
   stores = [];
-  await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
+  await database.query(`drop owned by ${login}; drop role ${login}`);
 });
 
 test('a login that may not become gateway fails with the remedy, and leaves no connection behind', async () => {
   const login = `um_login_sem_gateway_${process.pid}`;
   const url = new URL(database.adminUrl);
   [url.username, url.password] = [login, 'only-for-tests'];
-  const asSuperuser = (sql: string) => asAdmin(database.adminUrl, (admin) => admin.query(sql));
+  const asSuperuser = (sql: string) => database.query(sql);
   await asSuperuser(
     `create role ${login} login password 'only-for-tests'; grant connect on database ${database.name} to ${login}`,
   );
@@ -100,15 +97,14 @@ test('a login that may not become gateway fails with the remedy, and leaves no c
     );
   }
   await vi.waitFor(async () => {
-    const { rows } = await asSuperuser(`select from pg_stat_activity where usename = '${login}'`);
-    expect(rows).toHaveLength(0);
+    expect(await asSuperuser(`select from pg_stat_activity where usename = '${login}'`)).toEqual([]);
   }, 10_000);
   await asSuperuser(`revoke connect on database ${database.name} from ${login}; drop role ${login}`);
 });
 
 test.runIf(hasPostgrest)('a key that may execute no function is one difference, with the remedy', async () => {
   const own = await createDatabase();
-  await asAdmin(own.adminUrl, (admin) => admin.query('revoke execute on all functions in schema public from gateway'));
+  await own.query('revoke execute on all functions in schema public from gateway');
   const postgrest = await startPostgrest(own);
   const deadlineMs = 20_000;
   const store = openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs });

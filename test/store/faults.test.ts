@@ -17,7 +17,6 @@ import { document, KEYS } from '../helpers/api.ts';
 import { type Address, type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   loginUrl,
@@ -405,7 +404,7 @@ function current(): Store {
 
 beforeAll(async () => {
   database = await createDatabase();
-  await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
+  await database.query(SQL);
   postgrest = await startPostgrest(database);
   targets = { postgres: toAddress(database.adminUrl), supabase: toAddress(postgrest.url) };
   proxies = { postgres: await startFaultProxy(targets.postgres), supabase: await startFaultProxy(targets.supabase) };
@@ -516,12 +515,8 @@ async function stopServer(kind: Kind): Promise<void> {
     await once(postgrest.process, 'exit');
   } else {
     proxies.postgres.fail({ on: 'connect', does: 'reset' });
-    await asAdmin(database.adminUrl, (admin) =>
-      admin.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-          where usename = 'gateway_test' and datname = current_database()`,
-      ),
-    );
+    await database.query(`select pg_terminate_backend(pid) from pg_stat_activity
+          where usename = 'gateway_test' and datname = current_database()`);
   }
   await waitFor(() => expect(proxies[kind].connections()).toBe(0));
 }
@@ -544,7 +539,7 @@ async function unlockTables(): Promise<void> {
 /** Waits for the query that waits for a lock, and ends it. */
 async function endBlockedQueries(how: 'pg_terminate_backend' | 'pg_cancel_backend'): Promise<void> {
   const sql = `select ${how}(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-  await asAdmin(database.adminUrl, (admin) => waitFor(async () => expect((await admin.query(sql)).rowCount).toBe(1)));
+  await waitFor(async () => expect(await database.query(sql)).toHaveLength(1));
 }
 
 /** What a person reads of a cause in the log, wherever it was caught. */
@@ -555,11 +550,8 @@ function textOf(cause: unknown): string {
 }
 
 /** How many students of a name there are. */
-const countStudents = (nome: string) =>
-  asAdmin(database.adminUrl, async (admin) => {
-    const { rows } = await admin.query('select count(*)::int as n from private.alunos where nome = $1', [nome]);
-    return rows[0].n as number;
-  });
+const countStudents = async (nome: string) =>
+  (await database.query('select from private.alunos where nome = $1', [nome])).length;
 
 const runs = cases.flatMap((one) =>
   one.stores.flatMap((kind) =>

@@ -9,7 +9,7 @@ import { readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { runCommand } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, findPort, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, findPort, type PostgresServer, runSql, startPostgres } from '../helpers/servers.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
 const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const name of databases) await asAdmin(adminUrl, (db) => db.query(`drop database ${name} with (force)`));
+  for (const name of databases) await runSql(adminUrl, `drop database ${name} with (force)`);
   await server.stop();
   rmSync(root, { recursive: true });
 });
@@ -51,9 +51,7 @@ async function forgetRoles(): Promise<void> {
 async function newDatabase(owner?: string): Promise<string> {
   const name = `migrate_test_${process.pid}_${databases.length}`;
   databases.push(name);
-  await asAdmin(adminUrl, (admin) =>
-    admin.query(`create database ${name} template template0 ${owner ? `owner ${owner}` : ''}`),
-  );
+  await runSql(adminUrl, `create database ${name} template template0 ${owner ? `owner ${owner}` : ''}`);
   return databaseUrl(adminUrl, name);
 }
 
@@ -77,16 +75,12 @@ async function run(env: Record<string, string>, args: string[] = [], project = '
 const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, [], project);
 const dryRun = (url: string, project?: string) => run({ DATABASE_URL: url }, ['--dry-run'], project);
 
-async function rows<T = Record<string, unknown>>(url: string, sql: string): Promise<T[]> {
-  return asAdmin(url, async (db) => (await db.query(sql)).rows);
-}
-
 type Bookkeeping = { version: string; name: string; statements: string[] };
 /** The rows of the bookkeeping; none if there is no table. */
 const bookkeeping = async (url: string): Promise<Bookkeeping[]> => {
-  const [table] = await rows(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
+  const [table] = await runSql(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
   if (!table?.name) return [];
-  return rows(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
+  return runSql(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
 };
 
 /** As one who is no superuser. */
@@ -163,7 +157,7 @@ describe('a hosted Supabase project', () => {
     ['public', ['gateway', 'gateway_functions', 'service_role']],
     ['private', ['gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search', 'hosted_postgres']],
   ])('lets nobody execute the functions in %s but %j', async (schema, expected) => {
-    const grantees = await rows<{ grantee: string }>(
+    const grantees = await runSql<{ grantee: string }>(
       url,
       `select distinct case a.grantee when 0 then 'everybody' else a.grantee::regrole::text end as grantee
          from pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
@@ -187,7 +181,7 @@ describe('an administrator who is neither superuser nor beyond row security', ()
     const database = await newDatabase('plain_administrator');
     const url = asUser(database, 'plain_administrator');
 
-    const version = Number((await rows(url, 'show server_version_num'))[0]?.server_version_num);
+    const version = Number((await runSql(url, 'show server_version_num'))[0]?.server_version_num);
     if (version >= 160_000) {
       const refused = await migrate(url);
       expect(refused).toMatchObject({ code: 1, lines: [] });
@@ -214,7 +208,7 @@ describe('a run', () => {
     expect(await dryRun(url)).toEqual(pending);
     expect(await dryRun(url)).toEqual(pending);
     const schemas = `select nspname from pg_namespace where nspname !~ '^pg_' order by 1`;
-    expect(await rows(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
+    expect(await runSql(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
   });
 
   test('applies every migration once', async () => {
@@ -277,7 +271,7 @@ describe('a run', () => {
       expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
     });
     expect(await bookkeeping(url)).toMatchObject([{ version: '20260101000000' }]);
-    expect(await rows(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
+    expect(await runSql(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
       { relname: 'one' },
     ]);
     expect(await migrate(url, projectWith(good))).toEqual(NOTHING);
@@ -456,7 +450,7 @@ describe('a gateway that serves', () => {
         `${gateway.origin}: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n` +
         'Add beside what it uses, and drop that when no gateway uses it any more (docs/deployment.md, Upgrade)\n',
     );
-    expect(await rows(url, `select from pg_proc where proname in ('listar_secoes_novas', 'listar_outras')`)).toEqual(
+    expect(await runSql(url, `select from pg_proc where proname in ('listar_secoes_novas', 'listar_outras')`)).toEqual(
       [],
     );
     expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);

@@ -8,7 +8,6 @@ import { openSupabase } from '../../src/store/supabase/store.ts';
 import { document } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   loginUrl,
@@ -47,7 +46,7 @@ let store: Store | undefined;
 
 beforeAll(async () => {
   database = await createDatabase();
-  await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
+  await database.query(SQL);
   postgrest = await startPostgrest(database);
 });
 
@@ -92,14 +91,11 @@ async function get(path: string, init: RequestInit = {}): Promise<{ status: numb
 }
 
 /** How many sleeping queries the database runs now. */
-const sleeping = () =>
-  asAdmin(database.adminUrl, async (admin) => {
-    const { rows } = await admin.query(
-      `select count(*)::int as n from pg_stat_activity
-        where datname = current_database() and state = 'active' and query like '%dormir%' and pid <> pg_backend_pid()`,
-    );
-    return rows[0].n as number;
-  });
+const sleeping = async () => {
+  const sql = `select from pg_stat_activity
+    where datname = current_database() and state = 'active' and query like '%dormir%' and pid <> pg_backend_pid()`;
+  return (await database.query(sql)).length;
+};
 
 describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
   test('a call beyond the deadline is a 502, and its query stops in the database', async () => {
@@ -159,12 +155,9 @@ describe('postgres', () => {
 
   test('times are in ISO 8601 and in UTC, whatever the database has as its default', async () => {
     const setAll = (dateStyle: string, timeZone: string) =>
-      asAdmin(database.adminUrl, (admin) => {
-        const name = new URL(database.adminUrl).pathname.slice(1);
-        return admin.query(
-          `alter database ${name} set datestyle = ${dateStyle}; alter database ${name} set timezone = ${timeZone}`,
-        );
-      });
+      database.query(
+        `alter database ${database.name} set datestyle = ${dateStyle}; alter database ${database.name} set timezone = ${timeZone}`,
+      );
     await setAll(`'German, DMY'`, `'Asia/Kolkata'`);
     await start(openers.postgres(1));
     const { body } = await get('/alunos?limit=1');
@@ -186,13 +179,13 @@ describe('postgres', () => {
         'true from pg_sleep(p_segundos)',
         `${value}`,
       );
-      await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${sql}`));
+      await database.query(`drop function public.dormir(text, float8); ${sql}`);
       for (const answer of [...(await answers()), ...(await answers())]) {
         expect(answer).toMatchObject({ status: 200, body: [{ acordado: json }] });
       }
     }
     expect(gateway?.faults).toEqual([]);
-    await asAdmin(database.adminUrl, (admin) => admin.query(`drop function public.dormir(text, float8); ${SQL}`));
+    await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
 });
 
@@ -220,14 +213,10 @@ describe('a login', () => {
     await store?.close();
 
     const owner = `owner_${database.name}`;
-    await asAdmin(database.adminUrl, (admin) =>
-      admin.query(
-        `create role ${owner} login password '${password}' noinherit;
+    await database.query(`create role ${owner} login password '${password}' noinherit;
          grant gateway to ${owner};
          grant connect on database ${database.name} to ${owner};
-         alter table private.treinos owner to ${owner}`,
-      ),
-    );
+         alter table private.treinos owner to ${owner}`);
     try {
       expect(await inspect((url) => Object.assign(url, { username: owner, password }))).toEqual({
         fault: undefined,
@@ -235,9 +224,7 @@ describe('a login', () => {
       });
     } finally {
       await store?.close();
-      await asAdmin(database.adminUrl, (admin) =>
-        admin.query(`reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${owner}`),
-      );
+      await database.query(`reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${owner}`);
     }
   });
 });

@@ -14,7 +14,7 @@ import { applyMigrations, type Database, type Migration, readMigrations } from '
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call } from '../../src/store/store.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
-import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, type PostgresServer, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 const RELEASE: { migrations: readonly Migration[]; seed: string } = JSON.parse(
   brotliDecompressSync(readFileSync(join(import.meta.dirname, '../helpers/release-0.2.0.json.br'))).toString(),
@@ -31,7 +31,7 @@ let databases = 0;
 
 beforeAll(async () => {
   server = await startEmbeddedPostgres();
-  await asAdmin(server.adminUrl, (db) => db.query(`create role dona login createrole password 'only-for-tests'`));
+  await runSql(server.adminUrl, `create role dona login createrole password 'only-for-tests'`);
 });
 
 afterAll(async () => {
@@ -89,7 +89,7 @@ async function query<T>(db: Database, sql: string, values: unknown[] = []): Prom
 /** A database of 0.2.0: the URL for the role that owns it and is no superuser. */
 async function createOldDatabase(): Promise<string> {
   databases += 1;
-  await asAdmin(server.adminUrl, (db) => db.query(`create database velha${databases} owner dona`));
+  await runSql(server.adminUrl, `create database velha${databases} owner dona`);
   const url = new URL(databaseUrl(server.adminUrl, `velha${databases}`));
   url.username = 'dona';
   await asAdmin(url.href, fill);
