@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PGlite } from '@electric-sql/pglite';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded/store.ts';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { type EmbeddedOptions, type EmbeddedStore, openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { copyDataDir, MIGRATIONS, openDemoStore, SEED } from '../helpers/gateway.ts';
@@ -25,7 +25,7 @@ select private.publish('public.fail');`;
 
 afterAll(() => rmSync(root, { recursive: true }));
 
-function open(options: Partial<EmbeddedOptions>): Promise<Store> {
+function open(options: Partial<EmbeddedOptions>): Promise<EmbeddedStore> {
   return openEmbedded({ migrationsDir: MIGRATIONS, statementLimitMs: 5_000, ...options });
 }
 
@@ -288,18 +288,15 @@ describe('migrations', () => {
         set search_path = pg_catalog, pg_temp as 'select p_value';
       select private.publish('public.echo');`;
     const migrationsDir = migrationsWith({ '20991231000000_a.sql': define('integer') });
-    const store = await openEmbedded({ dataDir: copyOfTemplate(), migrationsDir, statementLimitMs: 5_000 });
+    const store = await open({ dataDir: copyOfTemplate(), migrationsDir });
+    onTestFinished(() => store.close());
     const echo = async (value: string): Promise<unknown> =>
       rowsOf(await store.call({ function: 'echo', args: { p_value: value }, returns: 'rows', readOnly: true }, never));
-    try {
-      expect([await echo('1'), await echo('2')]).toEqual([[{ value: 1 }], [{ value: 2 }]]);
-      expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
-      writeFileSync(join(migrationsDir, '20991231000001_b.sql'), define('text'));
-      expect(await store.migrate()).toEqual([expect.stringContaining('_b.sql')]);
-      expect(await echo('dois')).toEqual([{ value: 'dois' }]);
-    } finally {
-      await store.close();
-    }
+    expect([await echo('1'), await echo('2')]).toEqual([[{ value: 1 }], [{ value: 2 }]]);
+    expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
+    writeFileSync(join(migrationsDir, '20991231000001_b.sql'), define('text'));
+    expect(await store.migrate()).toEqual([expect.stringContaining('_b.sql')]);
+    expect(await echo('dois')).toEqual([{ value: 'dois' }]);
   });
 
   test('pass on the warnings of Postgres', async () => {

@@ -1,5 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -217,14 +217,11 @@ describe('a login', () => {
          grant gateway to ${owner};
          grant connect on database ${database.name} to ${owner};
          alter table private.treinos owner to ${owner}`);
-    try {
-      expect(await inspect((url) => Object.assign(url, { username: owner, password }))).toEqual({
-        fault: undefined,
-        risk: `The login ${owner} owns the tables: ${ADVICE}`,
-      });
-    } finally {
-      await store?.close();
-      await database.query(`reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${owner}`);
-    }
+    const drop = `reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${owner}`;
+    onTestFinished(async () => void (await database.query(drop)));
+    expect(await inspect((url) => Object.assign(url, { username: owner, password }))).toEqual({
+      fault: undefined,
+      risk: `The login ${owner} owns the tables: ${ADVICE}`,
+    });
   });
 });
