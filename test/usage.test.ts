@@ -2,7 +2,7 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type GatewayProcess, startProcess } from './helpers/process.ts';
 import { sendRaw } from './helpers/raw.ts';
 import { createDatabase, type Database, loginUrl } from './helpers/servers.ts';
@@ -29,15 +29,9 @@ async function readCalls(id: string): Promise<number> {
 }
 
 describe('a gateway', () => {
-  const started: GatewayProcess[] = [];
-
-  afterEach(async () => {
-    for (const gateway of started.splice(0)) await gateway.stop('SIGKILL');
-  });
-
   async function start(env: Record<string, string> = {}): Promise<GatewayProcess> {
     const gateway = await startProcess({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), ...env });
-    started.push(gateway);
+    onTestFinished(async () => void (await gateway.stop('SIGKILL')));
     return gateway;
   }
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
 import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
 import { divide, readNumber, toArgument } from '../../src/cluster/protocol.ts';
@@ -23,7 +23,6 @@ const GYMS = '/v1/academias';
 
 let database: Database;
 let env: Record<string, string>;
-const started: GatewayProcess[] = [];
 
 beforeAll(async () => {
   database = await createDatabase();
@@ -35,16 +34,12 @@ beforeAll(async () => {
   };
 });
 
-afterEach(async () => {
-  for (const gateway of started.splice(0)) await gateway.stop('SIGKILL');
-});
-
 afterAll(() => database.drop());
 
 /** A gateway of two workers, each with one connection, which ends with its test. */
 async function start(more: Record<string, string> = {}, options = {}): Promise<GatewayProcess> {
   const gateway = await startProcess({ ...env, ...more }, options);
-  started.push(gateway);
+  onTestFinished(async () => void (await gateway.stop('SIGKILL')));
   return gateway;
 }
 

@@ -1,5 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -41,20 +41,13 @@ const PATHS = parse(`
 const headers = { 'X-Api-Key': 'wms_demo_aurora' };
 let database: Database;
 let postgrest: PostgrestServer;
-let gateway: TestGateway | undefined;
-let store: Store | undefined;
+/** The one that was started last. */
+let gateway: TestGateway;
 
 beforeAll(async () => {
   database = await createDatabase();
   await database.query(SQL);
   postgrest = await startPostgrest(database);
-});
-
-afterEach(async () => {
-  await gateway?.close();
-  await store?.close();
-  gateway = undefined;
-  store = undefined;
 });
 
 afterAll(async () => {
@@ -71,22 +64,20 @@ const openers = {
     openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections, deadlineMs }),
 };
 
-async function start(
-  opened: Store,
-  limits = { slots: 4, waiting: 100 },
-  deadlineMs = DEADLINE_MS,
-): Promise<TestGateway> {
-  store = limited(opened, limits);
-  gateway = await startGateway({
+async function start(opened: Store, limits = { slots: 4, waiting: 100 }, deadlineMs = DEADLINE_MS): Promise<void> {
+  const store = limited(opened, limits);
+  onTestFinished(() => store.close());
+  const started = await startGateway({
     store,
     document: { ...document, paths: { ...document.paths, ...PATHS } },
     deadlineMs,
   });
-  return gateway;
+  onTestFinished(() => started.close());
+  gateway = started;
 }
 
 async function get(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown; headers: Headers }> {
-  const answer = await fetch(`${gateway?.url}${path}`, { headers, ...init });
+  const answer = await fetch(`${gateway.url}${path}`, { headers, ...init });
   return { status: answer.status, body: await answer.json(), headers: answer.headers };
 }
 
@@ -139,15 +130,13 @@ describe('postgres', () => {
     controller.abort();
     await waitFor(async () => expect(await sleeping()).toBe(0));
     await answer;
-    expect(gateway?.faults).toEqual([]);
+    expect(gateway.faults).toEqual([]);
     expect((await get('/academias')).status).toBe(200);
   });
 
   test('without prepared statements, as behind a pooler, the answers are the same', async () => {
     await start(openers.postgres(2));
     const prepared = await get('/alunos?limit=3&ativo=true');
-    await gateway?.close();
-    await store?.close();
     await start(openers.postgres(2, { prepare: false, login: 'gateway_pooled' }));
     expect((await get('/alunos?limit=3&ativo=true')).body).toEqual(prepared.body);
     expect((await get('/alunos?limit=3&ativo=true')).status).toBe(200);
@@ -184,7 +173,7 @@ describe('postgres', () => {
         expect(answer).toMatchObject({ status: 200, body: [{ acordado: json }] });
       }
     }
-    expect(gateway?.faults).toEqual([]);
+    expect(gateway.faults).toEqual([]);
     await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
 });
@@ -193,7 +182,8 @@ describe('a login', () => {
   const inspect = async (change: (url: URL) => void) => {
     const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
     change(url);
-    store = openPostgres({ url: url.href, connections: 1, prepare: true, deadlineMs: UNHURRIED.deadlineMs });
+    const store = openPostgres({ url: url.href, connections: 1, prepare: true, deadlineMs: UNHURRIED.deadlineMs });
+    onTestFinished(() => store.close());
     return {
       fault: await store.check(AbortSignal.timeout(UNHURRIED.deadlineMs)),
       risk: await store.inspectLogin?.(AbortSignal.timeout(UNHURRIED.deadlineMs)),
@@ -210,7 +200,6 @@ describe('a login', () => {
     const asSuperuser = (url: URL) => Object.assign(url, { username, password });
     const { risk } = await inspect(asSuperuser);
     expect(risk).toBe(`The login ${username} is a superuser: ${ADVICE}`);
-    await store?.close();
 
     const owner = `owner_${database.name}`;
     await database.query(`create role ${owner} login password '${password}' noinherit;
