@@ -222,10 +222,7 @@ export async function startPostgrest(
     stdio: 'ignore',
   });
   const headers = { authorization: `Bearer ${POSTGREST_KEY}` };
-  while (!(await fetch(url, { method: 'HEAD', headers }).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null) throw new Error(`PostgREST ended with ${child.exitCode}`);
-    await delay(20);
-  }
+  await untilReady(child, async () => (await fetch(url, { method: 'HEAD', headers })).ok);
   return {
     url,
     process: child,
@@ -235,6 +232,14 @@ export async function startPostgrest(
       await once(child, 'exit');
     },
   };
+}
+
+/** Waits until a server that was started is ready. Throws if its process ends before. */
+export async function untilReady(server: ChildProcess, isReady: () => Promise<boolean>): Promise<void> {
+  while (!(await isReady().catch(() => false))) {
+    if (server.exitCode !== null) throw new Error(`${server.spawnfile} ended with ${server.exitCode}`);
+    await delay(20);
+  }
 }
 
 /** Does something as the administrator of a database. */
