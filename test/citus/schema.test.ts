@@ -20,6 +20,7 @@ import { inspectMigrations } from '../../src/store/open.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
 import { compileOnce, MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
@@ -30,17 +31,8 @@ const KEY = 'wms_demo_aurora';
 const OTHER_KEY = 'wms_demo_bosque';
 
 const list = (name: string, key = KEY, args: Call['args'] = {}): Call => ({
+  ...listCall({ p_api_key: key, p_limit: 1_000, ...args }),
   function: name,
-  args: { p_api_key: key, p_limit: 1_000, ...args },
-  returns: 'rows',
-  readOnly: true,
-});
-
-const create = (args: Call['args']): Call => ({
-  function: 'criar_aluno',
-  args: { p_api_key: KEY, p_nome: 'Ana', p_email: 'a@b.co', ...args },
-  returns: 'row',
-  readOnly: false,
 });
 
 async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
@@ -157,15 +149,15 @@ describe('a distributed database', () => {
   test('makes a creation once, on whatever nodes it is asked for', async () => {
     const answers: unknown[] = [];
     await onEachNode(database, async (store, node) => {
-      answers.push(await ask(store, create({ p_idempotency_key: 'one' })));
-      answers.push(await ask(store, create({ p_idempotency_key: 'one' })));
+      answers.push(await ask(store, createCall({ p_idempotency_key: 'one' })));
+      answers.push(await ask(store, createCall({ p_idempotency_key: 'one' })));
       const use: Call = { function: 'record_key_use', args: { p_api_key: KEY }, returns: 'rows', readOnly: false };
       expect(await ask(store, use)).toEqual([{ recorded: node === inject('nodes')[0] }]);
     });
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
   });
 
-  test.each([...LISTS.map((name) => list(name)), list('listar_alunos', KEY, { p_nome: 'ana' }), create({})])(
+  test.each([...LISTS.map((name) => list(name)), list('listar_alunos', KEY, { p_nome: 'ana' }), createCall({})])(
     'takes no more memory with each call of $function',
     async ({ function: name, args }) => {
       const names = Object.keys(args).map((argument, n) => `${argument} => $${n + 1}`);

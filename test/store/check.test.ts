@@ -4,6 +4,7 @@ import { describeDrift } from '../../src/openapi/drift.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
+import { listCall } from '../helpers/calls.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
   createDatabase,
@@ -17,12 +18,7 @@ import { waitFor } from '../helpers/wait-for.ts';
 
 // What the check of the store says of a connection on which calls would fail, now or later.
 
-const LIST = {
-  function: 'listar_academias',
-  args: { p_api_key: 'wms_demo_aurora', p_limit: 1 },
-  returns: 'rows',
-  readOnly: true,
-} as const;
+const LIST = listCall({ p_limit: 1 });
 const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
 
 let database: Database;

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinishe
 import { type EmbeddedOptions, type EmbeddedStore, openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { copyDataDir, MIGRATIONS, openDemoStore, SEED } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -44,18 +45,7 @@ function migrationsWith(files: Record<string, string>): string {
   return folder;
 }
 
-const list = (args: Call['args'] = {}): Call => ({
-  function: 'listar_alunos',
-  args: { p_api_key: 'wms_demo_aurora', ...args },
-  returns: 'rows',
-  readOnly: true,
-});
-const create = (nome: string): Call => ({
-  function: 'criar_aluno',
-  args: { p_api_key: 'wms_demo_aurora', p_nome: nome, p_email: 'a@b.co' },
-  returns: 'row',
-  readOnly: false,
-});
+const create = (p_nome: string) => createCall({ p_nome });
 const slow = (seconds: number): Call => ({
   function: 'slow',
   args: { p_seconds: seconds },
@@ -71,14 +61,14 @@ describe('data', () => {
     const first = await open({ dataDir });
     const created = rowsOf(await first.call(create('Zélia'), never));
     await first.close();
-    expect(await first.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+    expect(await first.call(listCall(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
 
     const second = await open({ dataDir, seed: SEED, fsync: false });
     expect(second.description).toBe(
       `embedded Postgres, data in ${dataDir}, which a loss of power may destroy (FSYNC=off)`,
     );
-    expect(rowsOf(await second.call(list({ p_nome: 'zélia' }), never))).toEqual([created]);
-    expect(rowsOf(await second.call(list({ p_limit: 1000 }), never))).toHaveLength(251);
+    expect(rowsOf(await second.call(listCall({ p_nome: 'zélia' }), never))).toEqual([created]);
+    expect(rowsOf(await second.call(listCall({ p_limit: 1000 }), never))).toHaveLength(251);
     await second.close();
   });
 
@@ -86,11 +76,11 @@ describe('data', () => {
     const dataDir = newFolder();
     cpSync(join(template, 'postgres', 'base'), join(dataDir, 'postgres.new', 'base'), { recursive: true });
     const empty = await open({ dataDir });
-    expect(await empty.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
+    expect(await empty.call(listCall(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
     await empty.close();
 
     const again = await open({ dataDir, seed: SEED });
-    expect(await again.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
+    expect(await again.call(listCall(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
     await again.close();
   });
 });
@@ -99,7 +89,7 @@ test('a store that an interrupted restore was about to replace is there again', 
   const dataDir = copyOfTemplate();
   renameSync(join(dataDir, 'postgres'), join(dataDir, 'postgres.old'));
   const store = await open({ dataDir, seed: SEED });
-  expect(rowsOf(await store.call(list({ p_limit: 1000 }), never))).toHaveLength(250);
+  expect(rowsOf(await store.call(listCall({ p_limit: 1000 }), never))).toHaveLength(250);
   expect(readdirSync(dataDir)).not.toContain('postgres.old');
   await store.close();
 });
@@ -111,7 +101,7 @@ test('the WAL is cut while the store serves, so that it does not fill the disk',
   const findFirst = () => readdirSync(join(dataDir, 'postgres/pg_wal')).sort()[0] ?? '';
   const before = findFirst();
   await waitFor(() => expect(findFirst() > before).toBe(true));
-  expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+  expect(rowsOf(await store.call(listCall({ p_limit: 1 }), never))).toHaveLength(1);
   await store.close();
 });
 
@@ -131,7 +121,7 @@ describe('a call', () => {
   afterAll(() => store.close());
 
   test('that fails inside of a function has its place and hint', async () => {
-    const call: Call = { ...list(), function: 'fail', args: {} };
+    const call: Call = { ...listCall(), function: 'fail', args: {} };
     expect(await store.call(call, never)).toMatchObject({
       failure: {
         cause: { message: 'no', hint: 'do not', where: expect.stringContaining('function public.fail() line') },
@@ -143,7 +133,7 @@ describe('a call', () => {
     const before = rowsOf(await store.call(create('Antes'), never));
     const [ended, next] = await Promise.all([
       store.call(slow(60), never),
-      store.call(list({ p_nome: 'Antes' }), never),
+      store.call(listCall({ p_nome: 'Antes' }), never),
     ]);
     expect(ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
     expect(rowsOf(next)).toEqual([before]);
@@ -160,14 +150,14 @@ describe('a call', () => {
     }
     expect(rowsOf(await busy)).toEqual([{ ok: true }]);
     const created = rowsOf(await wanted);
-    expect(rowsOf(await store.call(list({ p_nome: 'Nunca' }), never))).toEqual([]);
-    expect(rowsOf(await store.call(list({ p_nome: 'Sempre' }), never))).toEqual([created]);
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Nunca' }), never))).toEqual([]);
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Sempre' }), never))).toEqual([created]);
   });
 
   test('that is under way at its abort comes to its end', async () => {
     const controller = new AbortController();
     const busy = store.call(slow(0.2), controller.signal);
-    const next = store.call(list({ p_limit: 1 }), never);
+    const next = store.call(listCall({ p_limit: 1 }), never);
     await delay(100);
     controller.abort(new Error('gone'));
     expect(rowsOf(await busy)).toEqual([{ ok: true }]);
@@ -185,7 +175,7 @@ describe('a call', () => {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
     const [ended, created] = (await Promise.all(results)).map(rowsOf);
     expect(ended).toEqual([{ ok: true }]);
-    expect(rowsOf(await store.call(list({ p_nome: 'Durante' }), never))).toEqual([created]);
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Durante' }), never))).toEqual([created]);
   });
 
   test('that was sent before a thread was ended goes to the next, once and in order', async () => {
@@ -194,7 +184,7 @@ describe('a call', () => {
     const created = await Promise.all(names.map((nome) => store.call(create(nome), never)));
     expect(await ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
     expect(created.map(rowsOf)).toMatchObject(names.map((nome) => ({ nome })));
-    expect(rowsOf(await store.call(list({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
   });
 });
 
@@ -209,10 +199,10 @@ describe('a close', () => {
   test('while a new thread starts waits for its end, and frees the folder only then', async () => {
     const store = await slowFolder();
     expect(await store.call(slow(60), never)).toMatchObject({ failure: { kind: 'storeTimeout' } });
-    const restarting = store.call(list(), never);
+    const restarting = store.call(listCall(), never);
     await store.close();
     expect(await restarting).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-    expect(await store.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+    expect(await store.call(listCall(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
   });
 
   test('is not held up by a statement that does not end', async () => {
@@ -391,7 +381,7 @@ test('the seed makes the same rows at every start', async () => {
   const templates = { adminUrl: inject('adminUrl'), dataDir: template };
   const [one, other] = await Promise.all([openDemoStore('postgres', templates), openDemoStore('embedded', templates)]);
   for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
-    const call: Call = { ...list({ p_limit: 1000 }), function: name };
+    const call: Call = { ...listCall({ p_limit: 1000 }), function: name };
     expect(await one.call(call, never)).toEqual(await other.call(call, never));
   }
   await Promise.all([one.close(), other.close()]);

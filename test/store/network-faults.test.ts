@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type LimitedStore, limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
+import { createCall } from '../helpers/calls.ts';
 import {
   HARMS,
   type MessageFault,
@@ -95,8 +96,7 @@ const READS: readonly Call[] = KEYS.flatMap((p_api_key) =>
 
 function toCreate(): Call {
   count += 1;
-  const args = { p_api_key: KEYS[count % 2] as string, p_nome: `Aluno ${count}`, p_email: 'aluno@exemplo.example' };
-  return { function: 'criar_aluno', args, returns: 'row', readOnly: false };
+  return createCall({ p_api_key: KEYS[count % 2] as string, p_nome: `Aluno ${count}` });
 }
 
 /** Sends a call that has to succeed. */

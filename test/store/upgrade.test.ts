@@ -12,7 +12,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, type Database, type Migration, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Call } from '../../src/store/store.ts';
+import { createCall } from '../helpers/calls.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
 import { asAdmin, databaseUrl, type PostgresServer, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
@@ -96,12 +96,7 @@ async function createOldDatabase(): Promise<string> {
   return url.href;
 }
 
-const REPEATED: Call = {
-  function: 'criar_aluno',
-  args: { p_api_key: KEY, p_nome: 'Antes', p_email: 'antes@aurora.example', p_idempotency_key: 'Antes' },
-  returns: 'row',
-  readOnly: false,
-};
+const REPEATED = createCall({ p_nome: 'Antes', p_email: 'antes@aurora.example', p_idempotency_key: 'Antes' });
 const never = new AbortController().signal;
 
 test('a Postgres keeps all rows and keys, answers every read meanwhile, and loses no creation', async () => {
