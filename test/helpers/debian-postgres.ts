@@ -65,10 +65,8 @@ export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
   kill(): void;
   /** Starts it again. */
   start(): Promise<void>;
-  /** The server's process. */
-  readonly pid: number;
-  /** Stops all of its processes for as long as `work` takes; its connections stay open and nothing answers. */
-  whileHung<T>(work: () => Promise<T>): Promise<T>;
+  /** Stops all of its processes; its connections stay open. Returns what lets them go on. */
+  freeze(): () => void;
 };
 
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
@@ -115,17 +113,7 @@ export async function startBareDebianPostgres(
     },
     kill: () => server?.pid !== undefined && killFamily(server.pid),
     start,
-    get pid() {
-      return server?.pid ?? 0;
-    },
-    whileHung: async (work) => {
-      const resume = stopFamily(server?.pid ?? 0);
-      try {
-        return await work();
-      } finally {
-        resume();
-      }
-    },
+    freeze: () => stopFamily(server?.pid ?? 0),
   };
 }
 
