@@ -167,6 +167,12 @@ function network(fault: string, does: ProxyFault, rest: Pick<Case, 'read' | 'cre
   return { fault, stores: BOTH, begin: (kind) => proxies[kind].fail(does), ...rest };
 }
 
+/** A password or key that the store refuses. */
+function wrongSecret(fault: string, kind: Kind, cause: RegExp): Case {
+  const refused = { read: ERROR, create: ERROR, cause } as const;
+  return { fault, stores: [kind], ...refused, cold: true, open: { secret: 'wrong' }, end: () => open(kind) };
+}
+
 /** An error that SQL raises. */
 function raised(codigo: string, both: Expected, campo?: string): Case {
   const query = new URLSearchParams({ codigo, ...(campo ? { campo } : {}) });
@@ -307,26 +313,8 @@ const cases: Case[] = [
     begin: lockTables,
     end: unlockTables,
   },
-  {
-    fault: 'wrong password',
-    stores: ['postgres'],
-    read: ERROR,
-    create: ERROR,
-    cold: true,
-    open: { secret: 'wrong' },
-    cause: /28P01/,
-    end: () => open('postgres'),
-  },
-  {
-    fault: 'wrong key',
-    stores: ['supabase'],
-    read: ERROR,
-    create: ERROR,
-    cold: true,
-    open: { secret: 'wrong' },
-    cause: /PGRST301/,
-    end: () => open('supabase'),
-  },
+  wrongSecret('wrong password', 'postgres', /28P01/),
+  wrongSecret('wrong key', 'supabase', /PGRST301/),
 
   raised('42501', ERROR),
   raised('57014', TIMEOUT),
