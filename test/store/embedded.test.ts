@@ -45,6 +45,14 @@ function migrationsWith(files: Record<string, string>): string {
   return folder;
 }
 
+/** Opens a store with the functions above. */
+const openSlow = (options: Partial<EmbeddedOptions> = {}) =>
+  open({
+    dataDir: copyOfTemplate(),
+    migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
+    ...options,
+  });
+
 const create = (p_nome: string) => createCall({ p_nome });
 const slow = (seconds: number): Call => ({
   function: 'slow',
@@ -107,15 +115,9 @@ test('the WAL is cut while the store serves, so that it does not fill the disk',
 
 describe('a call', () => {
   let store: Store;
-  const dataDir = join(root, 'calls');
 
   beforeAll(async () => {
-    cpSync(template, dataDir, { recursive: true });
-    store = await open({
-      dataDir,
-      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-      statementLimitMs: 2_000,
-    });
+    store = await openSlow({ statementLimitMs: 2_000 });
   });
 
   afterAll(() => store.close());
@@ -189,15 +191,8 @@ describe('a call', () => {
 });
 
 describe('a close', () => {
-  const slowFolder = () =>
-    open({
-      dataDir: copyOfTemplate(),
-      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-      statementLimitMs: 100,
-    });
-
   test('while a new thread starts waits for its end, and frees the folder only then', async () => {
-    const store = await slowFolder();
+    const store = await openSlow({ statementLimitMs: 100 });
     expect(await store.call(slow(60), never)).toMatchObject({ failure: { kind: 'storeTimeout' } });
     const restarting = store.call(listCall(), never);
     await store.close();
@@ -206,10 +201,7 @@ describe('a close', () => {
   });
 
   test('is not held up by a statement that does not end', async () => {
-    const store = await open({
-      dataDir: copyOfTemplate(),
-      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-    });
+    const store = await openSlow();
     const running = store.call(slow(3_600), never);
     await store.close();
     expect(await running).toMatchObject({ failure: { kind: 'storeUnavailable' } });
