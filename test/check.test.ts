@@ -1,13 +1,13 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { checkStart } from '../src/check.ts';
 import { readConfig } from '../src/config.ts';
 import { lockFolder } from '../src/store/embedded/folder.ts';
 import { copyDataDir } from './helpers/gateway.ts';
 import { GatewayProcess } from './helpers/process.ts';
-import { asAdmin, createDatabase, type Database, findPort, loginUrl } from './helpers/servers.ts';
+import { createDatabase, type Database, findPort, loginUrl } from './helpers/servers.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'check-'));
 const DOCUMENT = ['Configuration  ok', 'Document       ok: 8 operations'];
@@ -50,23 +50,18 @@ describe('a check of the start', () => {
 
   test('names the migrations that are missing, the drift, a risky login, and demo data for everybody', async () => {
     const other = await createDatabase();
-    try {
-      await asAdmin(other.adminUrl, (db) =>
-        db.query(`delete from supabase_migrations.schema_migrations where version = '20261123000010';
-          drop function public.listar_secoes(text, integer, integer, uuid)`),
-      );
-      const { isGood, lines } = await check({ DATABASE_URL: other.adminUrl, HOST: '0.0.0.0' });
-      expect(isGood).toBe(false);
-      expect(lines.slice(3)).toEqual([
-        expect.stringMatching(/^Login {10}The login \w+ is a superuser: use one /),
-        'Migrations     missing: 20261123000010_import.sql; run npm run migrate',
-        expect.stringMatching(/^Contract {7}openapi\.yaml:\d+: listarSecoes → listar_secoes: /),
-        expect.stringMatching(/^Demo data {6}HOST=0\.0\.0\.0 is reachable by others/),
-        BAD,
-      ]);
-    } finally {
-      await other.drop();
-    }
+    onTestFinished(() => other.drop());
+    await other.query(`delete from supabase_migrations.schema_migrations where version = '20261123000010';
+        drop function public.listar_secoes(text, integer, integer, uuid)`);
+    const { isGood, lines } = await check({ DATABASE_URL: other.adminUrl, HOST: '0.0.0.0' });
+    expect(isGood).toBe(false);
+    expect(lines.slice(3)).toEqual([
+      expect.stringMatching(/^Login {10}The login \w+ is a superuser: use one /),
+      'Migrations     missing: 20261123000010_import.sql; run npm run migrate',
+      expect.stringMatching(/^Contract {7}openapi\.yaml:\d+: listarSecoes → listar_secoes: /),
+      expect.stringMatching(/^Demo data {6}HOST=0\.0\.0\.0 is reachable by others/),
+      BAD,
+    ]);
   });
 
   test('tells a refused login from no answer', async () => {

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { readCommands } from './helpers/commands.ts';
-import { asAdmin, createDatabase } from './helpers/servers.ts';
+import { createDatabase } from './helpers/servers.ts';
 
 const RELEASED = 'test/released.txt';
 /** The SQL that migrations of others call, and scripts of administrators. */
@@ -48,7 +48,7 @@ async function readHelpers(): Promise<string[]> {
   const database = await createDatabase();
   const sql = `select oid::regprocedure::text as name from pg_proc
     where pronamespace = 'private'::regnamespace and proname = any ($1)`;
-  const { rows } = await asAdmin(database.adminUrl, (db) => db.query(sql, [HELPERS]));
+  const rows = await database.query(sql, [HELPERS]);
   await database.drop();
   return rows.map(({ name }) => `function ${name}`);
 }

@@ -62,7 +62,7 @@ describe('the example of the page about operations', () => {
       'Document and database agree',
     );
     expect(text).toContain('Applied 20991231000000_contar_personais.sql');
-    expect(await get('/personais/contagem?minimo=2')).toEqual([200, EXAMPLE.answer]);
+    expect(await get(EXAMPLE.target)).toEqual([200, EXAMPLE.answer]);
   });
 
   test('has the types of the operation', () => {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 
 const SRC = 'src';
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
@@ -38,11 +38,8 @@ test('every file has a place in the order', () => {
   expect(files.filter((file) => placeOf(file) === -1)).toEqual([]);
 });
 
-describe.each(files)('%s', (file) => {
-  test('imports only from its own folder and from those below it', () => {
-    const wrong = importsOf(file).filter((other) => placeOf(other) < placeOf(file));
-    expect(wrong).toEqual([]);
-  });
+test.each(files)('%s imports only from its own folder and from those below it', (file) => {
+  expect(importsOf(file).filter((other) => placeOf(other) < placeOf(file))).toEqual([]);
 });
 
 test('a store imports nothing of another store', () => {

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { document } from './helpers/api.ts';
 import { copyDataDir } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
-import { asAdmin, createDatabase, loginUrl } from './helpers/servers.ts';
+import { createDatabase, loginUrl } from './helpers/servers.ts';
 import { waitFor } from './helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
@@ -42,30 +42,6 @@ test('an argument that does not exist starts nothing', async () => {
   ]);
 });
 
-describe('drift', () => {
-  const LINE =
-    /^openapi\.yaml:(\d+): listarSecoes → listar_secoes: in the document ordem is integer, int32, -2147483648 to 2147483647; in the database the column ordem is text\n$/;
-
-  test('stops the start and names the line of the document', async () => {
-    const database = await createDatabase();
-    await asAdmin(database.adminUrl, (admin) =>
-      admin.query(`drop function public.listar_secoes(text, integer, integer, uuid);
-        create function public.listar_secoes(
-            p_api_key text, p_limit integer default 100, p_offset integer default 0, p_after uuid default null)
-        returns table (id uuid, titulo text, ordem text, ativo boolean) language plpgsql stable
-        security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
-        select private.publish('public.listar_secoes')`),
-    );
-    const gateway = await fail({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
-    const [, line] = LINE.exec(gateway.errors) ?? [gateway.errors];
-    expect(readFileSync('openapi.yaml', 'utf8').split('\n')[Number(line) - 1]).toBe(
-      '        ordem: { type: integer, format: int32, minimum: -2147483648, maximum: 2147483647 }',
-    );
-    expect(gateway.output).not.toContain('Listening');
-    await database.drop();
-  });
-});
-
 describe('start', () => {
   test('prints the URL, the store and a curl command that works', async () => {
     const dataDir = newFolder();
@@ -92,12 +68,6 @@ describe('start', () => {
     expect([answer.status, await answer.json()]).toEqual([401, { error: 'API Key inválida' }]);
     expect(await gateway.stop()).toBe(0);
     expect(gateway.output()).not.toContain('curl');
-  });
-
-  test('warns about unwanted demo data', async () => {
-    const gateway = await start({ DATA_DIR: newFolder(), DEMO_DATA: 'off' });
-    await gateway.printed('WARN: The demo data is in this store, and everybody knows its keys\n');
-    expect(await gateway.stop()).toBe(0);
   });
 
   test('refuses to serve the demo data where others reach it, before it makes a store, unless told otherwise', async () => {

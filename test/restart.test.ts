@@ -5,7 +5,6 @@ import { openPostgres } from '../src/store/postgres/store.ts';
 import { startGateway } from './helpers/gateway.ts';
 import { GatewayProcess } from './helpers/process.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   findPort,
@@ -65,9 +64,7 @@ test('reports an unreachable store at the start, answers 502 until it is up, and
 
 test('stops at drift that it finds after the start', async () => {
   const drifted = await createDatabase(server.adminUrl);
-  await asAdmin(drifted.adminUrl, (admin) =>
-    admin.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras'),
-  );
+  await drifted.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras');
   const storePort = await findPort();
   const gateway = new GatewayProcess(onSupabase(storePort));
   await gateway.printed(FAULT);
@@ -130,11 +127,10 @@ test('a crash of Postgres during creates loses none that was acknowledged and ma
     });
     await Promise.all(clients);
   };
-  const readRows = () =>
-    asAdmin(database.adminUrl, async (admin) => {
-      const { rows } = await admin.query(`select nome from private.alunos where nome like 'Queda %'`);
-      return rows.map(({ nome }) => nome as string);
-    });
+  const readRows = async () => {
+    const rows = await database.query(`select nome from private.alunos where nome like 'Queda %'`);
+    return rows.map(({ nome }) => nome as string);
+  };
 
   const sent = sendAll(names);
   await waitFor(() => expect(statuses.size).toBeGreaterThan(0.3 * CREATES));

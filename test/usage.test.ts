@@ -2,49 +2,36 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type GatewayProcess, startProcess } from './helpers/process.ts';
 import { sendRaw } from './helpers/raw.ts';
 import { createDatabase, type Database, loginUrl } from './helpers/servers.ts';
 import { waitFor } from './helpers/wait-for.ts';
 
 let database: Database;
-let admin: pg.Client;
 
 beforeAll(async () => {
   database = await createDatabase();
-  admin = new pg.Client(database.adminUrl);
-  await admin.connect();
 });
 
-afterAll(async () => {
-  await admin.end();
-  await database.drop();
-});
+afterAll(() => database.drop());
 
-/** A tenant of its own with a key. */
-async function createKey(): Promise<{ tenant: string; id: string; key: string }> {
-  const { rows } = await admin.query(
-    `select t.id as tenant, k.id, k.key from private.create_tenant('Academia') t (id), private.issue_key(t.id, 'Site') k`,
-  );
-  return rows[0];
+/** A key of a tenant of its own. */
+async function createKey(): Promise<{ id: string; key: string }> {
+  const sql = `select k.id, k.key from private.create_tenant('Academia') t (id), private.issue_key(t.id, 'Site') k`;
+  const [key] = (await database.query(sql)) as [{ id: string; key: string }];
+  return key;
 }
 
 async function readCalls(id: string): Promise<number> {
   const sql = 'select coalesce(sum(calls), 0)::integer as calls from private.usage where key_id = $1';
-  return (await admin.query(sql, [id])).rows[0].calls;
+  return (await database.query(sql, [id]))[0]?.calls;
 }
 
 describe('a gateway', () => {
-  const started: GatewayProcess[] = [];
-
-  afterEach(async () => {
-    for (const gateway of started.splice(0)) await gateway.stop('SIGKILL');
-  });
-
   async function start(env: Record<string, string> = {}): Promise<GatewayProcess> {
     const gateway = await startProcess({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), ...env });
-    started.push(gateway);
+    onTestFinished(async () => void (await gateway.stop('SIGKILL')));
     return gateway;
   }
 
@@ -56,7 +43,7 @@ describe('a gateway', () => {
 
   test('holds a key to its limit with all its workers together, and records every call before it stops', async () => {
     const [limited, other] = [await createKey(), await createKey()];
-    await admin.query(`select private.set_key_limits($1, '{"per_minute": 1, "burst": 4}')`, [limited.id]);
+    await database.query(`select private.set_key_limits($1, '{"per_minute": 1, "burst": 4}')`, [limited.id]);
     const gateway = await start({ WORKERS: '2' });
     const statuses: number[] = [];
     for (let n = 0; n < 16; n += 1) statuses.push(await send(gateway, limited.key));
@@ -114,7 +101,7 @@ describe('a batch', () => {
   const isHeldUp = () =>
     waitFor(async () => {
       const sql = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-      expect((await admin.query(sql)).rows).toHaveLength(1);
+      expect(await database.query(sql)).toHaveLength(1);
     });
 
   test.each([

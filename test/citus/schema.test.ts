@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { findDrift } from '../../src/openapi/drift.ts';
 import {
@@ -20,27 +20,19 @@ import { inspectMigrations } from '../../src/store/open.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
 import { compileOnce, MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
-import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl, runSql } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
 const KEY = 'wms_demo_aurora';
 const OTHER_KEY = 'wms_demo_bosque';
 
 const list = (name: string, key = KEY, args: Call['args'] = {}): Call => ({
+  ...listCall({ p_api_key: key, p_limit: 1_000, ...args }),
   function: name,
-  args: { p_api_key: key, p_limit: 1_000, ...args },
-  returns: 'rows',
-  readOnly: true,
-});
-
-const create = (args: Call['args']): Call => ({
-  function: 'criar_aluno',
-  args: { p_api_key: KEY, p_nome: 'Ana', p_email: 'a@b.co', ...args },
-  returns: 'row',
-  readOnly: false,
 });
 
 async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
@@ -53,6 +45,13 @@ async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
 function openNode(node: string, database: Database): Store {
   const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
   return openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+}
+
+/** A copy of the database, of a test's own. */
+async function copyDatabase(): Promise<Database> {
+  const copy = await copyCitusDatabase(inject('nodes'));
+  onTestFinished(() => copy.drop());
+  return copy;
 }
 
 /** Does something with the store of each node. */
@@ -150,15 +149,15 @@ describe('a distributed database', () => {
   test('makes a creation once, on whatever nodes it is asked for', async () => {
     const answers: unknown[] = [];
     await onEachNode(database, async (store, node) => {
-      answers.push(await ask(store, create({ p_idempotency_key: 'one' })));
-      answers.push(await ask(store, create({ p_idempotency_key: 'one' })));
+      answers.push(await ask(store, createCall({ p_idempotency_key: 'one' })));
+      answers.push(await ask(store, createCall({ p_idempotency_key: 'one' })));
       const use: Call = { function: 'record_key_use', args: { p_api_key: KEY }, returns: 'rows', readOnly: false };
       expect(await ask(store, use)).toEqual([{ recorded: node === inject('nodes')[0] }]);
     });
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
   });
 
-  test.each([...LISTS.map((name) => list(name)), list('listar_alunos', KEY, { p_nome: 'ana' }), create({})])(
+  test.each([...LISTS.map((name) => list(name)), list('listar_alunos', KEY, { p_nome: 'ana' }), createCall({})])(
     'takes no more memory with each call of $function',
     async ({ function: name, args }) => {
       const names = Object.keys(args).map((argument, n) => `${argument} => $${n + 1}`);
@@ -203,84 +202,32 @@ describe('a distributed database', () => {
     expect(failures).toBeGreaterThanOrEqual(1);
   });
 
-  test('takes a later table and function by the recipe of one machine', async () => {
-    const sql = `
-      create table private.cabides (
-        tenant_id uuid not null references private.tenants (id),
-        id uuid not null default gen_random_uuid(),
-        academia_id uuid not null,
-        numero integer not null,
-        primary key (tenant_id, id)
-      );
-      comment on table private.cabides is 'Lockers; and "; in quotes '' does not end it';
-      select private.isolate('private.cabides');
-      alter table private.cabides add foreign key (tenant_id, academia_id) references private.academias (tenant_id, id);
-      grant select, insert (tenant_id, academia_id, numero) on private.cabides to gateway_functions;
-      create function public.criar_cabide(p_api_key text, p_numero integer)
-      returns table (numero integer) language plpgsql volatile rows 1 security definer
-      set search_path = pg_catalog, pg_temp as $$
-      declare
-        v_tenant constant uuid := private.verify_key(p_api_key, 'criar_cabide');
-      begin
-        return query insert into private.cabides as a (tenant_id, academia_id, numero)
-          select v_tenant, g.id, p_numero from private.academias g where g.tenant_id = v_tenant order by g.id limit 1
-          returning a.numero;
-      end; $$;
-      select private.publish('public.criar_cabide');
-      create function public.listar_cabides(p_api_key text)
-      returns table (numero integer) language plpgsql stable security definer
-      set search_path = pg_catalog, pg_temp as $$
-      declare
-        v_tenant constant uuid := private.verify_key(p_api_key, 'listar_cabides');
-      begin
-        return query select a.numero from private.cabides a where a.tenant_id = v_tenant order by a.id;
-      end; $$;
-      select private.publish('public.listar_cabides');`;
-    await asOwner(async (db) => {
-      await runScript(db, { file: 'cabides.sql', sql });
-      expect(await distribute(db)).toEqual([
-        'grant INSERT on table private.cabides to gateway_functions',
-        'alter function public.criar_cabide(text,integer) set plan_cache_mode = force_custom_plan',
-        'alter function public.listar_cabides(text) set plan_cache_mode = force_custom_plan',
-      ]);
-    });
-    await onEachNode(database, async (store) => {
-      const call: Call = { ...create({}), function: 'criar_cabide', args: { p_api_key: KEY, p_numero: 7 } };
-      expect(await ask(store, call)).toEqual({ numero: 7 });
-      expect((await ask(store, { ...list('listar_cabides'), args: { p_api_key: OTHER_KEY } })).length).toBe(0);
-    });
-  });
-
   test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
-    const copy = await copyCitusDatabase(inject('nodes'));
+    const copy = await copyDatabase();
     const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
-    try {
-      cpSync(MIGRATIONS, folder, { recursive: true });
-      writeFileSync(
-        join(folder, '20991231000000_ativar.sql'),
-        `grant update (ativo) on private.alunos to gateway_functions;
-         alter table private.alunos add column nota integer;
-         create function public.ativar_aluno(p_api_key text, p_id uuid) returns table (ativo boolean)
-         language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
-         declare
-           v_tenant constant uuid := private.verify_key(p_api_key, 'ativar_aluno');
-         begin
-           return query
-             update private.alunos a set ativo = true where a.tenant_id = v_tenant and a.id = p_id returning a.ativo;
-         end $$;
-         select private.publish('public.ativar_aluno');`,
-      );
-      await asAdmin(copy.adminUrl, async (db) => {
-        expect(await applyMigrations(db, readMigrations(folder))).toMatchObject([{ name: 'ativar' }]);
-        await distribute(db);
-      });
-      const args = { p_api_key: KEY, p_id: 'a3000000-0000-4000-8000-000000000001' };
-      const call: Call = { function: 'ativar_aluno', args, returns: 'row', readOnly: false };
-      await onEachNode(copy, async (store) => expect(await ask(store, call)).toEqual({ ativo: true }));
-    } finally {
-      await copy.drop();
-      rmSync(folder, { recursive: true });
-    }
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    cpSync(MIGRATIONS, folder, { recursive: true });
+    writeFileSync(
+      join(folder, '20991231000000_ativar.sql'),
+      `grant update (ativo) on private.alunos to gateway_functions;
+       alter table private.alunos add column nota integer;
+       create function public.ativar_aluno(p_api_key text, p_id uuid) returns table (ativo boolean)
+       language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
+       declare
+         v_tenant constant uuid := private.verify_key(p_api_key, 'ativar_aluno');
+       begin
+         return query
+           update private.alunos a set ativo = true where a.tenant_id = v_tenant and a.id = p_id returning a.ativo;
+       end $$;
+       select private.publish('public.ativar_aluno');`,
+    );
+    await asAdmin(copy.adminUrl, async (db) => {
+      expect(await applyMigrations(db, readMigrations(folder))).toMatchObject([{ name: 'ativar' }]);
+      await distribute(db);
+    });
+    const args = { p_api_key: KEY, p_id: 'a3000000-0000-4000-8000-000000000001' };
+    const call: Call = { function: 'ativar_aluno', args, returns: 'row', readOnly: false };
+    await onEachNode(copy, async (store) => expect(await ask(store, call)).toEqual({ ativo: true }));
   });
 
   test('lets an administrator write who is a member of the owners', async () => {
@@ -298,65 +245,57 @@ describe('a distributed database', () => {
   });
 
   test('imports what it exported, and tells every bad line', async () => {
-    const copy = await copyCitusDatabase(inject('nodes'));
+    const copy = await copyDatabase();
     const folder = mkdtempSync(join(tmpdir(), 'citus-export-'));
     const admin = (...args: string[]) => runAdmin([...args, '--json'], { DATABASE_URL: copy.adminUrl });
-    try {
-      const export_ = await admin('export', folder, '--tenant', 'a0000000-0000-4000-8000-000000000000');
-      const { id } = JSON.parse((await admin('tenant', 'create', 'Nova')).output);
-      const { usage, ...exported } = JSON.parse(export_.output).exported;
-      expect([exported, usage]).toEqual([expect.objectContaining({ alunos: 250, treinos: 400 }), 3]);
-      expect(JSON.parse((await admin('import', 'all', folder, '--tenant', id)).output)).toEqual({ created: exported });
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const export_ = await admin('export', folder, '--tenant', 'a0000000-0000-4000-8000-000000000000');
+    const { id } = JSON.parse((await admin('tenant', 'create', 'Nova')).output);
+    const { usage, ...exported } = JSON.parse(export_.output).exported;
+    expect([exported, usage]).toEqual([expect.objectContaining({ alunos: 250, treinos: 400 }), 3]);
+    expect(JSON.parse((await admin('import', 'all', folder, '--tenant', id)).output)).toEqual({ created: exported });
 
-      const file = join(folder, 'planos.csv');
-      writeFileSync(
-        file,
-        `nome,email,telefone,academia\nAna,a@x.example,1,Aurora Centro\nBia,b@x.example,${'9'.repeat(41)},\n`,
-      );
-      const { errors } = await admin('import', 'alunos', file, '--tenant', id);
-      expect(JSON.parse(errors).lines).toEqual([
-        { line: 3, field: 'telefone', message: 'must NOT have more than 40 characters' },
-      ]);
-      writeFileSync(file, 'nome,email,telefone\nAna,ALUNO001@aurora.example,9\n');
-      expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--update')).output)).toEqual({
-        created: { alunos: 0 },
-        updated: { alunos: 1 },
-      });
-      expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--skip-existing')).output)).toEqual({
-        created: { alunos: 0 },
-        skipped: { alunos: 1 },
-      });
-      writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
-      const again = await admin('import', 'academias', file, '--tenant', id, '--allow-duplicates');
-      expect(JSON.parse(again.errors).lines).toEqual([
-        { line: 2, field: null, message: expect.stringContaining('violates unique constraint') },
-      ]);
-      expect(JSON.parse((await admin('export', join(folder, 'again'), '--tenant', id)).output)).toEqual({
-        exported: { ...exported, usage: 0 },
-      });
-    } finally {
-      await copy.drop();
-      rmSync(folder, { recursive: true });
-    }
+    const file = join(folder, 'planos.csv');
+    writeFileSync(
+      file,
+      `nome,email,telefone,academia\nAna,a@x.example,1,Aurora Centro\nBia,b@x.example,${'9'.repeat(41)},\n`,
+    );
+    const { errors } = await admin('import', 'alunos', file, '--tenant', id);
+    expect(JSON.parse(errors).lines).toEqual([
+      { line: 3, field: 'telefone', message: 'must NOT have more than 40 characters' },
+    ]);
+    writeFileSync(file, 'nome,email,telefone\nAna,ALUNO001@aurora.example,9\n');
+    expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--update')).output)).toEqual({
+      created: { alunos: 0 },
+      updated: { alunos: 1 },
+    });
+    expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--skip-existing')).output)).toEqual({
+      created: { alunos: 0 },
+      skipped: { alunos: 1 },
+    });
+    writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
+    const again = await admin('import', 'academias', file, '--tenant', id, '--allow-duplicates');
+    expect(JSON.parse(again.errors).lines).toEqual([
+      { line: 2, field: null, message: expect.stringContaining('violates unique constraint') },
+    ]);
+    expect(JSON.parse((await admin('export', join(folder, 'again'), '--tenant', id)).output)).toEqual({
+      exported: { ...exported, usage: 0 },
+    });
   });
 
   test('deletes a student and a tenant on the nodes that have them', async () => {
-    const copy = await copyCitusDatabase(inject('nodes'));
-    try {
-      await asAdmin(copy.adminUrl, async (db) => {
-        const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
-        const { rows } = await db.query('select private.student_data($1, $2) as data', student);
-        expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}] });
-        await db.query('select private.erase_student($1, $2)', student);
-        await db.query('select private.delete_tenant($1)', ['b0000000-0000-4000-8000-000000000000']);
-      });
-      await onEachNode(copy, async (store) => {
-        expect(await ask(store, list('listar_alunos'))).toHaveLength(249);
-        await expect(ask(store, list('listar_alunos', OTHER_KEY))).rejects.toThrow('API Key inválida');
-      });
-    } finally {
-      await copy.drop();
-    }
+    const copy = await copyDatabase();
+    await asAdmin(copy.adminUrl, async (db) => {
+      const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
+      const { rows } = await db.query('select private.student_data($1, $2) as data', student);
+      expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}] });
+      await db.query('select private.erase_student($1, $2)', student);
+      await db.query('select private.delete_tenant($1)', ['b0000000-0000-4000-8000-000000000000']);
+    });
+    await onEachNode(copy, async (store) => {
+      expect(await ask(store, list('listar_alunos'))).toHaveLength(249);
+      await expect(ask(store, list('listar_alunos', OTHER_KEY))).rejects.toThrow('API Key inválida');
+    });
   });
 
   test('says the line of a statement that fails', async () => {
@@ -376,35 +315,34 @@ describe('Citus in a database with rows', () => {
         await db.query('alter default privileges grant execute on functions to public');
       });
       await addCitus();
-      await asAdmin(adminUrl, (db) => db.query('alter default privileges revoke execute on functions from public'));
+      await runSql(adminUrl, 'alter default privileges revoke execute on functions from public');
     });
-    try {
-      await asAdmin(database.adminUrl, async (db) => {
-        expect(await applyMigrations(db, readMigrations(MIGRATIONS))).toEqual([]);
-        expect(await readDistribution(db)).toContain(`select create_reference_table('private.tenants')`);
-        // Half-way it fails, and nothing has happened.
-        await db.query(`create function private.fails() returns event_trigger language plpgsql as $$
-          begin if exists (select from pg_dist_partition where logicalrelid = 'private.treinos'::regclass) then
-            raise 'in the middle'; end if; end; $$`);
-        await db.query('create event trigger half on ddl_command_end execute function private.fails()');
-        await expect(distribute(db)).rejects.toThrow('in the middle');
-        const { rows } = await db.query('select count(*)::integer as n from citus_tables');
-        expect(rows).toEqual([{ n: 0 }]);
-        await db.query('drop event trigger half');
-        await db.query('drop function private.fails()');
-        expect(await distribute(db)).not.toEqual([]);
-        expect(await distribute(db)).toEqual([]);
-      });
-      await onEachNode(database, async (store) => expect(await countAll(store)).toEqual(COUNTS));
-    } finally {
-      await database.drop();
-    }
+    onTestFinished(() => database.drop());
+    await asAdmin(database.adminUrl, async (db) => {
+      expect(await applyMigrations(db, readMigrations(MIGRATIONS))).toEqual([]);
+      expect(await readDistribution(db)).toContain(`select create_reference_table('private.tenants')`);
+      // Half-way it fails, and nothing has happened.
+      await db.query(`create function private.fails() returns event_trigger language plpgsql as $$
+        begin if exists (select from pg_dist_partition where logicalrelid = 'private.treinos'::regclass) then
+          raise 'in the middle'; end if; end; $$`);
+      await db.query('create event trigger half on ddl_command_end execute function private.fails()');
+      await expect(distribute(db)).rejects.toThrow('in the middle');
+      const { rows } = await db.query('select count(*)::integer as n from citus_tables');
+      expect(rows).toEqual([{ n: 0 }]);
+      await db.query('drop event trigger half');
+      await db.query('drop function private.fails()');
+      expect(await distribute(db)).not.toEqual([]);
+      expect(await distribute(db)).toEqual([]);
+    });
+    await onEachNode(database, async (store) => expect(await countAll(store)).toEqual(COUNTS));
   });
 });
 
 test('a node that is added has the privileges of the others after the next migration', async () => {
   const [coordinator = '', worker = '', added = ''] = inject('nodes');
   const database = await createCitusDatabase([coordinator, worker]);
+  onTestFinished(() => database.drop());
+  onTestFinished(async () => void (await dropCitusDatabase(added, database.name)));
   const readPrivileges = (node: string) =>
     asAdmin(databaseUrl(node, database.name), async (db) => {
       const { rows } = await db.query(
@@ -419,19 +357,14 @@ test('a node that is added has the privileges of the others after the next migra
       );
       return rows.map(({ privileges }) => privileges);
     });
-  try {
-    const expected = await readPrivileges(coordinator);
-    expect(expected.length).toBeGreaterThan(40);
-    expect(await readPrivileges(worker)).toEqual(expected);
-    await addCitusNode(database, added);
-    expect(await readPrivileges(added)).not.toEqual(expected);
-    await asAdmin(database.adminUrl, distribute);
-    expect(await readPrivileges(added)).toEqual(expected);
-    expect(await asAdmin(database.adminUrl, readDistribution)).toEqual([]);
-  } finally {
-    await dropCitusDatabase(added, database.name);
-    await database.drop();
-  }
+  const expected = await readPrivileges(coordinator);
+  expect(expected.length).toBeGreaterThan(40);
+  expect(await readPrivileges(worker)).toEqual(expected);
+  await addCitusNode(database, added);
+  expect(await readPrivileges(added)).not.toEqual(expected);
+  await asAdmin(database.adminUrl, distribute);
+  expect(await readPrivileges(added)).toEqual(expected);
+  expect(await asAdmin(database.adminUrl, readDistribution)).toEqual([]);
 });
 
 test('Citus whose functions are closed is refused, with the remedy', async () => {
@@ -439,13 +372,10 @@ test('Citus whose functions are closed is refused, with the remedy', async () =>
     await asAdmin(adminUrl, fillDatabase);
     await addCitus();
   });
-  try {
-    await expect(asAdmin(database.adminUrl, distribute)).rejects.toMatchObject({
-      hint: expect.stringContaining('alter default privileges grant execute on functions to public'),
-    });
-  } finally {
-    await database.drop();
-  }
+  onTestFinished(() => database.drop());
+  await expect(asAdmin(database.adminUrl, distribute)).rejects.toMatchObject({
+    hint: expect.stringContaining('alter default privileges grant execute on functions to public'),
+  });
 });
 
 test('a script is split where its statements end', () => {

@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect, inject, onTestFinished, test } from 'vitest';
 import { copyCitusDatabase } from '../helpers/citus.ts';
-import { asAdmin, type Database } from '../helpers/servers.ts';
+import { asAdmin } from '../helpers/servers.ts';
 
 // Each node may log the statements that others send, with their text: log_parameter_max_length does not apply to it.
 
-let database: Database;
-
-beforeAll(async () => {
-  database = await copyCitusDatabase(inject('nodes'));
-});
-
-afterAll(() => database.drop());
-
 test('no statement between nodes contains an API key', async () => {
+  const database = await copyCitusDatabase(inject('nodes'));
+  onTestFinished(() => database.drop());
   await asAdmin(database.adminUrl, async (admin) => {
     const sent: string[] = [];
     admin.on('notice', ({ message, detail }) => sent.push(`${message} ${detail}`));

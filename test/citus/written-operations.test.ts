@@ -31,7 +31,12 @@ beforeAll(async () => {
   database = await copyCitusDatabase(inject('nodes'));
   await asAdmin(database.adminUrl, async (db) => {
     await applyMigrations(db, readMigrations(files.migrations));
-    await distribute(db);
+    expect(await distribute(db)).toEqual(
+      expect.arrayContaining([
+        'grant INSERT on table private.gavetas to gateway_functions',
+        'alter function public.criar_gaveta(text,jsonb) set plan_cache_mode = force_custom_plan',
+      ]),
+    );
   });
 });
 

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import type pg from 'pg';
 import { type BareDebianPostgres, startBareDebianPostgres } from './debian-postgres.ts';
-import { asAdmin, type Database, databaseUrl, fillDatabase, newName } from './servers.ts';
+import { asAdmin, type Database, databaseUrl, fillDatabase, newName, runSql } from './servers.ts';
 
 const EXTENSION = '/usr/share/postgresql/15/extension/citus.control';
 
@@ -69,7 +69,7 @@ export async function copyCitusDatabase(template: readonly string[]): Promise<Da
   const nodes = template.map((url) => databaseUrl(url, 'postgres'));
   for (const [index, node] of nodes.entries()) {
     const { pathname } = new URL(template[index] ?? '');
-    await asAdmin(node, (admin) => admin.query(`create database ${name} template ${pathname.slice(1)}`));
+    await runSql(node, `create database ${name} template ${pathname.slice(1)}`);
   }
   return toDatabase(nodes, name);
 }
@@ -97,9 +97,11 @@ export async function createCitusDatabase(
 }
 
 function toDatabase(nodes: readonly string[], name: string): Database {
+  const adminUrl = databaseUrl(nodes[0] ?? '', name);
   return {
     name,
-    adminUrl: databaseUrl(nodes[0] ?? '', name),
+    adminUrl,
+    query: (sql, values) => runSql(adminUrl, sql, values),
     drop: async () => {
       for (const node of nodes) await dropCitusDatabase(node, name);
     },
@@ -108,7 +110,7 @@ function toDatabase(nodes: readonly string[], name: string): Database {
 
 /** Drops a node's part of a database. */
 export const dropCitusDatabase = (node: string, name: string) =>
-  asAdmin(databaseUrl(node, 'postgres'), (admin) => admin.query(`drop database if exists ${name} with (force)`));
+  runSql(databaseUrl(node, 'postgres'), `drop database if exists ${name} with (force)`);
 
 /** Adds the node with this superuser's URL to the cluster of a database. */
 export async function addCitusNode({ adminUrl, name }: Database, node: string): Promise<void> {
@@ -118,7 +120,7 @@ export async function addCitusNode({ adminUrl, name }: Database, node: string): 
 }
 
 const createEmptyDatabase = (node: string, name: string) =>
-  asAdmin(databaseUrl(node, 'postgres'), (admin) => admin.query(`create database ${name} template template0`));
+  runSql(databaseUrl(node, 'postgres'), `create database ${name} template template0`);
 
 const createExtension = (admin: pg.Client) => admin.query('create extension citus');
 

@@ -5,12 +5,11 @@ import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort, killFamily, type PostgresServer, stopFamily } from './servers.ts';
+import { asAdmin, findPort, killFamily, type PostgresServer, stopFamily, untilReady } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 const BINARIES = '/usr/lib/postgresql/15/bin';
@@ -66,10 +65,8 @@ export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
   kill(): void;
   /** Starts it again. */
   start(): Promise<void>;
-  /** The server's process. */
-  readonly pid: number;
-  /** Stops all of its processes for as long as `work` takes; its connections stay open and nothing answers. */
-  whileHung<T>(work: () => Promise<T>): Promise<T>;
+  /** Stops all of its processes; its connections stay open. Returns what lets them go on. */
+  freeze(): () => void;
 };
 
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
@@ -85,7 +82,7 @@ export async function startBareDebianPostgres(
   let server: ChildProcess | undefined;
   const start = async () => {
     server = startServer(port, settings, options);
-    await waitFor(server, adminUrl);
+    await untilReady(server, () => asAdmin(adminUrl, async () => true));
   };
   const end = async () => {
     if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
@@ -116,17 +113,7 @@ export async function startBareDebianPostgres(
     },
     kill: () => server?.pid !== undefined && killFamily(server.pid),
     start,
-    get pid() {
-      return server?.pid ?? 0;
-    },
-    whileHung: async (work) => {
-      const resume = stopFamily(server?.pid ?? 0);
-      try {
-        return await work();
-      } finally {
-        resume();
-      }
-    },
+    freeze: () => stopFamily(server?.pid ?? 0),
   };
 }
 
@@ -152,14 +139,6 @@ export function findUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
   return { uid: id('-u'), gid: id('-g') };
-}
-
-async function waitFor(server: ChildProcess, url: string): Promise<void> {
-  const connect = () => asAdmin(url, async () => true).catch(() => false);
-  while (!(await connect())) {
-    if (server.exitCode !== null) throw new Error(`Postgres ended with ${server.exitCode}`);
-    await delay(20);
-  }
 }
 
 async function makeProject(db: pg.Client): Promise<void> {

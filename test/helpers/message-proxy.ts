@@ -205,16 +205,7 @@ function forward(from: Duplex, pass: (message: Message) => void, isClient: boole
 function createCertificate(): { key: Buffer; cert: Buffer } {
   using folder = mkdtempDisposableSync(join(tmpdir(), 'certificate-'));
   const [key, cert] = [join(folder.path, 'key.pem'), join(folder.path, 'cert.pem')];
-  const kind = [
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-subj',
-    '/CN=localhost',
-  ];
-  execFileSync('openssl', ['req', ...kind, '-keyout', key, '-out', cert], { stdio: 'ignore' });
+  const kind = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost';
+  execFileSync('openssl', ['req', ...kind.split(' '), '-keyout', key, '-out', cert], { stdio: 'ignore' });
   return { key: readFileSync(key), cert: readFileSync(cert) };
 }

@@ -5,10 +5,9 @@ import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { findUser } from './debian-postgres.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort } from './servers.ts';
+import { asAdmin, findPort, untilReady } from './servers.ts';
 
 const BINARY = '/usr/sbin/pgbouncer';
 
@@ -53,13 +52,11 @@ pool_mode = ${mode}
     rmSync(folder, { recursive: true });
   };
   url.port = String(port);
-  const connect = () => asAdmin(url.href, async () => true).catch(() => false);
-  while (!(await connect())) {
-    if (server.exitCode !== null) {
-      await stop();
-      throw new Error(`PgBouncer ended with ${server.exitCode}`);
-    }
-    await delay(20);
+  try {
+    await untilReady(server, () => asAdmin(url.href, async () => true));
+  } catch (error) {
+    await stop();
+    throw error;
   }
   return { url: url.href, stop };
 }

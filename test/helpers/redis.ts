@@ -6,9 +6,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { isPresent } from './requirement.ts';
-import { findPort } from './servers.ts';
+import { findPort, untilReady } from './servers.ts';
 
 const BINARY = '/usr/bin/redis-server';
 
@@ -43,10 +42,7 @@ export async function startRedis(settings: readonly string[] = [], port?: number
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    while (!(await listens(taken))) {
-      if (server.exitCode !== null) throw new Error(`Redis ended with ${server.exitCode}`);
-      await delay(20);
-    }
+    await untilReady(server, () => listens(taken));
   } catch (error) {
     await stop();
     throw error;
@@ -63,8 +59,6 @@ async function listens(port: number): Promise<boolean> {
   try {
     await once(socket, 'connect');
     return true;
-  } catch {
-    return false;
   } finally {
     socket.destroy();
   }

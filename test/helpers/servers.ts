@@ -54,11 +54,11 @@ export async function startLoggingPostgres(onLog: (text: string) => void): Promi
 
 async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   const template = newName();
-  await asAdmin(server.adminUrl, (admin) => admin.query(`create database ${template} template template0`));
+  await runSql(server.adminUrl, `create database ${template} template template0`);
   const adminUrl = databaseUrl(server.adminUrl, template);
   await asAdmin(adminUrl, fillDatabase);
   const stop = async () => {
-    await asAdmin(server.adminUrl, (admin) => admin.query(`drop database if exists ${template} with (force)`));
+    await runSql(server.adminUrl, `drop database if exists ${template} with (force)`);
     await server.stop();
   };
   return { adminUrl, crash: server.crash, stop };
@@ -144,21 +144,26 @@ function childrenOf(pid: number): number[] {
 }
 
 /** A database of a test's own. */
-export type Database = { readonly name: string; readonly adminUrl: string; drop(): Promise<void> };
+export type Database = {
+  readonly name: string;
+  readonly adminUrl: string;
+  /** Runs SQL as its administrator, and gives the rows where it is one statement. */
+  query<T extends pg.QueryResultRow>(sql: string, values?: unknown[]): Promise<T[]>;
+  drop(): Promise<void>;
+};
 
 /** Copies a database, by default the shared one with the demo data; nobody may be connected to it. */
 export async function createDatabase(templateUrl?: string): Promise<Database> {
   const url = templateUrl ?? (await import('vitest')).inject('adminUrl');
   const name = newName();
   const maintenanceUrl = databaseUrl(url, 'postgres');
-  await asAdmin(maintenanceUrl, (admin) =>
-    admin.query(`create database ${name} template ${new URL(url).pathname.slice(1)}`),
-  );
+  await runSql(maintenanceUrl, `create database ${name} template ${new URL(url).pathname.slice(1)}`);
+  const adminUrl = databaseUrl(url, name);
   return {
     name,
-    adminUrl: databaseUrl(url, name),
-    drop: () =>
-      asAdmin(maintenanceUrl, async (admin) => void (await admin.query(`drop database ${name} with (force)`))),
+    adminUrl,
+    query: (sql, values) => runSql(adminUrl, sql, values),
+    drop: async () => void (await runSql(maintenanceUrl, `drop database ${name} with (force)`)),
   };
 }
 
@@ -178,14 +183,17 @@ export type PostgrestServer = { readonly url: string; readonly process: ChildPro
 /** Whether this platform has a PostgREST. */
 export const hasPostgrest = findPostgrest() !== undefined;
 
-/** Starts a PostgREST on a database. */
-export async function startPostgrest(database: Database, port?: number): Promise<PostgrestServer> {
+/** Starts a PostgREST on the database with this administrator's URL. */
+export async function startPostgrest(
+  { adminUrl }: Pick<Database, 'adminUrl'>,
+  port?: number,
+): Promise<PostgrestServer> {
   const binary = findPostgrest();
   if (!binary) throw new Error('there is no PostgREST for this platform');
   port ??= await findPort();
   const url = `http://127.0.0.1:${port}`;
   const child = spawn(binary, [], {
-    env: toPostgrestSettings({ database: loginUrl(database.adminUrl, 'authenticator'), secret: JWT_SECRET, port }),
+    env: toPostgrestSettings({ database: loginUrl(adminUrl, 'authenticator'), secret: JWT_SECRET, port }),
     stdio: 'ignore',
   });
   await waitForAnswer(url, child, { authorization: `Bearer ${POSTGREST_KEY}` });
@@ -200,6 +208,14 @@ export async function startPostgrest(database: Database, port?: number): Promise
   };
 }
 
+/** Waits until a server that was started is ready. Throws if its process ends before. */
+export async function untilReady(server: ChildProcess, isReady: () => Promise<boolean>): Promise<void> {
+  while (!(await isReady().catch(() => false))) {
+    if (server.exitCode !== null) throw new Error(`${server.spawnfile} ended with ${server.exitCode}`);
+    await delay(20);
+  }
+}
+
 /** Does something as the administrator of a database. */
 export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(url);
@@ -209,6 +225,11 @@ export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promi
   } finally {
     await client.end();
   }
+}
+
+/** Runs SQL as the administrator of a database, and gives the rows where it is one statement. */
+export async function runSql<T extends pg.QueryResultRow>(url: string, sql: string, values?: unknown[]): Promise<T[]> {
+  return (await asAdmin(url, (client) => client.query<T>(sql, values))).rows;
 }
 
 /** The same server's URL with another database. */

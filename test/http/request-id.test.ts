@@ -38,9 +38,7 @@ beforeAll(async () => {
   await admin('select pg_reload_conf()');
   // A statement that is logged as it begins is not told again with its duration.
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
-  postgrest = hasPostgrest
-    ? await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} })
-    : undefined;
+  postgrest = hasPostgrest ? await startPostgrest(server) : undefined;
   const common = { DEADLINE_MS: '1000', STORE_CONNECTIONS: '4' };
   const environments = {
     postgres: { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') },

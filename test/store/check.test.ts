@@ -1,12 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { compileFile } from '../../src/openapi/compile.ts';
 import { describeDrift } from '../../src/openapi/drift.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
-import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
+import { listCall } from '../helpers/calls.ts';
+import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   hasPostgrest,
@@ -14,44 +14,43 @@ import {
   POSTGREST_KEY,
   startPostgrest,
 } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 // What the check of the store says of a connection on which calls would fail, now or later.
 
-const LIST = {
-  function: 'listar_academias',
-  args: { p_api_key: 'wms_demo_aurora', p_limit: 1 },
-  returns: 'rows',
-  readOnly: true,
-} as const;
+const LIST = listCall({ p_limit: 1 });
 const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
 
 let database: Database;
-let poolers: Pgbouncer[] = [];
-let stores: Store[] = [];
 
 beforeAll(async () => {
   database = await createDatabase();
-});
-
-afterEach(async () => {
-  await Promise.all(stores.map((store) => store.close()));
-  await Promise.all(poolers.map((pooler) => pooler.stop()));
-  [stores, poolers] = [[], []];
 });
 
 afterAll(() => database.drop());
 
 function open(url: string, prepare: boolean, connections = 1): Store {
   const store = openPostgres({ url, connections, prepare, deadlineMs: 20_000 });
-  stores.push(store);
+  onTestFinished(() => store.close());
   return store;
 }
 
 const pool = async (login: Parameters<typeof loginUrl>[1], mode: 'session' | 'transaction'): Promise<string> => {
   const pooler = await startPgbouncer(loginUrl(database.adminUrl, login), mode);
-  poolers.push(pooler);
+  onTestFinished(pooler.stop);
   return pooler.url;
 };
+
+/** Creates a login that may connect, for as long as the test runs, and gives its name and URL. */
+async function createLogin(attributes = ''): Promise<{ login: string; url: string }> {
+  const login = `um_login_${process.pid}`;
+  const url = new URL(database.adminUrl);
+  [url.username, url.password] = [login, 'only-for-tests'];
+  await database.query(`create role ${login} login ${attributes} password 'only-for-tests';
+    grant connect on database ${database.name} to ${login}`);
+  onTestFinished(async () => void (await database.query(`drop owned by ${login}; drop role ${login}`)));
+  return { login, url: url.href };
+}
 
 /** What the check says: the cause of a fault. */
 async function check(store: Store): Promise<string | undefined> {
@@ -65,54 +64,40 @@ const call = async (store: Store) => {
 };
 
 test('without prepared statements a login that inherits nothing fails the check, until the remedy is applied', async () => {
-  const login = `um_login_${process.pid}`;
-  const url = new URL(database.adminUrl);
-  [url.username, url.password] = [login, 'only-for-tests'];
-  await asAdmin(database.adminUrl, (admin) =>
-    admin.query(`create role ${login} login noinherit password 'only-for-tests'; grant gateway to ${login};
-      grant connect on database ${database.name} to ${login}`),
-  );
-  const [without, prepared] = [open(url.href, false), open(url.href, true)];
+  const { login, url } = await createLogin('noinherit');
+  await database.query(`grant gateway to ${login}`);
+  const [without, prepared] = [open(url, false), open(url, true)];
   expect([await check(prepared), await call(prepared)]).toEqual([undefined, 1]);
   expect(await call(without)).toBe('storeError');
   const message = (await check(without)) ?? '';
   const [, remedy = ''] =
     /^the login \w+ inherits nothing from gateway: (grant .*), or set PREPARE=on$/.exec(message) ?? [];
-  await asAdmin(database.adminUrl, (admin) => admin.query(remedy));
+  await database.query(remedy);
   expect([await check(without), await call(without)]).toEqual([undefined, 1]);
-  await Promise.all(stores.map((store) => store.close()));
-  stores = [];
-  await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
 });
 
 test('a login that may not become gateway fails with the remedy, and leaves no connection behind', async () => {
-  const login = `um_login_sem_gateway_${process.pid}`;
-  const url = new URL(database.adminUrl);
-  [url.username, url.password] = [login, 'only-for-tests'];
-  const asSuperuser = (sql: string) => asAdmin(database.adminUrl, (admin) => admin.query(sql));
-  await asSuperuser(
-    `create role ${login} login password 'only-for-tests'; grant connect on database ${database.name} to ${login}`,
-  );
-  const store = open(url.href, true);
+  const { login, url } = await createLogin();
+  const store = open(url, true);
   for (let n = 0; n < 3; n += 1) {
     expect(await check(store)).toMatch(
       / "gateway": apply the migrations with npm run migrate, and grant gateway to the login/,
     );
   }
-  await vi.waitFor(async () => {
-    const { rows } = await asSuperuser(`select from pg_stat_activity where usename = '${login}'`);
-    expect(rows).toHaveLength(0);
-  }, 10_000);
-  await asSuperuser(`revoke connect on database ${database.name} from ${login}; drop role ${login}`);
+  await waitFor(async () => {
+    expect(await database.query(`select from pg_stat_activity where usename = '${login}'`)).toEqual([]);
+  });
 });
 
 test.runIf(hasPostgrest)('a key that may execute no function is one difference, with the remedy', async () => {
   const own = await createDatabase();
-  await asAdmin(own.adminUrl, (admin) => admin.query('revoke execute on all functions in schema public from gateway'));
+  onTestFinished(() => own.drop());
+  await own.query('revoke execute on all functions in schema public from gateway');
   const postgrest = await startPostgrest(own);
+  onTestFinished(postgrest.stop);
   const deadlineMs = 20_000;
   const store = openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs });
-  stores.push(store);
+  onTestFinished(() => store.close());
   const document = await compileFile('openapi.yaml');
   expect(await describeDrift({ document, store, deadlineMs })).toEqual({
     lines: [
@@ -120,8 +105,6 @@ test.runIf(hasPostgrest)('a key that may execute no function is one difference, 
     ],
     isBreaking: true,
   });
-  await postgrest.stop();
-  await own.drop();
 });
 
 describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { serialize } from 'pg-protocol';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { BACKUP } from '../../src/store/embedded/sessions.ts';
 import { toSocketFolder } from '../../src/store/embedded/socket.ts';
 import { type EmbeddedOptions, type EmbeddedStore, openEmbedded } from '../../src/store/embedded/store.ts';
@@ -47,7 +47,6 @@ let store: EmbeddedStore;
 /** Its calls wait for less time than a statement may take. */
 let hasty: TestGateway;
 let patient: TestGateway;
-const clients: pg.Client[] = [];
 
 beforeAll(async () => {
   cpSync(MIGRATIONS, migrationsDir, { recursive: true });
@@ -58,10 +57,7 @@ beforeAll(async () => {
   patient = await startGateway({ store, deadlineMs: PATIENT_MS });
 });
 
-afterEach(async () => {
-  for (const client of clients.splice(0)) await client.end().catch(() => {});
-  killAll();
-});
+afterEach(killAll);
 
 afterAll(async () => {
   await hasty.close();
@@ -77,7 +73,7 @@ function open(options: Partial<EmbeddedOptions>): Promise<EmbeddedStore> {
 async function connect(config: pg.ClientConfig = {}, folder = dataDir): Promise<pg.Client> {
   const client = new pg.Client({ host: toSocketFolder(folder), user: 'postgres', database: 'postgres', ...config });
   client.on('error', () => {});
-  clients.push(client);
+  onTestFinished(() => client.end().catch(() => {}));
   await client.connect();
   return client;
 }
@@ -225,8 +221,7 @@ describe('a transaction', () => {
     const client = await connect();
     await client.query('begin');
     await client.query(insert('Perdida'));
-    // biome-ignore lint/suspicious/noExplicitAny: its types lack the socket
-    (client as any).connection.stream.destroy();
+    client.connection.stream.destroy();
     expect(await count('Perdida')).toBe(0);
   });
 
@@ -234,8 +229,7 @@ describe('a transaction', () => {
     const client = await connect();
     await client.query('begin');
     await client.query(insert('Perdida'));
-    // biome-ignore lint/suspicious/noExplicitAny: its types lack the socket
-    (client as any).connection.stream.end(serialize.query('copy private.alunos from stdin'));
+    client.connection.stream.end(serialize.query('copy private.alunos from stdin'));
     expect(await count('Perdida')).toBe(0);
   });
 
@@ -284,8 +278,7 @@ describe('a statement', () => {
     const client = await connect();
     client.query('select pg_sleep(3600)').catch(() => {});
     expect(await count('Espera', hasty)).toBe(502);
-    // biome-ignore lint/suspicious/noExplicitAny: its types lack the socket
-    (client as any).connection.stream.destroy();
+    client.connection.stream.destroy();
     expect(await count('Espera')).toBe(2);
   });
 

@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PGlite } from '@electric-sql/pglite';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type EmbeddedOptions, openEmbedded } from '../../src/store/embedded/store.ts';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { type EmbeddedOptions, type EmbeddedStore, openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { copyDataDir, MIGRATIONS, openDemoStore, SEED } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -25,7 +26,7 @@ select private.publish('public.fail');`;
 
 afterAll(() => rmSync(root, { recursive: true }));
 
-function open(options: Partial<EmbeddedOptions>): Promise<Store> {
+function open(options: Partial<EmbeddedOptions>): Promise<EmbeddedStore> {
   return openEmbedded({ migrationsDir: MIGRATIONS, statementLimitMs: 5_000, ...options });
 }
 
@@ -44,18 +45,15 @@ function migrationsWith(files: Record<string, string>): string {
   return folder;
 }
 
-const list = (args: Call['args'] = {}): Call => ({
-  function: 'listar_alunos',
-  args: { p_api_key: 'wms_demo_aurora', ...args },
-  returns: 'rows',
-  readOnly: true,
-});
-const create = (nome: string): Call => ({
-  function: 'criar_aluno',
-  args: { p_api_key: 'wms_demo_aurora', p_nome: nome, p_email: 'a@b.co' },
-  returns: 'row',
-  readOnly: false,
-});
+/** Opens a store with the functions above. */
+const openSlow = (options: Partial<EmbeddedOptions> = {}) =>
+  open({
+    dataDir: copyOfTemplate(),
+    migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
+    ...options,
+  });
+
+const create = (p_nome: string) => createCall({ p_nome });
 const slow = (seconds: number): Call => ({
   function: 'slow',
   args: { p_seconds: seconds },
@@ -71,14 +69,14 @@ describe('data', () => {
     const first = await open({ dataDir });
     const created = rowsOf(await first.call(create('Zélia'), never));
     await first.close();
-    expect(await first.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+    expect(await first.call(listCall(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
 
     const second = await open({ dataDir, seed: SEED, fsync: false });
     expect(second.description).toBe(
       `embedded Postgres, data in ${dataDir}, which a loss of power may destroy (FSYNC=off)`,
     );
-    expect(rowsOf(await second.call(list({ p_nome: 'zélia' }), never))).toEqual([created]);
-    expect(rowsOf(await second.call(list({ p_limit: 1000 }), never))).toHaveLength(251);
+    expect(rowsOf(await second.call(listCall({ p_nome: 'zélia' }), never))).toEqual([created]);
+    expect(rowsOf(await second.call(listCall({ p_limit: 1000 }), never))).toHaveLength(251);
     await second.close();
   });
 
@@ -86,11 +84,11 @@ describe('data', () => {
     const dataDir = newFolder();
     cpSync(join(template, 'postgres', 'base'), join(dataDir, 'postgres.new', 'base'), { recursive: true });
     const empty = await open({ dataDir });
-    expect(await empty.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
+    expect(await empty.call(listCall(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
     await empty.close();
 
     const again = await open({ dataDir, seed: SEED });
-    expect(await again.call(list(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
+    expect(await again.call(listCall(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
     await again.close();
   });
 });
@@ -99,7 +97,7 @@ test('a store that an interrupted restore was about to replace is there again', 
   const dataDir = copyOfTemplate();
   renameSync(join(dataDir, 'postgres'), join(dataDir, 'postgres.old'));
   const store = await open({ dataDir, seed: SEED });
-  expect(rowsOf(await store.call(list({ p_limit: 1000 }), never))).toHaveLength(250);
+  expect(rowsOf(await store.call(listCall({ p_limit: 1000 }), never))).toHaveLength(250);
   expect(readdirSync(dataDir)).not.toContain('postgres.old');
   await store.close();
 });
@@ -111,27 +109,21 @@ test('the WAL is cut while the store serves, so that it does not fill the disk',
   const findFirst = () => readdirSync(join(dataDir, 'postgres/pg_wal')).sort()[0] ?? '';
   const before = findFirst();
   await waitFor(() => expect(findFirst() > before).toBe(true));
-  expect(rowsOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+  expect(rowsOf(await store.call(listCall({ p_limit: 1 }), never))).toHaveLength(1);
   await store.close();
 });
 
 describe('a call', () => {
   let store: Store;
-  const dataDir = join(root, 'calls');
 
   beforeAll(async () => {
-    cpSync(template, dataDir, { recursive: true });
-    store = await open({
-      dataDir,
-      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-      statementLimitMs: 2_000,
-    });
+    store = await openSlow({ statementLimitMs: 2_000 });
   });
 
   afterAll(() => store.close());
 
   test('that fails inside of a function has its place and hint', async () => {
-    const call: Call = { ...list(), function: 'fail', args: {} };
+    const call: Call = { ...listCall(), function: 'fail', args: {} };
     expect(await store.call(call, never)).toMatchObject({
       failure: {
         cause: { message: 'no', hint: 'do not', where: expect.stringContaining('function public.fail() line') },
@@ -143,7 +135,7 @@ describe('a call', () => {
     const before = rowsOf(await store.call(create('Antes'), never));
     const [ended, next] = await Promise.all([
       store.call(slow(60), never),
-      store.call(list({ p_nome: 'Antes' }), never),
+      store.call(listCall({ p_nome: 'Antes' }), never),
     ]);
     expect(ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
     expect(rowsOf(next)).toEqual([before]);
@@ -160,14 +152,14 @@ describe('a call', () => {
     }
     expect(rowsOf(await busy)).toEqual([{ ok: true }]);
     const created = rowsOf(await wanted);
-    expect(rowsOf(await store.call(list({ p_nome: 'Nunca' }), never))).toEqual([]);
-    expect(rowsOf(await store.call(list({ p_nome: 'Sempre' }), never))).toEqual([created]);
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Nunca' }), never))).toEqual([]);
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Sempre' }), never))).toEqual([created]);
   });
 
   test('that is under way at its abort comes to its end', async () => {
     const controller = new AbortController();
     const busy = store.call(slow(0.2), controller.signal);
-    const next = store.call(list({ p_limit: 1 }), never);
+    const next = store.call(listCall({ p_limit: 1 }), never);
     await delay(100);
     controller.abort(new Error('gone'));
     expect(rowsOf(await busy)).toEqual([{ ok: true }]);
@@ -185,7 +177,7 @@ describe('a call', () => {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
     const [ended, created] = (await Promise.all(results)).map(rowsOf);
     expect(ended).toEqual([{ ok: true }]);
-    expect(rowsOf(await store.call(list({ p_nome: 'Durante' }), never))).toEqual([created]);
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Durante' }), never))).toEqual([created]);
   });
 
   test('that was sent before a thread was ended goes to the next, once and in order', async () => {
@@ -194,32 +186,22 @@ describe('a call', () => {
     const created = await Promise.all(names.map((nome) => store.call(create(nome), never)));
     expect(await ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
     expect(created.map(rowsOf)).toMatchObject(names.map((nome) => ({ nome })));
-    expect(rowsOf(await store.call(list({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
+    expect(rowsOf(await store.call(listCall({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
   });
 });
 
 describe('a close', () => {
-  const slowFolder = () =>
-    open({
-      dataDir: copyOfTemplate(),
-      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-      statementLimitMs: 100,
-    });
-
   test('while a new thread starts waits for its end, and frees the folder only then', async () => {
-    const store = await slowFolder();
+    const store = await openSlow({ statementLimitMs: 100 });
     expect(await store.call(slow(60), never)).toMatchObject({ failure: { kind: 'storeTimeout' } });
-    const restarting = store.call(list(), never);
+    const restarting = store.call(listCall(), never);
     await store.close();
     expect(await restarting).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-    expect(await store.call(list(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
+    expect(await store.call(listCall(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
   });
 
   test('is not held up by a statement that does not end', async () => {
-    const store = await open({
-      dataDir: copyOfTemplate(),
-      migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-    });
+    const store = await openSlow();
     const running = store.call(slow(3_600), never);
     await store.close();
     expect(await running).toMatchObject({ failure: { kind: 'storeUnavailable' } });
@@ -288,18 +270,15 @@ describe('migrations', () => {
         set search_path = pg_catalog, pg_temp as 'select p_value';
       select private.publish('public.echo');`;
     const migrationsDir = migrationsWith({ '20991231000000_a.sql': define('integer') });
-    const store = await openEmbedded({ dataDir: copyOfTemplate(), migrationsDir, statementLimitMs: 5_000 });
+    const store = await open({ dataDir: copyOfTemplate(), migrationsDir });
+    onTestFinished(() => store.close());
     const echo = async (value: string): Promise<unknown> =>
       rowsOf(await store.call({ function: 'echo', args: { p_value: value }, returns: 'rows', readOnly: true }, never));
-    try {
-      expect([await echo('1'), await echo('2')]).toEqual([[{ value: 1 }], [{ value: 2 }]]);
-      expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
-      writeFileSync(join(migrationsDir, '20991231000001_b.sql'), define('text'));
-      expect(await store.migrate()).toEqual([expect.stringContaining('_b.sql')]);
-      expect(await echo('dois')).toEqual([{ value: 'dois' }]);
-    } finally {
-      await store.close();
-    }
+    expect([await echo('1'), await echo('2')]).toEqual([[{ value: 1 }], [{ value: 2 }]]);
+    expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
+    writeFileSync(join(migrationsDir, '20991231000001_b.sql'), define('text'));
+    expect(await store.migrate()).toEqual([expect.stringContaining('_b.sql')]);
+    expect(await echo('dois')).toEqual([{ value: 'dois' }]);
   });
 
   test('pass on the warnings of Postgres', async () => {
@@ -318,6 +297,11 @@ describe('migrations', () => {
       'a missing table',
       '-- ação\nselect 1;\n\nselect *\n  from nada;',
       /_broken\.sql:5:8: relation "nada" does not exist \(42P01\)/,
+    ],
+    [
+      'a column, in characters',
+      `select 1;\nselect '😀', nada;`,
+      /_broken\.sql:2:13: column "nada" does not exist \(42703\)/,
     ],
     ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql: division by zero \(22012\)/],
     [
@@ -376,20 +360,20 @@ describe('migrations', () => {
     await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
   });
 
-  test.each(['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''])(
-    'are the same at the next start: %j',
-    async (sql) => {
-      await apply({ '20991231000000_a.sql': sql });
-      await apply({ '20991231000000_a.sql': sql });
-    },
-  );
+  test.each([
+    ...['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''],
+    '-- nothing\nselect 1; ; select $$;$$, 1;;\n-- the end',
+  ])('are the same at the next start: %j', async (sql) => {
+    await apply({ '20991231000000_a.sql': sql });
+    await apply({ '20991231000000_a.sql': sql });
+  });
 });
 
 test('the seed makes the same rows at every start', async () => {
   const templates = { adminUrl: inject('adminUrl'), dataDir: template };
   const [one, other] = await Promise.all([openDemoStore('postgres', templates), openDemoStore('embedded', templates)]);
   for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
-    const call: Call = { ...list({ p_limit: 1000 }), function: name };
+    const call: Call = { ...listCall({ p_limit: 1000 }), function: name };
     expect(await one.call(call, never)).toEqual(await other.call(call, never));
   }
   await Promise.all([one.close(), other.close()]);

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findDrift } from '../../src/openapi/drift.ts';
-import type { Call, Result, Store } from '../../src/store/store.ts';
+import type { Result, Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { compileOnce, openTestStore } from '../helpers/gateway.ts';
 
 // What every store has to do, whatever is behind it. The interface's tests run through each of them too.
@@ -17,26 +18,20 @@ beforeAll(async () => {
 
 afterAll(() => store.close());
 
-const list = (args: Call['args'] = {}): Call => ({
-  function: 'listar_alunos',
-  args: { p_api_key: 'wms_demo_aurora', ...args },
-  returns: 'rows',
-  readOnly: true,
-});
-const create = (args: Call['args'] = {}): Call => ({
-  function: 'criar_aluno',
-  args: { p_api_key: 'wms_demo_aurora', p_nome: 'Ana', p_email: 'a@b.co', ...args },
-  returns: 'row',
-  readOnly: false,
-});
-
 function jsonOf(result: Result): unknown {
   if ('failure' in result) throw new Error(`${result.failure.kind}: ${JSON.stringify(result.failure)}`);
   return JSON.parse(result.json);
 }
 
-test('says what it is, without a password or a key', () => {
-  expect(store.description).toMatch(/^(embedded Postgres, data in |Postgres at |Supabase at )/);
+test('is of the kind that its project is for, and says so without a password or a key', () => {
+  const descriptions = {
+    embedded: /^embedded Postgres, data in /,
+    postgres: /^Postgres at /,
+    supabase: /^Supabase at /,
+    citus: /^Postgres at /,
+    'citus by PostgREST': /^Supabase at /,
+  };
+  expect(store.description).toMatch(descriptions[inject('kind')]);
   expect(store.description).not.toMatch(/only-for-tests|eyJ/);
 });
 
@@ -64,7 +59,7 @@ test('describes its functions as the document has them', async () => {
 
 describe('a call', () => {
   test('gives rows as a JSON array', async () => {
-    expect(jsonOf(await store.call(list({ p_limit: 1 }), never))).toEqual([
+    expect(jsonOf(await store.call(listCall({ p_limit: 1 }), never))).toEqual([
       {
         id: 'a3000000-0000-4000-8000-000000000001',
         nome: 'Ana Alves',
@@ -77,26 +72,30 @@ describe('a call', () => {
   });
 
   test('gives no rows as an empty array', async () => {
-    expect(jsonOf(await store.call(list({ p_offset: 1_000 }), never))).toEqual([]);
+    expect(jsonOf(await store.call(listCall({ p_offset: 1_000 }), never))).toEqual([]);
   });
 
   test('gives a row as a JSON object', async () => {
-    expect(jsonOf(await store.call(create(), never))).toMatchObject({ nome: 'Ana', ativo: true, academia_id: null });
+    expect(jsonOf(await store.call(createCall(), never))).toMatchObject({
+      nome: 'Ana',
+      ativo: true,
+      academia_id: null,
+    });
   });
 
   test('passes every type of argument on', async () => {
     const text = `'"\\{}[],;--\n\t%_ ção 🏋`;
-    expect(jsonOf(await store.call(create({ p_nome: text }), never))).toMatchObject({ nome: text });
+    expect(jsonOf(await store.call(createCall({ p_nome: text }), never))).toMatchObject({ nome: text });
     for (const ativo of ['true', 'false', true, false]) {
-      const rows = jsonOf(await store.call(list({ p_ativo: ativo, p_limit: 1 }), never)) as { ativo: boolean }[];
+      const rows = jsonOf(await store.call(listCall({ p_ativo: ativo, p_limit: 1 }), never)) as { ativo: boolean }[];
       expect(rows[0]?.ativo).toBe(String(ativo) === 'true');
     }
-    expect(jsonOf(await store.call(list({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
+    expect(jsonOf(await store.call(listCall({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
   });
 
   test('can be made many times at once', async () => {
     const results = await Promise.all(
-      Array.from({ length: 60 }, (_, n) => store.call(list({ p_limit: n + 1 }), never)),
+      Array.from({ length: 60 }, (_, n) => store.call(listCall({ p_limit: n + 1 }), never)),
     );
     expect(results.map((result) => (jsonOf(result) as unknown[]).length)).toEqual(results.map((_, n) => n + 1));
   });
@@ -108,32 +107,32 @@ describe('a failure', () => {
     ['wms_demo_inativa', 'API Key inativa'],
     ['wms_demo_expirada', 'API Key expirada'],
   ])('of the key %s is a refusal with the text of SQL', async (key, text) => {
-    const call = list({ p_api_key: key });
+    const call = listCall({ p_api_key: key });
     expect(await store.call(call, never)).toEqual({ failure: { kind: 'refusedKey', text } });
   });
 
   test('of a field is a refusal on it', async () => {
     const fields = { p_academia_id: ['must be the id of a gym of the tenant'] };
-    const call = create({ p_academia_id: 'b1000000-0000-4000-8000-000000000001' });
+    const call = createCall({ p_academia_id: 'b1000000-0000-4000-8000-000000000001' });
     expect(await store.call(call, never)).toEqual({ failure: { kind: 'invalidInput', fields } });
   });
 
   test.each([
-    ['a function that does not exist', { ...list(), function: 'nada' }],
-    ['an argument that does not exist', list({ p_nada: 1 })],
-    ['an argument of another type', list({ p_academia_id: 'x' })],
-    ['a function of another schema', { ...list(), function: 'verify_key' }],
-    ['a name that is SQL', { ...list(), function: 'listar_alunos"(); --' }],
+    ['a function that does not exist', { ...listCall(), function: 'nada' }],
+    ['an argument that does not exist', listCall({ p_nada: 1 })],
+    ['an argument of another type', listCall({ p_academia_id: 'x' })],
+    ['a function of another schema', { ...listCall(), function: 'verify_key' }],
+    ['a name that is SQL', { ...listCall(), function: 'listar_alunos"(); --' }],
   ])('for %s is an error of the store, with its cause', async (_what, call) => {
     const result = await store.call(call, never);
     expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: expect.any(String) } } });
-    expect(jsonOf(await store.call(list({ p_limit: 1 }), never))).toHaveLength(1);
+    expect(jsonOf(await store.call(listCall({ p_limit: 1 }), never))).toHaveLength(1);
   });
 
   test('for an answer of more bytes than the limit harms no other call', async () => {
-    const workouts = { ...list({ p_limit: 1_000 }), function: 'listar_treinos' };
+    const workouts = { ...listCall({ p_limit: 1_000 }), function: 'listar_treinos' };
     expect(await store.call(workouts, never)).toMatchObject({ failure: { kind: 'answerTooLarge' } });
-    const calls = [workouts, list({ p_limit: 1 }), workouts, list({ p_limit: 2 })];
+    const calls = [workouts, listCall({ p_limit: 1 }), workouts, listCall({ p_limit: 2 })];
     // Each with its own signal, as each request has.
     const results = await Promise.all(calls.map((call) => store.call(call, new AbortController().signal)));
     expect(results).toMatchObject([{ failure: {} }, { count: 1 }, { failure: {} }, { count: 2 }]);
@@ -142,19 +141,8 @@ describe('a failure', () => {
   });
 
   test('for a signal that has aborted comes without a call', async () => {
-    const before = (jsonOf(await store.call(list({ p_limit: 1_000 }), never)) as unknown[]).length;
-    expect(await store.call(create(), AbortSignal.abort())).toMatchObject({ failure: { kind: 'storeTimeout' } });
-    expect(jsonOf(await store.call(list({ p_limit: 1_000 }), never))).toHaveLength(before);
+    const before = (jsonOf(await store.call(listCall({ p_limit: 1_000 }), never)) as unknown[]).length;
+    expect(await store.call(createCall(), AbortSignal.abort())).toMatchObject({ failure: { kind: 'storeTimeout' } });
+    expect(jsonOf(await store.call(listCall({ p_limit: 1_000 }), never))).toHaveLength(before);
   });
-});
-
-test('runs the tests of the kind of store that its project is for', () => {
-  const descriptions = {
-    embedded: /^embedded/,
-    postgres: /^Postgres/,
-    supabase: /^Supabase/,
-    citus: /^Postgres/,
-    'citus by PostgREST': /^Supabase/,
-  };
-  expect(store.description).toMatch(descriptions[inject('kind')]);
 });

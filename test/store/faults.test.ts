@@ -17,7 +17,6 @@ import { document, KEYS } from '../helpers/api.ts';
 import { type Address, type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   loginUrl,
@@ -168,6 +167,12 @@ function network(fault: string, does: ProxyFault, rest: Pick<Case, 'read' | 'cre
   return { fault, stores: BOTH, begin: (kind) => proxies[kind].fail(does), ...rest };
 }
 
+/** A password or key that the store refuses. */
+function wrongSecret(fault: string, kind: Kind, cause: RegExp): Case {
+  const refused = { read: ERROR, create: ERROR, cause } as const;
+  return { fault, stores: [kind], ...refused, cold: true, open: { secret: 'wrong' }, end: () => open(kind) };
+}
+
 /** An error that SQL raises. */
 function raised(codigo: string, both: Expected, campo?: string): Case {
   const query = new URLSearchParams({ codigo, ...(campo ? { campo } : {}) });
@@ -220,17 +225,16 @@ const TOO_LATE: Pick<Case, 'read' | 'create' | 'cause' | 'deadlineMs'> = {
   deadlineMs: DEADLINE_MS,
 };
 
+/** There is no connection, or it is lost: each time, or once, which a read survives. */
+const BROKEN = { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST } as const;
+const BROKEN_ONCE = { ...BROKEN, read: '200' } as const;
+
 const cases: Case[] = [
-  network(
-    'connection refused',
-    { on: 'connect', does: 'refuse' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cold: true, cause: /ECONNREFUSED/ },
-  ),
+  network('connection refused', { on: 'connect', does: 'refuse' }, { ...BROKEN, cold: true, cause: /ECONNREFUSED/ }),
   {
     fault: 'name not found',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
+    ...BROKEN,
     cold: true,
     open: { host: 'nothing.invalid' },
     cause: /ENOTFOUND|EAI_AGAIN/,
@@ -239,8 +243,7 @@ const cases: Case[] = [
   {
     fault: 'every address of a name refused',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
+    ...BROKEN,
     cold: true,
     open: { host: 'two.invalid' },
     cause: /ECONNREFUSED/,
@@ -249,52 +252,16 @@ const cases: Case[] = [
       proxies[kind].fail({ on: 'connect', does: 'refuse' });
     },
   },
-  network(
-    'new connection reset',
-    { on: 'connect', does: 'reset' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cold: true, cause: LOST },
-  ),
-  network(
-    'new connection reset, once',
-    { on: 'connect', does: 'reset', once: true },
-    { read: '200', create: UNAVAILABLE, cold: true, cause: LOST },
-  ),
+  network('new connection reset', { on: 'connect', does: 'reset' }, { ...BROKEN, cold: true }),
+  network('new connection reset, once', { on: 'connect', does: 'reset', once: true }, { ...BROKEN_ONCE, cold: true }),
   network('new connection never answered', { on: 'response', does: 'stall' }, { ...TOO_LATE, cause: /./, cold: true }),
-  network(
-    'reset before the request',
-    { on: 'request', does: 'reset' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset before the request, once',
-    { on: 'request', does: 'reset', once: true },
-    { read: '200', create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset in the request',
-    { on: 'request', does: 'reset', after: 20 },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset after the request',
-    { on: 'response', does: 'reset' },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset after the request, once',
-    { on: 'response', does: 'reset', once: true },
-    { read: '200', create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset in the body',
-    { on: 'response', does: 'reset', after: ROW },
-    { read: UNAVAILABLE, create: UNAVAILABLE, cause: LOST },
-  ),
-  network(
-    'reset in the body, once',
-    { on: 'response', does: 'reset', after: ROW, once: true },
-    { read: '200', create: UNAVAILABLE, cause: LOST },
-  ),
+  network('reset before the request', { on: 'request', does: 'reset' }, BROKEN),
+  network('reset before the request, once', { on: 'request', does: 'reset', once: true }, BROKEN_ONCE),
+  network('reset in the request', { on: 'request', does: 'reset', after: 20 }, BROKEN),
+  network('reset after the request', { on: 'response', does: 'reset' }, BROKEN),
+  network('reset after the request, once', { on: 'response', does: 'reset', once: true }, BROKEN_ONCE),
+  network('reset in the body', { on: 'response', does: 'reset', after: ROW }, BROKEN),
+  network('reset in the body, once', { on: 'response', does: 'reset', after: ROW, once: true }, BROKEN_ONCE),
   network('request not taken', { on: 'request', does: 'stall' }, TOO_LATE),
   network('stall before the response', { on: 'response', does: 'stall' }, TOO_LATE),
   network('stall in the headers', { on: 'response', does: 'stall', after: 10 }, TOO_LATE),
@@ -304,9 +271,7 @@ const cases: Case[] = [
   {
     fault: 'server stopped',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
-    cause: LOST,
+    ...BROKEN,
     begin: stopServer,
     end: startServer,
   },
@@ -323,8 +288,7 @@ const cases: Case[] = [
   {
     fault: 'backend terminated in mid-query',
     stores: BOTH,
-    read: UNAVAILABLE,
-    create: UNAVAILABLE,
+    ...BROKEN,
     cause: /57P01|terminating connection|PGRST00/,
     begin: lockTables,
     meanwhile: () => endBlockedQueries('pg_terminate_backend'),
@@ -341,26 +305,8 @@ const cases: Case[] = [
     end: unlockTables,
   },
   { fault: 'tables locked', stores: BOTH, ...TOO_LATE, begin: lockTables, end: unlockTables },
-  {
-    fault: 'wrong password',
-    stores: ['postgres'],
-    read: ERROR,
-    create: ERROR,
-    cold: true,
-    open: { secret: 'wrong' },
-    cause: /28P01/,
-    end: () => open('postgres'),
-  },
-  {
-    fault: 'wrong key',
-    stores: ['supabase'],
-    read: ERROR,
-    create: ERROR,
-    cold: true,
-    open: { secret: 'wrong' },
-    cause: /PGRST301/,
-    end: () => open('supabase'),
-  },
+  wrongSecret('wrong password', 'postgres', /28P01/),
+  wrongSecret('wrong key', 'supabase', /PGRST301/),
 
   raised('42501', ERROR),
   raised('57014', TIMEOUT),
@@ -438,7 +384,7 @@ function current(): Store {
 
 beforeAll(async () => {
   database = await createDatabase();
-  await asAdmin(database.adminUrl, (admin) => admin.query(SQL));
+  await database.query(SQL);
   postgrest = await startPostgrest(database);
   targets = { postgres: toAddress(database.adminUrl), supabase: toAddress(postgrest.url) };
   proxies = { postgres: await startFaultProxy(targets.postgres), supabase: await startFaultProxy(targets.supabase) };
@@ -549,12 +495,8 @@ async function stopServer(kind: Kind): Promise<void> {
     await once(postgrest.process, 'exit');
   } else {
     proxies.postgres.fail({ on: 'connect', does: 'reset' });
-    await asAdmin(database.adminUrl, (admin) =>
-      admin.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-          where usename = 'gateway_test' and datname = current_database()`,
-      ),
-    );
+    await database.query(`select pg_terminate_backend(pid) from pg_stat_activity
+          where usename = 'gateway_test' and datname = current_database()`);
   }
   await waitFor(() => expect(proxies[kind].connections()).toBe(0));
 }
@@ -577,7 +519,7 @@ async function unlockTables(): Promise<void> {
 /** Waits for the query that waits for a lock, and ends it. */
 async function endBlockedQueries(how: 'pg_terminate_backend' | 'pg_cancel_backend'): Promise<void> {
   const sql = `select ${how}(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-  await asAdmin(database.adminUrl, (admin) => waitFor(async () => expect((await admin.query(sql)).rowCount).toBe(1)));
+  await waitFor(async () => expect(await database.query(sql)).toHaveLength(1));
 }
 
 /** What a person reads of a cause in the log, wherever it was caught. */
@@ -588,11 +530,8 @@ function textOf(cause: unknown): string {
 }
 
 /** How many students of a name there are. */
-const countStudents = (nome: string) =>
-  asAdmin(database.adminUrl, async (admin) => {
-    const { rows } = await admin.query('select count(*)::int as n from private.alunos where nome = $1', [nome]);
-    return rows[0].n as number;
-  });
+const countStudents = async (nome: string) =>
+  (await database.query('select from private.alunos where nome = $1', [nome])).length;
 
 const runs = cases.flatMap((one) =>
   one.stores.flatMap((kind) =>

@@ -6,11 +6,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
-import { operations } from '../helpers/api.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { runCommand } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, findPort, type PostgresServer, startPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, findPort, type PostgresServer, runSql, startPostgres } from '../helpers/servers.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
 const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
@@ -36,7 +35,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const name of databases) await asAdmin(adminUrl, (db) => db.query(`drop database ${name} with (force)`));
+  for (const name of databases) await runSql(adminUrl, `drop database ${name} with (force)`);
   await server.stop();
   rmSync(root, { recursive: true });
 });
@@ -52,9 +51,7 @@ async function forgetRoles(): Promise<void> {
 async function newDatabase(owner?: string): Promise<string> {
   const name = `migrate_test_${process.pid}_${databases.length}`;
   databases.push(name);
-  await asAdmin(adminUrl, (admin) =>
-    admin.query(`create database ${name} template template0 ${owner ? `owner ${owner}` : ''}`),
-  );
+  await runSql(adminUrl, `create database ${name} template template0 ${owner ? `owner ${owner}` : ''}`);
   return databaseUrl(adminUrl, name);
 }
 
@@ -78,16 +75,12 @@ async function run(env: Record<string, string>, args: string[] = [], project = '
 const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, [], project);
 const dryRun = (url: string, project?: string) => run({ DATABASE_URL: url }, ['--dry-run'], project);
 
-async function rows<T = Record<string, unknown>>(url: string, sql: string): Promise<T[]> {
-  return asAdmin(url, async (db) => (await db.query(sql)).rows);
-}
-
 type Bookkeeping = { version: string; name: string; statements: string[] };
 /** The rows of the bookkeeping; none if there is no table. */
 const bookkeeping = async (url: string): Promise<Bookkeeping[]> => {
-  const [table] = await rows(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
+  const [table] = await runSql(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
   if (!table?.name) return [];
-  return rows(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
+  return runSql(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
 };
 
 /** As one who is no superuser. */
@@ -160,28 +153,11 @@ describe('a hosted Supabase project', () => {
     }
   });
 
-  test.each(['anon', 'authenticated'])('refuses every function to %s', async (role) => {
-    const functions = await rows<{ name: string; required: number }>(
-      url,
-      `select proname as name, pronargs - pronargdefaults as required
-         from pg_proc where pronamespace = 'public'::regnamespace`,
-    );
-    const published = [...operations.map(({ rpc }) => rpc), 'record_key_use', 'record_usage'];
-    expect(functions.map(({ name }) => name).sort()).toEqual(published.sort());
-    for (const { name, required } of functions) {
-      const call = `select * from public.${name}(${Array(required).fill('null').join(', ')})`;
-      await expect(callAs(role, call), name).rejects.toMatchObject({
-        code: '42501',
-        message: `permission denied for function ${name}`,
-      });
-    }
-  });
-
   test.each([
     ['public', ['gateway', 'gateway_functions', 'service_role']],
     ['private', ['gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search', 'hosted_postgres']],
   ])('lets nobody execute the functions in %s but %j', async (schema, expected) => {
-    const grantees = await rows<{ grantee: string }>(
+    const grantees = await runSql<{ grantee: string }>(
       url,
       `select distinct case a.grantee when 0 then 'everybody' else a.grantee::regrole::text end as grantee
          from pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
@@ -189,16 +165,6 @@ describe('a hosted Supabase project', () => {
         order by 1`,
     );
     expect(grantees.map(({ grantee }) => grantee)).toEqual(expected);
-  });
-
-  test('gives a function to come to nobody before it is published', async () => {
-    await asAdmin(asUser(url, 'hosted_postgres'), (db) =>
-      db.query('create function public.later() returns integer language sql return 1'),
-    );
-    for (const role of [...API_ROLES, 'gateway']) {
-      await expect(callAs(role, 'select public.later()'), role).rejects.toMatchObject({ code: '42501' });
-    }
-    await asAdmin(asUser(url, 'hosted_postgres'), (db) => db.query('drop function public.later()'));
   });
 });
 
@@ -215,7 +181,7 @@ describe('an administrator who is neither superuser nor beyond row security', ()
     const database = await newDatabase('plain_administrator');
     const url = asUser(database, 'plain_administrator');
 
-    const version = Number((await rows(url, 'show server_version_num'))[0]?.server_version_num);
+    const version = Number((await runSql(url, 'show server_version_num'))[0]?.server_version_num);
     if (version >= 160_000) {
       const refused = await migrate(url);
       expect(refused).toMatchObject({ code: 1, lines: [] });
@@ -242,7 +208,7 @@ describe('a run', () => {
     expect(await dryRun(url)).toEqual(pending);
     expect(await dryRun(url)).toEqual(pending);
     const schemas = `select nspname from pg_namespace where nspname !~ '^pg_' order by 1`;
-    expect(await rows(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
+    expect(await runSql(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
   });
 
   test('applies every migration once', async () => {
@@ -289,15 +255,6 @@ describe('a run', () => {
     expect(applied.sort()).toEqual(readdirSync(join(project, MIGRATIONS)).map((file) => `applied ${file}`));
   });
 
-  test('makes the bookkeeping once, however many begin at the same time', async () => {
-    const url = await newDatabase();
-    const project = projectWith({ '20260101000000_one.sql': 'create table public.one ();' });
-    const runs = await Promise.all(Array.from({ length: 6 }, () => migrate(url, project)));
-    expect(runs.map(({ code, errors }) => ({ code, errors }))).toEqual(Array(6).fill({ code: 0, errors: '' }));
-    const lines = runs.flatMap((one) => one.lines).sort();
-    expect(lines).toEqual(['applied 20260101000000_one.sql', ...Array(5).fill('nothing to do')]);
-  });
-
   test('that fails names the place, keeps the migrations before, and tells PostgREST of them', async () => {
     const url = await newDatabase();
     const good = { '20260101000000_one.sql': 'create table public.one ();' };
@@ -314,7 +271,7 @@ describe('a run', () => {
       expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
     });
     expect(await bookkeeping(url)).toMatchObject([{ version: '20260101000000' }]);
-    expect(await rows(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
+    expect(await runSql(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
       { relname: 'one' },
     ]);
     expect(await migrate(url, projectWith(good))).toEqual(NOTHING);
@@ -330,45 +287,6 @@ describe('a run', () => {
     });
     expect(await bookkeeping(url)).toEqual([]);
   });
-});
-
-describe('a migration', () => {
-  const notRecorded = async (url: string, sql: string) => {
-    const run = await migrate(url, projectWith({ '20260101000000_one.sql': sql }));
-    expect(run).toMatchObject({ code: 1, lines: [] });
-    expect(await bookkeeping(url)).toEqual([]);
-    return run.errors;
-  };
-
-  test('that fails names the column in characters', async () => {
-    const errors = await notRecorded(await newDatabase(), `select 1;\nselect '😀', nada;`);
-    expect(errors).toContain('20260101000000_one.sql:2:13: column "nada" does not exist (42703)\n');
-  });
-
-  test('has any statements and ends as it likes', async () => {
-    const url = await newDatabase();
-    const sql = '-- nothing\ncreate table public.one (); ; select $$;$$, 1;;\n-- the end';
-    const project = projectWith({ '20260101000000_one.sql': sql, '20260101000001_comment.sql': '-- nothing' });
-    expect(await migrate(url, project)).toMatchObject({ code: 0, errors: '' });
-    expect(await bookkeeping(url)).toMatchObject([{ statements: [sql] }, { statements: ['-- nothing'] }]);
-    expect(await migrate(url, project)).toEqual(NOTHING);
-  });
-});
-
-test('a database with older migrations than the first one is refused, and keeps them', async () => {
-  const url = await newDatabase();
-  await migrate(url, projectWith({ '20261121080000_roles.sql': 'create table public.old ();' }));
-  const refused = {
-    code: 1,
-    lines: [],
-    errors:
-      `The database has migration 20261121080000, which is older than the first one, supabase/migrations/${FILES[0]}: ` +
-      'a development version made it. Migrate a new database and copy the rows with pg_dump --data-only ' +
-      '--schema=private, or set DATA_DIR to a new folder\n',
-  };
-  expect(await migrate(url)).toEqual(refused);
-  expect(await dryRun(url)).toEqual(refused);
-  expect(await bookkeeping(url)).toMatchObject([{ version: '20261121080000' }]);
 });
 
 describe('the Supabase CLI', () => {
@@ -532,7 +450,7 @@ describe('a gateway that serves', () => {
         `${gateway.origin}: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n` +
         'Add beside what it uses, and drop that when no gateway uses it any more (docs/deployment.md, Upgrade)\n',
     );
-    expect(await rows(url, `select from pg_proc where proname in ('listar_secoes_novas', 'listar_outras')`)).toEqual(
+    expect(await runSql(url, `select from pg_proc where proname in ('listar_secoes_novas', 'listar_outras')`)).toEqual(
       [],
     );
     expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);

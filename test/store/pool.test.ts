@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
 import { Pool } from '../../src/store/postgres/pool.ts';
 import { type MessageProxy, startMessageProxy } from '../helpers/message-proxy.ts';
-import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
+import { createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Reads that share connections, and what has one to itself.
@@ -67,11 +67,10 @@ const read = async (seconds: number, text: string, signal = never) =>
   (await pool.read(sleep(seconds, text, signal)))?.[0];
 
 /** How many queries sleep in the database, and whether they may go on. */
-const countSleeping = (change = 'true') =>
-  asAdmin(database.adminUrl, async (admin) => {
-    const sql = `select ${change} from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
-    return (await admin.query(sql)).rowCount;
-  });
+const countSleeping = async (change = 'true') => {
+  const sql = `select ${change} from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+  return (await database.query(sql)).length;
+};
 
 const waitForSleeping = (count: number) => waitFor(async () => expect(await countSleeping()).toBe(count));
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
@@ -25,18 +25,12 @@ const PREFERS = 'target_session_attrs=prefer-standby';
 describe.runIf(canReplicate())('a primary with a standby', () => {
   let primary: ReplicatedServer;
   let standby: ReplicatedServer;
-  let store: Store | undefined;
   let changes: string[];
   let count = 0;
 
   beforeAll(async () => {
     const servers = await startReplication(2);
     [primary, standby] = servers as [ReplicatedServer, ReplicatedServer];
-  });
-
-  afterEach(async () => {
-    await store?.close();
-    store = undefined;
   });
 
   afterAll(() => Promise.all([primary.remove(), standby.remove()]));
@@ -47,7 +41,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     const url = options.url ?? toGatewayUrl(servers, parameters);
     const defaults = { connections: 4, prepare: true, deadlineMs: 5_000, onChange };
     const opened = openPostgres({ url, ...defaults, ...options });
-    store = opened;
+    onTestFinished(() => opened.close());
     return opened;
   }
 
@@ -141,15 +135,12 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
       opened.noteWrite?.(position);
     };
     const other = openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000, shareWrite });
-    try {
-      await whilePaused(async () => {
-        const name = await create(other);
-        expect(shared).toHaveLength(1);
-        expect(await findStudents(opened, name)).toEqual({ json: expect.stringContaining(name), count: 1 });
-      });
-    } finally {
-      await other.close();
-    }
+    onTestFinished(() => other.close());
+    await whilePaused(async () => {
+      const name = await create(other);
+      expect(shared).toHaveLength(1);
+      expect(await findStudents(opened, name)).toEqual({ json: expect.stringContaining(name), count: 1 });
+    });
   });
 
   test('reads in every worker what one of them has written', async () => {
@@ -358,19 +349,15 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     const poolers = await Promise.all(urls.map((url) => startPgbouncer(url, 'transaction')));
     const [first, second] = poolers.map(({ url }) => new URL(url)) as [URL, URL];
     const url = `${first.href.replace(first.host, `${first.host},${second.host}`)}?${PREFERS}`;
-    try {
-      const opened = open([], '', { url, prepare: false });
-      await servesReads(opened);
-      expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
-      await whilePaused(async () => {
-        const name = await create(opened);
-        expect(await findStudents(opened, name)).toEqual({ json: expect.stringContaining(name), count: 1 });
-      });
-      await servesReads(opened);
-      await opened.close();
-    } finally {
-      for (const pooler of poolers) await pooler.stop();
-    }
+    for (const pooler of poolers) onTestFinished(pooler.stop);
+    const opened = open([], '', { url, prepare: false });
+    await servesReads(opened);
+    expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
+    await whilePaused(async () => {
+      const name = await create(opened);
+      expect(await findStudents(opened, name)).toEqual({ json: expect.stringContaining(name), count: 1 });
+    });
+    await servesReads(opened);
   });
 
   test('warns about a host that is away at the start, and has each reason if all are', async () => {
@@ -425,38 +412,32 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
 
   test('refuses a server of another database by its name', async () => {
     const [stranger] = await startReplication(1);
+    onTestFinished(() => stranger.remove());
     const follower = await startStandby(stranger);
-    try {
-      const opened = open([primary, follower]);
-      await hasRoles(opened, 'primary', 'refused');
-      await wasTold(follower, 'is not used: it is a server of another database');
-      await opened.close();
-      const confused = open([primary, stranger]);
-      const names = `${nameOf(primary)} and ${nameOf(stranger)}`;
-      expect(await confused.check(AbortSignal.timeout(5_000))).toMatchObject({
-        kind: 'storeError',
-        cause: { message: `${names} are primaries of different databases: expected one database and its standbys` },
-      });
-    } finally {
-      await follower.remove();
-      await stranger.remove();
-    }
+    onTestFinished(() => follower.remove());
+    const opened = open([primary, follower]);
+    await hasRoles(opened, 'primary', 'refused');
+    await wasTold(follower, 'is not used: it is a server of another database');
+    await opened.close();
+    const confused = open([primary, stranger]);
+    const names = `${nameOf(primary)} and ${nameOf(stranger)}`;
+    expect(await confused.check(AbortSignal.timeout(5_000))).toMatchObject({
+      kind: 'storeError',
+      cause: { message: `${names} are primaries of different databases: expected one database and its standbys` },
+    });
   });
 
   test('uses the newest of several that accept writes, and refuses the others by name', async () => {
     const third = await startStandby(primary);
-    try {
-      const opened = open([primary, standby, third]);
-      await hasRoles(opened, 'primary', 'standby', 'standby');
-      await third.promote();
-      await hasRoles(opened, 'refused', 'standby', 'primary');
-      await wasTold(primary, `is not used: it accepts writes, and ${nameOf(third)} is the primary`);
-      await wasTold(standby, 'is a standby, and serves no reads until it follows the new primary');
-      expect(await countCalls(opened, () => create(opened))).toEqual([0, 0, 1]);
-      expect(opened.connections?.().failovers).toBe(1);
-    } finally {
-      await third.remove();
-    }
+    onTestFinished(() => third.remove());
+    const opened = open([primary, standby, third]);
+    await hasRoles(opened, 'primary', 'standby', 'standby');
+    await third.promote();
+    await hasRoles(opened, 'refused', 'standby', 'primary');
+    await wasTold(primary, `is not used: it accepts writes, and ${nameOf(third)} is the primary`);
+    await wasTold(standby, 'is a standby, and serves no reads until it follows the new primary');
+    expect(await countCalls(opened, () => create(opened))).toEqual([0, 0, 1]);
+    expect(opened.connections?.().failovers).toBe(1);
   });
 
   test('does without the identifier of the system where the login may not read it', async () => {

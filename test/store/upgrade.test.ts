@@ -12,9 +12,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { applyMigrations, type Database, type Migration, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Call } from '../../src/store/store.ts';
+import { createCall } from '../helpers/calls.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
-import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, type PostgresServer, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 const RELEASE: { migrations: readonly Migration[]; seed: string } = JSON.parse(
   brotliDecompressSync(readFileSync(join(import.meta.dirname, '../helpers/release-0.2.0.json.br'))).toString(),
@@ -31,7 +31,7 @@ let databases = 0;
 
 beforeAll(async () => {
   server = await startEmbeddedPostgres();
-  await asAdmin(server.adminUrl, (db) => db.query(`create role dona login createrole password 'only-for-tests'`));
+  await runSql(server.adminUrl, `create role dona login createrole password 'only-for-tests'`);
 });
 
 afterAll(async () => {
@@ -89,19 +89,14 @@ async function query<T>(db: Database, sql: string, values: unknown[] = []): Prom
 /** A database of 0.2.0: the URL for the role that owns it and is no superuser. */
 async function createOldDatabase(): Promise<string> {
   databases += 1;
-  await asAdmin(server.adminUrl, (db) => db.query(`create database velha${databases} owner dona`));
+  await runSql(server.adminUrl, `create database velha${databases} owner dona`);
   const url = new URL(databaseUrl(server.adminUrl, `velha${databases}`));
   url.username = 'dona';
   await asAdmin(url.href, fill);
   return url.href;
 }
 
-const REPEATED: Call = {
-  function: 'criar_aluno',
-  args: { p_api_key: KEY, p_nome: 'Antes', p_email: 'antes@aurora.example', p_idempotency_key: 'Antes' },
-  returns: 'row',
-  readOnly: false,
-};
+const REPEATED = createCall({ p_nome: 'Antes', p_email: 'antes@aurora.example', p_idempotency_key: 'Antes' });
 const never = new AbortController().signal;
 
 test('a Postgres keeps all rows and keys, answers every read meanwhile, and loses no creation', async () => {

@@ -25,7 +25,7 @@ beforeAll(async () => {
   server = await startLoggingPostgres((text) => {
     postgresLog += text;
   });
-  postgrest = await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} });
+  postgrest = await startPostgrest(server);
 });
 
 afterAll(async () => {
