@@ -4,9 +4,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
 import type { AppParts } from '../../src/http/app.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
 import { serveMcp } from '../../src/http/mcp.ts';
-import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
@@ -15,6 +13,7 @@ import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { document, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import {
   compileOnce,
+  openTestRateLimits,
   openTestStore,
   startGateway,
   type TestGateway,
@@ -416,18 +415,7 @@ describe('a tool call is a request', () => {
   });
 
   test('that the rate limits count', async () => {
-    const limits = await openRateLimits(
-      { perKey: 4, perAddress: 0, redisUrl: undefined },
-      {
-        keyHeaders: ['X-Api-Key'],
-        addressOf: createAddressReader(0),
-        isAccepted: () => false,
-        identify: () => {},
-        onFault: () => {},
-        onRecovered: () => {},
-      },
-    );
-    if (!limits) throw new Error('nothing is limited');
+    const limits = await openTestRateLimits({ perKey: 4 });
     ends.push(limits.close);
     const limited = await start({}, { rateLimiter: limits.middleware });
     const statuses: number[] = [];
