@@ -48,16 +48,6 @@ describe('the language', () => {
     expect(await ask('/alunos?limit=1001', language)).toEqual(PORTUGUESE);
   });
 
-  test('is in the headers of HEAD too', async () => {
-    const { status, headers } = await call('/alunos?limit=1001', {
-      url: gateway.url,
-      method: 'HEAD',
-      headers: { 'Accept-Language': 'pt' },
-    });
-    expect([status, headers.get('content-language')]).toEqual([422, 'pt-BR']);
-    expect(headers.get('vary')?.split(', ')).toContain('Accept-Language');
-  });
-
   test.each([
     ['/alunos?limit=1', {}, 200, undefined],
     ['/alunos?limit=%ff', {}, 400, 'Malformed URL'],
