@@ -134,7 +134,7 @@ describe.each(Object.keys(DECODERS))('in %s', (encoding) => {
   });
 
   test('lists that are asked for at once are each its own', async () => {
-    const targets = Array.from({ length: 50 }, (_, n) => `/alunos?limit=${10 + (n % 5) * 60}&offset=${n}`);
+    const targets = Array.from({ length: 50 }, (_, n) => `/alunos?limit=${10 + (n % 5) * 150}&offset=${n}`);
     const [answers, uncompressed] = await Promise.all(
       [encoding, undefined].map((accepted) => Promise.all(targets.map((target) => ask(target, accepted)))),
     );
@@ -155,24 +155,12 @@ test('an error that is long is compressed too', async () => {
   expect(namesIn(answer.headers.vary)).toEqual(['accept-language', 'accept-encoding']);
 });
 
-describe('a body that is compressed', () => {
+test('a body that is compressed is not decompressed', async () => {
+  const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
+  expect(bomb.length).toBeLessThan(100_000);
   const headers = { 'Content-Encoding': 'gzip', 'Content-Type': 'application/json' };
-  const post = (body: Buffer) => ask('/alunos', undefined, { method: 'POST', headers, body });
-
-  test('is not decompressed', async () => {
-    const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
-    expect(bomb.length).toBeLessThan(100_000);
-    const { status, text } = await post(bomb);
-    expect([status, text]).toEqual([400, '{"error":"Invalid JSON body"}']);
-  });
-});
-
-test('a hundred lists of 1,000 at once are all the same text', async () => {
-  const encodings = ['gzip', 'br', 'deflate', 'identity'];
-  const answers = await Promise.all(
-    Array.from({ length: 100 }, (_, n) => ask('/alunos?limit=1000', encodings[n % encodings.length])),
-  );
-  for (const answer of answers) expect(decode(answer).equals(plain.bytes)).toBe(true);
+  const { status, text } = await ask('/alunos', undefined, { method: 'POST', headers, body: bomb });
+  expect([status, text]).toEqual([400, '{"error":"Invalid JSON body"}']);
 });
 
 describe('while an answer is compressed', () => {
