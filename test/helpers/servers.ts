@@ -198,13 +198,19 @@ export function loginUrl(adminUrl: string, login: keyof typeof LOGINS): string {
 }
 
 /** A PostgREST that runs. */
-export type PostgrestServer = { readonly url: string; readonly process: ChildProcess; stop(): Promise<void> };
+export type PostgrestServer = {
+  readonly url: string;
+  /** What tells a gateway to use it. */
+  readonly env: Record<string, string>;
+  readonly process: ChildProcess;
+  stop(): Promise<void>;
+};
 
 /** Whether this platform has a PostgREST. */
 export const hasPostgrest = findPostgrest() !== undefined;
 
 /** Starts a PostgREST on a database. */
-export async function startPostgrest(database: Database, port?: number): Promise<PostgrestServer> {
+export async function startPostgrest(database: Pick<Database, 'adminUrl'>, port?: number): Promise<PostgrestServer> {
   const binary = findPostgrest();
   if (!binary) throw new Error('there is no PostgREST for this platform');
   port ??= await findPort();
@@ -220,6 +226,7 @@ export async function startPostgrest(database: Database, port?: number): Promise
   }
   return {
     url,
+    env: { SUPABASE_URL: url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' },
     process: child,
     stop: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return;

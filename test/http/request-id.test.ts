@@ -8,7 +8,6 @@ import {
   asAdmin,
   hasPostgrest,
   loginUrl,
-  POSTGREST_KEY,
   type PostgresServer,
   type PostgrestServer,
   startLoggingPostgres,
@@ -38,9 +37,7 @@ beforeAll(async () => {
   await admin('select pg_reload_conf()');
   // A statement that is logged as it begins is not told again with its duration.
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
-  postgrest = hasPostgrest
-    ? await startPostgrest({ name: '', adminUrl: server.adminUrl, drop: async () => {} })
-    : undefined;
+  postgrest = hasPostgrest ? await startPostgrest(server) : undefined;
   const common = { DEADLINE_MS: '1000', STORE_CONNECTIONS: '4' };
   const environments = {
     postgres: { DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') },
@@ -48,9 +45,7 @@ beforeAll(async () => {
       DATABASE_URL: loginUrl(server.adminUrl, 'gateway_pooled'),
       PREPARE: 'off',
     },
-    ...(postgrest
-      ? { supabase: { SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' } }
-      : {}),
+    ...(postgrest ? { supabase: postgrest.env } : {}),
   };
   const start = async ([name, env]: [string, Record<string, string>]) =>
     void gateways.set(name, await startProcess({ ...common, ...env }));
