@@ -1,3 +1,4 @@
+import { storeFault } from '../../src/errors.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
 /** A store that answers as it is told, and tells what it was asked; what it is told of the use of keys is not counted. */
@@ -34,6 +35,16 @@ export function createStudents(count: number): StubStore {
     const begin = Number(p_offset) + 1 + all.findIndex(({ id }) => id === p_after);
     const page = all.slice(begin, begin + Number(p_limit));
     return { json: JSON.stringify(page), count: page.length };
+  });
+}
+
+/** Students whose creation succeeds; the key `refused` is refused, and the key `unlucky` finds no database. */
+export function createStudentsAndFailures(count: number): StubStore {
+  const students = createStudents(count);
+  return createStubStore((call) => {
+    if (call.args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
+    if (call.args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
+    return call.returns === 'row' ? { json: '{}' } : students.call(call, new AbortController().signal);
   });
 }
 

@@ -1,21 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { storeFault } from '../../src/errors.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { namesIn, type RawAnswer, send } from '../helpers/send.ts';
-import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+import { createStudentsAndFailures } from '../helpers/stub-store.ts';
 
 const PANEL = 'https://painel.example';
 const LOCAL = 'http://localhost:5173';
-const students = createStudents(500);
-
-/** A store in which one key is refused and another one finds no database. */
-const store = createStubStore(({ args, ...call }) => {
-  if (args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
-  if (args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
-  if (call.returns === 'row') return { json: '{}' };
-  return students.call({ args, ...call }, new AbortController().signal);
-});
+const store = createStudentsAndFailures(500);
 
 const ends: (() => Promise<void>)[] = [];
 const start = async (corsOrigins?: readonly string[]): Promise<TestGateway> => {

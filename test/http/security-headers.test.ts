@@ -1,6 +1,5 @@
 import type { RequestHandler } from 'express';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { storeFault } from '../../src/errors.ts';
 import { serveDocs } from '../../src/http/docs.ts';
 import { serveHealth, serveMetrics } from '../../src/http/health.ts';
 import { readDocument } from '../../src/openapi/document.ts';
@@ -9,15 +8,9 @@ import { KEYS, STUDENT } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { expectSecure } from '../helpers/secure-headers.ts';
 import { type SendOptions, send } from '../helpers/send.ts';
-import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+import { createStudentsAndFailures } from '../helpers/stub-store.ts';
 
-const students = createStudents(100);
-const store = createStubStore(({ args, ...call }) => {
-  if (args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
-  if (args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
-  if (call.returns === 'row') return { json: '{}' };
-  return students.call({ args, ...call }, new AbortController().signal);
-});
+const store = createStudentsAndFailures(100);
 
 let gateway: TestGateway;
 let origin: string;
