@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Usage } from '../../src/api/usage.ts';
 import { limited } from '../../src/store/limits.ts';
 import type { Call, JsonText, Result, Store } from '../../src/store/store.ts';
@@ -25,7 +25,6 @@ let year = 2030;
 /** At first just before the month ends in America/Sao_Paulo, and past it in UTC. */
 let clock: number;
 let told: string[];
-let closes: (() => Promise<unknown>)[];
 
 beforeAll(async () => {
   real = await openTestStore({ sql: SET_LIMITS });
@@ -39,11 +38,6 @@ beforeEach(async () => {
   year += 1;
   clock = Date.UTC(year, 11, 1, 2, 59, 59);
   told = [];
-  closes = [];
-});
-
-afterEach(async () => {
-  for (const close of closes) await close();
 });
 
 afterAll(() => real.close());
@@ -64,7 +58,7 @@ async function start(): Promise<TestGateway & { readonly usage: Usage }> {
   const log = { info: (text: string) => told.push(text), warn: (text: string) => told.push(text) };
   const usage = openTestUsage({ store, now: () => clock, log });
   const gateway = await startGateway({ store, usage });
-  closes.push(gateway.close);
+  onTestFinished(gateway.close);
   return { ...gateway, usage };
 }
 

@@ -1,7 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Ajv } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
 import type { AppParts } from '../../src/http/app.ts';
 import { serveMcp } from '../../src/http/mcp.ts';
@@ -28,28 +28,26 @@ const BODY_LIMIT = 2_000;
 const AURORA = { 'X-Api-Key': KEYS.aurora };
 const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
 
-const ends: (() => Promise<void>)[] = [];
 let store: Store;
 let gateway: TestGateway;
 const ended: EndedRequest[] = [];
 
-/** A gateway with MCP, which ends with its test. */
-async function start(options: Partial<TestGatewayOptions>, parts: Partial<AppParts> = {}): Promise<TestGateway> {
+async function open(options: Partial<TestGatewayOptions>, parts: Partial<AppParts> = {}): Promise<TestGateway> {
   const served = await compileOnce(options.document);
   const mcp = serveMcp({ readDocument: () => served, bodyLimit: BODY_LIMIT, corsOrigins: [PANEL] });
-  const started = await startGateway({ store, bodyLimit: BODY_LIMIT, ...options, parts: { mcp, ...parts } });
-  ends.push(started.close);
+  return startGateway({ store, bodyLimit: BODY_LIMIT, ...options, parts: { mcp, ...parts } });
+}
+
+/** A gateway with MCP, which ends with its test. */
+async function start(...options: Parameters<typeof open>): Promise<TestGateway> {
+  const started = await open(...options);
+  onTestFinished(started.close);
   return started;
 }
 
 beforeAll(async () => {
   store = await openTestStore();
-  gateway = await start({}, { recorder: createRecorder([(request) => ended.push(request)]) });
-  ends.pop();
-});
-
-afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  gateway = await open({}, { recorder: createRecorder([(request) => ended.push(request)]) });
 });
 
 afterAll(async () => {
@@ -67,7 +65,7 @@ async function connect(
   const client = new Client({ name: 'test', version: '1' });
   const transport = new StreamableHTTPClientTransport(endpointOf(to), { requestInit: { headers } });
   await client.connect(transport as Parameters<Client['connect']>[0]);
-  ends.push(() => client.close());
+  onTestFinished(() => client.close());
   return client;
 }
 
@@ -416,7 +414,7 @@ describe('a tool call is a request', () => {
 
   test('that the rate limits count', async () => {
     const limits = await openTestRateLimits({ perKey: 4 });
-    ends.push(limits.close);
+    onTestFinished(limits.close);
     const limited = await start({}, { rateLimiter: limits.middleware });
     const statuses: number[] = [];
     for (let n = 0; n < 3; n += 1) statuses.push((await post(toMessage({ name: list }), {}, limited)).status);
@@ -476,7 +474,7 @@ describe('the endpoint', () => {
 
   test('is served only if configured', async () => {
     const off = await startGateway({ store });
-    ends.push(off.close);
+    onTestFinished(off.close);
     const { status, text } = await post(PING, {}, off);
     expect({ status, text }).toEqual({ status: 404, text: '{"error":"Not found"}' });
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import type { IRouter } from 'express';
 import { Redis } from 'ioredis';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { identify } from '../../src/api/validate.ts';
 import type { RateLimitConfig } from '../../src/config.ts';
 import type { AppParts } from '../../src/http/app.ts';
@@ -44,11 +44,6 @@ type Options = Partial<RateLimitConfig> & {
 };
 
 const compiled = await compileOnce();
-const ends: (() => Promise<void>)[] = [];
-
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
 
 /** A gateway with limits, which ends with its test. */
 async function startLimited(options: Options): Promise<LimitedGateway> {
@@ -66,7 +61,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
     store,
     parts: { ...(limits.middleware && { rateLimiter: limits.middleware }), ...parts },
   });
-  ends.push(async () => {
+  onTestFinished(async () => {
     await gateway.close();
     await limits.close();
   });
@@ -83,13 +78,13 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
 
 async function startTestRedis(...args: Parameters<typeof startRedis>): Promise<RedisServer> {
   const redis = await startRedis(...args);
-  ends.push(redis.stop);
+  onTestFinished(redis.stop);
   return redis;
 }
 
 async function startTestProxy({ port }: RedisServer): Promise<FaultProxy & { url: string }> {
   const proxy = await startFaultProxy({ host: '127.0.0.1', port });
-  ends.push(proxy.close);
+  onTestFinished(proxy.close);
   return { ...proxy, url: `redis://127.0.0.1:${proxy.port}` };
 }
 
@@ -300,7 +295,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     const { send } = await startLimited({ perKey: 5, perAddress: 5, redisUrl });
     await send(AURORA);
     const client = new Redis(redisUrl);
-    ends.push(async () => client.disconnect());
+    onTestFinished(() => client.disconnect());
     const names = await client.keys('*');
     const hashed = hash('sha256', 'wms_demo_aurora', 'base64url');
     expect(names.sort()).toEqual(['gateway:bucket:address:127.0.0.1', `gateway:bucket:key:${hashed}`]);
@@ -418,7 +413,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
 test('starts and serves in spite of a Redis that accepts connections and never answers', async () => {
   const silent = createTcpServer(() => {}).listen(0, '127.0.0.1');
   await once(silent, 'listening');
-  ends.push(async () => void silent.close());
+  onTestFinished(() => void silent.close());
   const redisUrl = `redis://127.0.0.1:${(silent.address() as AddressInfo).port}`;
   const { send, told } = await startLimited({ perKey: 2, redisUrl });
   expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
