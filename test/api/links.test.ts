@@ -164,7 +164,7 @@ test('a page of no records, which a document may allow, has no links', async () 
   const parameters = (empty.paths['/academias']?.get?.parameters ?? []) as OpenAPIV3.ParameterObject[];
   const limit = parameters.find(({ name }) => name === 'limit');
   if (limit) limit.schema = { type: 'integer', format: 'int32', default: 100, minimum: 0, maximum: 1_000 };
-  const store = createStubStore(() => ({ json: '[]', count: 0 }));
+  const store = createStubStore();
   const gateway = await startGateway({ store, document: empty });
   for (const place of ['', '&offset=0', '&offset=5', '&after=00000000-0000-4000-8000-000000000001']) {
     const answer = await fetch(`${gateway.url}/academias?limit=0${place}`, { headers: { 'X-Api-Key': KEYS.aurora } });

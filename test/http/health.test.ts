@@ -356,7 +356,7 @@ test('while requests under way are finished the port takes no more, and the port
 });
 
 test('/metrics of a worker whose primary process does not answer is a 503 without a fault', async () => {
-  const store = createStubStore(() => ({ json: '[]', count: 0 }));
+  const store = createStubStore();
   const read = () => Promise.reject(new DeadlineError('too late'));
   const worker = await startGateway({
     store,

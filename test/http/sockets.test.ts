@@ -137,7 +137,7 @@ test('an answer that would be too large is a 422 on the limit of its page, in th
 });
 
 test('sockets beyond the limit are closed, and counted, and those within it are served', async () => {
-  const gateway = await start({ store: createStubStore(() => ({ json: '[]', count: 0 })), maxSockets: 2 });
+  const gateway = await start({ store: createStubStore(), maxSockets: 2 });
   const first = await open(gateway);
   const second = await open(gateway);
   const third = await open(gateway);
