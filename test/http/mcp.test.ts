@@ -55,6 +55,15 @@ afterAll(async () => {
   await store.close();
 });
 
+/** A document of one operation, which answers without content unless told. */
+function documentOf(parts: object, path = '/um', method = 'post'): OpenAPIV3.Document {
+  const operation = { operationId: 'um', 'x-rpc': 'um', responses: { 204: { description: 'Done' } }, ...parts };
+  return { ...document, paths: { [path]: { [method]: operation } } } as unknown as OpenAPIV3.Document;
+}
+
+const withBody = (schema: object) => ({ requestBody: { required: true, content: { 'application/json': { schema } } } });
+const LIST = { responses: withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject) };
+
 const endpointOf = ({ url }: { readonly url: string }) => new URL('/mcp', url);
 
 /** Connects the SDK's client, which ends with its test. */
@@ -130,14 +139,7 @@ describe('the tools', () => {
   test('do not show a field that only answers have', async () => {
     const properties = { id: { type: 'string', readOnly: true }, nome: { type: 'string' } };
     const schema = { type: 'object', required: ['id', 'nome'], properties };
-    const post = {
-      operationId: 'um',
-      'x-rpc': 'um',
-      requestBody: { required: true, content: { 'application/json': { schema } } },
-      responses: { 204: { description: 'Done' } },
-    };
-    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
-    const client = await connect({}, await start({ document: { ...document, paths } }));
+    const client = await connect({}, await start({ document: documentOf(withBody(schema)) }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema.properties?.body).toEqual({
       type: 'object',
@@ -149,10 +151,7 @@ describe('the tools', () => {
   test('refuse fields beside a body that is one argument', async () => {
     const stub = createStubStore(() => ({ json: '', count: 0 }));
     const schema = { type: 'object', required: ['nome'], properties: { nome: { type: 'string' } } };
-    const requestBody = { required: true, content: { 'application/json': { schema } } };
-    const post = { operationId: 'um', 'x-rpc': 'um', requestBody, responses: { 204: { description: 'Done' } } };
-    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
-    const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));
+    const client = await connect(AURORA, await start({ document: documentOf(withBody(schema)), store: stub }));
     const error = { nome: ['is not a field of this operation'], body: ['is required'] };
     expect(await callTool('um', { nome: 'Ana' }, client)).toEqual({ isError: true, body: { error } });
     expect(stub.calls).toEqual([]);
@@ -202,7 +201,7 @@ describe('the tools', () => {
   });
 
   test('takes null for a field that is left out, unless null is a value of it', async () => {
-    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const stub = createStubStore();
     const tree = { type: 'object', additionalProperties: false };
     const inner = { $ref: '#/components/schemas/Arvore' };
     const schemas = { Arvore: { ...tree, properties: { nome: { type: 'string' }, filho: inner } } };
@@ -213,12 +212,8 @@ describe('the tools', () => {
       p_arvore: inner,
     };
     const schema = { type: 'object', additionalProperties: false, required: ['p_id'], properties };
-    const requestBody = { required: true, content: { 'application/json': { schema } } };
-    const responses = withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject);
-    const post = { operationId: 'um', 'x-rpc': 'um', requestBody, responses };
-    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
     const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
-    const withTree = { ...document, paths, components } as OpenAPIV3.Document;
+    const withTree = { ...documentOf({ ...withBody(schema), ...LIST }), components } as OpenAPIV3.Document;
     const client = await connect(AURORA, await start({ document: withTree, store: stub }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema).toEqual({
@@ -238,16 +233,14 @@ describe('the tools', () => {
   });
 
   test('takes every kind of parameter', async () => {
-    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const stub = createStubStore();
     const parameters = [
       { name: 'a', in: 'path', required: true, schema: { type: 'string' } },
       { name: 'b', in: 'query', schema: { type: 'boolean' } },
       { name: 'x-c', in: 'header', schema: { type: 'string', nullable: true, 'x-note': 1 } },
     ];
-    const responses = withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject);
-    const get = { operationId: 'um', 'x-rpc': 'um', parameters, responses };
-    const paths = { '/um/{a}/dois': { get } } as unknown as OpenAPIV3.PathsObject;
-    const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));
+    const own = documentOf({ parameters, ...LIST }, '/um/{a}/dois', 'get');
+    const client = await connect(AURORA, await start({ document: own, store: stub }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
     expect(tool?.inputSchema.properties?.['x-c']).not.toHaveProperty('x-note');
@@ -261,15 +254,8 @@ describe('the tools', () => {
 });
 
 describe('of another document, the tools', () => {
-  /** The operation of a body with a schema. */
-  const toPaths = (schema: object, id = 'um'): OpenAPIV3.PathsObject => {
-    const requestBody = { required: true, content: { 'application/json': { schema } } };
-    const post = { operationId: id, 'x-rpc': 'um', requestBody, responses: { 204: { description: 'Done' } } };
-    return { [`/${id.replace(' ', '-')}`]: { post } } as unknown as OpenAPIV3.PathsObject;
-  };
-
   test('take arrays, and have names that every model API takes', async () => {
-    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const stub = createStubStore();
     const petstore = await readDocument('test/documents/petstore.yaml');
     const client = await connect(AURORA, await start({ document: petstore, store: stub }));
     const { tools } = await client.listTools();
@@ -296,8 +282,7 @@ describe('of another document, the tools', () => {
     ['the body', {}, 'body'],
   ])('keep the numbers in JSON that is %s', async (_what, parts, name) => {
     const stub = createStubStore(() => ({ json: '', count: 1 }));
-    const paths = toPaths({ type: 'object', ...parts });
-    const other = await start({ document: { ...document, paths }, store: stub });
+    const other = await start({ document: documentOf(withBody({ type: 'object', ...parts })), store: stub });
     const json = '{"n":12345678901234567890, "d":1.10}';
     const args = `{"name":"um", "arguments": {"${name}":${json}}}`;
     await post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${args}}`, {}, other);
@@ -305,8 +290,9 @@ describe('of another document, the tools', () => {
   });
 
   test('refuse two operations that would have one name', async () => {
-    const paths = { ...toPaths({}, 'a b'), ...toPaths({}, 'a_b') };
-    await expect(start({ document: { ...document, paths } })).rejects.toThrow('MCP: two operationIds differ only in');
+    const [one, other] = [documentOf({ operationId: 'a b' }, '/a'), documentOf({ operationId: 'a_b' }, '/b')];
+    const both = { ...document, paths: { ...one.paths, ...other.paths } };
+    await expect(start({ document: both })).rejects.toThrow('MCP: two operationIds differ only in');
   });
 });
 
