@@ -83,7 +83,7 @@ export async function call(target: string, options: CallOptions = {}): Promise<A
 }
 
 /** Throws where an answer is not what the document says, and where it is a fault of the gateway. */
-export function checkAnswer(method: string, path: string, answer: Answer, text: string): void {
+function checkAnswer(method: string, path: string, answer: Answer, text: string): void {
   const contentType = answer.headers.get('content-type');
   const isEmpty = method !== 'HEAD' && answer.status < 300 && text === '';
   const expected = isEmpty ? null : 'application/json; charset=utf-8';
