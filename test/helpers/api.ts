@@ -25,6 +25,17 @@ export function withoutHeaders({ responses }: OpenAPIV3.OperationObject): OpenAP
   return Object.fromEntries(plain);
 }
 
+/** The document with one operation alone, which answers without content unless its parts say more. */
+export function documentOf(parts: object, path = '/um', method = 'post'): OpenAPIV3.Document {
+  const operation = { operationId: 'um', 'x-rpc': 'um', responses: { 204: { description: 'Done' } }, ...parts };
+  return { ...document, paths: { [path]: { [method]: operation } } } as unknown as OpenAPIV3.Document;
+}
+
+/** The part of an operation that takes a body. */
+export const jsonBody = (schema: object) => ({
+  requestBody: { required: true, content: { 'application/json': { schema } } },
+});
+
 /** The lists in pages among them. */
 export const lists = operations.filter(({ operation }) => {
   const names = (operation.parameters ?? []).map((parameter) => 'name' in parameter && parameter.name);

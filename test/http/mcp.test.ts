@@ -10,7 +10,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
-import { document, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
+import { document, documentOf, jsonBody, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import {
   compileOnce,
   openTestRateLimits,
@@ -55,13 +55,6 @@ afterAll(async () => {
   await store.close();
 });
 
-/** A document of one operation, which answers without content unless told. */
-function documentOf(parts: object, path = '/um', method = 'post'): OpenAPIV3.Document {
-  const operation = { operationId: 'um', 'x-rpc': 'um', responses: { 204: { description: 'Done' } }, ...parts };
-  return { ...document, paths: { [path]: { [method]: operation } } } as unknown as OpenAPIV3.Document;
-}
-
-const withBody = (schema: object) => ({ requestBody: { required: true, content: { 'application/json': { schema } } } });
 const LIST = { responses: withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject) };
 
 const endpointOf = ({ url }: { readonly url: string }) => new URL('/mcp', url);
@@ -139,7 +132,7 @@ describe('the tools', () => {
   test('do not show a field that only answers have', async () => {
     const properties = { id: { type: 'string', readOnly: true }, nome: { type: 'string' } };
     const schema = { type: 'object', required: ['id', 'nome'], properties };
-    const client = await connect({}, await start({ document: documentOf(withBody(schema)) }));
+    const client = await connect({}, await start({ document: documentOf(jsonBody(schema)) }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema.properties?.body).toEqual({
       type: 'object',
@@ -151,7 +144,7 @@ describe('the tools', () => {
   test('refuse fields beside a body that is one argument', async () => {
     const stub = createStubStore(() => ({ json: '', count: 0 }));
     const schema = { type: 'object', required: ['nome'], properties: { nome: { type: 'string' } } };
-    const client = await connect(AURORA, await start({ document: documentOf(withBody(schema)), store: stub }));
+    const client = await connect(AURORA, await start({ document: documentOf(jsonBody(schema)), store: stub }));
     const error = { nome: ['is not a field of this operation'], body: ['is required'] };
     expect(await callTool('um', { nome: 'Ana' }, client)).toEqual({ isError: true, body: { error } });
     expect(stub.calls).toEqual([]);
@@ -213,7 +206,7 @@ describe('the tools', () => {
     };
     const schema = { type: 'object', additionalProperties: false, required: ['p_id'], properties };
     const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
-    const withTree = { ...documentOf({ ...withBody(schema), ...LIST }), components } as OpenAPIV3.Document;
+    const withTree = { ...documentOf({ ...jsonBody(schema), ...LIST }), components } as OpenAPIV3.Document;
     const client = await connect(AURORA, await start({ document: withTree, store: stub }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema).toEqual({
@@ -282,7 +275,7 @@ describe('of another document, the tools', () => {
     ['the body', {}, 'body'],
   ])('keep the numbers in JSON that is %s', async (_what, parts, name) => {
     const stub = createStubStore(() => ({ json: '', count: 1 }));
-    const other = await start({ document: documentOf(withBody({ type: 'object', ...parts })), store: stub });
+    const other = await start({ document: documentOf(jsonBody({ type: 'object', ...parts })), store: stub });
     const json = '{"n":12345678901234567890, "d":1.10}';
     const args = `{"name":"um", "arguments": {"${name}":${json}}}`;
     await post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${args}}`, {}, other);
