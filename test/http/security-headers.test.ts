@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { serveDocs } from '../../src/http/docs.ts';
 import { serveHealth, serveMetrics } from '../../src/http/health.ts';
 import { readDocument } from '../../src/openapi/document.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { expectSecure } from '../helpers/secure-headers.ts';
@@ -17,18 +16,13 @@ let origin: string;
 
 beforeAll(async () => {
   const document = await readDocument('openapi.yaml');
-  const metrics = createMetrics();
-  metrics.observe({
-    readLoad: () => ({ running: 0, waiting: 0, open: 0, idle: 0 }),
-    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
-    isReady: async () => true,
-  });
   const checks = { store: 'Data store unavailable', contract: 'ok' };
   const readiness = { read: async () => ({ status: 'not ready', checks }) as const };
   const rateLimiter: RequestHandler = (req, _res, next) => {
     if (req.headers['x-break']) throw new Error('a mistake of ours');
     next();
   };
+  const metrics = { contentType: 'text/plain', read: async () => '' };
   const operational = [serveHealth(readiness), serveMetrics(metrics)];
   gateway = await startGateway({
     store,
