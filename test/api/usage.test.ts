@@ -94,6 +94,7 @@ async function answerOf(gateway: TestGateway, path = '/academias', key = KEYS.au
   return { status, limit, policy, wait, ...(status === 200 ? {} : { body }) };
 }
 
+const UNLIMITED = { status: 200, limit: null, policy: null, wait: null };
 const TOO_MANY = { error: 'Too many requests' };
 const never = new AbortController().signal;
 const away: Result = { failure: { kind: 'storeUnavailable', cause: new Error('it is away'), connectionLost: true } };
@@ -205,12 +206,7 @@ describe('a key with limits', () => {
     // Not even its body is read.
     expect(await call('/alunos', { url: gateway.url, body: '{' })).toMatchObject({ status: 429, body: TOO_MANY });
     expect(calls).toBe(before);
-    expect(await answerOf(gateway, '/academias', KEYS.bosque)).toEqual({
-      status: 200,
-      limit: null,
-      policy: null,
-      wait: null,
-    });
+    expect(await answerOf(gateway, '/academias', KEYS.bosque)).toEqual(UNLIMITED);
     await gateway.usage.flush();
     expect(await read()).toEqual([
       '11-30 criarAluno 429 1',
@@ -278,14 +274,14 @@ describe('a key with limits', () => {
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60');
     await setLimits({});
     await gateway.usage.flush();
-    expect(await answerOf(gateway)).toEqual({ status: 200, limit: null, policy: null, wait: null });
+    expect(await answerOf(gateway)).toEqual(UNLIMITED);
   });
 
   test('is answered although its limits cannot be asked for, and has them with the next batch', async () => {
     await setLimits({ per_day: 2 });
     const gateway = await start();
     onRecord = async () => away;
-    expect(await answerOf(gateway)).toEqual({ status: 200, limit: null, policy: null, wait: null });
+    expect(await answerOf(gateway)).toEqual(UNLIMITED);
     onRecord = (make) => make();
     await gateway.usage.flush();
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60');
