@@ -338,29 +338,13 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     await expectShared(one, other);
   });
 
-  type Faulty = { url: string; hang: () => void; resume: () => void | Promise<void> };
-
-  async function startFaulty(does: 'stall' | 'trickle'): Promise<Faulty> {
+  test.each([
+    ['is no longer heard', 'stall'],
+    ['is slow', 'trickle'],
+  ] as const)('wait once for a Redis that %s, and not again', async (_what, does) => {
     const proxy = await startTestProxy(await startTestRedis());
-    return { url: proxy.url, hang: () => proxy.fail({ on: 'response', does }), resume: proxy.pass };
-  }
-
-  const HANGS: [string, () => Promise<Faulty>][] = [
-    [
-      'is stopped',
-      async () => {
-        const redis = await startTestRedis();
-        return { url: redis.url, hang: redis.pause, resume: redis.resume };
-      },
-    ],
-    ['is no longer heard', () => startFaulty('stall')],
-    ['is slow', () => startFaulty('trickle')],
-  ];
-
-  test.each(HANGS)('wait once for a Redis that %s, and not again', async (_what, prepare) => {
-    const { url, hang, resume } = await prepare();
-    const [one, other] = await startTwo(url);
-    hang();
+    const [one, other] = await startTwo(proxy.url);
+    proxy.fail({ on: 'response', does });
     const atOnce = await Promise.all([one.send(AURORA), one.send(AURORA), one.send(BOSQUE)]);
     expect(atOnce.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(Math.max(...atOnce.map(({ ms }) => ms))).toBeLessThan(10_000);
@@ -371,7 +355,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     await other.send(AURORA);
     // A slow one may be found again in between, and lost again.
     for (const { told } of [one, other]) expect(told[0]).toContain('no answer within 120 ms');
-    await resume();
+    await proxy.pass();
     for (const gateway of [one, other]) await isBack(gateway);
     await expectShared(one, other);
   });
