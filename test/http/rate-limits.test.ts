@@ -372,12 +372,14 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     expect(isShared()).toBe(false);
   });
 
-  test('serve with a wrong password, which is told without the password', async () => {
+  test('use the password of the URL, and serve with a wrong one, which is told without it', async () => {
     const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
     const { send, told } = await startLimited({ perKey: 2, redisUrl: `redis://:mistaken@127.0.0.1:${port}` });
     expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
     expect(told).toEqual([expect.stringContaining('WRONGPASS')]);
     expect(told[0]).not.toContain('mistaken');
+    const { isShared } = await startLimited({ perKey: 2, redisUrl: `redis://:only-for-tests@127.0.0.1:${port}` });
+    expect(isShared()).toBe(true);
   });
 
   test('start without Redis, and count together when it comes', async () => {
