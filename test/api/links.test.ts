@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/store.ts';
 import { call, document, KEYS, lists } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readLinks } from '../helpers/links.ts';
-import { createStubStore, createStudents, recordCalls, type StubStore } from '../helpers/stub-store.ts';
+import { createStubStore, recordCalls, type StubStore } from '../helpers/stub-store.ts';
 
 type Row = { readonly id: string };
 type Page = { readonly target: string; readonly rows: readonly Row[] };
@@ -48,18 +48,12 @@ describe.each(lists)('$path', ({ path }) => {
     expect(whole.length).toBeGreaterThan(1);
   });
 
-  test('is visited once and in order by following next', async () => {
+  test.each(['', '&offset=0'])('is visited once and in order by following next: %s', async (offset) => {
     const size = Math.ceil(whole.length / 4);
-    const pages = await follow('next', `${path}?limit=${size}`);
+    const pages = await follow('next', `${path}?limit=${size}${offset}`);
     expect(idsOf(pages)).toEqual(whole.map(({ id }) => id));
-    expect(pages.at(-1)?.target).toBe(`${path}?limit=${size}&after=${pages.at(-2)?.rows.at(-1)?.id}`);
-  });
-
-  test('is visited once and in order by following next from an offset', async () => {
-    const size = Math.ceil(whole.length / 4);
-    const pages = await follow('next', `${path}?limit=${size}&offset=0`);
-    expect(idsOf(pages)).toEqual(whole.map(({ id }) => id));
-    expect(pages.at(-1)?.target).toBe(`${path}?limit=${size}&offset=${size * (pages.length - 1)}`);
+    const place = offset ? `offset=${size * (pages.length - 1)}` : `after=${pages.at(-2)?.rows.at(-1)?.id}`;
+    expect(pages.at(-1)?.target).toBe(`${path}?limit=${size}&${place}`);
   });
 
   test('leads from a last page that is full to an empty one, which is the end', async () => {
@@ -93,11 +87,6 @@ describe.each(lists)('$path', ({ path }) => {
 
   test('has a prev that does not begin before the list, and repeats no record', async () => {
     expect(readLinks(await linkOf(`${path}?limit=10&offset=3`)).prev).toBe('?limit=3&offset=0');
-  });
-
-  test.each(['', '?limit=1', '?limit=1&offset=1', '?limit=1000'])('has the same links for HEAD: %s', async (query) => {
-    const { headers } = await call(path + query, { method: 'HEAD' });
-    expect(headers.get('link')).toBe(await linkOf(path + query));
   });
 
   test.each([
@@ -170,40 +159,12 @@ describe('a store of its own', () => {
   });
 });
 
-describe('a list of 1,000', () => {
-  let store: StubStore;
-  let gateway: TestGateway;
-
-  beforeAll(async () => {
-    store = createStudents(1_000);
-    gateway = await startGateway({ store });
-  });
-
-  afterAll(() => gateway.close());
-
-  test('is visited in pages of every kind of size', async () => {
-    for (const [size, pages] of [
-      [1_000, 2],
-      [999, 2],
-      [500, 3],
-      [33, 31],
-    ] as const) {
-      store.calls.length = 0;
-      const visited = await follow('next', `/alunos?limit=${size}`, gateway.url);
-      expect(visited).toHaveLength(pages);
-      expect(new Set(idsOf(visited)).size).toBe(1_000);
-      // That there is more is not asked for in a call of its own.
-      expect(store.calls).toHaveLength(pages);
-    }
-  });
-});
-
 test('a page of no records, which a document may allow, has no links', async () => {
   const empty = structuredClone(document);
   const parameters = (empty.paths['/academias']?.get?.parameters ?? []) as OpenAPIV3.ParameterObject[];
   const limit = parameters.find(({ name }) => name === 'limit');
   if (limit) limit.schema = { type: 'integer', format: 'int32', default: 100, minimum: 0, maximum: 1_000 };
-  const store = createStubStore(() => ({ json: '[]', count: 0 }));
+  const store = createStubStore();
   const gateway = await startGateway({ store, document: empty });
   for (const place of ['', '&offset=0', '&offset=5', '&after=00000000-0000-4000-8000-000000000001']) {
     const answer = await fetch(`${gateway.url}/academias?limit=0${place}`, { headers: { 'X-Api-Key': KEYS.aurora } });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Usage } from '../../src/api/usage.ts';
 import { limited } from '../../src/store/limits.ts';
 import type { Call, JsonText, Result, Store } from '../../src/store/store.ts';
@@ -25,7 +25,6 @@ let year = 2030;
 /** At first just before the month ends in America/Sao_Paulo, and past it in UTC. */
 let clock: number;
 let told: string[];
-let closes: (() => Promise<unknown>)[];
 
 beforeAll(async () => {
   real = await openTestStore({ sql: SET_LIMITS });
@@ -39,11 +38,6 @@ beforeEach(async () => {
   year += 1;
   clock = Date.UTC(year, 11, 1, 2, 59, 59);
   told = [];
-  closes = [];
-});
-
-afterEach(async () => {
-  for (const close of closes) await close();
 });
 
 afterAll(() => real.close());
@@ -64,7 +58,7 @@ async function start(): Promise<TestGateway & { readonly usage: Usage }> {
   const log = { info: (text: string) => told.push(text), warn: (text: string) => told.push(text) };
   const usage = openTestUsage({ store, now: () => clock, log });
   const gateway = await startGateway({ store, usage });
-  closes.push(gateway.close);
+  onTestFinished(gateway.close);
   return { ...gateway, usage };
 }
 
@@ -100,6 +94,7 @@ async function answerOf(gateway: TestGateway, path = '/academias', key = KEYS.au
   return { status, limit, policy, wait, ...(status === 200 ? {} : { body }) };
 }
 
+const UNLIMITED = { status: 200, limit: null, policy: null, wait: null };
 const TOO_MANY = { error: 'Too many requests' };
 const never = new AbortController().signal;
 const away: Result = { failure: { kind: 'storeUnavailable', cause: new Error('it is away'), connectionLost: true } };
@@ -211,12 +206,7 @@ describe('a key with limits', () => {
     // Not even its body is read.
     expect(await call('/alunos', { url: gateway.url, body: '{' })).toMatchObject({ status: 429, body: TOO_MANY });
     expect(calls).toBe(before);
-    expect(await answerOf(gateway, '/academias', KEYS.bosque)).toEqual({
-      status: 200,
-      limit: null,
-      policy: null,
-      wait: null,
-    });
+    expect(await answerOf(gateway, '/academias', KEYS.bosque)).toEqual(UNLIMITED);
     await gateway.usage.flush();
     expect(await read()).toEqual([
       '11-30 criarAluno 429 1',
@@ -284,14 +274,14 @@ describe('a key with limits', () => {
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60');
     await setLimits({});
     await gateway.usage.flush();
-    expect(await answerOf(gateway)).toEqual({ status: 200, limit: null, policy: null, wait: null });
+    expect(await answerOf(gateway)).toEqual(UNLIMITED);
   });
 
   test('is answered although its limits cannot be asked for, and has them with the next batch', async () => {
     await setLimits({ per_day: 2 });
     const gateway = await start();
     onRecord = async () => away;
-    expect(await answerOf(gateway)).toEqual({ status: 200, limit: null, policy: null, wait: null });
+    expect(await answerOf(gateway)).toEqual(UNLIMITED);
     onRecord = (make) => make();
     await gateway.usage.flush();
     expect((await answerOf(gateway)).limit).toBe('"day";r=0;t=60');

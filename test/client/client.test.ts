@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { delay, HttpResponse, http } from 'msw';
 import { setupServer } from 'msw/node';
-import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, onTestFinished, test } from 'vitest';
 import { buildClient } from '../../client/build.ts';
 import {
   ClientError,
@@ -20,7 +20,7 @@ import { createRecorder } from '../../src/http/recorder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { canTestInBrowser, runPage } from '../helpers/browser.ts';
-import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestStore, startGateway } from '../helpers/gateway.ts';
 import { importMsw } from '../helpers/msw-handlers.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -45,12 +45,12 @@ const answerStudents = (...answers: Response[]) =>
 afterEach(() => server.resetHandlers());
 afterAll(() => server.close());
 
-/** A client that tells what it asks for. */
-function recordingClient() {
+/** A client that tells what it asks for, and gets the answers as something on the way changes them. */
+function recordingClient(change = (response: Response) => response) {
   const targets: string[] = [];
-  const fetch = (request: Request) => {
+  const fetch = async (request: Request) => {
     targets.push(new URL(request.url).search);
-    return globalThis.fetch(request);
+    return change(await globalThis.fetch(request));
   };
   return { targets, client: createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch }) };
 }
@@ -124,14 +124,8 @@ describe('a list', () => {
   });
 
   test('is read by offset where no Link comes', async () => {
-    const targets: string[] = [];
-    const fetch = async (request: Request) => {
-      targets.push(new URL(request.url).search);
-      const response = await globalThis.fetch(request);
-      return new Response(response.body, { status: response.status });
-    };
-    const behindProxy = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, fetch });
-    expect(await Array.fromAsync(behindProxy.all('/alunos'))).toEqual(await allStudents());
+    const { client, targets } = recordingClient(({ body, status }) => new Response(body, { status }));
+    expect(await Array.fromAsync(client.all('/alunos'))).toEqual(await allStudents());
     expect(targets).toEqual(['?limit=100', '?limit=100&offset=100', '?limit=100&offset=200']);
   });
 
@@ -171,27 +165,17 @@ describe('a list', () => {
   });
 });
 
-describe('a create', () => {
-  let store: Store;
-  let gateway: TestGateway;
-
-  beforeAll(async () => {
-    store = await openTestStore();
-    gateway = await startGateway({ store });
-  });
-
-  afterAll(async () => {
+test('a create gives the student, and the same one for the same idempotency key', async () => {
+  const gateway = await startGateway({ store: await openTestStore() });
+  onTestFinished(async () => {
     await gateway.close();
-    await store.close();
+    await gateway.store.close();
   });
-
-  test('gives the student, and the same one for the same idempotency key', async () => {
-    const { POST } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
-    const init = { body: STUDENT, header: { 'Idempotency-Key': 'once' } };
-    const created = await POST('/alunos', init);
-    expect(created).toMatchObject({ ok: true, data: { nome: STUDENT.p_nome, ativo: true, academia_id: null } });
-    expect(await POST('/alunos', init)).toEqual(created);
-  });
+  const { POST } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
+  const init = { body: STUDENT, header: { 'Idempotency-Key': 'once' } };
+  const created = await POST('/alunos', init);
+  expect(created).toMatchObject({ ok: true, data: { nome: STUDENT.p_nome, ativo: true, academia_id: null } });
+  expect(await POST('/alunos', init)).toEqual(created);
 });
 
 describe('a failure', () => {

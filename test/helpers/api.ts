@@ -25,6 +25,17 @@ export function withoutHeaders({ responses }: OpenAPIV3.OperationObject): OpenAP
   return Object.fromEntries(plain);
 }
 
+/** The document with one operation alone, which answers without content unless its parts say more. */
+export function documentOf(parts: object, path = '/um', method = 'post'): OpenAPIV3.Document {
+  const operation = { operationId: 'um', 'x-rpc': 'um', responses: { 204: { description: 'Done' } }, ...parts };
+  return { ...document, paths: { [path]: { [method]: operation } } } as unknown as OpenAPIV3.Document;
+}
+
+/** The part of an operation that takes a body. */
+export const jsonBody = (schema: object) => ({
+  requestBody: { required: true, content: { 'application/json': { schema } } },
+});
+
 /** The lists in pages among them. */
 export const lists = operations.filter(({ operation }) => {
   const names = (operation.parameters ?? []).map((parameter) => 'name' in parameter && parameter.name);
@@ -83,7 +94,7 @@ export async function call(target: string, options: CallOptions = {}): Promise<A
 }
 
 /** Throws where an answer is not what the document says, and where it is a fault of the gateway. */
-export function checkAnswer(method: string, path: string, answer: Answer, text: string): void {
+function checkAnswer(method: string, path: string, answer: Answer, text: string): void {
   const contentType = answer.headers.get('content-type');
   const isEmpty = method !== 'HEAD' && answer.status < 300 && text === '';
   const expected = isEmpty ? null : 'application/json; charset=utf-8';

@@ -7,10 +7,12 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
 import { createAcceptedKeys } from '../../src/api/keys.ts';
 import { openUsage, type Usage, type UsageOptions } from '../../src/api/usage.ts';
+import type { RateLimitConfig } from '../../src/config.ts';
 import type { Fault } from '../../src/errors.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
 import { createBuckets } from '../../src/http/buckets.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
+import { openRateLimits, type RateLimitOptions, type RateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { createServer, type GatewayServer } from '../../src/http/server.ts';
 import { createUnread } from '../../src/http/unread.ts';
@@ -143,6 +145,25 @@ export function openTestUsage(options: Pick<UsageOptions, 'store'> & Partial<Usa
   const log = { info: () => {}, warn: () => {} };
   const takeToken = createBuckets();
   return openUsage({ ...common, answerLimit: 4_000_000, log, takeToken, recordEveryMs: 2 ** 31 - 1, ...options });
+}
+
+/** Opens the limits of a test's requests, of which there are none unless told. */
+export function openTestRateLimits(
+  limits: Partial<RateLimitConfig>,
+  options: Partial<RateLimitOptions> = {},
+): Promise<RateLimits> {
+  return openRateLimits(
+    { perKey: 0, perAddress: 0, redisUrl: undefined, ...limits },
+    {
+      keyHeaders: ['X-Api-Key'],
+      addressOf: createAddressReader(0),
+      isAccepted: () => false,
+      identify: () => {},
+      onFault: () => {},
+      onRecovered: () => {},
+      ...options,
+    },
+  );
 }
 
 let ownDocument: Promise<OpenAPIV3.Document> | undefined;

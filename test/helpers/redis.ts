@@ -1,6 +1,6 @@
 // Debian's Redis, which keeps nothing on the disk.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -15,9 +15,6 @@ const BINARY = '/usr/bin/redis-server';
 export type RedisServer = {
   readonly url: string;
   readonly port: number;
-  /** Holds the process, as a machine does that is short of everything; its connections stay open. */
-  pause(): void;
-  resume(): void;
   /** Ends it at once, as a crash does. */
   stop(): Promise<void>;
 };
@@ -47,11 +44,7 @@ export async function startRedis(settings: readonly string[] = [], port?: number
     await stop();
     throw error;
   }
-  return { url: `redis://127.0.0.1:${taken}`, port: taken, ...signals(server), stop };
-}
-
-function signals(server: ChildProcess): Pick<RedisServer, 'pause' | 'resume'> {
-  return { pause: () => void server.kill('SIGSTOP'), resume: () => void server.kill('SIGCONT') };
+  return { url: `redis://127.0.0.1:${taken}`, port: taken, stop };
 }
 
 async function listens(port: number): Promise<boolean> {

@@ -178,7 +178,13 @@ export function loginUrl(adminUrl: string, login: string, password = PASSWORD): 
 }
 
 /** A PostgREST that runs. */
-export type PostgrestServer = { readonly url: string; readonly process: ChildProcess; stop(): Promise<void> };
+export type PostgrestServer = {
+  readonly url: string;
+  /** What tells a gateway to use it. */
+  readonly env: Record<string, string>;
+  readonly process: ChildProcess;
+  stop(): Promise<void>;
+};
 
 /** Whether this platform has a PostgREST. */
 export const hasPostgrest = findPostgrest() !== undefined;
@@ -199,6 +205,7 @@ export async function startPostgrest(
   await waitForAnswer(url, child, { authorization: `Bearer ${POSTGREST_KEY}` });
   return {
     url,
+    env: { SUPABASE_URL: url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' },
     process: child,
     stop: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return;

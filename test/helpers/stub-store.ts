@@ -1,10 +1,13 @@
+import { storeFault } from '../../src/errors.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
 /** A store that answers as it is told, and tells what it was asked; what it is told of the use of keys is not counted. */
 export type StubStore = Store & { readonly calls: Call[] };
 
-/** Makes a store of one function. */
-export function createStubStore(answer: (call: Call) => Result | Promise<Result>): StubStore {
+/** Makes a store of one function, which by default gives no rows. */
+export function createStubStore(
+  answer: (call: Call) => Result | Promise<Result> = () => ({ json: '[]', count: 0 }),
+): StubStore {
   const calls: Call[] = [];
   return {
     description: 'stub',
@@ -37,9 +40,19 @@ export function createStudents(count: number): StubStore {
   });
 }
 
+/** Students whose creation succeeds; the key `refused` is refused, and the key `unlucky` finds no database. */
+export function createStudentsAndFailures(count: number): StubStore {
+  const students = createStudents(count);
+  return createStubStore((call) => {
+    if (call.args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
+    if (call.args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
+    return call.returns === 'row' ? { json: '{}' } : students.call(call, new AbortController().signal);
+  });
+}
+
 /** Another store, with the calls that it was asked for. */
 export function recordCalls(store: Store): StubStore {
-  const stub = createStubStore(() => ({ json: '[]' }));
+  const stub = createStubStore();
   const call: Store['call'] = (asked, signal, origin) => {
     if (asked.readOnly) stub.calls.push(asked);
     return store.call(asked, signal, origin);

@@ -1,6 +1,5 @@
-import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { document, STUDENT } from '../helpers/api.ts';
+import { documentOf, jsonBody, STUDENT } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -79,21 +78,10 @@ test('names 300 places and the total for a list with thousands of invalid items'
     additionalProperties: false,
     properties: { p_itens: { type: 'array', items: item } },
   };
-  const copy = structuredClone(document) as OpenAPIV3.Document;
-  const operation = copy.paths['/alunos']?.post as OpenAPIV3.OperationObject;
-  operation.requestBody = {
-    required: true,
-    content: { 'application/json': { schema: schema as OpenAPIV3.SchemaObject } },
-  };
-  const other = await startGateway({ store, document: copy, bodyLimit: 10_000_000 });
-  const init = {
-    method: 'POST',
-    headers: { 'X-Api-Key': 'k' },
-    body: JSON.stringify({ p_itens: Array(5_000).fill({ b: 1 }) }),
-  };
-  const answer = await fetch(`${other.url}/alunos`, init);
-  expect(answer.status).toBe(422);
-  const { error } = (await answer.json()) as { error: Record<string, string[]> };
+  const other = await startGateway({ store, document: documentOf(jsonBody(schema), '/alunos'), bodyLimit: 10_000_000 });
+  const [status, body] = await post(JSON.stringify({ p_itens: Array(5_000).fill({ b: 1 }) }), {}, other);
+  expect(status).toBe(422);
+  const { error } = body as { error: Record<string, string[]> };
   expect(Object.keys(error)).toHaveLength(300);
   expect(error['p_itens.0.a']).toEqual(['is required']);
   expect(error.body).toEqual(['has 10000 errors, of which not all are listed']);

@@ -1,8 +1,5 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createBuckets } from '../../src/http/buckets.ts';
-import { openRedis, type Redis } from '../../src/http/redis.ts';
-import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
-import { waitFor } from '../helpers/wait-for.ts';
 
 const SIZE = { perMinute: 60, burst: 3 };
 
@@ -54,38 +51,4 @@ test('no number of invented names makes memory forget a key that was accepted', 
   await take('key', size, true);
   for (let n = 0; n < 50_001; n += 1) await take(`name ${n}`, size, false);
   expect(await take('key', size, true)).toMatchObject({ isOver: true });
-});
-
-describe.skipIf(!canTestRedis())('with Redis', () => {
-  const ends: (() => unknown)[] = [];
-  afterEach(async () => {
-    for (const end of ends.splice(0).reverse()) await end();
-  });
-
-  const open = async (server: RedisServer): Promise<Redis> => {
-    const redis = await openRedis(server.url, { onLost: () => {}, onBack: () => {} });
-    ends.push(redis.close);
-    return redis;
-  };
-
-  test('processes share a bucket, and each has its own without', async () => {
-    const server = await startRedis();
-    ends.push(server.stop);
-    const [one, other] = [createBuckets(await open(server)), createBuckets(await open(server))];
-    const size = { perMinute: 1, burst: 3 };
-    expect(await one('a', size)).toEqual({ isOver: false, remaining: 2, seconds: 60 });
-    expect(await other('a', size)).toMatchObject({ isOver: false, remaining: 1 });
-    expect(await one('a', size)).toMatchObject({ isOver: false, remaining: 0 });
-    for (const take of [one, other]) {
-      expect(await take('a', size)).toEqual({
-        isOver: true,
-        remaining: 0,
-        seconds: expect.toSatisfy((n) => n > 50 && n <= 60),
-      });
-    }
-    await server.stop();
-    for (const take of [one, other]) {
-      await waitFor(async () => expect(await take('a', size)).toMatchObject({ isOver: false, remaining: 2 }));
-    }
-  });
 });

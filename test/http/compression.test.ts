@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
-import { checkAnswer, KEYS } from '../helpers/api.ts';
+import { call, KEYS } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { openRaw } from '../helpers/raw.ts';
 import { namesIn, type RawAnswer, type SendOptions, send } from '../helpers/send.ts';
@@ -80,11 +80,9 @@ describe('a long answer', () => {
   });
 
   test('is read by fetch as the document has it', async () => {
-    const response = await fetch(`${gateway.url}/alunos?limit=1000`, { headers: { 'X-Api-Key': KEYS.aurora } });
-    expect(response.headers.get('content-encoding')).toMatch(/^(br|gzip)$/);
-    const text = await response.text();
-    expect(text).toBe(plain.text);
-    checkAnswer('GET', '/v1/alunos', { status: 200, headers: response.headers, body: JSON.parse(text) }, text);
+    const { headers, body } = await call('/alunos?limit=1000', { url: gateway.url });
+    expect(headers.get('content-encoding')).toMatch(/^(br|gzip)$/);
+    expect(body).toEqual(JSON.parse(plain.text));
   });
 
   test('has no body for HEAD', async () => {
@@ -134,7 +132,7 @@ describe.each(Object.keys(DECODERS))('in %s', (encoding) => {
   });
 
   test('lists that are asked for at once are each its own', async () => {
-    const targets = Array.from({ length: 50 }, (_, n) => `/alunos?limit=${10 + (n % 5) * 60}&offset=${n}`);
+    const targets = Array.from({ length: 50 }, (_, n) => `/alunos?limit=${10 + (n % 5) * 150}&offset=${n}`);
     const [answers, uncompressed] = await Promise.all(
       [encoding, undefined].map((accepted) => Promise.all(targets.map((target) => ask(target, accepted)))),
     );
@@ -155,24 +153,12 @@ test('an error that is long is compressed too', async () => {
   expect(namesIn(answer.headers.vary)).toEqual(['accept-language', 'accept-encoding']);
 });
 
-describe('a body that is compressed', () => {
+test('a body that is compressed is not decompressed', async () => {
+  const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
+  expect(bomb.length).toBeLessThan(100_000);
   const headers = { 'Content-Encoding': 'gzip', 'Content-Type': 'application/json' };
-  const post = (body: Buffer) => ask('/alunos', undefined, { method: 'POST', headers, body });
-
-  test('is not decompressed', async () => {
-    const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
-    expect(bomb.length).toBeLessThan(100_000);
-    const { status, text } = await post(bomb);
-    expect([status, text]).toEqual([400, '{"error":"Invalid JSON body"}']);
-  });
-});
-
-test('a hundred lists of 1,000 at once are all the same text', async () => {
-  const encodings = ['gzip', 'br', 'deflate', 'identity'];
-  const answers = await Promise.all(
-    Array.from({ length: 100 }, (_, n) => ask('/alunos?limit=1000', encodings[n % encodings.length])),
-  );
-  for (const answer of answers) expect(decode(answer).equals(plain.bytes)).toBe(true);
+  const { status, text } = await ask('/alunos', undefined, { method: 'POST', headers, body: bomb });
+  expect([status, text]).toEqual([400, '{"error":"Invalid JSON body"}']);
 });
 
 describe('while an answer is compressed', () => {

@@ -1,23 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { storeFault } from '../../src/errors.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
-import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { namesIn, type RawAnswer, send } from '../helpers/send.ts';
-import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+import { createStudentsAndFailures } from '../helpers/stub-store.ts';
 
 const PANEL = 'https://painel.example';
 const LOCAL = 'http://localhost:5173';
-const students = createStudents(500);
-
-/** A store in which one key is refused and another one finds no database. */
-const store = createStubStore(({ args, ...call }) => {
-  if (args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
-  if (args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
-  if (call.returns === 'row') return { json: '{}' };
-  return students.call({ args, ...call }, new AbortController().signal);
-});
+const store = createStudentsAndFailures(500);
 
 const ends: (() => Promise<void>)[] = [];
 const start = async (corsOrigins?: readonly string[]): Promise<TestGateway> => {
@@ -88,7 +77,8 @@ describe('with origins', () => {
     url = (await start([PANEL, LOCAL])).url;
   });
 
-  test.each([PANEL, LOCAL])('a preflight of %s gets the allowed methods and headers, and a max-age', async (origin) => {
+  test.each([PANEL, LOCAL])('a preflight of %s is no call and gets the allowed methods and headers', async (origin) => {
+    store.calls.length = 0;
     const answer = await preflight(url, origin);
     expect([answer.status, answer.text]).toEqual([204, '']);
     const { 'access-control-allow-headers': headers, 'access-control-allow-methods': methods } = answer.headers;
@@ -96,11 +86,6 @@ describe('with origins', () => {
     expect(namesIn(methods)).toEqual(expect.arrayContaining(['get', 'post']));
     expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, 'access-control-max-age': '600' });
     expect(namesIn(answer.headers.vary)).toEqual(['origin', 'access-control-request-headers']);
-  });
-
-  test('a preflight needs no key and is no call', async () => {
-    store.calls.length = 0;
-    expect((await preflight(url, PANEL)).status).toBe(204);
     expect(store.calls).toEqual([]);
   });
 
@@ -170,27 +155,4 @@ describe('with every origin', () => {
       }
     }
   });
-});
-
-test('a page may read that its requests are too many, and a preflight is none of them', async () => {
-  const options = {
-    keyHeaders: ['X-Api-Key'],
-    addressOf: createAddressReader(0),
-    isAccepted: () => false,
-    identify: () => {},
-    onFault: () => {},
-    onRecovered: () => {},
-  };
-  const limits = await openRateLimits({ perKey: 1, perAddress: 2, redisUrl: undefined }, options);
-  const parts = { corsOrigins: [PANEL], rateLimiter: limits?.middleware };
-  const { url, close } = await startGateway({ store, parts });
-  ends.push(close);
-  for (let n = 0; n < 5; n += 1) expect((await preflight(url, PANEL)).status).toBe(204);
-  expect((await ask(url, '/alunos', {}, PANEL)).status).toBe(200);
-  const answer = await ask(url, '/alunos', {}, PANEL);
-  expect([answer.status, answer.text]).toEqual([429, '{"error":"Too many requests"}']);
-  expect(answer.headers).toMatchObject({ 'access-control-allow-origin': PANEL, 'retry-after': '60' });
-  expect(namesIn(answer.headers['access-control-expose-headers'])).toEqual(
-    expect.arrayContaining(['retry-after', 'ratelimit', 'ratelimit-policy']),
-  );
 });

@@ -3,13 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DeadlineError } from '../../src/deadline.ts';
+import { type Fault, OperatorError } from '../../src/errors.ts';
 import { createReadiness, type Readiness, serveMetrics } from '../../src/http/health.ts';
 import { compileFile } from '../../src/openapi/compile.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { startGateway } from '../helpers/gateway.ts';
-import { GatewayProcess, startProcess } from '../helpers/process.ts';
+import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { openRaw } from '../helpers/raw.ts';
 import { asAdmin, createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -146,65 +147,6 @@ describe('a store', () => {
       expect(seen).toEqual(new Set([READY.join()]));
     });
   });
-
-  test('is asked once a second at most, however many ask', async () => {
-    const [begun, before] = [performance.now(), proxy.sent('gateway_session')];
-    const answers = await Promise.all(Array.from({ length: 1_000 }, () => ask('/readyz')));
-    const seconds = (performance.now() - begun) / 1_000;
-    expect(new Set(answers.map((answer) => answer.join()))).toEqual(new Set([READY.join()]));
-    // The first of them is the statement's name when it is prepared.
-    expect(proxy.sent('gateway_session') - before).toBeLessThanOrEqual(2 * (1 + Math.ceil(seconds)));
-  });
-});
-
-test('no answer contains the store’s address or a secret', async () => {
-  const { hostname, password, pathname } = new URL(loginUrl(database.adminUrl, 'gateway_test'));
-  const secrets = [
-    hostname,
-    password,
-    pathname.slice(1),
-    String(proxy.port),
-    'gateway_test',
-    'listar_',
-    'openapi.yaml',
-  ];
-  for (const [, body] of [READY, UNREACHABLE, HANGING, [503, report('not ready', 'ok', DRIFTED)]]) {
-    for (const secret of secrets) expect(body).not.toContain(secret);
-  }
-});
-
-test('a login that loses its rights makes the gateway not ready, and prevents a start, with the remedy', async () => {
-  const login = `um_login_${process.pid}`;
-  const inherit = (attribute: string) =>
-    asAdmin(database.adminUrl, (admin) =>
-      admin.query(`alter role ${login} ${attribute}; revoke gateway from ${login}; grant gateway to ${login}`),
-    );
-  await asAdmin(database.adminUrl, (admin) =>
-    admin.query(
-      `create role ${login} login password 'only-for-tests'; grant connect on database ${database.name} to ${login}`,
-    ),
-  );
-  await inherit('inherit');
-  const url = new URL(database.adminUrl);
-  [url.username, url.password] = [login, 'only-for-tests'];
-  const env = { DATABASE_URL: url.href, PREPARE: 'off' };
-  const other = await startOther(env);
-  expect(await ask('/readyz', {}, other)).toEqual(READY);
-
-  await inherit('noinherit');
-  await untilReadiness([503, report('not ready', 'Data store error', 'unknown: the store does not answer')], other);
-  expect((await fetch(`${other.origin}/v1/academias`, { headers: { 'X-Api-Key': KEY } })).status).toBe(502);
-  const remedy = /^the login \w+ inherits nothing from gateway: grant gateway to .*, or set PREPARE=on$/;
-  await other.line(({ msg, level }) => level === 'error' && remedy.test(String(msg)));
-  const failed = new GatewayProcess(env);
-  expect([await failed.ended, failed.output()]).toEqual([1, '']);
-  expect(failed.errors().trimEnd()).toMatch(remedy);
-
-  await inherit('inherit');
-  await untilReadiness(READY, other);
-  await other.stop();
-  expect(other.lines().filter(({ msg }) => remedy.test(String(msg)))).toHaveLength(1);
-  await asAdmin(database.adminUrl, (admin) => admin.query(`drop owned by ${login}; drop role ${login}`));
 });
 
 describe('a database that changes after the start', () => {
@@ -256,15 +198,20 @@ describe('readiness itself', () => {
   /** Of a store that does as it is told. */
   async function createTestReadiness(parts: Partial<Store>, isDriftFatal = true, deadlineMs = 100, compiled = program) {
     const warnings: string[] = [];
+    const told: string[] = [];
     const document = await compiled;
     const readiness = createReadiness({
       store: { check: async () => undefined, describe: async () => ({ functions: [] }), ...parts } as Store,
       readDocument: () => document,
       deadlineMs,
       isDriftFatal,
-      log: { info: () => {}, warn: (text) => void warnings.push(text), fault: () => {} },
+      log: {
+        info: (text) => void told.push(text),
+        warn: (text) => void warnings.push(text),
+        fault: (text) => void told.push(text),
+      },
     });
-    return { readiness, warnings };
+    return { readiness, warnings, told };
   }
 
   afterEach(() => vi.useRealTimers());
@@ -293,6 +240,23 @@ describe('readiness itself', () => {
     await readiness.read();
     expect(asked).toEqual({ check: 3, describe: 2 });
     expect(warnings).toHaveLength(told);
+  });
+
+  test('needs a store that is set up right, also at a start, and tells once what is wrong', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let fault: Fault | undefined = { kind: 'storeError', cause: new OperatorError('set PREPARE=on') };
+    const { readiness, told } = await createTestReadiness({ check: async () => fault }, false);
+    const checks = { store: 'Data store error', contract: 'unknown: the store does not answer' };
+    for (let n = 0; n < 3; n += 1) {
+      expect(await readiness.read()).toEqual({ status: 'not ready', checks });
+      vi.advanceTimersByTime(1_001);
+    }
+    expect(told).toEqual(['set PREPARE=on']);
+    const { readiness: starting } = await createTestReadiness({ check: async () => fault });
+    await expect(starting.checkAtStart()).rejects.toThrow('set PREPARE=on');
+    fault = undefined;
+    expect(await readiness.read()).toMatchObject({ status: 'ready' });
+    expect(told).toEqual(['set PREPARE=on', 'The store answers again']);
   });
 
   test('answers within the deadline if the store ignores its signal', async () => {
@@ -392,7 +356,7 @@ test('while requests under way are finished the port takes no more, and the port
 });
 
 test('/metrics of a worker whose primary process does not answer is a 503 without a fault', async () => {
-  const store = createStubStore(() => ({ json: '[]', count: 0 }));
+  const store = createStubStore();
   const read = () => Promise.reject(new DeadlineError('too late'));
   const worker = await startGateway({
     store,

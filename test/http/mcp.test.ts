@@ -1,20 +1,19 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Ajv } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
 import type { AppParts } from '../../src/http/app.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
 import { serveMcp } from '../../src/http/mcp.ts';
-import { openRateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
-import { document, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
+import { document, documentOf, jsonBody, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
 import {
   compileOnce,
+  openTestRateLimits,
   openTestStore,
   startGateway,
   type TestGateway,
@@ -29,34 +28,34 @@ const BODY_LIMIT = 2_000;
 const AURORA = { 'X-Api-Key': KEYS.aurora };
 const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
 
-const ends: (() => Promise<void>)[] = [];
 let store: Store;
 let gateway: TestGateway;
 const ended: EndedRequest[] = [];
 
-/** A gateway with MCP, which ends with its test. */
-async function start(options: Partial<TestGatewayOptions>, parts: Partial<AppParts> = {}): Promise<TestGateway> {
+async function open(options: Partial<TestGatewayOptions>, parts: Partial<AppParts> = {}): Promise<TestGateway> {
   const served = await compileOnce(options.document);
   const mcp = serveMcp({ readDocument: () => served, bodyLimit: BODY_LIMIT, corsOrigins: [PANEL] });
-  const started = await startGateway({ store, bodyLimit: BODY_LIMIT, ...options, parts: { mcp, ...parts } });
-  ends.push(started.close);
+  return startGateway({ store, bodyLimit: BODY_LIMIT, ...options, parts: { mcp, ...parts } });
+}
+
+/** A gateway with MCP, which ends with its test. */
+async function start(...options: Parameters<typeof open>): Promise<TestGateway> {
+  const started = await open(...options);
+  onTestFinished(started.close);
   return started;
 }
 
 beforeAll(async () => {
   store = await openTestStore();
-  gateway = await start({}, { recorder: createRecorder([(request) => ended.push(request)]) });
-  ends.pop();
-});
-
-afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  gateway = await open({}, { recorder: createRecorder([(request) => ended.push(request)]) });
 });
 
 afterAll(async () => {
   await gateway.close();
   await store.close();
 });
+
+const LIST = { responses: withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject) };
 
 const endpointOf = ({ url }: { readonly url: string }) => new URL('/mcp', url);
 
@@ -68,7 +67,7 @@ async function connect(
   const client = new Client({ name: 'test', version: '1' });
   const transport = new StreamableHTTPClientTransport(endpointOf(to), { requestInit: { headers } });
   await client.connect(transport as Parameters<Client['connect']>[0]);
-  ends.push(() => client.close());
+  onTestFinished(() => client.close());
   return client;
 }
 
@@ -133,14 +132,7 @@ describe('the tools', () => {
   test('do not show a field that only answers have', async () => {
     const properties = { id: { type: 'string', readOnly: true }, nome: { type: 'string' } };
     const schema = { type: 'object', required: ['id', 'nome'], properties };
-    const post = {
-      operationId: 'um',
-      'x-rpc': 'um',
-      requestBody: { required: true, content: { 'application/json': { schema } } },
-      responses: { 204: { description: 'Done' } },
-    };
-    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
-    const client = await connect({}, await start({ document: { ...document, paths } }));
+    const client = await connect({}, await start({ document: documentOf(jsonBody(schema)) }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema.properties?.body).toEqual({
       type: 'object',
@@ -152,10 +144,7 @@ describe('the tools', () => {
   test('refuse fields beside a body that is one argument', async () => {
     const stub = createStubStore(() => ({ json: '', count: 0 }));
     const schema = { type: 'object', required: ['nome'], properties: { nome: { type: 'string' } } };
-    const requestBody = { required: true, content: { 'application/json': { schema } } };
-    const post = { operationId: 'um', 'x-rpc': 'um', requestBody, responses: { 204: { description: 'Done' } } };
-    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
-    const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));
+    const client = await connect(AURORA, await start({ document: documentOf(jsonBody(schema)), store: stub }));
     const error = { nome: ['is not a field of this operation'], body: ['is required'] };
     expect(await callTool('um', { nome: 'Ana' }, client)).toEqual({ isError: true, body: { error } });
     expect(stub.calls).toEqual([]);
@@ -205,7 +194,7 @@ describe('the tools', () => {
   });
 
   test('takes null for a field that is left out, unless null is a value of it', async () => {
-    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const stub = createStubStore();
     const tree = { type: 'object', additionalProperties: false };
     const inner = { $ref: '#/components/schemas/Arvore' };
     const schemas = { Arvore: { ...tree, properties: { nome: { type: 'string' }, filho: inner } } };
@@ -216,12 +205,8 @@ describe('the tools', () => {
       p_arvore: inner,
     };
     const schema = { type: 'object', additionalProperties: false, required: ['p_id'], properties };
-    const requestBody = { required: true, content: { 'application/json': { schema } } };
-    const responses = withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject);
-    const post = { operationId: 'um', 'x-rpc': 'um', requestBody, responses };
-    const paths = { '/um': { post } } as unknown as OpenAPIV3.PathsObject;
     const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
-    const withTree = { ...document, paths, components } as OpenAPIV3.Document;
+    const withTree = { ...documentOf({ ...jsonBody(schema), ...LIST }), components } as OpenAPIV3.Document;
     const client = await connect(AURORA, await start({ document: withTree, store: stub }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema).toEqual({
@@ -241,16 +226,14 @@ describe('the tools', () => {
   });
 
   test('takes every kind of parameter', async () => {
-    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const stub = createStubStore();
     const parameters = [
       { name: 'a', in: 'path', required: true, schema: { type: 'string' } },
       { name: 'b', in: 'query', schema: { type: 'boolean' } },
       { name: 'x-c', in: 'header', schema: { type: 'string', nullable: true, 'x-note': 1 } },
     ];
-    const responses = withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject);
-    const get = { operationId: 'um', 'x-rpc': 'um', parameters, responses };
-    const paths = { '/um/{a}/dois': { get } } as unknown as OpenAPIV3.PathsObject;
-    const client = await connect(AURORA, await start({ document: { ...document, paths }, store: stub }));
+    const own = documentOf({ parameters, ...LIST }, '/um/{a}/dois', 'get');
+    const client = await connect(AURORA, await start({ document: own, store: stub }));
     const [tool] = (await client.listTools()).tools;
     expect(tool?.inputSchema).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
     expect(tool?.inputSchema.properties?.['x-c']).not.toHaveProperty('x-note');
@@ -264,15 +247,8 @@ describe('the tools', () => {
 });
 
 describe('of another document, the tools', () => {
-  /** The operation of a body with a schema. */
-  const toPaths = (schema: object, id = 'um'): OpenAPIV3.PathsObject => {
-    const requestBody = { required: true, content: { 'application/json': { schema } } };
-    const post = { operationId: id, 'x-rpc': 'um', requestBody, responses: { 204: { description: 'Done' } } };
-    return { [`/${id.replace(' ', '-')}`]: { post } } as unknown as OpenAPIV3.PathsObject;
-  };
-
   test('take arrays, and have names that every model API takes', async () => {
-    const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+    const stub = createStubStore();
     const petstore = await readDocument('test/documents/petstore.yaml');
     const client = await connect(AURORA, await start({ document: petstore, store: stub }));
     const { tools } = await client.listTools();
@@ -299,8 +275,7 @@ describe('of another document, the tools', () => {
     ['the body', {}, 'body'],
   ])('keep the numbers in JSON that is %s', async (_what, parts, name) => {
     const stub = createStubStore(() => ({ json: '', count: 1 }));
-    const paths = toPaths({ type: 'object', ...parts });
-    const other = await start({ document: { ...document, paths }, store: stub });
+    const other = await start({ document: documentOf(jsonBody({ type: 'object', ...parts })), store: stub });
     const json = '{"n":12345678901234567890, "d":1.10}';
     const args = `{"name":"um", "arguments": {"${name}":${json}}}`;
     await post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${args}}`, {}, other);
@@ -308,8 +283,9 @@ describe('of another document, the tools', () => {
   });
 
   test('refuse two operations that would have one name', async () => {
-    const paths = { ...toPaths({}, 'a b'), ...toPaths({}, 'a_b') };
-    await expect(start({ document: { ...document, paths } })).rejects.toThrow('MCP: two operationIds differ only in');
+    const [one, other] = [documentOf({ operationId: 'a b' }, '/a'), documentOf({ operationId: 'a_b' }, '/b')];
+    const both = { ...document, paths: { ...one.paths, ...other.paths } };
+    await expect(start({ document: both })).rejects.toThrow('MCP: two operationIds differ only in');
   });
 });
 
@@ -416,19 +392,8 @@ describe('a tool call is a request', () => {
   });
 
   test('that the rate limits count', async () => {
-    const limits = await openRateLimits(
-      { perKey: 4, perAddress: 0, redisUrl: undefined },
-      {
-        keyHeaders: ['X-Api-Key'],
-        addressOf: createAddressReader(0),
-        isAccepted: () => false,
-        identify: () => {},
-        onFault: () => {},
-        onRecovered: () => {},
-      },
-    );
-    if (!limits) throw new Error('nothing is limited');
-    ends.push(limits.close);
+    const limits = await openTestRateLimits({ perKey: 4 });
+    onTestFinished(limits.close);
     const limited = await start({}, { rateLimiter: limits.middleware });
     const statuses: number[] = [];
     for (let n = 0; n < 3; n += 1) statuses.push((await post(toMessage({ name: list }), {}, limited)).status);
@@ -488,7 +453,7 @@ describe('the endpoint', () => {
 
   test('is served only if configured', async () => {
     const off = await startGateway({ store });
-    ends.push(off.close);
+    onTestFinished(off.close);
     const { status, text } = await post(PING, {}, off);
     expect({ status, text }).toEqual({ status: 404, text: '{"error":"Not found"}' });
   });

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
-import { openRateLimits, type RateLimits } from '../../src/http/rate-limits.ts';
 import { type Example, type ExampleRequest, readExamples } from '../../src/openapi/examples.ts';
 import { type Answer, call, document, operations } from '../helpers/api.ts';
-import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestRateLimits, openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
@@ -15,29 +13,17 @@ const isWhole = inject('kind') === 'embedded';
 let withoutStore: TestGateway;
 let writable: TestGateway;
 let limited: TestGateway;
-let rateLimits: RateLimits | undefined;
 
 beforeAll(async () => {
   writable = await startGateway({ store: await openTestStore() });
   withoutStore = await startGateway({ store: createStubStore(() => storeFault('storeUnavailable', 'down')) });
-  rateLimits = await openRateLimits(
-    { perAddress: 1, perKey: 0, redisUrl: undefined },
-    {
-      keyHeaders: [],
-      addressOf: createAddressReader(0),
-      isAccepted: () => false,
-      identify: () => {},
-      takeToken: async () => ({ isOver: true, remaining: 0, seconds: 60 }),
-      onFault: () => {},
-      onRecovered: () => {},
-    },
-  );
-  limited = await startGateway({ store: writable.store, parts: { rateLimiter: rateLimits?.middleware } });
+  const takeToken = async () => ({ isOver: true, remaining: 0, seconds: 60 });
+  const { middleware } = await openTestRateLimits({ perAddress: 1 }, { takeToken });
+  limited = await startGateway({ store: writable.store, parts: { rateLimiter: middleware } });
 });
 
 afterAll(async () => {
   await limited.close();
-  await rateLimits?.close();
   await writable.close();
   await writable.store.close();
   await withoutStore.close();
@@ -67,12 +53,11 @@ describe.each(operations)('$id', ({ id, method, operation }) => {
 
   const sent = own.filter((example) => example.connection === undefined && (isWhole || isOfStore(example)));
   test.each(sent)('answers the example $name with $status', async (example) => {
-    const { request, status, value, generated, after, rateLimit } = example;
+    const { request, status, value, generated, after } = example;
     const url = findUrl(example);
     const before = own.find(({ name }) => name === after);
     expect(before?.name).toBe(after);
     if (before) expect((await send(before.request, url)).status).toBe(before.status);
-    if (rateLimit) await send(request, url);
     const answer = await send(request, url);
 
     expect(answer.status).toBe(status);

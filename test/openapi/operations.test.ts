@@ -1,17 +1,10 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
-import type { Store } from '../../src/store/store.ts';
 import { document, KEYS, withoutHeaders } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
-const store: Store = {
-  description: 'none',
-  call: () => Promise.reject(new Error('not called')),
-  check: async () => undefined,
-  describe: async () => ({ functions: [] }),
-  close: async () => {},
-};
+const store = createStubStore(() => Promise.reject(new Error('not called')));
 
 /** The document after a change to the one operation GET /academias. */
 function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, unknown>) => void): OpenAPIV3.Document {
@@ -108,7 +101,7 @@ test('calls a function with its arguments in one order, whatever that of the bod
 });
 
 test('reads a path parameter between literals of its segment', async () => {
-  const stub = createStubStore(() => ({ json: '[]', count: 0 }));
+  const stub = createStubStore();
   const gateway = await startGateway({ document: withPath('/files/v-{name}.json/parts'), store: stub });
   const answer = await fetch(`${gateway.url}/files/v-a%2Fb.c.json/parts`, { headers: { 'X-Api-Key': 'x' } });
   expect(answer.status).toBe(200);

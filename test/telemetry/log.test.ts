@@ -141,10 +141,7 @@ describe('the line of a request', () => {
     });
   });
 
-  test('has the prefix of a well-formed key, and none of a short key', async () => {
-    expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key } })).toMatchObject({
-      keyPrefix: key.slice(0, 17),
-    });
+  test('has no prefix of a short key', async () => {
     expect(await lineOf('/v1/alunos', { headers: { 'X-Api-Key': key.slice(0, 39) } })).not.toHaveProperty('keyPrefix');
   });
 
@@ -197,35 +194,6 @@ describe('the line of a request', () => {
       expect(line.storeMs).toBeGreaterThanOrEqual(999);
     }));
 
-  test('records that the client disconnected during the store call', () =>
-    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
-      const id = newId();
-      const controller = new AbortController();
-      const headers = { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id };
-      const answer = fetch(`${gateway.origin}/v1/academias`, { headers, signal: controller.signal });
-      await waitFor(async () => {
-        const sql = `select 1 from pg_stat_activity where application_name = 'wellness-gateway ${id}'`;
-        expect(await asAdmin(database.adminUrl, async (admin) => (await admin.query(sql)).rows)).toHaveLength(1);
-      });
-      controller.abort();
-      await expect(answer).rejects.toThrow();
-      await gateway.line(({ requestId }) => requestId === id);
-      const [line, ...others] = await readLines(id);
-      expect(others).toEqual([]);
-      expect(line).toEqual({
-        level: 'info',
-        time: expect.any(String),
-        requestId: id,
-        method: 'GET',
-        path: '/v1/academias',
-        operation: 'listarAcademias',
-        status: 499,
-        durationMs: expect.any(Number),
-        storeMs: expect.any(Number),
-        responseBytes: 0,
-      });
-    }));
-
   test("has the client's trace id", async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     expect(await lineOf('/v1/nada', { headers: { traceparent } })).toMatchObject({
@@ -242,7 +210,7 @@ describe('the line of a request', () => {
   ])('is written for one %s', async (_what, head, status) => {
     const id = newId();
     const answer = await sendRaw(gateway.origin, `${head}\r\nConnection: close\r\nX-Request-Id: ${id}\r\n\r\n`);
-    expect(answer).toContain(`${status}`);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} (.+\r\n)+X-Request-Id: ${id}\r\n`, 'i'));
     expect(await readLines(id)).toEqual([
       {
         level: 'info',
@@ -315,11 +283,22 @@ describe('the bytes of an answer', () => {
         expect(rows).toEqual([{ application_name: `wellness-gateway ${sent[0]}` }]);
       });
       connection.socket.resetAndDestroy();
-      const id = newId();
-      await waitFor(() => expect(linesOf(sent[0] ?? '')).toMatchObject([{ status: 499 }]));
-      await fetch(`${gateway.origin}/v1/nada`, { headers: { 'X-Request-Id': id } });
-      await waitFor(() => expect(linesOf(id)).toHaveLength(1));
-      expect(sent.slice(1).flatMap((other) => linesOf(other))).toEqual([]);
+      await gateway.line(({ requestId }) => requestId === sent[0]);
+      expect(linesOf(sent[0] ?? '')).toEqual([
+        {
+          level: 'info',
+          time: expect.any(String),
+          requestId: sent[0],
+          method: 'GET',
+          path: '/v1/academias',
+          operation: 'listarAcademias',
+          status: 499,
+          durationMs: expect.any(Number),
+          storeMs: expect.any(Number),
+          responseBytes: 0,
+        },
+      ]);
+      for (const other of sent.slice(1)) expect(await readLines(other)).toEqual([]);
     }));
 });
 

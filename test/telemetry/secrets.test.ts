@@ -6,7 +6,6 @@ import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import {
   asAdmin,
   loginUrl,
-  POSTGREST_KEY,
   type PostgresServer,
   type PostgrestServer,
   startLoggingPostgres,
@@ -38,7 +37,7 @@ const admin = (sql: string, values: unknown[] = []) =>
 
 const STORES = {
   postgres: () => ({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') }),
-  supabase: () => ({ SUPABASE_URL: postgrest.url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' }),
+  supabase: () => postgrest.env,
 };
 
 describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {

@@ -26,9 +26,7 @@ let postgrest: PostgrestServer | undefined;
 
 beforeAll(async () => {
   database = await createDatabase();
-  if (hasPostgrest) {
-    postgrest = await startPostgrest(database);
-  }
+  if (hasPostgrest) postgrest = await startPostgrest(database);
 });
 
 afterAll(async () => {
@@ -36,11 +34,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-const onPostgrest = () => ({
-  SUPABASE_URL: postgrest?.url ?? '',
-  SUPABASE_KEY: POSTGREST_KEY,
-  SUPABASE_REST_PATH: '/',
-});
+const onPostgrest = () => postgrest?.env ?? {};
 const onPostgres = () => ({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
 
 const newParent = (flags: string) => {
