@@ -104,7 +104,7 @@ test('a store that an interrupted restore was about to replace is there again', 
 
 test('the WAL is cut while the store serves, so that it does not fill the disk', async () => {
   const dataDir = copyOfTemplate();
-  const write = `create table private.filler as select repeat(md5(n::text), 20) from generate_series(1, 100000) n`;
+  const write = `select pg_logical_emit_message(false, '', repeat('x', 1000000)) from generate_series(1, 80)`;
   const store = await open({ dataDir, migrationsDir: migrationsWith({ '20991231000000_fill.sql': write }) });
   const findFirst = () => readdirSync(join(dataDir, 'postgres/pg_wal')).sort()[0] ?? '';
   const before = findFirst();
