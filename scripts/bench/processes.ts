@@ -88,13 +88,19 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** Waits until a server answers, even with an error other than 503. Throws if its process ends first. */
-export async function waitForAnswer(url: string, child: ChildProcess, headers: Environment = {}): Promise<void> {
-  // PostgREST and the gateway answer 503 until they are ready.
-  while (((await fetch(url, { headers }).catch(() => undefined))?.status ?? 503) === 503) {
-    if (hasEnded(child)) throw new Error(`${child.spawnargs.at(-1)} ended with ${child.exitCode ?? child.signalCode}`);
-    await delay(50);
+/** Waits until a server that was started is ready. Throws if its process ends first. */
+export async function untilReady(child: ChildProcess, isReady: () => Promise<boolean>): Promise<void> {
+  while (!(await isReady().catch(() => false))) {
+    if (hasEnded(child))
+      throw new Error(`${child.spawnargs.join(' ')} ended with ${child.exitCode ?? child.signalCode}`);
+    await delay(20);
   }
+}
+
+/** Waits until a server answers, even with an error other than 503. Throws if its process ends first. */
+export function waitForAnswer(url: string, child: ChildProcess, headers: Environment = {}): Promise<void> {
+  // PostgREST and the gateway answer 503 until they are ready.
+  return untilReady(child, async () => (await fetch(url, { headers })).status !== 503);
 }
 
 /** Creates a temporary folder. */

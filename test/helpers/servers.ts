@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { findPort, waitForAnswer } from '../../scripts/bench/processes.ts';
+import { findPort, untilReady, waitForAnswer } from '../../scripts/bench/processes.ts';
 import { createServer, createToken, findPostgrest, toPostgrestSettings } from '../../scripts/bench/servers.ts';
 import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
-export { findPort };
+export { findPort, untilReady };
 
 /** Login roles and their attributes; each may become `gateway`, and one is it without SET ROLE, as behind a pooler. */
 const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
@@ -213,14 +213,6 @@ export async function startPostgrest(
       await once(child, 'exit');
     },
   };
-}
-
-/** Waits until a server that was started is ready. Throws if its process ends before. */
-export async function untilReady(server: ChildProcess, isReady: () => Promise<boolean>): Promise<void> {
-  while (!(await isReady().catch(() => false))) {
-    if (server.exitCode !== null) throw new Error(`${server.spawnfile} ended with ${server.exitCode}`);
-    await delay(20);
-  }
 }
 
 /** Does something as the administrator of a database. */

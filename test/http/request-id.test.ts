@@ -5,11 +5,11 @@ import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import {
-  asAdmin,
   hasPostgrest,
   loginUrl,
   type PostgresServer,
   type PostgrestServer,
+  runSql,
   startLoggingPostgres,
   startPostgrest,
 } from '../helpers/servers.ts';
@@ -26,8 +26,7 @@ let postgrest: PostgrestServer | undefined;
 const gateways = new Map<string, GatewayProcess>();
 
 const gatewayOf = (name: string) => gateways.get(name) as GatewayProcess;
-const admin = (sql: string, values: unknown[] = []) =>
-  asAdmin(server.adminUrl, async (client) => (await client.query(sql, values)).rows);
+const admin = (sql: string, values?: unknown[]) => runSql(server.adminUrl, sql, values);
 
 beforeAll(async () => {
   server = await startLoggingPostgres((text) => {

@@ -47,8 +47,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true });
 });
 
-const rows = (sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> =>
-  asAdmin(database.adminUrl, async (db) => (await db.query(sql, values)).rows);
+const rows = (sql: string, values?: unknown[]) => database.query<Record<string, unknown>>(sql, values);
 
 /** What the tenant's students are in these columns, oldest first. */
 const students = (columns = 'nome, email') =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fail, type Run, runAdmin, succeed } from '../helpers/run.ts';
-import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
+import { createDatabase, type Database } from '../helpers/servers.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const BOSQUE = 'b0000000-0000-4000-8000-000000000000';
@@ -21,8 +21,7 @@ afterAll(async () => {
 
 const admin = (...args: string[]): Promise<Run> => runAdmin(args, { DATABASE_URL: database.adminUrl });
 const ofAurora = (...args: string[]) => admin(...args, '--tenant', AURORA);
-const rows = (sql: string): Promise<Record<string, unknown>[]> =>
-  asAdmin(database.adminUrl, async (db) => (await db.query(sql)).rows);
+const rows = (sql: string) => database.query<Record<string, unknown>>(sql);
 const others = () =>
   rows(`select * from private.alunos where tenant_id <> '${AURORA}' or id <> '${ANA}' order by tenant_id, id`);
 

@@ -11,6 +11,7 @@ import {
   type Database,
   hasPostgrest,
   loginUrl,
+  PASSWORD,
   POSTGREST_KEY,
   startPostgrest,
 } from '../helpers/servers.ts';
@@ -44,12 +45,10 @@ const pool = async (login: Parameters<typeof loginUrl>[1], mode: 'session' | 'tr
 /** Creates a login that may connect, for as long as the test runs, and gives its name and URL. */
 async function createLogin(attributes = ''): Promise<{ login: string; url: string }> {
   const login = `um_login_${process.pid}`;
-  const url = new URL(database.adminUrl);
-  [url.username, url.password] = [login, 'only-for-tests'];
-  await database.query(`create role ${login} login ${attributes} password 'only-for-tests';
+  await database.query(`create role ${login} login ${attributes} password '${PASSWORD}';
     grant connect on database ${database.name} to ${login}`);
   onTestFinished(async () => void (await database.query(`drop owned by ${login}; drop role ${login}`)));
-  return { login, url: url.href };
+  return { login, url: loginUrl(database.adminUrl, login) };
 }
 
 /** What the check says: the cause of a fault. */

@@ -544,7 +544,7 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   const nome = `Aurora ${randomUUID()}`;
   const { request = toRequest } = run;
   // The first connection is not what has to come within the deadline, unless the fault is there before it.
-  open(kind, run.cold ? { ...run.open, deadlineMs } : {});
+  open(kind, { ...run.open, ...(run.cold && { deadlineMs }) });
   if (!run.cold) await serves();
 
   await run.begin?.(kind);

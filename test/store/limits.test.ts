@@ -16,7 +16,7 @@ function open(limits: Limits, batch = 1) {
     begun.push(origin?.requestId ?? '');
     return new Promise((resolve) => ends.push(resolve));
   };
-  const store = createStubStore(() => ({ json: '[]' }));
+  const store = createStubStore();
   const { call, load } = limited({ ...store, call: slow, batch }, limits);
   /** Sends a call of the share that its name begins with. */
   const send = (requestId: string, { readOnly = true, signal = never } = {}) =>

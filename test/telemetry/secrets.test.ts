@@ -4,10 +4,10 @@ import { createRecord } from '../../src/telemetry/record.ts';
 import { withBody as withFunctionBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import {
-  asAdmin,
   loginUrl,
   type PostgresServer,
   type PostgrestServer,
+  runSql,
   startLoggingPostgres,
   startPostgrest,
 } from '../helpers/servers.ts';
@@ -32,8 +32,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-const admin = (sql: string, values: unknown[] = []) =>
-  asAdmin(server.adminUrl, async (client) => (await client.query(sql, values)).rows);
+const admin = (sql: string, values?: unknown[]) => runSql(server.adminUrl, sql, values);
 
 const STORES = {
   postgres: () => ({ DATABASE_URL: loginUrl(server.adminUrl, 'gateway_test') }),
