@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import type { TakeToken } from './api/account.ts';
+import type { TakeToken } from './api/buckets.ts';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { createAcceptedKeys } from './api/keys.ts';
 import { findUsageFunction, openUsage } from './api/usage.ts';

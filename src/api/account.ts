@@ -1,6 +1,7 @@
 // The limits of a key: how fast it may call, and how often in a day and a month.
 
 import type { RequestRecord } from '../telemetry/record.ts';
+import type { TakeToken } from './buckets.ts';
 import type { Moment } from './calendar.ts';
 
 /** The limits of a key, as the store has them; what is left out has no limit. */
@@ -11,21 +12,6 @@ export type KeyLimits = {
   readonly per_day?: number;
   readonly per_month?: number;
 };
-
-/** A bucket of tokens, of which each call takes one. */
-export type BucketSize = { readonly perMinute: number; readonly burst: number };
-
-/** A bucket after a call. */
-export type Taken = {
-  /** Whether there was no token left. */
-  readonly isOver: boolean;
-  readonly remaining: number;
-  /** Seconds until the bucket is full; without a token, until there is one. */
-  readonly seconds: number;
-};
-
-/** Takes a token from the bucket of a name. A client can invent a name that is not proven, but no flood of them empties proven ones. */
-export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => Promise<Taken>;
 
 /** Whether a call is admitted, with the header fields of its answer: for one that is not, the seconds after which another may be. */
 export type Admission = NonNullable<RequestRecord['limits']> & { readonly retryAfter?: number };

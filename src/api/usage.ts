@@ -8,7 +8,8 @@ import { type Failure, isFault, messageOf } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Call, Rows } from '../store/store.ts';
 import type { EndedRequest, RequestRecord } from '../telemetry/record.ts';
-import { Account, type KeyState, type TakeToken } from './account.ts';
+import { Account, type KeyState } from './account.ts';
+import type { TakeToken } from './buckets.ts';
 import { createCalendar } from './calendar.ts';
 import { type CallerOptions, type CallResult, type CallStore, createCallStore } from './call.ts';
 

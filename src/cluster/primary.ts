@@ -3,9 +3,9 @@
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createBuckets } from '../api/buckets.ts';
 import type { Config } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
-import { createBuckets } from '../http/buckets.ts';
 import type { ReadinessReport } from '../http/health.ts';
 import type { GatewayServer } from '../http/server.ts';
 import type { Welcome } from '../http/welcome.ts';

@@ -1,6 +1,6 @@
 // The messages between the primary process and its workers, and how the workers share the configured limits.
 
-import type { BucketSize } from '../api/account.ts';
+import type { BucketSize } from '../api/buckets.ts';
 import type { Config } from '../config.ts';
 import type { Welcome } from '../http/welcome.ts';
 import type { Ending } from '../service.ts';

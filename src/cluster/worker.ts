@@ -1,9 +1,8 @@
 // One of several processes that serve; the primary process controls it.
 
 import cluster from 'node:cluster';
-import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
+import { type BucketSize, createBuckets, type Taken, type TakeToken } from '../api/buckets.ts';
 import type { Config } from '../config.ts';
-import { createBuckets } from '../http/buckets.ts';
 import { type Ending, openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { divide, readNumber, type ToPrimary, type ToWorker, toShare, type WorkerNumber } from './protocol.ts';
@@ -98,12 +97,12 @@ function expectDisconnect(): void {
  */
 function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber): TakeToken {
   const takeOwn = createBuckets();
-  const toShare = ({ perMinute, burst }: BucketSize) => ({
+  const shareOf = ({ perMinute, burst }: BucketSize) => ({
     perMinute: perMinute / worker.of,
     burst: Math.max(1, divide(burst, worker)),
   });
   return (name, size, isProven) =>
     channel
       .ask<Taken>({ kind: 'take', name, size, isProven }, PRIMARY_MS)
-      .catch(() => takeOwn(name, toShare(size), isProven));
+      .catch(() => takeOwn(name, shareOf(size), isProven));
 }

@@ -1,14 +1,13 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
-import type { BucketSize, Taken, TakeToken } from '../api/account.ts';
+import { type BucketSize, createBuckets, type Taken, type TakeToken } from '../api/buckets.ts';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
-import { createBuckets } from './buckets.ts';
 import { toNetwork } from './client-address.ts';
 import { recordOf } from './recorder.ts';
-import { openRedis } from './redis.ts';
+import { createRedisBuckets, openRedis } from './redis.ts';
 import { respond } from './respond.ts';
 
 /** Limits the requests of networks and keys. */
@@ -32,9 +31,9 @@ export type RateLimitOptions = {
   readonly isAccepted: (key: string) => boolean;
   /** Records the operation of a request that is refused before it is routed. */
   readonly identify: (record: RequestRecord) => void;
-  /** Takes a token where there is no Redis; by default in this process's memory. */
+  /** Takes a token while there is no Redis; by default in this process's memory. */
   readonly takeToken?: TakeToken | undefined;
-  /** Called once when Redis is lost: from then on each process limits by itself. */
+  /** Called once when Redis is lost: from then on each gateway limits by itself. */
   readonly onFault: (error: Error) => void;
   /** Called once when Redis is used again. */
   readonly onRecovered: () => void;
@@ -71,7 +70,8 @@ export async function openRateLimits(
   const onLost = (cause: Error) =>
     onFault(new Error(`Redis is lost, and each gateway counts requests by itself: ${messageOf(cause)}`, { cause }));
   const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, { onLost, onBack: onRecovered });
-  const takeToken = redis ? createBuckets(redis) : (options.takeToken ?? createBuckets());
+  const takeOwn = options.takeToken ?? createBuckets();
+  const takeToken = redis ? createRedisBuckets(redis, takeOwn) : takeOwn;
   const policyField = policies.map(({ name, perMinute }) => `"${name}";q=${perMinute};w=60`).join(', ');
 
   const limit: RequestHandler = async (req, res, next) => {

@@ -1,25 +1,61 @@
-// A connection to Redis that never delays a request for long: commands have a short timeout, and fail at once while there
-// is no connection.
+// Buckets of tokens that gateways share in Redis, on a connection that never delays a request for long: commands have a short
+// timeout, and fail at once while there is no connection.
 
+import { LRUCache } from 'lru-cache';
+import { intervalOf, type TakeToken, toTaken } from '../api/buckets.ts';
 import { within } from '../deadline.ts';
 
-/** The part of Redis that is used, under the names of the limiter's package. */
+/** The part of a connection that is used. */
 export type Redis = {
   /** Whether there is a connection on which Redis accepts commands that write. */
   readonly isReady: boolean;
-  eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  eval(script: string, key: string, args: readonly number[]): Promise<unknown>;
   close(): void;
 };
 
 /** Called once when Redis is lost and once when it works again, however many connections fail. */
 export type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
 
-/** Command timeout in milliseconds. A request may wait for two commands, the network's and the key's. */
+/** Command timeout in milliseconds. A request waits for one command after another: the network's and those of its keys. */
 const ANSWER_MS = 120;
 /** Connection timeout in milliseconds. */
 const CONNECT_MS = 2_000;
 /** Delay before the next connection, in milliseconds. */
 const RETRY_MS = 1_000;
+/** How many buckets without a token are remembered. */
+const MAX_EMPTY = 50_000;
+
+/** Gives, in ms, the time until there is a token, which is 0 or less if one was taken, and until the bucket is full. */
+const SCRIPT = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local interval, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
+local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole)
+local wait = full + interval - now - whole
+if wait > 0 then return { math.ceil(wait), math.ceil(full - now) } end
+redis.call('SET', KEYS[1], string.format('%.3f', full + interval), 'PX', math.ceil(full + interval - now))
+return { 0, math.ceil(full + interval - now) }`;
+
+/** Creates buckets in Redis, which are full at first. While Redis is away, tokens are taken from those of `otherwise`. */
+export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToken {
+  /** When Redis has a token again, of those that had none. */
+  const empty = new LRUCache<string, number>({ max: MAX_EMPTY });
+
+  return async (name, size, isProven) => {
+    if (!redis.isReady) return otherwise(name, size, isProven);
+    const left = (empty.get(name) ?? 0) - performance.now();
+    if (left > 1) return toTaken(size, left, 0);
+    const interval = intervalOf(size);
+    try {
+      const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval, interval * size.burst]);
+      const [wait, full] = answer as [number, number];
+      if (wait > 0) empty.set(name, performance.now() + wait);
+      return toTaken(size, wait, full);
+    } catch {
+      return otherwise(name, size, isProven);
+    }
+  };
+}
 
 /**
  * Connects to Redis, and reconnects whenever the connection is lost. Resolves when the first attempt has succeeded or
@@ -76,7 +112,7 @@ export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Pr
     get isReady() {
       return isReady;
     },
-    eval: (script, { keys, arguments: args }) => run(client.eval(script, keys.length, ...keys, ...args)),
+    eval: (script, key, args) => run(client.eval(script, 1, key, ...args)),
     close: () => {
       client.removeAllListeners();
       client.on('error', () => {});

@@ -4,13 +4,13 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
+import { createBuckets } from '../../src/api/buckets.ts';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
 import { createAcceptedKeys } from '../../src/api/keys.ts';
 import { openUsage, type Usage, type UsageOptions } from '../../src/api/usage.ts';
 import type { RateLimitConfig } from '../../src/config.ts';
 import type { Fault } from '../../src/errors.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
-import { createBuckets } from '../../src/http/buckets.ts';
 import { createAddressReader } from '../../src/http/client-address.ts';
 import { openRateLimits, type RateLimitOptions, type RateLimits } from '../../src/http/rate-limits.ts';
 import { createRecorder } from '../../src/http/recorder.ts';

@@ -4,6 +4,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import type { IRouter } from 'express';
 import { Redis } from 'ioredis';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { createBuckets, type TakeToken } from '../../src/api/buckets.ts';
 import { identify } from '../../src/api/validate.ts';
 import type { RateLimitConfig } from '../../src/config.ts';
 import type { AppParts } from '../../src/http/app.ts';
@@ -41,17 +42,20 @@ type Options = Partial<RateLimitConfig> & {
   readonly keyHeaders?: readonly string[];
   /** What the application has beside its limits. */
   readonly parts?: Partial<AppParts>;
+  /** The buckets that the workers of a gateway share. */
+  readonly takeToken?: TakeToken;
 };
 
 const compiled = await compileOnce();
 
 /** A gateway with limits, which ends with its test. */
 async function startLimited(options: Options): Promise<LimitedGateway> {
-  const { proxyHops = 0, keyHeaders = ['X-Api-Key'], parts, ...config } = options;
+  const { proxyHops = 0, keyHeaders = ['X-Api-Key'], parts, takeToken, ...config } = options;
   const told: string[] = [];
   const limits = await openTestRateLimits(config, {
     keyHeaders,
     addressOf: createAddressReader(proxyHops),
+    takeToken,
     identify: (record) => identify(compiled, record),
     onFault: ({ message }) => told.push(message),
     onRecovered: () => told.push('back'),
@@ -394,6 +398,15 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     for (const gateway of [one, other]) await isBack(gateway);
     await expectShared(one, other);
   });
+});
+
+test('workers of a gateway count together while Redis is away', async () => {
+  const options = { perKey: 2, redisUrl: `redis://127.0.0.1:${await findPort()}`, takeToken: createBuckets() };
+  const one = await startLimited(options);
+  const other = await startLimited(options);
+  expect((await one.send(AURORA)).status).toBe(200);
+  expect(remaining(await other.send(AURORA))).toBe(0);
+  for (const { send } of [one, other]) expect((await send(AURORA)).status).toBe(429);
 });
 
 test('starts and serves in spite of a Redis that accepts connections and never answers', async () => {

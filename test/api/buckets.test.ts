@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { createBuckets } from '../../src/http/buckets.ts';
+import { createBuckets } from '../../src/api/buckets.ts';
 
 const SIZE = { perMinute: 60, burst: 3 };
 
 test('a bucket gives a burst at once and then a token for each interval, and names have their own', async () => {
   let now = 1_000_000;
-  const take = createBuckets(undefined, () => now);
+  const take = createBuckets(() => now);
   const taken = async (name = 'a') => {
     const { isOver, remaining, seconds } = await take(name, SIZE);
     return `${isOver ? 'over' : remaining} ${seconds}`;
@@ -26,13 +26,13 @@ test('a bucket gives a burst at once and then a token for each interval, and nam
 });
 
 test('a smaller bucket holds at once what it can', async () => {
-  const take = createBuckets(undefined, () => 1_000_000);
+  const take = createBuckets(() => 1_000_000);
   for (let n = 0; n < 100; n += 1) await take('a', { perMinute: 1, burst: 100 });
   expect(await take('a', { perMinute: 1, burst: 1 })).toEqual({ isOver: true, remaining: 0, seconds: 60 });
 });
 
 test('memory holds 50,000 names: the one that was quiet for the longest is forgotten, a busy one never', async () => {
-  const take = createBuckets(undefined, () => 1_000_000);
+  const take = createBuckets(() => 1_000_000);
   const remaining = async (name: string) => (await take(name, { perMinute: 100, burst: 100 }, false)).remaining;
   const NAMES = 120_000;
   for (let n = 0; n < NAMES; n += 1) {
@@ -45,7 +45,7 @@ test('memory holds 50,000 names: the one that was quiet for the longest is forgo
 });
 
 test('no number of invented names makes memory forget a key that was accepted', async () => {
-  const take = createBuckets(undefined, () => 1_000_000);
+  const take = createBuckets(() => 1_000_000);
   const size = { perMinute: 2, burst: 2 };
   await take('key', size, false);
   await take('key', size, true);
