@@ -20,7 +20,7 @@ const RESPONSES = {
   ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
   ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
 };
-const SENT = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
+const HEADERS = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
 
 type Node = Readonly<Record<string, unknown>>;
 
@@ -35,7 +35,7 @@ export function addToDocument(
   const { components = {}, tags = [], openapi } = parse(text);
   const { responses = {}, headers = {} } = components;
   const lacking =
-    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? SENT.find((name) => !(name in headers));
+    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? HEADERS.find((name) => !(name in headers));
   if (lacking) {
     throw new RefusedError(`the document has no ${lacking} in its components, which every operation refers to`);
   }
@@ -72,7 +72,7 @@ export function addToDocument(
     const request = { path: { id: 'ffffffff-ffff-4fff-8fff-ffffffffffff' } };
     const notFound = { noSuchRecord: { 'x-request': request, value: { error: 'Not found' } } };
     const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
-    const response = { description, headers: refer('headers', SENT), ...toContent(ERROR, notFound) };
+    const response = { description, headers: refer('headers', HEADERS), ...toContent(ERROR, notFound) };
     add(['components', 'responses'], write('NotFound', response));
   }
   return edited;
@@ -130,7 +130,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
     responses: {
       [successes[0]?.status ?? 200]: {
         description,
-        headers: refer('headers', [...headers, ...SENT]),
+        headers: refer('headers', [...headers, ...HEADERS]),
         ...(kind === 'create' && hasGet ? { links } : {}),
         ...(kind === 'delete'
           ? {}
@@ -160,7 +160,7 @@ function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample
           409: {
             description: kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique',
             'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
-            headers: refer('headers', SENT),
+            headers: refer('headers', HEADERS),
             ...toContent(
               ERROR,
               Object.fromEntries(conflicts.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),

@@ -31,7 +31,8 @@ const SECURITY: Headers = {
   'Strict-Transport-Security': 'max-age=31536000',
   'X-Content-Type-Options': 'nosniff',
 };
-const HEADERS: Headers = {
+/** The headers of the answers of operations. */
+const API_HEADERS: Headers = {
   ...SECURITY,
   'Content-Type': 'application/json; charset=utf-8',
   // The answer is one tenant's, and a shared cache does not look at the key's header.
@@ -83,9 +84,9 @@ function toAnswer(outcome: Outcome): Answer {
   return { status, body: json, headers: toHeaders({ ...headers, ...cached }) };
 }
 
-/** The headers of an answer, with those of every answer. */
+/** The headers of an operation's answer. */
 function toHeaders(own: Headers = {}): Headers {
-  return { ...HEADERS, ...own, ...(own.Vary && { Vary: `${own.Vary}, ${HEADERS.Vary}` }) };
+  return { ...API_HEADERS, ...own, ...(own.Vary && { Vary: `${own.Vary}, ${API_HEADERS.Vary}` }) };
 }
 
 function withoutType({ 'Content-Type': _type, ...others }: Headers): Headers {
