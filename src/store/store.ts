@@ -142,7 +142,7 @@ export interface Store {
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
-  /** Why the login is a risk: it can do more than a gateway needs; undefined if it cannot. Never throws. */
+  /** Why the login is a risk: it can do more or less than a gateway needs; undefined if it is none. Never throws. */
   inspectLogin?(signal: AbortSignal): Promise<string | undefined>;
 
   /** Describes the functions in schema public. Never throws. */

@@ -112,6 +112,12 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     expect(await countCalls(opened, () => Promise.all([listGyms(opened), listGyms(opened)]))).toEqual([2, 0]);
   });
 
+  test('warns of a standby as the only server, where creations fail', async () => {
+    const inspect = (server: ReplicatedServer) => open([server], '').inspectLogin?.(AbortSignal.timeout(5_000));
+    expect(await inspect(primary)).toBeUndefined();
+    expect(await inspect(standby)).toBe('The login gateway_test can only read, as on a standby: every creation fails');
+  });
+
   test('reads what it has written, wherever that already is', async () => {
     const opened = open([primary, standby]);
     await servesReads(opened);

@@ -34,7 +34,7 @@ export async function checkRights(connection: Connection, signal: AbortSignal): 
   if (remedy) throw new OperatorError(`the login ${login} inherits nothing from gateway: ${remedy}, or set PREPARE=on`);
 }
 
-/** The login, which `set role` leaves, and what it is beyond a member of `gateway`. */
+/** The login, which `set role` leaves, what it is beyond a member of `gateway`, and whether it can only read. */
 const LOGIN: Statement = {
   values: [],
   text: `
@@ -48,14 +48,16 @@ select r.rolname,
              join pg_namespace n on n.oid = c.relnamespace
             where n.nspname = 'private' and c.relkind in ('r', 'p') and pg_has_role(r.oid, c.relowner, 'member')
          ) then 'owns the tables'
-       end
+       end,
+       current_setting('transaction_read_only')
   from pg_roles r
  where r.rolname = session_user`,
 };
 
-/** Why the login of a connection is a risk: an error in the gateway would reach every tenant's rows. */
+/** Why the login of a connection is a risk: it cannot create, or an error in the gateway would reach every tenant's rows. */
 export async function findRisk(connection: Connection, signal: AbortSignal): Promise<string | undefined> {
-  const [login, risk] = await readRow(connection, LOGIN, signal);
+  const [login, risk, readOnly] = await readRow(connection, LOGIN, signal);
+  if (readOnly === 'on') return `The login ${login} can only read, as on a standby: every creation fails`;
   if (!risk) return undefined;
   return `The login ${login} ${risk}: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`;
 }
