@@ -34,7 +34,7 @@ which must be installed (Debian: apt-get install wrk). With pgbench it measures 
 
 Fewer connections than the most are only for the goals, unless --cases says what to measure.
 --short measures only what the goals need, with little data and one round, in a minute and a half.
---output writes latest.json, latest.md and latest.svg.
+--output writes latest.md and latest.svg.
 
 Peers: ${PEERS.join(', ')}
 Cases: ${CASES.map(({ id }) => id).join(', ')}
@@ -74,7 +74,6 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   console.log(report);
   if (!options.output) return;
   mkdirSync(options.output, { recursive: true });
-  writeFileSync(join(options.output, 'latest.json'), `${JSON.stringify(results, null, 2)}\n`);
   writeFileSync(join(options.output, 'latest.md'), `${report}\n`);
   writeFileSync(join(options.output, 'latest.svg'), toPlot(results));
   console.error(`Written to ${options.output}`);

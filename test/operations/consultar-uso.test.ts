@@ -30,8 +30,3 @@ test('does not continue after a record of another key', async () => {
   const { status, body } = await call('/uso?after=b8000000-0000-4000-8000-000000000001');
   expect([status, body]).toEqual([422, { error: { after: ['must be the id of a record of the tenant'] } }]);
 });
-
-test('needs its permission', async () => {
-  const { status, body } = await call('/uso', { key: KEYS.readOnly });
-  expect([status, body]).toEqual([401, { error: 'API Key sem permissão para consultar_uso' }]);
-});

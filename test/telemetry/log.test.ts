@@ -187,13 +187,6 @@ describe('the line of a request', () => {
       });
     }));
 
-  test('has the timeout as the cause if the store is too slow', () =>
-    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
-      const line = await lineOf('/v1/academias');
-      expect(line).toMatchObject({ level: 'error', status: 502, fault: { kind: 'storeTimeout' } });
-      expect(line.storeMs).toBeGreaterThanOrEqual(999);
-    }));
-
   test("has the client's trace id", async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     expect(await lineOf('/v1/nada', { headers: { traceparent } })).toMatchObject({

@@ -3,7 +3,7 @@ import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { send } from '../helpers/send.ts';
-import { asAdmin, createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
+import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -216,29 +216,6 @@ describe('calls of the store', () => {
         expect(await post({ ...STUDENT, p_academia_id: '00000000-0000-4000-8000-000000000000' })).toBe(422);
         expect(await post(STUDENT)).toBe(201);
       },
-    ));
-
-  test.each([
-    ['storeError', 'raise division_by_zero'],
-    ['storeTimeout', 'perform pg_sleep(30)'],
-  ])('that fail are counted as %s', (result, body) =>
-    withBody(database.adminUrl, 'listar_academias', body, () =>
-      expectAdded(PREFIX, { [academias(result)]: 1 }, async () => expect(await get('/v1/academias')).toBe(502)),
-    ),
-  );
-
-  test('that lose their connection twice are counted once, as storeUnavailable', () =>
-    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(30)', () =>
-      expectAdded(PREFIX, { [academias('storeUnavailable')]: 1 }, async () => {
-        let status = 0;
-        const answer = get('/v1/academias').then((answered) => {
-          status = answered;
-        });
-        const sql = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
-        while (status === 0) await asAdmin(database.adminUrl, (admin) => admin.query(sql));
-        await answer;
-        expect(status).toBe(502);
-      }),
     ));
 
   test('over the limit are counted as storeOverloaded, and gauges show running and waiting calls', () =>
