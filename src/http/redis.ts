@@ -6,7 +6,7 @@ import { intervalOf, type TakeToken, toTaken } from '../api/buckets.ts';
 import { within } from '../deadline.ts';
 
 /** The part of a connection that is used. */
-export type Redis = {
+type Redis = {
   /** Whether there is a connection on which Redis accepts commands that write. */
   readonly isReady: boolean;
   eval(script: string, key: string, args: readonly number[]): Promise<unknown>;
@@ -14,7 +14,7 @@ export type Redis = {
 };
 
 /** Called once when Redis is lost and once when it works again, however many connections fail. */
-export type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
+type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
 
 /** Command timeout in milliseconds. A request waits for one command after another: the network's and those of its keys. */
 const ANSWER_MS = 120;
