@@ -4,7 +4,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../errors.ts';
-import { COPY_ROWS, DROP_OLD, isRelease02, MAKE_VOLATILE, RELEASE_02, RENAME_OLD_SCHEMA } from './release-0.2.ts';
 
 /** One file of SQL. */
 export type Script = { readonly file: string; readonly sql: string };
@@ -65,15 +64,14 @@ export function readMigrations(folder: string): Migration[] {
  */
 export async function findPendingMigrations(db: Database, migrations: readonly Migration[]): Promise<Migration[]> {
   const applied = await readApplied(db);
-  const isOld = isRelease02(applied);
-  checkApplied(isOld ? applied.slice(RELEASE_02.length) : applied, migrations);
-  return pendingOf(isOld ? [] : applied, migrations);
+  checkApplied(applied, migrations);
+  return pendingOf(applied, migrations);
 }
 
 /**
- * Applies the pending migrations in order, each in a transaction of its own, and returns those it applied. A database of version
- * 0.2.0 gets all of them in one. Concurrent runs share the work. Runs `check` before each commit, and `onApplied` after it; if
- * `check` throws, the migration is rolled back. Throws MigrationError for a migration that fails, and as findPendingMigrations does.
+ * Applies the pending migrations in order, each in a transaction of its own, and returns those it applied. Concurrent runs share
+ * the work. Runs `check` before each commit, and `onApplied` after it; if `check` throws, the migration is rolled back. Throws
+ * MigrationError for a migration that fails, and as findPendingMigrations does.
  */
 export async function applyMigrations(
   db: Database,
@@ -82,20 +80,15 @@ export async function applyMigrations(
   check: (migration: Migration) => Promise<void> = async () => {},
 ): Promise<Migration[]> {
   const applied: Migration[] = [];
-  if (isRelease02(await readApplied(db))) await db.query(MAKE_VOLATILE);
   for (;;) {
-    const done = await inTransaction(db, async () => {
-      const next = await applySome(db, migrations);
-      const last = next.at(-1);
-      if (last) await check(last);
+    const migration = await inTransaction(db, async () => {
+      const next = await applyNext(db, migrations);
+      if (next) await check(next);
       return next;
     });
-    if (done.length === 0) {
-      await db.query(DROP_OLD);
-      return applied;
-    }
-    applied.push(...done);
-    for (const migration of done) onApplied(migration);
+    if (!migration) return applied;
+    applied.push(migration);
+    onApplied(migration);
   }
 }
 
@@ -141,25 +134,12 @@ export async function inTransaction<T>(db: Database, work: () => Promise<T>): Pr
   }
 }
 
-/** Applies the first pending migration inside the current transaction, or all of them to a database of version 0.2.0. */
-async function applySome(db: Database, migrations: readonly Migration[]): Promise<Migration[]> {
+/** Applies the first pending migration inside the current transaction. */
+async function applyNext(db: Database, migrations: readonly Migration[]): Promise<Migration | undefined> {
   // Held until the transaction ends. A session lock would not work behind a pooler in transaction mode.
   await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
   // A statement that waits for a lock blocks every later one, the gateway's calls too.
   await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
-  if (!isRelease02(await readApplied(db))) {
-    const next = await applyNext(db, migrations);
-    return next ? [next] : [];
-  }
-  const pending = await findPendingMigrations(db, migrations);
-  await run(db, { file: 'upgrade from 0.2.0', sql: RENAME_OLD_SCHEMA });
-  for (const _ of pending) await applyNext(db, migrations);
-  await run(db, { file: 'upgrade from 0.2.0', sql: COPY_ROWS });
-  return pending;
-}
-
-/** Applies the first pending migration inside the current transaction. */
-async function applyNext(db: Database, migrations: readonly Migration[]): Promise<Migration | undefined> {
   const [migration] = await findPendingMigrations(db, migrations);
   if (!migration) return undefined;
   await db.query(`do $$ begin
@@ -199,9 +179,8 @@ function checkApplied(applied: readonly Applied[], migrations: readonly Migratio
     const migration = byVersion.get(version);
     if (!migration && first && version < first.version) {
       throw new MigrationError(
-        `The database has migration ${version}, which is older than the first one, ${first.file}: a development version ` +
-          'made it. Migrate a new database and copy the rows with pg_dump --data-only --schema=private, or set DATA_DIR ' +
-          'to a new folder',
+        `The database has migration ${version}, which is older than the first one, ${first.file}: a version before 1.0 ` +
+          'made it. Upgrade it with version 1.0 first',
       );
     }
     if (!migration) {

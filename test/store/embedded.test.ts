@@ -335,7 +335,7 @@ describe('migrations', () => {
   test('are refused when an applied one is older than the first one', async () => {
     await db.exec(`insert into supabase_migrations.schema_migrations (version) values ('20261121080000')`);
     await expect(apply({})).rejects.toThrow(
-      /^The database has migration 20261121080000, which is older than the first one, .*set DATA_DIR to a new folder/,
+      /^The database has migration 20261121080000, which is older than the first one, .*Upgrade it with version 1.0 first/,
     );
     await db.exec(`delete from supabase_migrations.schema_migrations where version = '20261121080000'`);
   });
