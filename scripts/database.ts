@@ -1,25 +1,17 @@
 // Connects scripts to a database: the folder of an embedded store, or DATABASE_URL.
 
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import pg from 'pg';
-import type { StoreConfig } from '../src/config.ts';
 import { readDatabaseUrl, type ServerAddress } from '../src/database-url.ts';
 import { messageOf, OperatorError } from '../src/errors.ts';
-import { FolderError, lockFolder } from '../src/store/embedded/folder.ts';
-import { ADMINISTRATOR } from '../src/store/embedded/sessions.ts';
-import { DATABASE, PORT, toSocketFolder } from '../src/store/embedded/socket.ts';
-import type { Database } from '../src/store/migrations.ts';
+import type { Content } from '../src/store/embedded/store.ts';
+import { type EmbeddedConfig, reachServer } from '../src/store/open.ts';
 import { connectToPrimary } from '../src/store/postgres/roles.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}
 
-const SUPABASE = join(import.meta.dirname, '../supabase');
 /** Timeout of connecting, in ms. */
 const CONNECT_MS = 10_000;
-/** Timeout of a statement of the gateway, which a new store needs none of, in ms. */
-const CREATE_MS = 60_000;
 
 /** What to do about a connection error, by the code of Postgres or of the system. */
 const ADVICE: Readonly<Record<string, string>> = {
@@ -30,94 +22,36 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'check the host in DATABASE_URL',
 };
 
-/** The configuration of an embedded store. */
-export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
-
-/** The result of one statement of a script. */
-export type StatementResult = { readonly rows: object[]; readonly count: number };
-
-/** An embedded store, open for its administrator. */
-export type OpenFolder = Pick<Database, 'query'> & {
+/** An administrator's connection to an embedded store. */
+export type OpenFolder = {
+  readonly client: pg.Client;
   /** Whether a gateway serves the store meanwhile. */
   readonly isServed: boolean;
-  exec(sql: string): Promise<StatementResult[]>;
   close(): Promise<void>;
 };
 
 /**
- * Opens an embedded store as its administrator: through the gateway that runs on it, or else itself. Creates it first if there
- * is none. Throws AccessError for a store in memory, which only its own process can reach, and FolderError if another process
- * has the store open and serves no socket that this one can reach. `program` is the application_name.
+ * Connects to an embedded store as its administrator: to the server that a gateway runs, or to one that it starts, with `content` on
+ * a store that is made or migrated first. Throws AccessError for a store in memory, which only its own process can reach, and
+ * what the start of a server throws. `program` is the application_name.
  */
-export async function openFolder({ dataDir, fsync, demoData }: EmbeddedConfig, program: string): Promise<OpenFolder> {
-  if (!dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
-  const folder = join(dataDir, 'postgres');
-  if (!existsSync(folder)) await createStore(dataDir, demoData);
-  let unlock: () => void;
+export async function openFolder(
+  config: EmbeddedConfig,
+  program: string,
+  content?: Content,
+  note: (text: string) => void = console.error,
+): Promise<OpenFolder> {
+  if (!config.dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
+  const { url, isServed, close } = await reachServer(config, content, { info: note, warn: note });
   try {
-    unlock = lockFolder(dataDir, console.error);
+    const client = await connectToServer(url, program);
+    return { client, isServed, close: () => client.end().finally(close) };
   } catch (error) {
-    if (error instanceof FolderError && existsSync(toSocketFolder(dataDir))) return openServed(dataDir, program, error);
-    throw error;
+    await close();
+    throw new AccessError(
+      `The gateway that has ${config.dataDir} refuses the connection: ${messageOf(error as Error)}`,
+    );
   }
-  try {
-    return await openAlone(folder, fsync, unlock);
-  } catch (error) {
-    unlock();
-    throw error;
-  }
-}
-
-/** Connects to the gateway that has the folder. Throws `inUse` if that does not answer. */
-async function openServed(dataDir: string, program: string, inUse: FolderError): Promise<OpenFolder> {
-  const client = new pg.Client({
-    host: toSocketFolder(dataDir),
-    port: PORT,
-    user: ADMINISTRATOR,
-    database: DATABASE,
-    ssl: false,
-    application_name: program,
-    connectionTimeoutMillis: CONNECT_MS,
-  });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-  } catch (error) {
-    await client.end().catch(() => {});
-    if (!(error instanceof pg.DatabaseError)) throw inUse;
-    throw new AccessError(`The gateway that has ${dataDir} refuses the connection: ${error.message}`);
-  }
-  return {
-    isServed: true,
-    query: (sql, values) => client.query(sql, values).catch(failWith),
-    exec: async (text) => {
-      const types = await readTypes(client).catch(failWith);
-      const results: pg.QueryResult | pg.QueryResult[] = await client.query({ text, types }).catch(failWith);
-      return [results].flat().map(({ command, rows, rowCount }) => toStatementResult(command, rows, rowCount));
-    },
-    close: () => client.end(),
-  };
-}
-
-/** PGlite's parsers, so that values are the same as without a gateway. */
-async function readTypes(client: pg.Client): Promise<pg.CustomTypesConfig> {
-  const { types } = await import('@electric-sql/pglite');
-  const { rows } = await client.query<{ oid: number; typarray: number }>(
-    'select oid, typarray from pg_catalog.pg_type where typarray <> 0',
-  );
-  const elements = new Map(rows.map(({ oid, typarray }) => [typarray, oid]));
-  const parse = (oid: number) => (value: string) => {
-    const element = elements.get(oid);
-    if (element !== undefined) return types.arrayParser(value, types.parsers[element] ?? String, oid);
-    return types.parseType(value, oid);
-  };
-  return { getTypeParser: parse as pg.CustomTypesConfig['getTypeParser'] };
-}
-
-/** The number of rows that a statement has changed, or else given. */
-function toStatementResult(command: string | undefined, rows: object[], count: number | null = null): StatementResult {
-  const isChange = ['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'].includes(command ?? '');
-  return { rows, count: isChange && count !== null ? count : rows.length };
 }
 
 /**
@@ -131,36 +65,6 @@ export function failWith(error: Error): never {
   );
 }
 
-/** Creates a store as the gateway would. */
-async function createStore(dataDir: string, demoData: boolean): Promise<void> {
-  const { openEmbedded } = await import('../src/store/embedded/store.ts');
-  const store = await openEmbedded({
-    dataDir,
-    migrationsDir: join(SUPABASE, 'migrations'),
-    seed: demoData ? { file: 'seed.sql', sql: readFileSync(join(SUPABASE, 'seed.sql'), 'utf8') } : undefined,
-    statementLimitMs: CREATE_MS,
-    onCreate: () => {
-      if (process.stderr.isTTY) console.error(`Creating a store in ${dataDir}, which takes a few seconds`);
-    },
-  });
-  await store.close();
-}
-
-/** Loaded only here: loading takes longer than a command on another Postgres. */
-async function openAlone(folder: string, fsync: boolean, unlock: () => void): Promise<OpenFolder> {
-  const { openPGlite } = await import('../src/store/embedded/pglite.ts');
-  const db = await openPGlite(folder, { fsync });
-  return {
-    isServed: false,
-    query: (sql, values) => db.query(sql, values),
-    exec: async (sql) => {
-      const results = await db.exec(sql);
-      return results.map(({ command, rows, rowCount }) => toStatementResult(command, rows as object[], rowCount));
-    },
-    close: () => db.close().finally(unlock),
-  };
-}
-
 /**
  * Connects to a Postgres, to its primary where the URL has several hosts; `program` is its application_name. Throws AccessError,
  * without the URL, if it fails.
@@ -169,10 +73,14 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
   const address = readDatabaseUrl(url);
   const [first] = address.servers.map(toClient);
   try {
-    return await connectToPrimary(address, { connectionTimeoutMillis: CONNECT_MS, application_name: program });
+    return await connectToServer(url, program);
   } catch (error) {
     throw address.hasRoles ? new AccessError(messageOf(error as Error)) : toAccessError(first as pg.Client, error);
   }
+}
+
+function connectToServer(url: string, program: string): Promise<pg.Client> {
+  return connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: CONNECT_MS, application_name: program });
 }
 
 function toClient({ url }: ServerAddress): pg.Client {

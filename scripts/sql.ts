@@ -2,15 +2,17 @@
 
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import { readConfig } from '../src/config.ts';
+import type pg from 'pg';
+import { FILES, readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
 import { runScript } from '../src/store/migrations.ts';
-import { openFolder, type StatementResult } from './database.ts';
+import { toContent } from '../src/store/open.ts';
+import { failWith, openFolder } from './database.ts';
 import { toPath } from './path.ts';
 
 const HELP = `
-The embedded store is in the folder DATA_DIR, .data by default. A gateway that runs on it waits until
-the SQL is done. For other stores use psql.
+The embedded store is in the folder DATA_DIR, .data by default. Its gateway may run meanwhile. For
+other stores use psql.
 
 Example:
   echo 'select nome, email from private.alunos limit 3' | npm run sql -- -`;
@@ -21,19 +23,25 @@ async function run(file: string): Promise<void> {
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
   const sql = readFileSync(file === '-' ? 0 : toPath(file), 'utf8');
-  const folder = await openFolder(store, 'wellness-sql');
+  const { client, close } = await openFolder(store, 'wellness-sql', toContent(store, FILES));
   try {
-    const results: StatementResult[] = [];
-    const exec = async (text: string) => results.push(...(await folder.exec(text)));
-    await runScript({ query: folder.query, exec }, { file, sql });
+    const results: pg.QueryResult[] = [];
+    const query = async (text: string, values?: unknown[]) => {
+      const result: pg.QueryResult | pg.QueryResult[] = await client.query(text, values).catch(failWith);
+      if (text === sql) results.push(...[result].flat());
+      return [result].flat().at(-1) as pg.QueryResult;
+    };
+    await runScript({ query }, { file, sql });
     for (const result of results) print(result);
   } finally {
-    await folder.close();
+    await close();
   }
 }
 
-function print({ rows, count }: StatementResult): void {
+function print({ command, rows, rowCount }: pg.QueryResult): void {
   if (rows.length > 0) console.table(rows);
+  const isChange = ['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'].includes(command);
+  const count = isChange ? (rowCount ?? 0) : rows.length;
   console.log(`${count} row${count === 1 ? '' : 's'}`);
 }
 

@@ -6,7 +6,7 @@ import { DemoError, findDemo } from './http/demo.ts';
 import { describeFault } from './http/health.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { describeDrift } from './openapi/drift.ts';
-import { inspectMigrations, openStore, type Pending } from './store/open.ts';
+import { inspectMigrations, openServed, openStore, type Pending, reachServer } from './store/open.ts';
 import type { Store } from './store/store.ts';
 
 /** The width of a finding's name. */
@@ -41,15 +41,21 @@ async function checkStore(
   pending: Pending,
   tell: (finding: Finding) => void,
 ): Promise<void> {
-  // An embedded store that lacks migrations is checked as the start would make it.
-  const isAsStarted = config.store.kind === 'embedded' && !('applied' in pending);
-  const store = isAsStarted ? { ...config.store, dataDir: undefined, demoData: false } : config.store;
-  const warn = (text: string) => tell({ name: 'Warning', text });
-  const opened = await openStore({ ...config, connections: 1, store }, FILES, { info: () => {}, warn });
+  const log = { info: () => {}, warn: (text: string) => tell({ name: 'Warning', text }) };
+  const small = { ...config, connections: 1 };
+  if (config.store.kind === 'embedded' && 'missing' in pending) {
+    // It is checked as the start would make it.
+    const store = { ...config.store, dataDir: undefined, demoData: false };
+    const { store: made } = await openStore({ ...small, store }, FILES, log);
+    return checkOpened(made, { config, document, pending, tell }).finally(made.close);
+  }
+  // A gateway may run on it meanwhile.
+  const server = config.store.kind === 'embedded' ? await reachServer(config.store) : undefined;
   try {
-    await checkOpened(opened.store, { config, document, pending, tell });
+    const store = await openServed(small, log);
+    await checkOpened(store, { config, document, pending, tell }).finally(store.close);
   } finally {
-    await opened.store.close();
+    await server?.close();
   }
 }
 

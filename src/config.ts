@@ -69,8 +69,10 @@ export type LogConfig = {
 export type StoreConfig =
   | {
       readonly kind: 'embedded';
-      /** The data folder; undefined keeps the data in memory. */
+      /** The data folder; undefined is a temporary one, which goes with the gateway. */
       readonly dataDir: string | undefined;
+      /** The folder of the programs of Postgres; undefined for npm's. */
+      readonly programs: string | undefined;
       /** Whether an answer waits until its rows are on the disk. */
       readonly fsync: boolean;
       /** Whether a new store gets the demo data. */
@@ -165,16 +167,11 @@ export function readConfig(env: Environment, processors = availableParallelism()
 function readWorkers(
   reader: Reader,
   workers: number | 'auto',
-  { store, connections, refusalsPerMinute }: Omit<Config, 'workers'>,
+  { connections, refusalsPerMinute }: Omit<Config, 'workers'>,
   processors: number,
 ): number {
   const refusals = refusalsPerMinute || MAX_WORKERS;
-  if (workers === 'auto') {
-    return store.kind === 'embedded' ? 1 : Math.min(processors, connections, refusals, MAX_WORKERS);
-  }
-  if (workers > 1 && store.kind === 'embedded') {
-    reader.mistakes.push(`WORKERS=${workers}: expected 1, because the embedded store runs in one process`);
-  }
+  if (workers === 'auto') return Math.min(processors, connections, refusals, MAX_WORKERS);
   if (workers > connections) {
     reader.mistakes.push(
       `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected at least one connection per worker`,
@@ -209,6 +206,12 @@ function readStore(reader: Reader): StoreConfig {
   const prepare = reader.flag('PREPARE', true);
   const maxLagMs = reader.integer('REPLICA_MAX_LAG_MS', 1_000, 10, 60_000);
   const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
+  const programs = reader.matching(
+    'POSTGRES_BIN',
+    undefined,
+    /^\//,
+    'the absolute path of the folder of initdb and postgres',
+  );
   const fsync = reader.flag('FSYNC', true);
   const demoData = reader.flag('DEMO_DATA', true);
 
@@ -221,7 +224,7 @@ function readStore(reader: Reader): StoreConfig {
   }
   if (database) return { kind: 'postgres', url: database, prepare, maxLagMs };
   if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath };
-  return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, fsync, demoData };
+  return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, programs, fsync, demoData };
 }
 
 /** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */
@@ -292,8 +295,8 @@ class Reader {
     );
   }
 
-  matching(name: string, fallback: string, pattern: RegExp, expected: string): string {
-    return this.#read(name, fallback, expected, (text) => (pattern.test(text) ? text : undefined));
+  matching<T extends string | undefined>(name: string, fallback: T, pattern: RegExp, expected: string): string | T {
+    return this.#read<string | T>(name, fallback, expected, (text) => (pattern.test(text) ? text : undefined));
   }
 
   /** One of several words; the first is the default. */

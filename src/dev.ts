@@ -13,6 +13,7 @@ import { DocumentError } from './openapi/document.ts';
 import { describeDrift } from './openapi/drift.ts';
 import { readExamples } from './openapi/examples.ts';
 import { toTextsFile } from './openapi/translations.ts';
+import type { OwnStore } from './store/open.ts';
 import type { PgError } from './store/sqlstate.ts';
 import type { Store } from './store/store.ts';
 
@@ -23,8 +24,8 @@ export type Development = {
   /** The output file of the generated types. */
   readonly types: string;
   readonly store: Store;
-  /** Applies new migrations and returns their files; undefined for a store that others may share. */
-  readonly migrate: (() => Promise<string[]>) | undefined;
+  /** What may be done to the store; undefined for one that others share. */
+  readonly own: OwnStore | undefined;
   /** Replaces the served document, starting with the next request. */
   readonly serve: (document: CompiledDocument) => void;
   readonly deadlineMs: number;
@@ -87,12 +88,12 @@ class Session {
   }
 
   readMigrations(): void {
-    this.#enqueue(async ({ migrate, log }) => {
-      if (!migrate) {
+    this.#enqueue(async ({ own, log }) => {
+      if (!own) {
         log.info('A migration has changed: apply it with npm run migrate');
         return;
       }
-      for (const file of await migrate()) log.info(`Applied ${basename(file)}`);
+      for (const file of await own.migrate()) log.info(`Applied ${basename(file)}`);
       await this.#reportDrift();
     });
   }
@@ -114,14 +115,15 @@ class Session {
 
   /** Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. */
   async #tryExamples(): Promise<void> {
-    const { store, deadlineMs, log } = this.#development;
+    const { own, log } = this.#development;
+    if (!own) return;
     const reported = new Set<string>();
     for (const example of readExamples(this.#compiled.source)) {
       const operation = this.#compiled.operations.get(example.operationId);
-      if (!store.attempt || !operation || example.status !== operation.status || reported.has(operation.id)) continue;
+      if (!operation || example.status !== operation.status || reported.has(operation.id)) continue;
       const received = await receiveExample(this.#compiled, example.request);
       if (!received) continue;
-      const result = await store.attempt(toCall(operation, received.request), AbortSignal.timeout(deadlineMs));
+      const result = await own.attempt(toCall(operation, received.request));
       // Refusals depend on the data.
       if (!('failure' in result) || !isFault(result.failure)) continue;
       reported.add(operation.id);

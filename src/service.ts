@@ -1,7 +1,5 @@
 // The whole gateway in one process: opens every part in order, and closes them.
 
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { TakeToken } from './api/buckets.ts';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
@@ -11,7 +9,7 @@ import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
 import { type AppParts, createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
-import { DemoError, findDemo } from './http/demo.ts';
+import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
 import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
@@ -79,9 +77,8 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
   const keyHeaders = readKeyHeaders(document);
   const log = openLog(config, keyHeaders);
-  // Before a store is made for nothing.
-  if (isNewDemo(config)) throw new DemoError(config.host);
-  const { store, migrate } = await openStore(config, FILES, log, group);
+  if (!group) refuseNewDemo(config);
+  const { store, own } = await openStore(config, FILES, log, group);
 
   const metrics = createMetrics();
   const acceptedKeys = createAcceptedKeys();
@@ -182,7 +179,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
           const { develop } = await import('./dev.ts');
           const files = { ...FILES, document: file };
           const { deadlineMs } = config;
-          stopWatching = develop({ ...files, store, migrate, serve: served.replace, deadlineMs, log }, document);
+          stopWatching = develop({ ...files, store, own, serve: served.replace, deadlineMs, log }, document);
         }
         if (!fault) return;
         await readiness.reportUntilReachable(fault);
@@ -202,12 +199,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await close();
     throw error;
   }
-}
-
-/** Whether the start would make a store with demo data that must not be served. */
-function isNewDemo({ store, demoKeys }: Config): boolean {
-  if (demoKeys || store.kind !== 'embedded' || !store.demoData) return false;
-  return store.dataDir === undefined || !existsSync(join(store.dataDir, 'postgres'));
 }
 
 /** What requests are answered with. It changes while the gateway serves. */

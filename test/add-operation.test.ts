@@ -47,7 +47,7 @@ async function run(command: string): Promise<{ code: number | undefined; output:
 }
 
 const runTests = (files: readonly string[]) =>
-  run(`vitest run --project embedded -t '^(?!${OTHERS})' ${files.join(' ')}`);
+  run(`vitest run --project postgres -t '^(?!${OTHERS})' ${files.join(' ')}`);
 
 async function expectSuccess(command: string): Promise<void> {
   const { code, output } = await run(command);

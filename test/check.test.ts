@@ -6,7 +6,7 @@ import { checkStart } from '../src/check.ts';
 import { readConfig } from '../src/config.ts';
 import { lockFolder } from '../src/store/embedded/folder.ts';
 import { copyDataDir } from './helpers/gateway.ts';
-import { GatewayProcess } from './helpers/process.ts';
+import { GatewayProcess, startProcess } from './helpers/process.ts';
 import { createDatabase, type Database, findPort, loginUrl } from './helpers/servers.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'check-'));
@@ -103,10 +103,29 @@ describe('a check of the start', () => {
       DEMO,
       GOOD,
     ]);
-    const unlock = lockFolder(there);
-    expect(await check({ DATA_DIR: there })).toMatchObject({
+  });
+
+  test('asks the gateway that serves an embedded store, and names a process that has it and does not serve it', async () => {
+    const dataDir = copyDataDir(inject('dataDir'));
+    const gateway = await startProcess({ DATA_DIR: dataDir });
+    expect(await check({ DATA_DIR: dataDir })).toEqual({
+      isGood: true,
+      lines: [
+        ...DOCUMENT,
+        `Store          embedded Postgres, data in ${dataDir}`,
+        'Login          ok',
+        expect.stringMatching(/^Migrations {5}ok: all \d+ are applied$/),
+        AGREES,
+        DEMO,
+        GOOD,
+      ],
+    });
+    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+    await gateway.stop();
+    const unlock = lockFolder(dataDir);
+    expect(await check({ DATA_DIR: dataDir })).toMatchObject({
       isGood: false,
-      lines: [...DOCUMENT, expect.stringContaining(`${there} is in use by process ${process.pid}`), BAD],
+      lines: [...DOCUMENT, expect.stringContaining(`${dataDir} is in use by process ${process.pid}`), BAD],
     });
     unlock();
   });

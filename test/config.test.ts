@@ -35,6 +35,7 @@ test('reads what is set', () => {
     PORT: '0',
     HOST: '::1',
     DATA_DIR: '/var/lib/wellness',
+    POSTGRES_BIN: '/usr/lib/postgresql/18/bin',
     FSYNC: 'off',
     DEMO_DATA: 'off',
     STORE_CONNECTIONS: '3',
@@ -66,7 +67,13 @@ test('reads what is set', () => {
     workers: 1,
     port: 0,
     host: '::1',
-    store: { kind: 'embedded', dataDir: '/var/lib/wellness', fsync: false, demoData: false },
+    store: {
+      kind: 'embedded',
+      dataDir: '/var/lib/wellness',
+      programs: '/usr/lib/postgresql/18/bin',
+      fsync: false,
+      demoData: false,
+    },
     demoKeys: true,
     connections: 3,
     waiting: 0,
@@ -102,7 +109,7 @@ test.each([
   expect(readConfig(env)).toMatchObject({ demoKeys });
 });
 
-test('keeps the data in memory when told', () => {
+test('keeps no data when told', () => {
   expect(readConfig({ DATA_DIR: ':memory:' }).store).toEqual({
     kind: 'embedded',
     dataDir: undefined,
@@ -139,27 +146,23 @@ test.each([
   expect(() => readConfig(env)).toThrow(message);
 });
 
-const POSTGRES = { DATABASE_URL: 'postgres://u:p@host/name' };
-
 test.each([
-  [{ ...POSTGRES, WORKERS: '4' }, 4],
-  [{ ...POSTGRES, WORKERS: 'auto' }, 8],
-  [{ ...POSTGRES, WORKERS: 'auto', STORE_CONNECTIONS: '3' }, 3],
-  [{ ...POSTGRES, WORKERS: 'auto', REFUSALS_PER_MINUTE: '2' }, 2],
-  [{ ...POSTGRES, WORKERS: 'auto', REFUSALS_PER_MINUTE: '0' }, 8],
-  [{ WORKERS: 'auto' }, 1],
+  [{ WORKERS: '4' }, 4],
+  [{ WORKERS: 'auto' }, 8],
+  [{ WORKERS: 'auto', STORE_CONNECTIONS: '3' }, 3],
+  [{ WORKERS: 'auto', REFUSALS_PER_MINUTE: '2' }, 2],
+  [{ WORKERS: 'auto', REFUSALS_PER_MINUTE: '0' }, 8],
 ])('takes as many workers as %j says on 8 processors: %i', (env, workers) => {
   expect(readConfig(env, 8).workers).toBe(workers);
 });
 
 test.each([
-  [{ WORKERS: '2' }, 'WORKERS=2: expected 1, because the embedded store runs in one process'],
   [
-    { ...POSTGRES, WORKERS: '4', STORE_CONNECTIONS: '3' },
+    { WORKERS: '4', STORE_CONNECTIONS: '3' },
     'WORKERS=4 and STORE_CONNECTIONS=3: expected at least one connection per worker',
   ],
   [
-    { ...POSTGRES, WORKERS: '4', REFUSALS_PER_MINUTE: '3' },
+    { WORKERS: '4', REFUSALS_PER_MINUTE: '3' },
     'WORKERS=4 and REFUSALS_PER_MINUTE=3: expected at least one refusal per worker, or 0 for no limit',
   ],
 ])('refuses more workers than there is something for: %j', (env, message) => {
@@ -240,6 +243,7 @@ test.each([
   ['PORT', '3e3', 'a whole number from 0 to 65535'],
   ['PORT', ' 80', 'a whole number from 0 to 65535'],
   ['HOST', 'http://localhost', 'a host name or address, without a port'],
+  ['POSTGRES_BIN', 'bin', 'the absolute path of the folder of initdb and postgres'],
   ['DEMO_DATA', 'false', 'on or off'],
   ['DOCS', 'constructor', 'on or off'],
   ['DEADLINE_MS', '0', 'a whole number from 10 to 60000'],

@@ -49,7 +49,9 @@ describe('start', () => {
     const output = await gateway.printed(/curl .*\n/);
     const url = `${gateway.origin}/v1`;
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
-    expect(output).toContain(`Store: embedded Postgres, data in ${dataDir}\n`);
+    expect(output).toContain(
+      `Store: embedded Postgres, data in ${dataDir}; psql -h ${dataDir}/socket -U postgres postgres\n`,
+    );
 
     const line = /try (curl .*)$/m.exec(output)?.[1] ?? '';
     const curl = spawn('sh', ['-c', `${line} -s`]);

@@ -1,8 +1,10 @@
-// The way from the embedded store to Postgres: every row of every table, keys included, in one transaction.
+// Copies an embedded store to the configured one: every row of every table, keys included, in one transaction.
 
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import pg from 'pg';
 import type { StoreConfig } from '../../src/config.ts';
+import { isVersion1, toPaths } from '../../src/store/embedded/folder.ts';
+import { toUrl } from '../../src/store/embedded/store.ts';
 import { type Database, inTransaction } from '../../src/store/migrations.ts';
 import { toPath } from '../path.ts';
 import { CommandError } from './errors.ts';
@@ -36,22 +38,13 @@ const SEQUENCES = `
   select format('%I.%I', schemaname, sequencename) as name, last_value::text from pg_sequences
    where schemaname = 'private' and last_value is not null`;
 
-/** Copies the embedded store in a folder to the database in DATABASE_URL, which has to be migrated and without rows. */
+/** Copies the embedded store in a folder to the configured store, which has to be without rows; an embedded one is made. */
 export async function copyStore(target: StoreConfig, name: string): Promise<Output> {
-  if (target.kind !== 'postgres') {
-    throw new CommandError({ error: 'DATABASE_URL is not set: expected the database to copy to' });
-  }
-  const dataDir = toPath(name);
-  if (!existsSync(join(dataDir, 'postgres'))) throw new CommandError({ error: `There is no store in ${dataDir}` });
-  const source = await openStore({ kind: 'embedded', dataDir, fsync: true, demoData: false });
+  const source = await openSource(toPath(name));
   try {
-    if (source.isServed) {
-      const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';
-      throw new CommandError({ error });
-    }
-    const database = await openStore(target);
+    const database = await openStore(target.kind === 'embedded' ? { ...target, demoData: false } : target);
     try {
-      const copied = await inTransaction(database, () => copyTables(source, database));
+      const copied = await inTransaction(database, () => inTransaction(source, () => copyTables(source, database)));
       for (const [table] of copied) await database.query(`analyze ${table}`);
       const text = copied.map(([table, count]) => `${table.replace(/^private\./, '')} ${count}`).join(', ');
       return { json: { copied: Object.fromEntries(copied) }, text: `Copied ${name}: ${text}.` };
@@ -63,11 +56,36 @@ export async function copyStore(target: StoreConfig, name: string): Promise<Outp
   }
 }
 
+type Source = Database & { close(): Promise<void> };
+
+async function openSource(dataDir: string): Promise<Source> {
+  if (isVersion1(dataDir)) return openVersion1(dataDir);
+  if (!existsSync(toPaths(dataDir).database)) throw new CommandError({ error: `There is no store in ${dataDir}` });
+  const source = await openStore({ kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false });
+  if (!source.isServed) return source;
+  await source.close();
+  const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';
+  throw new CommandError({ error });
+}
+
+/** Only version 1 can open its store. While it runs, it lets administrators in over a socket. */
+async function openVersion1(dataDir: string): Promise<Source> {
+  const client = new pg.Client(toUrl(dataDir, 'postgres'));
+  client.on('error', () => {});
+  await client.connect().catch((error) => {
+    throw new CommandError({
+      error: `${dataDir} has a store of version 1, and no gateway of version 1 serves it: ${error.message}`,
+      hint: 'Start one on a port that no client uses, such as PORT=3999 npm start, and copy again.',
+    });
+  });
+  return { query: (sql, values) => client.query(sql, values), close: () => client.end() };
+}
+
 async function copyTables(source: Database, target: Database): Promise<[string, number][]> {
   const [ours, theirs] = [await readVersions(source), await readVersions(target)];
-  if (ours.join() !== theirs.join()) {
+  if (!ours.every((version) => theirs.includes(version))) {
     throw new CommandError({
-      error: 'The database lacks migrations of the store, or has others',
+      error: 'The database lacks migrations of the store',
       hint: 'Run `npm run migrate` of this version.',
     });
   }
@@ -119,16 +137,17 @@ async function copyRows(
   const list = columns.join(', ');
   const insert = `insert into ${name} (${list}) overriding system value
     select ${list} from json_populate_recordset(null::${name}, $1::json)`;
-  return inTransaction(source, async () => {
-    await source.query(`declare copied no scroll cursor for select row_to_json(t)::text as row from ${name} t`);
-    // References are checked at the end of a statement.
-    const size = refers_to_itself ? 'all' : BATCH;
-    for (let count = 0; ; ) {
-      const { rows } = (await source.query(`fetch ${size} from copied`)) as { rows: { row: string }[] };
-      if (rows.length === 0) return count;
-      await target.query(insert, [`[${rows.map(({ row }) => row).join(',')}]`]);
-      count += rows.length;
-      onCopied(rows.length);
+  await source.query(`declare copied no scroll cursor for select row_to_json(t)::text as row from ${name} t`);
+  // References are checked at the end of a statement.
+  const size = refers_to_itself ? 'all' : BATCH;
+  for (let count = 0; ; ) {
+    const { rows } = (await source.query(`fetch ${size} from copied`)) as { rows: { row: string }[] };
+    if (rows.length === 0) {
+      await source.query('close copied');
+      return count;
     }
-  });
+    await target.query(insert, [`[${rows.map(({ row }) => row).join(',')}]`]);
+    count += rows.length;
+    onCopied(rows.length);
+  }
 }

@@ -1,5 +1,5 @@
 import { OperatorError } from '../../src/errors.ts';
-import { FolderError } from '../../src/store/embedded/folder.ts';
+import { FolderInUse } from '../../src/store/embedded/folder.ts';
 
 /** One problem in a line of a file, with the file's name for the field. */
 export type BadLine = { readonly line: number; readonly field: string | null; readonly message: string };
@@ -27,7 +27,7 @@ export class CommandError extends Error {
   }
 }
 
-/** An error of Postgres, from either driver. */
+/** An error of Postgres. */
 type PostgresError = { code?: string; message: string; hint?: string; routine?: string };
 
 /** The commands for SQL functions that hints name. */
@@ -36,17 +36,15 @@ const COMMANDS: Readonly<Record<string, string>> = {
   'private.list_keys()': 'npm run admin -- key list',
 };
 
-const IN_USE =
-  'A running gateway lets its own user in, unless its log has a warning: run this as that user. Otherwise stop the process, or wait until it ends.';
-
 /** The report of an error; undefined for a bug. */
 export function toReport(error: unknown): Report | undefined {
   if (error instanceof CommandError) return error.report;
   if (!(error instanceof Error)) return undefined;
   if (isPostgresError(error)) return toPostgresReport(error);
   if (!(error instanceof OperatorError) && !('syscall' in error)) return undefined;
-  const isInUse = error instanceof FolderError && error.message.includes(' is in use by ');
-  return { error: error.message, ...(isInUse ? { hint: IN_USE } : {}) };
+  // Where the store must be free: other commands reach its server.
+  const hint = error instanceof FolderInUse ? { hint: 'Stop the process, or wait until it ends.' } : {};
+  return { error: error.message, ...hint };
 }
 
 function isPostgresError(error: Error): error is Error & PostgresError {

@@ -348,8 +348,8 @@ function addBackupCommands(program: Command, run: RunOnStore): void {
 }
 
 function addCopyCommand(program: Command, run: RunOnStore): void {
-  add(program, 'copy', 'copy an embedded store, keys included, to the database in DATABASE_URL', 'copy .data')
-    .argument('<FOLDER>', 'the DATA_DIR of the store; its gateway has to be stopped')
+  add(program, 'copy', 'copy an embedded store, keys included, to the configured one', 'copy .data')
+    .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
     .action((folder: string, options: WithJson) =>
       run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder)),
     );

@@ -1,18 +1,17 @@
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import type { Environment, StoreConfig } from '../../src/config.ts';
+import { type Environment, FILES, type StoreConfig } from '../../src/config.ts';
 import { readDatabaseUrl, type ServerAddress } from '../../src/database-url.ts';
 import { messageOf } from '../../src/errors.ts';
-import { applyMigrations, type Database, readMigrations } from '../../src/store/migrations.ts';
+import type { Database } from '../../src/store/migrations.ts';
+import { type EmbeddedConfig, toContent } from '../../src/store/open.ts';
 import { describeServers } from '../../src/store/postgres/roles.ts';
-import { AccessError, connect, type EmbeddedConfig, failWith, openFolder } from '../database.ts';
+import { AccessError, connect, failWith, openFolder } from '../database.ts';
 
 const PROGRAM = 'wellness-admin';
 /** How long a command waits for a standby, and how often it asks, in ms. */
 const REPLAY_MS = 10_000;
 const POLL_MS = 20;
-export const MIGRATIONS = join(import.meta.dirname, '../../supabase/migrations');
 
 /** An open store. */
 type AdminStore = Database & {
@@ -31,25 +30,19 @@ export function describeStore(config: StoreConfig, env: Environment): string {
 
 /** Opens the configured store for its administrator. `note` tells people. Throws AccessError and FolderError. */
 export function openStore(config: StoreConfig, note: (text: string) => void = () => {}): Promise<AdminStore> {
-  if (config.kind === 'embedded') return openEmbedded(config);
+  if (config.kind === 'embedded') return openEmbedded(config, note);
   if (config.kind === 'postgres') return openPostgres(config.url, note);
   throw new AccessError(
     "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
   );
 }
 
-/** Applies new migrations first, unless a gateway runs, which did that at its start. */
-async function openEmbedded(config: EmbeddedConfig): Promise<AdminStore> {
-  const store = await openFolder(config, PROGRAM);
-  try {
-    if (!store.isServed) {
-      await applyMigrations(store, readMigrations(MIGRATIONS));
-    }
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-  return { query: store.query, isServed: store.isServed, close: store.close };
+/** Makes or migrates the store first, unless a gateway runs, which did that at its start. */
+async function openEmbedded(config: EmbeddedConfig, note: (text: string) => void): Promise<AdminStore> {
+  const { client, isServed, close } = await openFolder(config, PROGRAM, toContent(config, FILES), (text) =>
+    note(`${text}\n`),
+  );
+  return { query: (sql, values) => client.query(sql, values).catch(failWith), isServed, close };
 }
 
 async function openPostgres(url: string, note: (text: string) => void): Promise<AdminStore> {
@@ -103,7 +96,7 @@ async function waitForReplay(
   }
 }
 
-/** The rows of a query as JSON: the same from both drivers, whatever types they parse. */
+/** The rows of a query as JSON. */
 export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
   const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: T[] }];

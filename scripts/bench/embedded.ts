@@ -1,118 +1,113 @@
-// The embedded store's starts, and what its durability costs: npm run bench:embedded
-// It starts the gateway on a new folder, again, and after it was killed, each up to the first answer. Then it creates students and
-// lists them, with and without FSYNC, in turns with the disk's own fdatasync.
+// The starts of the embedded store, and its memory: npm run bench:embedded -- --help
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { closeSync, cpSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
-import type { Call, Store } from '../../src/store/store.ts';
-import { type Cleanup, createFolder, withCleanup } from './processes.ts';
-import { toMarkdown, toMilliseconds } from './report.ts';
-import { toPercentiles } from './statistics.ts';
+import { Command } from 'commander';
+import { readInteger } from '../integer.ts';
+import { toPath } from '../path.ts';
+import { readFamilyMemory } from './process-figures.ts';
+import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
+import { toMarkdown, toNumber } from './report.ts';
+import { type Spread, toSpread } from './statistics.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
-const MIGRATIONS = join(ROOT, 'supabase/migrations');
-const PAGE = Buffer.alloc(8_192, 1);
-/** Creations of each kind. */
-const ROUNDS = 1_000;
+type Options = { readonly beside?: string; readonly rounds: number };
 
-/** What is measured, in ms, and the goal where there is one. */
-type Row = { readonly name: string; readonly p50: number; readonly p99?: number; readonly goal?: number };
+/** What a round measures, in ms and MB, and the most that its median may be. */
+const GOALS = [
+  ['first answer in a new folder, ms', 2_500],
+  ['first answer at a later start, ms', 800],
+  ['first answer after SIGKILL, ms', undefined],
+  ['memory after 20,000 requests, MB', 300],
+] as const;
+const REQUESTS = 20_000;
+const CLIENTS = 32;
 
-/** From the start of the process to its first list of records. */
-async function measureStart(dataDir: string, end: NodeJS.Signals): Promise<number> {
-  const env = { PATH: process.env.PATH, DATA_DIR: dataDir, PORT: '0', DRAIN_MS: '0' };
-  const begin = performance.now();
-  const gateway = spawn(process.execPath, ['src/start.js'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] });
-  let output = '';
-  let origin: string | undefined;
-  for await (const chunk of gateway.stdout) {
-    output += chunk;
-    origin = /Listening on (http:\/\/[^/]+)/.exec(output)?.[1];
-    if (origin) break;
+const headers = { 'X-Api-Key': 'wms_demo_aurora', 'Content-Type': 'application/json' };
+const list = (path: string) => ({ path, init: { headers } });
+const FIRST = list('/alunos?limit=10');
+/** In turn. */
+const MIX = [
+  ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/academias', '/personais'].map(list),
+  ...['/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'].map(list),
+  { path: '/alunos', init: { headers, method: 'POST', body: '{"p_nome":"Ana","p_email":"ana@bench.example"}' } },
+];
+
+async function ask(origin: string, { path, init } = FIRST): Promise<void> {
+  const answer = await fetch(`${origin}/v1${path}`, init);
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}: ${text}`);
+}
+
+async function load(origin: string): Promise<void> {
+  let count = 0;
+  const work = async () => {
+    while (count < REQUESTS) await ask(origin, MIX[count++ % MIX.length]);
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, work));
+}
+
+/** The figures of the gateway of a repository, in the order of GOALS. */
+async function measure(cleanup: Cleanup, root: string | undefined): Promise<number[]> {
+  const dataDir = createFolder(cleanup, 'embedded');
+  const start = async () => {
+    const begin = performance.now();
+    const gateway = await startGateway(cleanup, { DATA_DIR: join(dataDir, 'store') }, root);
+    await ask(gateway.origin);
+    return { ...gateway, duration: performance.now() - begin };
+  };
+  const fresh = await start();
+  await fresh.stop('SIGTERM');
+  const later = await start();
+  await later.stop('SIGKILL');
+  const afterKill = await start();
+  await load(afterKill.origin);
+  const memory = readFamilyMemory(afterKill.pid) ?? Number.NaN;
+  await afterKill.stop('SIGTERM');
+  rmSync(dataDir, { recursive: true });
+  return [fresh.duration, later.duration, afterKill.duration, memory / 1e6];
+}
+
+async function measureAll({ beside, rounds }: Options, cleanup: Cleanup, signal: AbortSignal): Promise<void> {
+  const versions = [{ title: 'this version', root: undefined }, ...(beside ? [{ title: beside, root: beside }] : [])];
+  const measured = versions.map((): number[][] => []);
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const [n, { title, root }] of versions.entries()) {
+      console.error(`round ${round} of ${rounds}: ${title}`);
+      measured[n]?.push(await measure(cleanup, root));
+      signal.throwIfAborted();
+    }
   }
-  const answer = await fetch(`${origin}/v1/alunos?limit=10`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
-  await answer.text();
-  const duration = performance.now() - begin;
-  gateway.kill(end);
-  if (gateway.exitCode === null && gateway.signalCode === null) await once(gateway, 'exit');
-  return duration;
-}
-
-const never = new AbortController().signal;
-const callOf = (name: string, args: Call['args'], returns: Call['returns']): Call => ({
-  function: name,
-  args: { p_api_key: 'wms_demo_aurora', ...args },
-  returns,
-  readOnly: returns === 'rows',
-});
-const LIST = callOf('listar_alunos', { p_limit: 10 }, 'rows');
-const CREATE = callOf('criar_aluno', { p_nome: 'Ana', p_email: 'ana@aurora.example' }, 'row');
-
-async function time(work: () => unknown): Promise<number> {
-  const begin = performance.now();
-  await work();
-  return performance.now() - begin;
-}
-
-async function measureCall(store: Store, call: Call): Promise<number> {
-  return time(async () => {
-    const result = await store.call(call, never);
-    if ('failure' in result) throw new Error(`The store refuses ${call.function}`, { cause: result.failure });
+  const rows = GOALS.map(([name, goal], figure) => {
+    const spreads = measured.map((figures) => toSpread(figures.flatMap((values) => values[figure] ?? [])));
+    return [name, ...spreads.map(toCell), ...toVerdict(spreads[0], goal)];
   });
+  console.log(`Medians of ${rounds} rounds, minimum and maximum in parentheses.\n`);
+  console.log(toMarkdown(['', ...versions.map(({ title }) => title), 'goal', ''], rows));
 }
 
-function toRow(name: string, times: readonly number[], goal?: number): Row {
-  const sorted = Float64Array.from(times).sort();
-  const figures = { name, ...toPercentiles(sorted) };
-  return goal === undefined ? figures : { ...figures, goal };
+function toCell(spread: Spread | undefined): string {
+  return `${toNumber(spread?.median)} (${toNumber(spread?.min)}–${toNumber(spread?.max)})`;
 }
 
-async function measure(cleanup: Cleanup): Promise<void> {
-  const folder = createFolder(cleanup, 'embedded');
-  const dataDir = join(folder, 'store');
-  const fresh = await measureStart(dataDir, 'SIGTERM');
-  const later: number[] = [];
-  const killed: number[] = [];
-  for (let n = 0; n < 5; n += 1) later.push(await measureStart(dataDir, n < 4 ? 'SIGTERM' : 'SIGKILL'));
-  for (let n = 0; n < 5; n += 1) killed.push(await measureStart(dataDir, 'SIGKILL'));
-
-  const unsafe = join(folder, 'unsafe');
-  cpSync(dataDir, unsafe, { recursive: true });
-  const open = (dataDir: string, fsync: boolean) =>
-    openEmbedded({ dataDir, fsync, migrationsDir: MIGRATIONS, statementLimitMs: 60_000 });
-  const stores = [await open(dataDir, true), await open(unsafe, false)] as const;
-  const file = openSync(join(folder, 'page'), 'w');
-  const times = { disk: [] as number[], durable: [] as number[], unsafe: [] as number[], list: [] as number[] };
-  // In turns, so that a busy moment of the machine meets all.
-  for (let n = 0; n < ROUNDS; n += 1) {
-    writeSync(file, PAGE, 0, PAGE.length, (n % 100) * PAGE.length);
-    times.disk.push(await time(() => fdatasyncSync(file)));
-    times.durable.push(await measureCall(stores[0], CREATE));
-    times.unsafe.push(await measureCall(stores[1], CREATE));
-    times.list.push(await measureCall(stores[0], LIST));
-  }
-  closeSync(file);
-  for (const store of stores) await store.close();
-
-  const disk = toRow('fdatasync of the disk', times.disk);
-  const rows = [
-    toRow('first answer in a new folder', [fresh], 3_000),
-    toRow('first answer at a later start', later, 1_000),
-    toRow('first answer after SIGKILL', killed, 1_000),
-    disk,
-    toRow('a creation', times.durable, disk.p50 + 1),
-    toRow('a creation with FSYNC=off', times.unsafe),
-    toRow('a list of 10', times.list),
-  ];
-  const table = rows.map(({ name, p50, p99, goal }) => [
-    name,
-    ...[p50, p99, goal].map(toMilliseconds),
-    goal === undefined ? '' : p50 <= goal ? 'met' : 'missed',
-  ]);
-  console.log(toMarkdown(['ms', 'p50', 'p99', 'goal for p50', ''], table));
+function toVerdict(spread: Spread | undefined, goal: number | undefined): string[] {
+  if (!spread || goal === undefined) return [];
+  return [`≤ ${toNumber(goal)}`, spread.median <= goal ? 'met' : 'missed'];
 }
 
-await withCleanup(measure);
+const HELP = `
+A round starts the gateway in a new folder, where it makes the demo data, then again, and once more after SIGKILL,
+each up to its first answer. Then it answers ${toNumber(REQUESTS)} requests of ${CLIENTS} clients. The memory is that of the gateway and of
+all processes of its Postgres: what they share counts once.
+
+Example, with a checkout of another version and its node_modules:
+  npm run bench:embedded -- --beside ../v1
+
+A missed goal is reported and fails nothing.`;
+
+await new Command('npm run bench:embedded --')
+  .description('Measures the starts of the embedded store, and its memory.')
+  .addHelpText('after', HELP)
+  .option('--beside <FOLDER>', 'measure the gateway of this repository too, in turns', toPath)
+  .option('--rounds <N>', 'number of rounds', readInteger(1, 100), 9)
+  .action((options: Options) => withCleanup((cleanup, signal) => measureAll(options, cleanup, signal)))
+  .parseAsync();

@@ -33,7 +33,7 @@ which must be installed (Debian: apt-get install wrk). With pgbench it measures 
 (Debian: apt-get install postgresql-15).
 
 Fewer connections than the most are only for the goals, unless --cases says what to measure.
---short measures only what the goals need, with little data and one round, in a minute and a half.
+--short measures only what the goals need, with little data and one round, in two minutes.
 --output writes latest.md and latest.svg.
 
 Peers: ${PEERS.join(', ')}

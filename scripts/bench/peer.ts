@@ -1,9 +1,6 @@
-// What is compared: servers that have the API, PostgREST, and processes that call the functions without HTTP.
+// What is compared: servers that have the API, PostgREST, and Postgres alone.
 
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import type { Call } from '../../src/store/store.ts';
-import { type Case, type HttpRequest, toApiRequest, toCall, toRpcRequest } from './cases.ts';
+import { type Case, type HttpRequest, toApiRequest, toRpcRequest } from './cases.ts';
 import { type Generated, type Load, runWrk } from './wrk.ts';
 
 /** Every peer in the order of measuring, with its title: peers that a goal compares are next to each other. */
@@ -17,7 +14,6 @@ export const TITLES = {
   postgrest: 'PostgREST',
   'gateway-supabase': 'gateway, supabase store',
   'gateway-embedded': 'gateway, embedded store',
-  'pglite-loop': 'PGlite alone, no HTTP',
 } as const;
 
 export type PeerId = keyof typeof TITLES;
@@ -95,29 +91,4 @@ function createHttpPeer(
 function toApiAnswer(case_: Case, { status, body }: Answer): Answer {
   if (status !== 200) return { status, body: { error: (body as { message: string }).message } };
   return case_.body ? { status: 201, body: (body as unknown[])[0] } : { status, body };
-}
-
-/** A request to a loop: one call, or for some seconds all calls in turn, `connections` at once. */
-export type LoopRequest = { readonly calls: readonly Call[]; readonly connections: number; readonly seconds?: number };
-
-/** What a loop sends back; `ready` once, before any request. */
-export type LoopReply = 'ready' | Answer | Generated;
-
-/** A peer in a process that answers a LoopRequest with a LoopReply; waits until it is ready. */
-export async function openLoopPeer(id: PeerId, child: ChildProcess): Promise<Peer> {
-  const exit = new AbortController();
-  child.once('exit', () => exit.abort(new Error(`${TITLES[id]} has ended`)));
-  const receive = () => once(child, 'message', exit).then(([reply]) => reply);
-  const send = (request: LoopRequest) => {
-    const reply = receive();
-    child.send(request);
-    return reply;
-  };
-  await receive();
-  return {
-    ...{ id, title: TITLES[id], pid: child.pid ?? 0 },
-    ask: (case_, key) => send({ calls: [toCall(case_, key)], connections: 1 }),
-    load: (case_, keys, { connections, seconds }) =>
-      send({ calls: keys.map((key) => toCall(case_, key)), connections, seconds }),
-  };
 }

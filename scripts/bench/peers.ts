@@ -1,13 +1,22 @@
 // Starts the peers, and the servers that they need.
 
 import { join } from 'node:path';
-import { makeFolders, type Size, toKey } from './data.ts';
-import { createApiPeer, createRpcPeer, flood, openLoopPeer, PEERS, type Peer, type PeerId } from './peer.ts';
+import { type Size, toKey } from './data.ts';
+import { createApiPeer, createRpcPeer, flood, PEERS, type Peer, type PeerId } from './peer.ts';
 import { createPgbenchPeer, hasPgbench } from './pgbench.ts';
-import { type Cleanup, type Environment, findPort, startGateway, startScript, waitForAnswer } from './processes.ts';
+import {
+  type Cleanup,
+  createFolder,
+  type Environment,
+  findPort,
+  startGateway,
+  startProcess,
+  waitForAnswer,
+} from './processes.ts';
 import {
   CONNECTIONS,
   findPostgrest,
+  makeStore,
   type Postgres,
   type Postgrest,
   startPostgres,
@@ -16,7 +25,6 @@ import {
 } from './servers.ts';
 
 const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase'];
-const EMBEDDED: readonly PeerId[] = ['gateway-embedded', 'pglite-loop'];
 
 /** The key of one more client of a tenant. */
 const FLOODER = toKey(1_000_000);
@@ -30,8 +38,8 @@ type World = { readonly peers: readonly Peer[]; readonly postgres: Postgres };
 type Backends = {
   readonly postgres: Postgres;
   readonly postgrest: Postgrest | undefined;
-  /** The data folder of each embedded peer. */
-  readonly folders: ReadonlyMap<PeerId, string>;
+  /** The data folder of the embedded store. */
+  readonly dataDir: string;
 };
 
 /** All peers by default. */
@@ -45,30 +53,30 @@ export async function openWorld(cleanup: Cleanup, { only = PEERS, ...size }: Siz
   const program = findPostgrest();
   const isThere = (id: PeerId) => (id === 'pgbench' ? hasPgbench() : Boolean(program) || !OVER_POSTGREST.includes(id));
   const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
-  const embedded = ids.filter((id) => EMBEDDED.includes(id));
-  const [postgres, folders] = await Promise.all([
+  const dataDir = createFolder(cleanup, 'embedded');
+  const [postgres] = await Promise.all([
     startPostgres(cleanup, size, { hasStandby: ids.includes('gateway-standby') }),
-    makeFolders(cleanup, size, embedded.length),
+    ids.includes('gateway-embedded') ? makeStore(dataDir, size) : undefined,
   ]);
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
   const postgrest = program && isWanted ? await startPostgrest(cleanup, program, postgres) : undefined;
-  const backends = { postgres, postgrest, folders: new Map(embedded.map((id, n) => [id, folders[n] ?? ''])) };
+  const backends = { postgres, postgrest, dataDir };
   const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, backends)));
   return { peers, postgres };
 }
 
 async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promise<Peer> {
-  const { postgres, postgrest, folders } = backends;
+  const { postgres, postgrest, dataDir } = backends;
   const database = { DATABASE_URL: postgres.url('bench_gateway') };
   const { origin = '', token = '', pid = 0 } = postgrest ?? {};
   const supabase = { SUPABASE_URL: origin, SUPABASE_KEY: token, SUPABASE_REST_PATH: '/' };
-  const folder = { DATA_DIR: folders.get(id) ?? '' };
 
-  const own = (env: Environment) =>
-    startScript(cleanup, [toPath(id)], { NODE_ENV: 'production', STORE_CONNECTIONS: `${CONNECTIONS}`, ...env }, true);
   const api = async () => {
     const port = await findPort();
-    const child = own({ ...database, PORT: `${port}` });
+    const child = startProcess(cleanup, process.execPath, [join(import.meta.dirname, `peers/${id}.ts`)], {
+      ...{ NODE_ENV: 'production', STORE_CONNECTIONS: `${CONNECTIONS}`, PORT: `${port}` },
+      ...database,
+    });
     const origin = `http://127.0.0.1:${port}`;
     await waitForAnswer(origin, child);
     return createApiPeer({ id, origin, pid: child.pid ?? 0 });
@@ -81,8 +89,6 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
   switch (id) {
     case 'pgbench':
       return createPgbenchPeer(postgres);
-    case 'pglite-loop':
-      return openLoopPeer(id, own(folder));
     case 'node-http':
     case 'fastify':
       return api();
@@ -98,10 +104,6 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
     case 'gateway-supabase':
       return gateway(supabase);
     case 'gateway-embedded':
-      return gateway(folder);
+      return gateway({ DATA_DIR: dataDir });
   }
-}
-
-function toPath(name: string): string {
-  return join(import.meta.dirname, `peers/${name}.ts`);
 }

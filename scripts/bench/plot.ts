@@ -57,7 +57,7 @@ function toBar({ peer, rate }: Row, y: number, toX: (rate: number) => number): s
 
 function toColor(peer: PeerId): string {
   if (peer.startsWith('gateway')) return COLORS.gateway;
-  return peer.endsWith('loop') ? COLORS.limit : COLORS.other;
+  return peer === 'pgbench' ? COLORS.limit : COLORS.other;
 }
 
 function toXml(text: string): string {

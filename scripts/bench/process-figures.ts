@@ -1,5 +1,5 @@
-// Processor time and memory of a process, from Linux's /proc (proc_pid_stat(5), proc_pid_status(5)). Other systems give
-// undefined.
+// Processor time and memory of a process, from Linux's /proc (proc_pid_stat(5), proc_pid_status(5), proc_pid_smaps(5)). Other
+// systems give undefined.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -15,9 +15,8 @@ export function readCpu(pid: number): number | undefined {
 /** The processor time that a process and its children have used, those that have ended included, in µs. */
 export function readFamilyCpu(pid: number): number | undefined {
   const stat = read(pid, 'stat');
-  const children = read(pid, `task/${pid}/children`)?.split(' ').filter(Boolean).map(Number) ?? [];
   if (stat === undefined) return undefined;
-  return children.reduce((sum, child) => sum + (readCpu(child) ?? 0), parseCpu(stat, true));
+  return readChildren(pid).reduce((sum, child) => sum + (readCpu(child) ?? 0), parseCpu(stat, true));
 }
 
 /** The processor time in the text of /proc/PID/stat, in µs; also of children that have ended, if told. */
@@ -33,12 +32,18 @@ export function parseCpu(stat: string, withChildren = false): number {
 
 /** The peak resident memory of a process since resetPeakMemory, in bytes. */
 export function readPeakMemory(pid: number): number | undefined {
-  return parseMemory(read(pid, 'status') ?? '');
+  return parseMemory(read(pid, 'status') ?? '', 'VmHWM');
 }
 
-/** The peak resident memory in the text of /proc/PID/status, in bytes. */
-export function parseMemory(status: string): number | undefined {
-  const match = /^VmHWM:\s*(\d+) kB$/m.exec(status);
+/** The memory of a process and of all that descend from it, in bytes: what several share counts once. */
+export function readFamilyMemory(pid: number): number | undefined {
+  const own = parseMemory(read(pid, 'smaps_rollup') ?? '', 'Pss');
+  return own && readChildren(pid).reduce((sum, child) => sum + (readFamilyMemory(child) ?? 0), own);
+}
+
+/** A line of /proc/PID/status or /proc/PID/smaps_rollup, in bytes. */
+export function parseMemory(text: string, name: string): number | undefined {
+  const match = new RegExp(`^${name}:\\s*(\\d+) kB$`, 'm').exec(text);
   return match ? Number(match[1]) * 1024 : undefined;
 }
 
@@ -49,6 +54,11 @@ export function resetPeakMemory(pid: number): void {
   } catch {
     // Not Linux, or not permitted.
   }
+}
+
+/** Those that the main thread has started. */
+function readChildren(pid: number): number[] {
+  return read(pid, `task/${pid}/children`)?.split(' ').filter(Boolean).map(Number) ?? [];
 }
 
 function read(pid: number, file: string): string | undefined {

@@ -2,7 +2,8 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,8 +16,8 @@ export type Cleanup = AsyncDisposableStack;
 export type Environment = Readonly<Record<string, string>>;
 
 const ROOT = join(import.meta.dirname, '../..');
-/** How long a process may take to stop before it is killed, in ms. */
-const STOP_MS = 5_000;
+/** How long a process may take to stop before it is killed, in ms: the gateway gives its Postgres 5 s. */
+const STOP_MS = 10_000;
 
 /** Runs a benchmark and stops what it started; SIGINT and SIGTERM fail it at once. */
 export async function withCleanup<T>(work: (cleanup: Cleanup, signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -35,50 +36,42 @@ function createInterrupt(): { signal: AbortSignal; abort: () => void } {
   return { signal: controller.signal, abort: () => controller.abort(new Error('Interrupted')) };
 }
 
-/** Starts a program whose standard output is discarded. With `ipc` it exchanges messages with this process. */
+/** Starts a program whose standard output is discarded, and with `quiet` its standard error too. */
 export function startProcess(
   cleanup: Cleanup,
   command: string,
   args: readonly string[],
   env: Environment,
-  options: { readonly ipc?: boolean; readonly quiet?: boolean } = {},
+  { quiet = false, cwd = ROOT }: { readonly quiet?: boolean; readonly cwd?: string } = {},
 ): ChildProcess {
   let child: ChildProcess | undefined;
   cleanup.defer(() => child && stop(child));
   // /dev/null: the benchmark measures the cost of writing a log, not of a disk.
   child = spawn(command, args, {
-    env: { PATH: process.env.PATH, ...env },
-    stdio: ['ignore', 'ignore', options.quiet ? 'ignore' : 'inherit', ...(options.ipc ? (['ipc'] as const) : [])],
+    ...{ cwd, env: { PATH: process.env.PATH, ...env } },
+    stdio: ['ignore', 'ignore', quiet ? 'ignore' : 'inherit'],
   });
   return child;
 }
 
-/** Starts a script with this Node. */
-export function startScript(cleanup: Cleanup, args: readonly string[], env: Environment = {}, ipc = false) {
-  return startProcess(cleanup, process.execPath, args, env, { ipc });
-}
-
-/** Starts the gateway with the arguments of `npm start` and waits until it is ready. */
-export async function startGateway(cleanup: Cleanup, env: Environment) {
-  const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+/** Starts the gateway of a repository, by default this one, as `npm start` does, and waits until it is ready. */
+export async function startGateway(cleanup: Cleanup, env: Environment, root = ROOT) {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const args = String(scripts.start)
     .replace(/^exec node /, '')
     .split(' ');
   const port = await findPort();
-  const main = join(ROOT, args.pop() ?? '');
-  const child = startScript(cleanup, [...args, main], {
-    ...{ NODE_ENV: 'production', LOG_FORMAT: 'json', DRAIN_MS: '0', PORT: `${port}` },
-    ...env,
-  });
+  const settings = { NODE_ENV: 'production', LOG_FORMAT: 'json', DRAIN_MS: '0', PORT: `${port}`, ...env };
+  const child = startProcess(cleanup, process.execPath, args, settings, { cwd: root });
   const origin = `http://127.0.0.1:${port}`;
   await waitForAnswer(`${origin}/readyz`, child);
-  return { origin, pid: child.pid ?? 0 };
+  return { origin, pid: child.pid ?? 0, stop: (signal: NodeJS.Signals) => stop(child, signal) };
 }
 
-async function stop(child: ChildProcess): Promise<void> {
+async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   if (child.pid === undefined || hasEnded(child)) return;
   const exited = once(child, 'exit');
-  child.kill();
+  child.kill(signal);
   const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
   await exited;
   clearTimeout(timer);
@@ -106,7 +99,8 @@ export function waitForAnswer(url: string, child: ChildProcess, headers: Environ
 /** Creates a temporary folder. */
 export function createFolder(cleanup: Cleanup, name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `bench-${name}-`));
-  cleanup.defer(() => rmSync(folder, { recursive: true, force: true }));
+  // The Postgres of a gateway that was interrupted works in it for a moment. rmSync leaves the rest when a file goes by itself.
+  cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
   return folder;
 }
 

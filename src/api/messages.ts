@@ -5,7 +5,7 @@
 import type { ErrorObject } from 'ajv';
 import type { Message } from '../errors.ts';
 
-/** The maximum nesting of JSON: PGlite does not answer JSON with 7,000 levels, and then hangs. */
+/** The maximum nesting of JSON: Postgres refuses some 7,000 levels. */
 export const MAX_DEPTH = 64;
 
 /** A Postgres function takes at most 100 arguments, so no operation can have more inputs. */

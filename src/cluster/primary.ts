@@ -4,11 +4,12 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createBuckets } from '../api/buckets.ts';
-import type { Config } from '../config.ts';
+import { type Config, FILES } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
 import type { ReadinessReport } from '../http/health.ts';
 import type { GatewayServer } from '../http/server.ts';
 import type { Welcome } from '../http/welcome.ts';
+import type { EmbeddedServer } from '../store/open.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Channel, openChannel } from './channel.ts';
 import type { GroupMetrics } from './combined-metrics.ts';
@@ -67,6 +68,8 @@ export class Primary {
   #metrics: Promise<GroupMetrics> | undefined;
   #operational: GatewayServer | undefined;
   #log: Promise<Log> | undefined;
+  /** The server of an embedded store. */
+  #database: EmbeddedServer | undefined;
   /** From the start to the first time that all workers serve; then serving, at times while it replaces them; then stopping. */
   #state: 'starting' | 'serving' | 'replacing' | 'stopping' = 'starting';
   /** Whether to replace the workers once that is possible: those of a start or of a replacement may have read older files. */
@@ -83,14 +86,27 @@ export class Primary {
     }));
   }
 
-  /** Opens METRICS_PORT, if it is set, and starts the workers. Throws OperatorError if the port cannot be opened. */
+  /**
+   * Opens METRICS_PORT, if it is set, starts the server of an embedded store, and starts the workers. Throws OperatorError if that
+   * is not possible.
+   */
   async start(): Promise<void> {
     const { checkPorts } = await import('../http/ports.ts');
     await checkPorts(this.#config);
+    if (this.#config.store.kind === 'embedded') await this.#openDatabase();
     if (this.#config.metricsPort !== undefined) await this.#openOperational();
     // The others start when the first one is serving, so that a startup error is reported only once.
     const [first] = this.#slots;
     if (first && !this.#isStopping()) this.#start(first);
+  }
+
+  async #openDatabase(): Promise<void> {
+    const [{ refuseNewDemo }, { openServer }] = await Promise.all([
+      import('../http/demo.ts'),
+      import('../store/open.ts'),
+    ]);
+    refuseNewDemo(this.#config);
+    this.#database = await openServer(this.#config, FILES, await this.#openLogOnce());
   }
 
   async #openOperational(): Promise<void> {
@@ -165,7 +181,8 @@ export class Primary {
 
   #start(slot: Slot): Running {
     cluster.setupPrimary({ args: [toArgument(slot.number)] });
-    const worker = cluster.fork();
+    // A temporary folder has another name each time.
+    const worker = cluster.fork(this.#database ? { DATA_DIR: this.#database.dataDir } : {});
     const channel = openChannel<ToWorker, ToPrimary>(worker, (message) => this.#answer(slot, running, message));
     const running: Running = {
       worker,
@@ -280,6 +297,7 @@ export class Primary {
   async #endWithLast(): Promise<void> {
     if (this.#live.size > 0) return;
     if (this.#operational) await (await import('../http/ports.ts')).close(this.#operational);
+    await this.#database?.close();
     this.#end.resolve(this.#exitCode);
   }
 

@@ -1,5 +1,8 @@
 // Whether the demo data is in the store: the document's first example of a list is correct for it.
 
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readExamples } from '../openapi/examples.ts';
@@ -20,6 +23,12 @@ export class DemoError extends OperatorError {
       `HOST=${host} is reachable by others, and everybody knows the keys of the demo data: set DEMO_DATA=off and DATA_DIR to a new folder, or DEMO_DATA=on to serve them all the same`,
     );
   }
+}
+
+/** Refuses to make a store with demo data that must not be served. Throws DemoError. */
+export function refuseNewDemo({ store, demoKeys, host }: Config): void {
+  if (demoKeys || store.kind !== 'embedded' || !store.demoData) return;
+  if (store.dataDir === undefined || !existsSync(join(store.dataDir, 'database'))) throw new DemoError(host);
 }
 
 /** Timeout of the call that looks for the demo data, in milliseconds. */

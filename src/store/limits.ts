@@ -23,7 +23,7 @@ export type Limits = {
 };
 
 /** A store with its load. */
-export type LimitedStore = Store & Required<Pick<Store, 'connections'>> & { load(): Load };
+export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>> & { load(): Load };
 
 type Failed = ReturnType<typeof storeFault>;
 
@@ -82,12 +82,12 @@ export function limited(store: Store, limits: Limits): LimitedStore {
   return {
     description: store.description,
     call,
-    ...(store.attempt && { attempt: store.attempt.bind(store) }),
     check: (signal) => store.check(signal),
     inspectLogin: async (signal) => store.inspectLogin?.(signal),
     describe: (signal) => store.describe(signal),
     connections: () => store.connections?.() ?? { open: 0, idle: 0 },
     noteWrite: (position) => store.noteWrite?.(position),
+    renew: () => store.renew?.(),
     load: () => (reads === writes ? reads.load() : add(reads.load(), writes.load())),
     close: () => store.close(),
   };
@@ -96,8 +96,8 @@ export function limited(store: Store, limits: Limits): LimitedStore {
 function createTurns(limits: Limits, maxBatch = 1): Turns {
   const { slotsOfShare = limits.slots } = limits;
   /**
-   * The shares with calls; the first has the next turn. An array, because a Map with many insertions and deletions keeps
-   * garbage alive (see embedded/store.ts).
+   * The shares with calls; the first has the next turn. An array, because each table of a Map refers to the next one: once one is
+   * old, everything in later ones is kept until a full garbage collection.
    */
   const shares: Share[] = [];
   let free = limits.slots;

@@ -11,12 +11,10 @@ export type Script = { readonly file: string; readonly sql: string };
 /** One migration: its version is the timestamp at the start of its file name. */
 export type Migration = Script & { readonly version: string; readonly name: string };
 
-/** A database, over one connection: pg's client or PGlite. */
+/** A database, over one connection, such as pg's client. */
 export interface Database {
-  /** Runs one statement; with pg and without values also a script of several. */
+  /** Runs one statement, or without values a script of several. */
   query(sql: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
-  /** Runs a script of several statements, which PGlite's `query` refuses. */
-  exec?(sql: string): Promise<unknown>;
 }
 
 /** A message of Postgres that is not an error. */
@@ -222,7 +220,7 @@ async function run(db: Database, script: Script): Promise<void> {
   // Citus sends some statements on to its other nodes in the text that it has received.
   for (const { sql, begin } of citus.length > 0 ? splitStatements(script.sql) : [{ sql: script.sql, begin: 0 }]) {
     try {
-      await (db.exec ? db.exec(sql) : db.query(sql));
+      await db.query(sql);
     } catch (error) {
       throw toMigrationError(script, error, begin);
     }

@@ -1,14 +1,18 @@
 // Chooses the store that the configuration names, and loads no other.
 
 import { existsSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import type pg from 'pg';
-import type { Config } from '../config.ts';
+import type { Config, StoreConfig } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
+import type { Content, EmbeddedServer } from './embedded/store.ts';
+
 import { type LimitedStore, type Limits, limited } from './limits.ts';
-import { type Database, findPendingMigrations, readMigrations } from './migrations.ts';
-import type { Store } from './store.ts';
+import { findPendingMigrations, readMigrations } from './migrations.ts';
+import { toFailure } from './sqlstate.ts';
+import { createStatementWriter, toResult } from './statement.ts';
+import type { Call, Result, Store } from './store.ts';
 
 /** The files that a new embedded store is made from. */
 export type StoreFiles = { readonly migrations: string; readonly seed: string };
@@ -16,8 +20,16 @@ export type StoreFiles = { readonly migrations: string; readonly seed: string };
 /** An open store within its limits. */
 export type OpenStore = {
   readonly store: LimitedStore;
-  /** Applies new migrations and gives their files; undefined for a store that others share. */
-  readonly migrate: (() => Promise<string[]>) | undefined;
+  /** What may be done to a store that belongs to this process. */
+  readonly own?: OwnStore;
+};
+
+/** What npm run dev does to the gateway's own store. */
+export type OwnStore = {
+  /** Applies new migrations and gives their files. Throws MigrationError. */
+  migrate(): Promise<string[]>;
+  /** Calls a function and takes back what it did. */
+  attempt(call: Call): Promise<Result>;
 };
 
 /** What a store needs where the gateway has several processes. */
@@ -28,22 +40,122 @@ export type StoreGroup = {
   readonly shareWrite: (position: number) => Promise<void>;
 };
 
-/** Opens the configured store. Throws what an embedded store throws; one that cannot be reached is not an error. */
+export type { EmbeddedServer };
+
+/** The configuration of an embedded store. */
+export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
+
+type StoreLog = { info(text: string): void; warn(text: string): void };
+
+/**
+ * Opens the configured store, and starts the server of an embedded one, which in a group the primary process has. Throws what
+ * openServer throws; a store that cannot be reached is not an error.
+ */
 export async function openStore(
   config: Config,
   files: StoreFiles,
-  log: { info(text: string): void; warn(text: string): void },
+  log: StoreLog,
   group?: StoreGroup,
 ): Promise<OpenStore> {
-  const { waiting } = config;
-  const { store, migrate } = await openUnlimited(config, files, log, group);
-  return { store: limited(store, { ...toSlots(config, store), waiting }), migrate };
+  const server = group ? undefined : await openServer(config, files, log);
+  const store = await openServed(config, log, { group, dataDir: server?.dataDir });
+  if (!server) return { store };
+  const own: OwnStore = {
+    migrate: async () => {
+      const applied = await server.migrate(files.migrations);
+      store.renew();
+      return applied;
+    },
+    attempt: (call) =>
+      server
+        .attempt(createStatementWriter()(call, call.returns))
+        .then(toResult, (error) => ({ failure: toFailure(error) })),
+  };
+  return { store: { ...store, close: () => store.close().finally(server.close) }, own };
 }
 
-function toSlots({ store: { kind }, connections }: Config, { hasStandbys }: Store): Omit<Limits, 'waiting'> {
-  // An embedded store runs one call at a time. Two more are sent ahead, and any others would wait in a queue that keys
-  // do not share fairly.
-  if (kind === 'embedded') return { slots: Math.min(3, connections) };
+/** Opens the configured store; the server of an embedded one runs. */
+export async function openServed(
+  config: Config,
+  log: StoreLog,
+  { group, dataDir }: { readonly group?: StoreGroup | undefined; readonly dataDir?: string | undefined } = {},
+): Promise<LimitedStore> {
+  const store = await openUnlimited(config, log, group, dataDir);
+  return limited(store, { ...toSlots(config, store), waiting: config.waiting });
+}
+
+/**
+ * Starts the server of an embedded store, and brings it up to date; undefined for another store. Throws FolderError, MigrationError
+ * and ServerError.
+ */
+export async function openServer(
+  { store, connections }: Pick<Config, 'store' | 'connections'>,
+  files: StoreFiles,
+  log: StoreLog,
+): Promise<EmbeddedServer | undefined> {
+  if (store.kind !== 'embedded') return undefined;
+  return startServer({ ...store, connections }, log, toContent(store, files));
+}
+
+async function startServer(
+  options: EmbeddedConfig & { connections?: number },
+  { info, warn }: StoreLog,
+  content: Content | undefined,
+): Promise<EmbeddedServer> {
+  const { openServer } = await import('./embedded/store.ts');
+  const onCreate = () => info(`Creating a store in ${options.dataDir ?? 'a temporary folder'}`);
+  return openServer({ ...options, onCreate, onWarning: warn }, content);
+}
+
+/** A server of an embedded store that this process has started, or that a gateway runs. */
+export type ReachedServer = {
+  /** The administrator's URL. */
+  readonly url: string;
+  readonly isServed: boolean;
+  close(): Promise<void>;
+};
+
+/** How long a server of another process may take to let an administrator in, in ms. */
+const REACH_MS = 10_000;
+
+/** Starts the server of an embedded store, or finds the one that another process runs on it. Throws as openServer does. */
+export async function reachServer(
+  store: EmbeddedConfig,
+  content?: Content,
+  log: StoreLog = { info: console.error, warn: console.error },
+): Promise<ReachedServer> {
+  const [{ toUrl }, { FolderInUse }] = await Promise.all([
+    import('./embedded/store.ts'),
+    import('./embedded/folder.ts'),
+  ]);
+  try {
+    const { dataDir, close } = await startServer(store, log, content);
+    return { url: toUrl(dataDir, 'postgres'), isServed: false, close };
+  } catch (error) {
+    if (!(error instanceof FolderInUse) || !store.dataDir) throw error;
+    const url = toUrl(store.dataDir, 'postgres');
+    // Who has the folder may still start its server; then the message has to name that process.
+    if (!(await isReachable(url))) throw error;
+    return { url, isServed: true, close: async () => {} };
+  }
+}
+
+async function isReachable(url: string): Promise<boolean> {
+  const { connectToPrimary } = await import('./postgres/roles.ts');
+  const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: REACH_MS }).catch(() => {});
+  await client?.end();
+  return client !== undefined;
+}
+
+/** What a new embedded store gets. */
+export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: StoreFiles): Content {
+  return {
+    migrationsDir: migrations,
+    seed: demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
+  };
+}
+
+function toSlots({ connections }: Config, { hasStandbys }: Store): Omit<Limits, 'waiting'> {
   const slots = { slots: connections, slotsOfShare: Math.ceil(connections / 2) };
   // Writes that hang on the primary hold up no reads on standbys, and leave connections to the reads that need the primary.
   return hasStandbys ? { ...slots, slotsOfWrites: Math.ceil((connections * 3) / 4) } : slots;
@@ -61,85 +173,70 @@ select to_regnamespace('private') is not null and to_regclass('supabase_migratio
 
 /** Finds the migrations that the configured store lacks, and changes nothing. Throws OperatorError if it cannot be opened. */
 export async function inspectMigrations({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
-  const migrations = readMigrations(folder);
-  const find = async (db: Database, byStart: boolean): Promise<Pending> => {
-    const missing = (await findPendingMigrations(db, migrations)).map(({ file }) => basename(file));
-    return missing.length > 0 ? { missing, byStart } : { applied: migrations.length };
-  };
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
-  if (store.kind === 'postgres') {
-    const { connectToPrimary, needsPrivilege } = await import('./postgres/roles.ts');
-    let client: pg.Client | undefined;
-    try {
-      client = await connectToPrimary(readDatabaseUrl(store.url), { connectionTimeoutMillis: deadlineMs });
-      const { rows } = await client.query<{ readonly isWorker: boolean }>(IS_WORKER);
-      if (rows[0]?.isWorker) return { unknown: 'the coordinator of Citus has their record' };
-      return await find(client, false);
-    } catch (error) {
-      if (error instanceof OperatorError) throw error;
-      if (needsPrivilege(error)) {
-        return {
-          unknown: 'the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates',
-        };
-      }
-      return { unknown: 'the store cannot be asked' };
-    } finally {
-      await client?.end().catch(() => {});
-    }
-  }
+  if (store.kind === 'postgres') return inspectDatabase(store.url, deadlineMs, folder);
+  const { checkNewFolder, toPaths } = await import('./embedded/folder.ts');
   const { dataDir } = store;
-  const [{ checkNewFolder, lockFolder }, { openPGlite }] = await Promise.all([
-    import('./embedded/folder.ts'),
-    import('./embedded/pglite.ts'),
-  ]);
-  if (!dataDir || !existsSync(join(dataDir, 'postgres'))) {
+  if (!dataDir || !existsSync(toPaths(dataDir).database)) {
     if (dataDir) checkNewFolder(dataDir);
     return { missing: ['all of them to a new store'], byStart: true };
   }
-  const unlock = lockFolder(dataDir);
+  const server = await reachServer(store);
+  const pending = await inspectDatabase(server.url, deadlineMs, folder).finally(server.close);
+  return 'missing' in pending ? { ...pending, byStart: true } : pending;
+}
+
+async function inspectDatabase(url: string, deadlineMs: number, folder: string): Promise<Pending> {
+  const migrations = readMigrations(folder);
+  const { connectToPrimary, needsPrivilege } = await import('./postgres/roles.ts');
+  let client: pg.Client | undefined;
   try {
-    const db = await openPGlite(join(dataDir, 'postgres'), { fsync: store.fsync });
-    return await find(db, true).finally(() => db.close());
+    client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: deadlineMs });
+    const { rows } = await client.query<{ readonly isWorker: boolean }>(IS_WORKER);
+    if (rows[0]?.isWorker) return { unknown: 'the coordinator of Citus has their record' };
+    const missing = (await findPendingMigrations(client, migrations)).map(({ file }) => basename(file));
+    return missing.length > 0 ? { missing, byStart: false } : { applied: migrations.length };
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    if (needsPrivilege(error)) {
+      return {
+        unknown: 'the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates',
+      };
+    }
+    return { unknown: 'the store cannot be asked' };
   } finally {
-    unlock();
+    await client?.end().catch(() => {});
   }
 }
 
 async function openUnlimited(
   { store, connections, deadlineMs, answerLimit }: Config,
-  files: StoreFiles,
-  log: { info(text: string): void; warn(text: string): void },
-  group?: StoreGroup,
-): Promise<{ store: Store; migrate: OpenStore['migrate'] }> {
-  if (store.kind === 'postgres') {
-    const { openPostgres } = await import('./postgres/store.ts');
-    const { isFirst = true, shareWrite } = group ?? {};
-    const onChange = (text: string, isProblem: boolean) => (isProblem ? log.warn : log.info)(text);
-    const postgres = openPostgres({
-      ...store,
-      connections,
-      deadlineMs,
-      answerLimit,
-      onWarning: log.warn,
-      onChange: isFirst ? onChange : undefined,
-      shareWrite,
-    });
-    return { store: postgres, migrate: undefined };
-  }
+  log: StoreLog,
+  group: StoreGroup | undefined,
+  dataDir: string | undefined,
+): Promise<Store> {
   if (store.kind === 'supabase') {
     const { openSupabase } = await import('./supabase/store.ts');
-    return { store: openSupabase({ ...store, connections, deadlineMs, answerLimit }), migrate: undefined };
+    return openSupabase({ ...store, connections, deadlineMs, answerLimit });
   }
-  const { openEmbedded } = await import('./embedded/store.ts');
-  const embedded = await openEmbedded({
-    dataDir: store.dataDir,
-    fsync: store.fsync,
-    migrationsDir: files.migrations,
-    seed: store.demoData ? { file: files.seed, sql: readFileSync(files.seed, 'utf8') } : undefined,
-    statementLimitMs: deadlineMs,
+  const { openPostgres } = await import('./postgres/store.ts');
+  const { isFirst = true, shareWrite } = group ?? {};
+  const onChange = (text: string, isProblem: boolean) => (isProblem ? log.warn : log.info)(text);
+  return openPostgres({
+    ...(store.kind === 'embedded' ? await toPostgres(store, dataDir) : store),
+    connections,
+    deadlineMs,
     answerLimit,
-    onCreate: () => log.info(`Creating a store in ${store.dataDir}, which takes a few seconds`),
     onWarning: log.warn,
+    onChange: isFirst ? onChange : undefined,
+    shareWrite,
   });
-  return { store: embedded, migrate: () => embedded.migrate() };
+}
+
+/** The Postgres of an embedded store, which runs in its folder or in a temporary one. */
+async function toPostgres(store: EmbeddedConfig, dataDir = store.dataDir ?? '') {
+  const { toPsql, toUrl } = await import('./embedded/store.ts');
+  const risk = store.fsync || !store.dataDir ? '' : ', which a loss of power may destroy (FSYNC=off)';
+  const description = `embedded Postgres, data in ${store.dataDir ?? 'memory'}${risk}; ${toPsql(dataDir)}`;
+  return { url: toUrl(dataDir), prepare: true, description };
 }

@@ -136,9 +136,6 @@ export interface Store {
   /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
-  /** Calls a function and takes back what it did, for development. A store that others may share does not have it. */
-  attempt?(call: Call, signal: AbortSignal): Promise<Result>;
-
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
@@ -148,11 +145,14 @@ export interface Store {
   /** Describes the functions in schema public. Never throws. */
   describe(signal: AbortSignal): Promise<Description>;
 
-  /** Its connections; a store with its database in the process has none. */
+  /** Its connections, where it has any of its own. */
   connections?(): Connections;
 
   /** Another process of the gateway has written: reads have to see this position of the database. */
   noteWrite?(position: number): void;
+
+  /** Forgets what it knows of the functions, which have changed. */
+  renew?(): void;
 
   /** Finishes the running calls and releases everything. */
   close(): Promise<void>;

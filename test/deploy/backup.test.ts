@@ -7,6 +7,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -14,10 +15,9 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Store } from '../../src/store/store.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
 import { killAll, startProcess } from '../helpers/process.ts';
@@ -91,12 +91,9 @@ const createSend = (url: string) => async (path: string, key: string, init?: Req
 };
 type Send = ReturnType<typeof createSend>;
 
-/** Runs a gateway on a database, or on a store that it closes at the end. */
-async function withGateway<T>(database: string | Store, work: (send: Send) => Promise<T>): Promise<T> {
-  const store =
-    typeof database === 'string'
-      ? openPostgres({ url: database, connections: 2, prepare: true, deadlineMs: 20_000 })
-      : database;
+/** Runs a gateway on a database. */
+async function withGateway<T>(url: string, work: (send: Send) => Promise<T>): Promise<T> {
+  const store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
   const gateway = await startGateway({ store, deadlineMs: 20_000 });
   try {
     return await work(createSend(gateway.url));
@@ -270,7 +267,11 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
   const file = join(root, 'wellness.tar.gz');
   const newFolder = () => join(mkdtempSync(join(root, 'data-')), 'store');
   const open = (dataDir: string, migrationsDir = MIGRATIONS) =>
-    openEmbedded({ dataDir, migrationsDir, statementLimitMs: 20_000 });
+    openServer({ dataDir, fsync: false }, { migrationsDir });
+  const withStore = async <T>(dataDir: string, work: (send: Send) => Promise<T>): Promise<T> => {
+    const server = await open(dataDir);
+    return withGateway(toUrl(dataDir), work).finally(server.close);
+  };
   const runPage = (block: string, DATA_DIR: string) =>
     promisify(execFile)('sh', ['-ec', block.replace('wellness.tar.gz', file)], { env: { ...process.env, DATA_DIR } });
 
@@ -297,13 +298,22 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     await runPage(BACK_UP, DATA_DIR);
     isBackedUp = true;
     await Promise.all(load);
+    expect(await runAdmin(['restore', file, '--replace'], { DATA_DIR })).toEqual({
+      code: 1,
+      output: '',
+      errors: expect.stringMatching(
+        new RegExp(
+          `^${DATA_DIR} is in use by process ${gateway.child.pid} on .*\nStop the process, or wait until it ends\\.\n$`,
+        ),
+      ),
+    });
     expect(await gateway.stop()).toBe(0);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readdirSync(root).filter((name) => name.endsWith('.part'))).toEqual([]);
 
     const restored = newFolder();
     await runPage(PUT_STORE_BACK, restored);
-    await withGateway(await open(restored), async (sendAgain) => {
+    await withStore(restored, async (sendAgain) => {
       const { body } = await sendAgain('/alunos?nome=Antes&limit=1000', 'wms_demo_aurora');
       expect(body).toEqual(expect.arrayContaining(before));
       expect(await sendAgain('/alunos', 'wms_demo_inativa')).toMatchObject({ status: 401 });
@@ -325,9 +335,9 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       0,
       { dataDir: restored, migrations: migrations.slice(6).map(({ version }) => version) },
     ]);
-    const store = await open(restored);
-    expect(await store.check(new AbortController().signal)).toBeUndefined();
-    await store.close();
+    await withStore(restored, async (send) => {
+      expect(await send('/alunos', 'unknown')).toEqual({ status: 401, body: { error: 'API Key inválida' } });
+    });
   });
 
   test('that is there is replaced on request only, and a backup never', async () => {
@@ -342,14 +352,14 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     });
     expect(readFileSync(backup).equals(before)).toBe(true);
 
-    const created = await withGateway(await open(DATA_DIR), (send) => create(send, 'wms_demo_aurora', 'Depois'));
+    const created = await withStore(DATA_DIR, (send) => create(send, 'wms_demo_aurora', 'Depois'));
     expect(created.status).toBe(201);
     expect(await runAdmin(['restore', backup], { DATA_DIR })).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/^There is a store in .* already: nothing was restored\n.*--replace/),
     });
     expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({ code: 0, errors: '' });
-    await withGateway(await open(DATA_DIR), async (send) => {
+    await withStore(DATA_DIR, async (send) => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
     });
     const none = join(root, 'none.tar.gz');
@@ -357,7 +367,27 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       code: 1,
       errors: `There is no file ${none}\n`,
     });
-    expect(readdirSync(DATA_DIR).sort()).toEqual(['lock', 'lock.json', 'postgres']);
+    expect(readdirSync(DATA_DIR).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
+  });
+
+  test('is backed up to a whole file or to none', async () => {
+    const DATA_DIR = copyDataDir(inject('dataDir'));
+    const gateway = await startProcess({ DATA_DIR });
+    const full = join(root, 'full.tar.gz');
+    symlinkSync('/dev/full', `${full}.part`);
+    expect(await runAdmin(['backup', full], { DATA_DIR })).toEqual({
+      code: 1,
+      output: '',
+      errors: expect.stringMatching(/^ENOSPC: no space left on device/),
+    });
+    expect(readdirSync(root).filter((name) => name.startsWith('full'))).toEqual([]);
+    expect(await runAdmin(['backup', join(root, 'nowhere/x.tar.gz')], { DATA_DIR })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/^ENOENT: .*nowhere/),
+    });
+    const send = createSend(`${gateway.origin}/v1`);
+    expect(await create(send, 'wms_demo_aurora', 'Depois')).toMatchObject({ status: 201 });
+    expect(await gateway.stop()).toBe(0);
   });
 
   test('is left alone by a damaged backup', async () => {
@@ -379,8 +409,8 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
         errors: expect.stringContaining(`${damaged} is`),
       });
     }
-    expect(readdirSync(DATA_DIR).sort()).toEqual(['lock', 'lock.json', 'postgres']);
-    await withGateway(await open(DATA_DIR), async (send) => {
+    expect(readdirSync(DATA_DIR).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
+    await withStore(DATA_DIR, async (send) => {
       expect(await send('/alunos?limit=1', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 1 } });
     });
   });

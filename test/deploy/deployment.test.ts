@@ -102,6 +102,7 @@ describe('.env.example', () => {
 
   test('shows an empty value for what has no default', () => {
     expect(entries.filter(({ value }) => value === '').map(({ name }) => name)).toEqual([
+      'POSTGRES_BIN',
       'DATABASE_URL',
       'SUPABASE_URL',
       'SUPABASE_KEY',
@@ -204,7 +205,7 @@ describe('compose.yaml', () => {
       'gateway-on-standby',
     ]);
     expect(unknown(names)).toEqual([]);
-    const own = ['PORT', 'HOST', 'DATA_DIR', 'FSYNC', 'DEMO_DATA', 'PREPARE'];
+    const own = ['PORT', 'HOST', 'DATA_DIR', 'POSTGRES_BIN', 'FSYNC', 'DEMO_DATA', 'PREPARE'];
     expect([...new Set(known(names)), ...own].sort()).toEqual([...VARIABLES].sort());
     for (const [, { environment = {} }] of gateways)
       expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
@@ -516,6 +517,15 @@ describe('Dockerfile', () => {
     expect(dockerfile.exposed).toBe(String(port));
     expect(host).toBe('0.0.0.0');
     expect(store).toEqual({ kind: 'embedded', dataDir: dockerfile.volume, fsync: true, demoData: false });
+  });
+
+  test('links the libraries of the embedded store, and runs no other script of a package', () => {
+    const [install = ''] = /^RUN npm ci .*$/m.exec(read('Dockerfile')) ?? [];
+    expect(install).toContain(' --ignore-scripts ');
+    expect(install).not.toContain('--omit=optional');
+    const [, folder = '', script = ''] = / && cd (\S+)\/\* && node (\S+)$/.exec(install) ?? [];
+    const [platform = ''] = readdirSync(folder);
+    expect(existsSync(join(folder, platform, script))).toBe(true);
   });
 
   test('copies what .dockerignore leaves it, and nothing of the tests or the client', () => {

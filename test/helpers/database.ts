@@ -10,7 +10,7 @@ export type Db = Sql & { exec(sql: string): Promise<unknown>; close(): Promise<v
 const { getTypeParser, builtins } = pg.types;
 const [NAMES, TEXTS] = [1003, 1009];
 
-/** Connects to a copy of the database with the demo data. Its Postgres runs queries several times as fast as PGlite. */
+/** Connects to a copy of the database with the demo data. */
 export async function openDatabase(): Promise<Db> {
   const { adminUrl, drop } = await createDatabase();
   const types = {

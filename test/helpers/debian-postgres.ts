@@ -13,7 +13,9 @@ import { asAdmin, findPort, killFamily, type PostgresServer, stopFamily, untilRe
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 const BINARIES = '/usr/lib/postgresql/15/bin';
-const EXTENSIONS = '/usr/share/postgresql/15/extension';
+/** Its folder of files that every platform has; `extension` is one of them. */
+export const DEBIAN_SHARE = '/usr/share/postgresql/15';
+const EXTENSIONS = join(DEBIAN_SHARE, 'extension');
 const SUPERUSER = 'supabase_admin';
 const OWNER = 'postgres';
 const PASSWORD = 'only-for-tests';

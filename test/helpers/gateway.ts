@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createBuckets } from '../../src/api/buckets.ts';
 import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
@@ -18,7 +17,6 @@ import { createServer, type GatewayServer } from '../../src/http/server.ts';
 import { createUnread } from '../../src/http/unread.ts';
 import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
 import { readApiRoot, readDocument } from '../../src/openapi/document.ts';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
 import { distribute, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -30,7 +28,7 @@ export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
 
 /** The kinds of store; Citus by each of its two ways. */
-export type StoreKind = 'embedded' | 'postgres' | 'supabase' | 'citus' | 'citus by PostgREST';
+export type StoreKind = 'postgres' | 'supabase' | 'citus' | 'citus by PostgREST';
 
 export type TestGatewayOptions = {
   readonly store: Store;
@@ -58,8 +56,8 @@ export type TestGateway = {
   close(): Promise<void>;
 };
 
-/** What createDatabase, copyDataDir and copyCitusDatabase copy. */
-export type Templates = { readonly adminUrl: string; readonly dataDir: string; readonly nodes?: readonly string[] };
+/** What createDatabase and copyCitusDatabase copy. */
+export type Templates = { readonly adminUrl: string; readonly nodes?: readonly string[] };
 
 /** The largest answer of a store, and a migration of a test's own. */
 export type DemoStoreOptions = { readonly answerLimit?: number; readonly sql?: string };
@@ -67,19 +65,10 @@ export type DemoStoreOptions = { readonly answerLimit?: number; readonly sql?: s
 /** Opens a store of a kind with its own copy of the demo data. */
 export async function openDemoStore(
   kind: StoreKind,
-  { adminUrl, dataDir, nodes = [] }: Templates,
+  { adminUrl, nodes = [] }: Templates,
   { sql, ...limits }: DemoStoreOptions = {},
 ): Promise<Store> {
   const deadlineMs = 5_000;
-  if (kind === 'embedded') {
-    const copy = copyDataDir(dataDir);
-    const migrationsDir = join(copy, 'migrations');
-    cpSync(MIGRATIONS, migrationsDir, { recursive: true });
-    if (sql) writeFileSync(join(migrationsDir, '20991231000000_test.sql'), sql);
-    const options = { dataDir: copy, migrationsDir, statementLimitMs: deadlineMs, ...limits };
-    return closing(await openEmbedded(options), async () => rmSync(copy, { recursive: true }));
-  }
-
   const database = await (isOnCitus(kind) ? copyCitusDatabase(nodes) : createDatabase(adminUrl));
   if (sql) {
     await asAdmin(database.adminUrl, async (admin) => {
@@ -112,7 +101,7 @@ export function isOnCitus(kind: StoreKind): boolean {
 /** Opens a store of the running project's kind with its own copy of the demo data. */
 export async function openTestStore(options?: DemoStoreOptions): Promise<Store> {
   const { inject } = await import('vitest');
-  const templates = { adminUrl: inject('adminUrl'), dataDir: inject('dataDir'), nodes: inject('nodes') };
+  const templates = { adminUrl: inject('adminUrl'), nodes: inject('nodes') };
   return openDemoStore(inject('kind'), templates, options);
 }
 

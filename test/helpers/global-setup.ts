@@ -3,12 +3,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
 import type { TestProject } from 'vitest/node';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { FILES } from '../../src/config.ts';
+import { reachServer, toContent } from '../../src/store/open.ts';
 import { makeCitusTemplate, startCitus } from './citus.ts';
-import { isOnCitus, MIGRATIONS, openDemoStore, SEED, type StoreKind, startGateway } from './gateway.ts';
-import { UNOPTIMIZED } from './process.ts';
+import { isOnCitus, openDemoStore, type StoreKind, startGateway } from './gateway.ts';
 import { isPresent } from './requirement.ts';
 import { hasPostgrest, startPostgres } from './servers.ts';
 
@@ -31,7 +30,6 @@ declare module 'vitest' {
 
 /** Starts one Postgres, makes one data directory, and starts one read-only gateway per project. */
 export default async function setup(root: TestProject): Promise<() => Promise<void>> {
-  if (!root.vitest.projects.some(({ name }) => name === 'long')) setFlagsFromString(UNOPTIMIZED);
   const folder = mkdtempSync(join(tmpdir(), 'embedded-'));
   const dataDir = join(folder, 'template');
   const needsCitus = root.vitest.projects.some((project) => isOnCitus(project.getProvidedContext().kind));
@@ -47,7 +45,7 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
   const gateways = await Promise.all(
     root.vitest.projects.map(async (project) => {
       const kind = project.getProvidedContext().kind;
-      const store = await openDemoStore(kind, { adminUrl: postgres.adminUrl, dataDir, nodes });
+      const store = await openDemoStore(kind, { adminUrl: postgres.adminUrl, nodes });
       const gateway = await startGateway({ store });
       project.provide('url', gateway.url);
       return gateway;
@@ -65,8 +63,9 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
 }
 
 async function createDataDir(dataDir: string): Promise<void> {
-  const store = await openEmbedded({ dataDir, migrationsDir: MIGRATIONS, seed: SEED, statementLimitMs: 5_000 });
-  await store.close();
+  const config = { kind: 'embedded', dataDir, programs: undefined, fsync: false, demoData: true } as const;
+  const server = await reachServer(config, toContent(config, FILES), { info: () => {}, warn: console.warn });
+  await server.close();
 }
 
 /** Whether the tests of the supabase store can run. Warns if not; throws in CI. */

@@ -6,9 +6,6 @@ import { resolve } from 'node:path';
 
 const NODE_COMPILE_CACHE = resolve('node_modules/.cache/compiled');
 
-/** V8 runs WebAssembly, such as the embedded Postgres, as it is compiled at first. */
-export const UNOPTIMIZED = '--liftoff-only';
-
 /** A line of the log. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
@@ -51,7 +48,7 @@ export class GatewayProcess {
   readonly #waiting = new Set<() => void>();
 
   constructor(env: Record<string, string>, options: ProcessOptions = {}) {
-    const { launcher = [], nodeArgs = [UNOPTIMIZED], args = [], cwd, stdio = 'pipe', isGroup = false } = options;
+    const { launcher = [], nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false } = options;
     const [command = '', ...rest] = [...launcher, process.execPath, ...nodeArgs, 'src/start.js', ...args];
     this.child = spawn(command, rest, {
       // A compile cache saves half of the processor time of a start.

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { expect } from 'vitest';
 import { administer } from '../../scripts/admin/main.ts';
-import { UNOPTIMIZED } from './process.ts';
 
 /** A compile cache saves half of the start of a script. */
 const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
@@ -48,7 +47,7 @@ export function runAdmin(args: readonly string[], env: Record<string, string>): 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
 export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const { env, cwd = '.', input } = options;
-  const child = spawn(process.execPath, [UNOPTIMIZED, file, ...args], { cwd, env: { ...COMMON_ENV, ...env } });
+  const child = spawn(process.execPath, [file, ...args], { cwd, env: { ...COMMON_ENV, ...env } });
   let [output, errors] = ['', ''];
   child.stdout.on('data', (chunk) => {
     output += chunk;

@@ -2,13 +2,14 @@
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { findPort, untilReady, waitForAnswer } from '../../scripts/bench/processes.ts';
-import { createServer, createToken, findPostgrest, toPostgrestSettings } from '../../scripts/bench/servers.ts';
+import { createToken, findPostgrest, startServer, toPostgrestSettings } from '../../scripts/bench/servers.ts';
+import type { Settings } from '../../src/store/embedded/server.ts';
 import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from './gateway.ts';
 
@@ -47,14 +48,20 @@ export async function startPostgres(): Promise<PostgresServer> {
 }
 
 /** Starts a Postgres that logs every statement, and gives what it logs to `onLog`. */
-export async function startLoggingPostgres(onLog: (text: string) => void): Promise<PostgresServer> {
-  const settings = ['log_statement=all', 'log_min_duration_statement=0', 'log_error_verbosity=verbose'];
-  return makeTemplate(await startEmbeddedPostgres([...settings, 'log_lock_waits=on', 'log_min_messages=info'], onLog));
+export async function startLoggingPostgres(
+  onLog: (text: string) => void,
+  settings: Settings = {},
+): Promise<PostgresServer> {
+  const statements = { log_statement: 'all', log_min_duration_statement: 0, log_error_verbosity: 'verbose' };
+  return makeTemplate(
+    await startEmbeddedPostgres({ ...statements, log_lock_waits: 'on', log_min_messages: 'info', ...settings }, onLog),
+  );
 }
 
 async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   const template = newName();
-  await runSql(server.adminUrl, `create database ${template} template template0`);
+  // Its letters are those of the locale C: the SQL must not depend on more.
+  await runSql(server.adminUrl, `create database ${template} template template0 locale_provider libc locale 'C'`);
   const adminUrl = databaseUrl(server.adminUrl, template);
   await asAdmin(adminUrl, fillDatabase);
   const stop = async () => {
@@ -79,33 +86,31 @@ export async function fillDatabase(db: pg.Client): Promise<void> {
 
 /** Starts a Postgres 18 without the migrations. */
 export async function startEmbeddedPostgres(
-  settings: readonly string[] = [],
-  onLog: (text: string) => void = () => {},
+  settings: Settings = {},
+  onOutput: (text: string) => void = () => {},
 ): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
   // Whoever it runs as has to get there.
   chmodSync(folder, 0o755);
   const port = await findPort();
-  const databaseDir = join(folder, 'data');
-  const all = ['max_connections=200', 'fsync=off', ...settings];
-  const postgres = await createServer(databaseDir, port, { password: PASSWORD, settings: all, onLog });
-  await postgres.initialise();
-  await postgres.start();
+  const all = { max_connections: 200, fsync: 'off', ...settings };
+  const server = await startServer(folder, port, { password: PASSWORD, settings: all, onOutput });
+  const adminUrl = `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`;
   return {
-    adminUrl: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    adminUrl,
     crash: async () => {
-      killFamily(Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]));
-      // The old processes hold the memory of the data for a moment.
-      while (
-        !(await postgres.start().then(
-          () => true,
+      const before = server.pid;
+      killFamily(before ?? 0);
+      // It is started again by itself.
+      const isBack = () =>
+        runSql(adminUrl, 'select').then(
+          () => server.pid !== before,
           () => false,
-        ))
-      )
-        await delay(50);
+        );
+      while (!(await isBack())) await delay(50);
     },
     stop: async () => {
-      await postgres.stop();
+      await server.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -138,7 +143,8 @@ function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function childrenOf(pid: number): number[] {
+/** The child processes of a process. */
+export function childrenOf(pid = 0): number[] {
   const { stdout } = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
   return stdout.split('\n').filter(Boolean).map(Number);
 }

@@ -1,14 +1,11 @@
 // Runs the scripts of supabase/tests as pg_prove does, and reads what they tell, which is the Test Anything Protocol.
 
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { PGlite } from '@electric-sql/pglite';
-import { pgtap } from '@electric-sql/pglite-pgtap';
 import pg from 'pg';
-import { extract } from 'tar';
-import { applyMigrations, type Database, readMigrations, type Script } from '../../src/store/migrations.ts';
+import { applyMigrations, readMigrations, type Script } from '../../src/store/migrations.ts';
+import { reachServer } from '../../src/store/open.ts';
+import { DEBIAN_SHARE } from './debian-postgres.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { startEmbeddedPostgres } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
@@ -39,54 +36,60 @@ export function readScript(name: string, first = ''): Script {
   return { file, sql };
 }
 
-/** A PGlite in memory with pgTAP and the migrations, and without data. */
-export async function openPglite(): Promise<PGlite> {
-  const db = await PGlite.create({ extensions: { pgtap } });
-  await prepare(db);
-  return db;
-}
+/** A database with pgTAP and the migrations. */
+export type TapDatabase = { readonly db: pg.Client; stop(): Promise<void> };
 
-/** A Postgres 18 with the roles of a Supabase project, pgTAP and the migrations, and without data. */
-export async function startSupabase(): Promise<{ readonly db: pg.Client; stop(): Promise<void> }> {
-  const folder = mkdtempSync(join(tmpdir(), 'pgtap-'));
-  // Whoever Postgres runs as has to get there.
-  chmodSync(folder, 0o755);
-  // It is SQL alone, so that PGlite's package serves every Postgres.
-  await extract({
-    file: fileURLToPath(new URL('pgtap.tar.gz', import.meta.resolve('@electric-sql/pglite-pgtap'))),
-    cwd: folder,
+/** Starts a Postgres 18 with the roles of a Supabase project, and without data. Needs Debian's package of pgTAP. */
+export async function startSupabase(): Promise<TapDatabase> {
+  const server = await startEmbeddedPostgres();
+  return open(server.adminUrl, server.stop, async (db) => {
+    await db.query(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
+    await applyMigrations(db, readMigrations(MIGRATIONS));
   });
-  const server = await startEmbeddedPostgres([`extension_control_path=${join(folder, 'share/postgresql')}:$system`]);
-  const db = new pg.Client(server.adminUrl);
-  await db.connect();
-  await db.query(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
-  await prepare(db);
-  return {
-    db,
-    stop: async () => {
-      await db.end();
-      await server.stop();
-      rmSync(folder, { recursive: true });
-    },
-  };
 }
 
-async function prepare(db: Database): Promise<void> {
-  await applyMigrations(db, readMigrations(MIGRATIONS));
-  await db.query('create schema extensions');
-  await db.query('create extension pgtap with schema extensions');
+/** Starts the server of an embedded store. Needs Debian's package of pgTAP. */
+export async function startStore(dataDir: string): Promise<TapDatabase> {
+  const { url, close } = await reachServer({
+    kind: 'embedded',
+    dataDir,
+    programs: undefined,
+    fsync: false,
+    demoData: true,
+  });
+  return open(url, close, async () => {});
+}
+
+async function open(
+  url: string,
+  stop: () => Promise<void>,
+  prepare: (db: pg.Client) => Promise<void>,
+): Promise<TapDatabase> {
+  const db = new pg.Client(url);
+  const end = () => db.end().finally(stop);
+  try {
+    await db.connect();
+    await prepare(db);
+    // pgTAP is SQL alone, so that Debian's for Postgres 15 serves this one too, which has its own of every other extension.
+    await db.query(`set extension_control_path = '$system:${DEBIAN_SHARE}'`);
+    await db.query('create schema extensions; create extension pgtap with schema extensions');
+    return { db, stop: end };
+  } catch (error) {
+    await end();
+    throw error;
+  }
 }
 
 /**
  * Runs a script, which begins and rolls back its own transaction. Throws if a statement fails, and if the script runs
  * more or fewer tests than it has planned.
  */
-export async function runTap(db: Database, { file, sql }: Script): Promise<TapReport> {
-  const results = await (db.exec ? db.exec(sql) : db.query(sql)).catch(async (error) => {
+export async function runTap(db: pg.Client, { file, sql }: Script): Promise<TapReport> {
+  const results = await db.query(sql).catch(async (error) => {
     await db.query('rollback');
     throw new Error(`${file}: ${error.message}`, { cause: error });
   });
-  const rows = (results as { rows: object[] }[]).flatMap((result) => result.rows);
+  const rows = (results as unknown as pg.QueryResult[]).flatMap((result) => result.rows);
   return readTap(
     file,
     rows.flatMap((row) => Object.values(row).join('').split('\n')),

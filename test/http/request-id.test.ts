@@ -29,11 +29,10 @@ const gatewayOf = (name: string) => gateways.get(name) as GatewayProcess;
 const admin = (sql: string, values?: unknown[]) => runSql(server.adminUrl, sql, values);
 
 beforeAll(async () => {
-  server = await startLoggingPostgres((text) => {
+  const write = (text: string) => {
     postgresLog += text;
-  });
-  await admin(`alter system set log_line_prefix = '${LOG_PREFIX}'`);
-  await admin('select pg_reload_conf()');
+  };
+  server = await startLoggingPostgres(write, { log_line_prefix: LOG_PREFIX });
   // A statement that is logged as it begins is not told again with its duration.
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
   postgrest = hasPostgrest ? await startPostgrest(server) : undefined;

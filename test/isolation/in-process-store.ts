@@ -15,7 +15,7 @@ const SAVEPOINT: Scope = {
   undo: 'rollback to savepoint call; release savepoint call',
 };
 
-/** A store on a database that the test has too: the embedded one has a thread of its own, which is the gateway alone. */
+/** A store on the test's own connection, whose transactions the test can look into. */
 export function openInProcess(db: Db): Store {
   return storeOf(db, TRANSACTION);
 }
@@ -28,7 +28,7 @@ export function openWithinTransaction(db: Db): Store {
 function storeOf(db: Db, scope: Scope): Store {
   const write = createStatementWriter();
   return {
-    description: 'Postgres in the process of the test',
+    description: 'Postgres by the connection of the test',
     call: async (call): Promise<Result> => {
       const { text, values } = write(call, call.returns);
       await db.exec(scope.begin);

@@ -9,7 +9,7 @@ import { createStubStore } from '../helpers/stub-store.ts';
 const examples = readExamples(document);
 /** Of the answers that the gateway gives by itself one store is enough. */
 const isOfStore = ({ status }: Example) => status < 300 || status === 401;
-const isWhole = inject('kind') === 'embedded';
+const isWhole = inject('kind') === 'postgres';
 let withoutStore: TestGateway;
 let writable: TestGateway;
 let limited: TestGateway;

@@ -15,8 +15,8 @@ const NAMES = ['petstore', 'museum', 'bookings', 'issues', 'shop'];
 let store: Store;
 
 beforeAll(async () => {
-  const templates = { adminUrl: inject('adminUrl'), dataDir: inject('dataDir') };
-  store = await openDemoStore('embedded', templates, { sql: readFileSync('test/documents/documents.sql', 'utf8') });
+  const sql = readFileSync('test/documents/documents.sql', 'utf8');
+  store = await openDemoStore('postgres', { adminUrl: inject('adminUrl') }, { sql });
 });
 
 afterAll(() => store.close());

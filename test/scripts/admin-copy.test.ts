@@ -1,14 +1,19 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Call, Result, Store } from '../../src/store/store.ts';
+import type { Call, Result } from '../../src/store/store.ts';
 import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
+import { startProcess } from '../helpers/process.ts';
 import { runAdmin } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { asAdmin, databaseUrl, type PostgresServer, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
 const PASSWORD = 'only-for-tests';
+const root = mkdtempSync(join(tmpdir(), 'copy-'));
 let server: PostgresServer;
 let adminUrl: string;
 /** Of the role that owns the database, and is no superuser. */
@@ -22,10 +27,33 @@ const call = (name: string, args: Call['args'] = {}, returns: Call['returns'] = 
   readOnly: returns === 'rows',
 });
 const creation = call('criar_aluno', { p_nome: 'Antes', p_email: 'a@b.co', p_idempotency_key: 'Antes' }, 'row');
+const names = ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_academias'];
+const lists = names.map((name) => call(name, { p_limit: 1000 }));
+const revoked = { ...creation, args: { ...creation.args, p_api_key: 'wms_demo_inativa' } };
 const rowsOf = (result: Result): unknown => ('json' in result ? JSON.parse(result.json) : result);
 
-const copy = (DATABASE_URL: string, folder = dataDir) => runAdmin(['copy', folder], { DATABASE_URL });
-const openFolder = (): Promise<Store> => openEmbedded({ dataDir, migrationsDir: MIGRATIONS, statementLimitMs: 20_000 });
+/** What the gateway's calls give on a database; the creation has one result, however often it is called. */
+async function read(url: string): Promise<unknown[]> {
+  const store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+  const results = [];
+  for (const one of [creation, ...lists, revoked]) results.push(rowsOf(await store.call(one, never)));
+  await store.close();
+  return results;
+}
+
+/** The rows of the demo data and of the creation. */
+const COUNTS =
+  'tenants 2, usage_writers 0, academias 4, anamnese_secoes 11, api_keys 5, idempotency_keys 1, personais 5, usage 4, alunos 256, anamneses 62, treinos 405';
+
+const copy = (env: Record<string, string>, folder = dataDir) => runAdmin(['copy', folder], env);
+const copied = (folder: string) => ({ code: 0, output: `Copied ${folder}: ${COUNTS}.\n`, errors: '' });
+const refused = (errors: string | RegExp) => ({ code: 1, output: '', errors: expect.stringMatching(errors) });
+
+/** Starts the server of an embedded store for some work. */
+async function withServer<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  const running = await openServer({ dataDir: folder, fsync: false });
+  return work().finally(running.close);
+}
 
 beforeAll(async () => {
   server = await startEmbeddedPostgres();
@@ -37,44 +65,65 @@ beforeAll(async () => {
   });
 });
 
-afterAll(() => server.stop());
+afterAll(async () => {
+  await server.stop();
+  rmSync(root, { recursive: true });
+});
 
 test('an embedded store goes to Postgres with its rows and its keys, once, while no gateway serves it', async () => {
-  const embedded = await openFolder();
-  const created = rowsOf(await embedded.call(creation, never));
-  expect(await copy(ownerUrl)).toMatchObject({ code: 1, errors: expect.stringMatching(/^A gateway serves the store/) });
-  const names = ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_academias'];
-  const lists = names.map((name) => call(name, { p_limit: 1000 }));
-  const before = [];
-  for (const list of lists) before.push(rowsOf(await embedded.call(list, never)));
-  await embedded.close();
+  const gateway = await startProcess({ DATA_DIR: dataDir });
+  const before = await read(toUrl(dataDir));
+  expect(before.at(-1)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inativa' } });
+  expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(refused(/^A gateway serves the store: stop it first/));
+  await gateway.stop();
 
-  expect(await copy(ownerUrl)).toMatchObject({ code: 1, errors: expect.stringContaining('npm run migrate') });
+  expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(refused('npm run migrate'));
   await asAdmin(ownerUrl, (db) => applyMigrations(db, readMigrations(MIGRATIONS)));
-  const done = await copy(ownerUrl);
-  expect(done).toEqual({
-    code: 0,
-    output: `Copied ${dataDir}: tenants 2, usage_writers 0, academias 4, anamnese_secoes 11, api_keys 5, idempotency_keys 1, personais 5, usage 4, alunos 256, anamneses 62, treinos 405.\n`,
-    errors: '',
-  });
-  expect(await copy(ownerUrl)).toMatchObject({
-    code: 1,
-    errors: expect.stringMatching(/^private\.\w+ has rows already: nothing was copied\n/),
-  });
+  expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(copied(dataDir));
+  expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(
+    refused(/^private\.\w+ has rows already: nothing was copied\n/),
+  );
+  expect(await read(adminUrl)).toEqual(before);
+});
 
-  const postgres = openPostgres({ url: adminUrl, connections: 2, prepare: true, deadlineMs: 20_000 });
-  const after = [];
-  for (const list of lists) after.push(rowsOf(await postgres.call(list, never)));
-  expect(after).toEqual(before);
-  expect(rowsOf(await postgres.call(creation, never))).toEqual(created);
-  expect(
-    await postgres.call({ ...creation, args: { ...creation.args, p_api_key: 'wms_demo_inativa' } }, never),
-  ).toEqual({
-    failure: { kind: 'refusedKey', text: 'API Key inativa' },
-  });
-  await postgres.close();
+test('an embedded store goes to a new folder, which gets no demo data, once', async () => {
+  const before = await withServer(dataDir, () => read(toUrl(dataDir)));
+  const DATA_DIR = join(root, 'new');
+  expect(await copy({ DATA_DIR })).toEqual(copied(dataDir));
+  expect(await copy({ DATA_DIR })).toEqual(refused(/^private\.\w+ has rows already: nothing was copied\n/));
+  expect(await withServer(DATA_DIR, () => read(toUrl(DATA_DIR)))).toEqual(before);
 });
 
 test('a folder without a store is not copied, and creates none', async () => {
-  expect(await copy(ownerUrl, '/nowhere')).toEqual({ code: 1, output: '', errors: 'There is no store in /nowhere\n' });
+  expect(await copy({ DATABASE_URL: ownerUrl }, '/nowhere')).toEqual({
+    code: 1,
+    output: '',
+    errors: 'There is no store in /nowhere\n',
+  });
+});
+
+test('a store of version 1 is copied from the gateway of version 1 that serves it, and from nothing else', async () => {
+  const folder = join(root, 'version-1');
+  mkdirSync(join(folder, 'postgres'), { recursive: true });
+  writeFileSync(join(folder, 'lock.json'), '{}');
+  const DATA_DIR = join(root, 'from-version-1');
+  expect(await copy({ DATA_DIR }, folder)).toEqual(
+    refused(
+      new RegExp(
+        `^${folder} has a store of version 1, and no gateway of version 1 serves it: connect ENOENT .*\nStart one on a port that no client uses, such as PORT=3999 npm start, and copy again\\.\n$`,
+      ),
+    ),
+  );
+
+  // Its socket is in the same place.
+  const served = await openServer({ dataDir, fsync: false });
+  const before = await read(toUrl(dataDir));
+  symlinkSync(join(dataDir, 'socket'), join(folder, 'socket'));
+  // It has the migrations of its time.
+  const newest = `delete from supabase_migrations.schema_migrations
+    where version = (select max(version) from supabase_migrations.schema_migrations)`;
+  await runSql(toUrl(dataDir, 'postgres'), newest);
+  expect(await copy({ DATA_DIR }, folder)).toEqual(copied(folder));
+  await served.close();
+  expect(await withServer(DATA_DIR, () => read(toUrl(DATA_DIR)))).toEqual(before);
 });

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { administer } from '../../scripts/admin/main.ts';
 import { lockFolder } from '../../src/store/embedded/folder.ts';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { openServer } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { startProcess } from '../helpers/process.ts';
 import { fail, type Run, runAdmin, runCommand, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
@@ -357,16 +358,17 @@ test.each(
   if (isCommand) expect(output).toMatch(new RegExp(`^Examples?:\n {2}npm run admin -- ${name} `, 'm'));
 });
 
-describe('the store', () => {
-  const noted = async (env: Record<string, string>, ...args: string[]) => {
-    let notes = '';
-    const note = (text: string) => {
-      notes += text;
-    };
-    await administer(args, { env, print: () => {}, printError: () => {}, note });
-    return notes;
+/** What a command tells people besides its output and its errors. */
+async function noted(env: Record<string, string>, ...args: string[]): Promise<string> {
+  let notes = '';
+  const note = (text: string) => {
+    notes += text;
   };
+  await administer(args, { env, print: () => {}, printError: () => {}, note });
+  return notes;
+}
 
+describe('the store', () => {
   test('that a command works on is said in a line, without the password', async () => {
     const { hostname, port } = new URL(database.adminUrl);
     const env = { DATABASE_URL: database.adminUrl };
@@ -396,8 +398,11 @@ describe('the store', () => {
 describe('a store that cannot be had', () => {
   const SECRET = 'hunter2';
 
-  test('is made where it is an embedded one that does not exist', async () => {
+  test('is made where it is an embedded one that does not exist, which is said', async () => {
     const own = { DATA_DIR: join(root, 'own'), DEMO_DATA: 'off' };
+    const store = `Store: embedded Postgres, data in ${own.DATA_DIR}\n`;
+    expect(await noted(own, 'tenant', 'list')).toBe(`${store}Creating a store in ${own.DATA_DIR}\n`);
+    expect(await noted(own, 'tenant', 'list')).toBe(store);
     const { id } = await json(['tenant', 'create', 'Minha Academia'], own);
     expect(await json(['tenant', 'list'], own)).toMatchObject([{ id, name: 'Minha Academia' }]);
   });
@@ -460,14 +465,13 @@ describe('a store that cannot be had', () => {
 describe('an embedded store', () => {
   const dataDir = join(root, 'data');
   const env = { DATA_DIR: dataDir };
-  const open = (migrationsDir: string) => openEmbedded({ dataDir, migrationsDir, statementLimitMs: 5_000 });
 
   test('is brought up to date', async () => {
     const older = join(root, 'migrations');
     mkdirSync(older);
     for (const { file } of readMigrations(MIGRATIONS).slice(0, 6))
       cpSync(file, join(older, file.slice(MIGRATIONS.length)));
-    await (await open(older)).close();
+    await (await openServer({ dataDir, fsync: false }, { migrationsDir: older })).close();
     const { id } = await json(['tenant', 'create', 'Aurora'], env);
     // It needs a later migration.
     expect(await failure(['student', 'data', AURORA, '--tenant', id], env)).toMatchObject({
@@ -476,19 +480,19 @@ describe('an embedded store', () => {
     expect(await json(['tenant', 'list'], env)).toMatchObject([{ id, name: 'Aurora' }]);
   });
 
-  test('that another process has, which lets nobody in, is refused with the name of the process', async () => {
+  test('that a process has which does not serve it is refused with the name of the process', async () => {
     const unlock = lockFolder(dataDir);
     expect(await failure(['tenant', 'list'], env)).toEqual({
       code: 1,
       error: expect.stringContaining(`${dataDir} is in use by process ${process.pid} on `),
-      hint: expect.stringContaining('A running gateway lets'),
+      hint: 'Stop the process, or wait until it ends.',
     });
     unlock();
   });
 
   test('is administered while a gateway serves it', async () => {
-    const embedded = await open(MIGRATIONS);
-    const { url, close } = await startGateway({ store: embedded });
+    const served = await startProcess({ DATA_DIR: dataDir });
+    const url = `${served.origin}/v1`;
     try {
       const tenant = await json(['tenant', 'create', 'Bosque'], env);
       const first: Issued = await json(['key', 'issue', '--tenant', tenant.id, '--name', 'Site'], env);
@@ -511,8 +515,7 @@ describe('an embedded store', () => {
         { id: second.id, state: 'revoked', permissions: ['listar_treinos'], expires_at: null },
       ]);
     } finally {
-      await close();
-      await embedded.close();
+      await served.stop();
     }
   });
 });

@@ -6,7 +6,14 @@ import { toGoalReport, toOutcomes } from '../../scripts/bench/goals.ts';
 import { type Measurement, measureAll } from '../../scripts/bench/measure.ts';
 import { hasCase, type Peer } from '../../scripts/bench/peer.ts';
 import { openWorld } from '../../scripts/bench/peers.ts';
-import { parseCpu, parseMemory, readCpu, readFamilyCpu, readPeakMemory } from '../../scripts/bench/process-figures.ts';
+import {
+  parseCpu,
+  parseMemory,
+  readCpu,
+  readFamilyCpu,
+  readFamilyMemory,
+  readPeakMemory,
+} from '../../scripts/bench/process-figures.ts';
 import { toPercentile, toSpread } from '../../scripts/bench/statistics.ts';
 import { findWrk, parseWrk, toScript } from '../../scripts/bench/wrk.ts';
 import { hasPostgrest } from '../helpers/servers.ts';
@@ -35,14 +42,15 @@ figures: {"requests":6070,"seconds":1.100000,"p50":4.812000,"p90":9.100000,"p99"
     expect(parseCpu(stat)).toBe(3_000_000);
     expect(parseCpu(stat, true)).toBe(4_000_000);
     const status = 'VmPeak:\t  900 kB\nVmHWM:\t   2048 kB\nVmRSS:\t  512 kB\n';
-    expect(parseMemory(status)).toBe(2_097_152);
-    expect(parseMemory('Name:\tkthreadd\n')).toBeUndefined();
+    expect(parseMemory(status, 'VmHWM')).toBe(2_097_152);
+    expect(parseMemory('Name:\tkthreadd\n', 'VmHWM')).toBeUndefined();
   });
 
   it.skipIf(!existsSync('/proc/self/stat'))('are known of this process', () => {
     expect(readCpu(process.pid)).toBeGreaterThan(0);
     expect(readFamilyCpu(process.pid)).toBeGreaterThanOrEqual(readCpu(process.pid) ?? Infinity);
     expect(readPeakMemory(process.pid)).toBeGreaterThan(1e6);
+    expect(readFamilyMemory(process.pid)).toBeGreaterThan(1e6);
   });
 
   it('have a median, a minimum and a maximum', () => {

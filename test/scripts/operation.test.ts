@@ -16,8 +16,9 @@ import { runContract } from '../../scripts/conformance/run.ts';
 import { addOperations } from '../../scripts/operation/main.ts';
 import { type Kind, readSubject } from '../../scripts/operation/subject.ts';
 import { readTable } from '../../scripts/operation/table.ts';
+import { readConfig } from '../../src/config.ts';
 import { readDocument } from '../../src/openapi/document.ts';
-import { openEmbedded } from '../../src/store/embedded/store.ts';
+import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
 import { type Db, openDatabase } from '../helpers/database.ts';
@@ -120,8 +121,8 @@ beforeAll(async () => {
   await db.exec(REFUSED);
   before = readFiles();
   written = [await run('all', 'gavetas'), await run('all', 'aulas')];
-  const seed = { file: files.seed, sql: readFileSync(files.seed, 'utf8') };
-  store = await openEmbedded({ dataDir: undefined, migrationsDir: files.migrations, seed, statementLimitMs: 5_000 });
+  const log = { info: () => {}, warn: console.warn };
+  ({ store } = await openStore(readConfig({ DATA_DIR: ':memory:' }), files, log));
   gateway = await startGateway({ store, document: await readDocument(files.document) });
 });
 

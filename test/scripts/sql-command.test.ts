@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, inject, test } from 'vitest';
 import { copyDataDir } from '../helpers/gateway.ts';
+import { startProcess } from '../helpers/process.ts';
 import { runCommand, succeed } from '../helpers/run.ts';
 
 describe('npm run sql', () => {
@@ -38,6 +39,26 @@ describe('npm run sql', () => {
     expect(await sql(['-'], insert)).toMatchObject({ code: 1, output: '', errors: expect.stringMatching(/^-:2:8: /) });
     const { output } = await sql(['-'], `select 1 from private.tenants where name = 'Deserto'`);
     expect(output).toBe('0 rows\n');
+  });
+
+  test('makes a store that is not there, which it says on standard error', async () => {
+    const folder = join(root, 'new');
+    const env = { DATA_DIR: folder, DEMO_DATA: 'off' };
+    const count = 'select count(*)::integer from private.tenants';
+    const { code, output, errors } = await sql(['-'], count, env);
+    expect({ code, errors }).toEqual({ code: 0, errors: `Creating a store in ${folder}\n` });
+    expect(output).toMatch(/\b0\b.*\n[^\n]*\n1 row\n$/);
+    expect(succeed(await sql(['-'], count, env))).toBe(output);
+  });
+
+  test('works while a gateway serves the store, which shows what it does', async () => {
+    const gateway = await startProcess({ DATA_DIR: dataDir });
+    const insert = `insert into private.academias (tenant_id, nome)
+      values ('a0000000-0000-4000-8000-000000000000', 'Zênite')`;
+    expect(succeed(await sql(['-'], insert))).toBe('1 row\n');
+    const answer = await fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
+    expect(await answer.json()).toContainEqual(expect.objectContaining({ nome: 'Zênite' }));
+    expect(await gateway.stop()).toBe(0);
   });
 
   test('prints help and refuses wrong usage', async () => {

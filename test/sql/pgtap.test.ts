@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
-import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { runScript } from '../../src/store/migrations.ts';
 import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
-import { SEED } from '../helpers/gateway.ts';
-import { openPglite, readScript, runTap, scripts, startSupabase } from '../helpers/tap.ts';
+import { copyDataDir, SEED } from '../helpers/gateway.ts';
+import { readScript, runTap, scripts, startStore, startSupabase } from '../helpers/tap.ts';
 
+const hasPgtap = canTestOnDebian('pgtap');
 const TABLES = 'the owners of functions have what these need of a table, and nobody else has anything';
 
-describe('on Postgres 18 with the roles of a Supabase project', () => {
+describe.skipIf(!hasPgtap)('on Postgres 18 with the roles of a Supabase project', () => {
   let db: pg.Client;
   let stop: () => Promise<void>;
 
@@ -59,15 +59,15 @@ describe('on Postgres 18 with the roles of a Supabase project', () => {
   });
 });
 
-describe('on PGlite without these roles, with demo data', () => {
-  let db: PGlite;
+describe.skipIf(!hasPgtap)('on an embedded store, which lacks these roles, with demo data', () => {
+  let db: pg.Client;
+  let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    db = await openPglite();
-    await runScript(db, SEED);
+    ({ db, stop } = await startStore(copyDataDir(inject('dataDir'))));
   });
 
-  afterAll(() => db.close());
+  afterAll(() => stop());
 
   test.each(scripts)('%s passes, and skips the tests of the roles', async (name) => {
     const { failed, skipped } = await runTap(db, readScript(name));
@@ -76,7 +76,7 @@ describe('on PGlite without these roles, with demo data', () => {
   });
 });
 
-describe.skipIf(!canTestOnDebian('pgtap'))('on Postgres 15 as the owner of a Supabase project, with demo data', () => {
+describe.skipIf(!hasPgtap)('on Postgres 15 as the owner of a Supabase project, with demo data', () => {
   let server: DebianPostgres;
   let db: pg.Client;
 

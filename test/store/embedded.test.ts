@@ -1,380 +1,470 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+// The embedded store in real processes: the gateway, the server that it starts, and what happens when either is killed.
+
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { PGlite } from '@electric-sql/pglite';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { type EmbeddedOptions, type EmbeddedStore, openEmbedded } from '../../src/store/embedded/store.ts';
-import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
-import type { Call, Result, Store } from '../../src/store/store.ts';
-import { createCall, listCall } from '../helpers/calls.ts';
-import { copyDataDir, MIGRATIONS, openDemoStore, SEED } from '../helpers/gateway.ts';
+import { afterAll, afterEach, describe, expect, inject, test } from 'vitest';
+import { FILES } from '../../src/config.ts';
+import { openServer, toUrl } from '../../src/store/embedded/store.ts';
+import { openStore } from '../../src/store/open.ts';
+import { canTestOnDebian } from '../helpers/debian-postgres.ts';
+import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
+import { GatewayProcess, killAll, type ProcessOptions, startProcess } from '../helpers/process.ts';
+import { isPresent } from '../helpers/requirement.ts';
+import { childrenOf, runSql } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
-const template = inject('dataDir');
-let folders = 0;
+const headers = { 'X-Api-Key': 'wms_demo_aurora' };
+const log = { info: () => {}, warn: () => {} };
+const isRoot = process.getuid?.() === 0;
+/** Debian's user `daemon`: Postgres refuses one without a name. */
+const OTHER = 1;
 
-const SLOW = `create function public.slow(p_seconds float8) returns table (ok boolean)
-  language sql stable security definer set search_path = pg_catalog, pg_temp
-  as $$ select true from pg_sleep(p_seconds) $$;
-select private.publish('public.slow');
-create function public.fail() returns table (ok boolean)
-  language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-  as $$ begin raise exception using errcode = '22012', message = 'no', hint = 'do not'; end $$;
-select private.publish('public.fail');`;
+afterEach(killAll);
 
 afterAll(() => rmSync(root, { recursive: true }));
 
-function open(options: Partial<EmbeddedOptions>): Promise<EmbeddedStore> {
-  return openEmbedded({ migrationsDir: MIGRATIONS, statementLimitMs: 5_000, ...options });
+const newPath = () => join(mkdtempSync(join(root, 'data-')), 'store');
+const newStore = () => copyDataDir(inject('dataDir'));
+const open = (dataDir: string) => openServer({ dataDir, fsync: false }, { migrationsDir: MIGRATIONS });
+
+/** The error in one line with which a start fails. */
+async function failure(env: Record<string, string>, options?: ProcessOptions): Promise<string> {
+  const gateway = new GatewayProcess(env, options);
+  expect(await gateway.ended).toBe(1);
+  expect(gateway.errors()).toMatch(/^[^\n]+\n$/);
+  return gateway.errors().trim();
 }
 
-function newFolder(): string {
-  folders += 1;
-  return join(root, `data-${folders}`);
+/** The server's process; undefined without one. */
+function pidOf(dataDir: string): number | undefined {
+  const file = join(dataDir, 'database/postmaster.pid');
+  return existsSync(file) ? Number.parseInt(readFileSync(file, 'utf8'), 10) : undefined;
 }
 
-const copyOfTemplate = () => copyDataDir(template);
+const isRunning = (pid: number | undefined) => existsSync(`/proc/${pid}`);
 
-/** The product's migrations and more, in a folder of their own. */
-function migrationsWith(files: Record<string, string>): string {
-  const folder = newFolder();
-  cpSync(MIGRATIONS, folder, { recursive: true });
-  for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
-  return folder;
+async function create(origin: string, nome: string): Promise<{ status: number; id?: string }> {
+  const body = JSON.stringify({ p_nome: nome, p_email: `${'x'.repeat(200)}@aurora.example` });
+  const answer = await fetch(`${origin}/v1/alunos`, { method: 'POST', headers, body });
+  return { status: answer.status, ...((await answer.json()) as object) };
 }
 
-/** Opens a store with the functions above. */
-const openSlow = (options: Partial<EmbeddedOptions> = {}) =>
-  open({
-    dataDir: copyOfTemplate(),
-    migrationsDir: migrationsWith({ '20991231000000_slow.sql': SLOW }),
-    ...options,
-  });
-
-const create = (p_nome: string) => createCall({ p_nome });
-const slow = (seconds: number): Call => ({
-  function: 'slow',
-  args: { p_seconds: seconds },
-  returns: 'rows',
-  readOnly: true,
-});
-const never = new AbortController().signal;
-const rowsOf = (result: Result) => ('json' in result ? JSON.parse(result.json) : result);
-
-describe('data', () => {
-  test('is there again after a restart, and not doubled by a second start with the seed', async () => {
-    const dataDir = copyOfTemplate();
-    const first = await open({ dataDir });
-    const created = rowsOf(await first.call(create('Zélia'), never));
-    await first.close();
-    expect(await first.call(listCall(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-
-    const second = await open({ dataDir, seed: SEED, fsync: false });
-    expect(second.description).toBe(
-      `embedded Postgres, data in ${dataDir}, which a loss of power may destroy (FSYNC=off)`,
-    );
-    expect(rowsOf(await second.call(listCall({ p_nome: 'zélia' }), never))).toEqual([created]);
-    expect(rowsOf(await second.call(listCall({ p_limit: 1000 }), never))).toHaveLength(251);
-    await second.close();
-  });
-
-  test('is loaded into a store that is new, and only then; one whose first start did not come to its end is made anew', async () => {
-    const dataDir = newFolder();
-    cpSync(join(template, 'postgres', 'base'), join(dataDir, 'postgres.new', 'base'), { recursive: true });
-    const empty = await open({ dataDir });
-    expect(await empty.call(listCall(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
-    await empty.close();
-
-    const again = await open({ dataDir, seed: SEED });
-    expect(await again.call(listCall(), never)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inválida' } });
-    await again.close();
-  });
-});
-
-test('a store that an interrupted restore was about to replace is there again', async () => {
-  const dataDir = copyOfTemplate();
-  renameSync(join(dataDir, 'postgres'), join(dataDir, 'postgres.old'));
-  const store = await open({ dataDir, seed: SEED });
-  expect(rowsOf(await store.call(listCall({ p_limit: 1000 }), never))).toHaveLength(250);
-  expect(readdirSync(dataDir)).not.toContain('postgres.old');
-  await store.close();
-});
-
-test('the WAL is cut while the store serves, so that it does not fill the disk', async () => {
-  const dataDir = copyOfTemplate();
-  const write = `select pg_logical_emit_message(false, '', repeat('x', 1000000)) from generate_series(1, 80)`;
-  const store = await open({ dataDir, migrationsDir: migrationsWith({ '20991231000000_fill.sql': write }) });
-  const findFirst = () => readdirSync(join(dataDir, 'postgres/pg_wal')).sort()[0] ?? '';
-  const before = findFirst();
-  await waitFor(() => expect(findFirst() > before).toBe(true));
-  expect(rowsOf(await store.call(listCall({ p_limit: 1 }), never))).toHaveLength(1);
-  await store.close();
-});
-
-describe('a call', () => {
-  let store: Store;
-
-  beforeAll(async () => {
-    store = await openSlow({ statementLimitMs: 2_000 });
-  });
-
-  afterAll(() => store.close());
-
-  test('that fails inside of a function has its place and hint', async () => {
-    const call: Call = { ...listCall(), function: 'fail', args: {} };
-    expect(await store.call(call, never)).toMatchObject({
-      failure: {
-        cause: { message: 'no', hint: 'do not', where: expect.stringContaining('function public.fail() line') },
-      },
-    });
-  });
-
-  test('that runs too long is ended, and the next ones are served', async () => {
-    const before = rowsOf(await store.call(create('Antes'), never));
-    const [ended, next] = await Promise.all([
-      store.call(slow(60), never),
-      store.call(listCall({ p_nome: 'Antes' }), never),
-    ]);
-    expect(ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
-    expect(rowsOf(next)).toEqual([before]);
-  });
-
-  test('that is aborted before it starts never runs, even after it was sent to the thread', async () => {
-    const controller = new AbortController();
-    const busy = store.call(slow(0.2), never);
-    const abandoned = ['Nunca 1', 'Nunca 2', 'Nunca 3'].map((nome) => store.call(create(nome), controller.signal));
-    const wanted = store.call(create('Sempre'), never);
-    controller.abort(new Error('gone'));
-    for (const result of await Promise.all(abandoned)) {
-      expect(result).toMatchObject({ failure: { kind: 'storeTimeout', cause: new Error('gone') } });
+/** Creates students from several clients until `end` has come to its end, and gives the ids that were acknowledged. */
+async function underLoad(origin: string, end: () => Promise<unknown>): Promise<string[]> {
+  const acknowledged: string[] = [];
+  let isOver = false;
+  const clients = Array.from({ length: 8 }, async (_, n) => {
+    while (!isOver) {
+      const { status, id } = await create(origin, `Carga ${n}`).catch(() => ({ status: 0, id: undefined }));
+      expect([0, 201, 502]).toContain(status);
+      if (id) acknowledged.push(id);
     }
-    expect(rowsOf(await busy)).toEqual([{ ok: true }]);
-    const created = rowsOf(await wanted);
-    expect(rowsOf(await store.call(listCall({ p_nome: 'Nunca' }), never))).toEqual([]);
-    expect(rowsOf(await store.call(listCall({ p_nome: 'Sempre' }), never))).toEqual([created]);
   });
+  await waitFor(() => expect(acknowledged.length).toBeGreaterThan(50));
+  await end().finally(() => {
+    isOver = true;
+  });
+  await Promise.all(clients);
+  return acknowledged;
+}
 
-  test('that is under way at its abort comes to its end', async () => {
-    const controller = new AbortController();
-    const busy = store.call(slow(0.2), controller.signal);
-    const next = store.call(listCall({ p_limit: 1 }), never);
-    await delay(100);
-    controller.abort(new Error('gone'));
-    expect(rowsOf(await busy)).toEqual([{ ok: true }]);
-    expect(rowsOf(await next)).toHaveLength(1);
-  });
-
-  test('has its own timeout, which excludes the calls before it', async () => {
-    const results = await Promise.all(Array.from({ length: 4 }, () => store.call(slow(0.8), never)));
-    expect(results.map(rowsOf)).toEqual(Array.from({ length: 4 }, () => [{ ok: true }]));
-  });
-
-  test('that ended in time is not cut because the gateway was too busy to see it', async () => {
-    const results = [store.call(slow(0.1), never), store.call(create('Durante'), never)];
-    await delay(50);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
-    const [ended, created] = (await Promise.all(results)).map(rowsOf);
-    expect(ended).toEqual([{ ok: true }]);
-    expect(rowsOf(await store.call(listCall({ p_nome: 'Durante' }), never))).toEqual([created]);
-  });
-
-  test('that was sent before a thread was ended goes to the next, once and in order', async () => {
-    const ended = store.call(slow(60), never);
-    const names = ['Depois 1', 'Depois 2', 'Depois 3'];
-    const created = await Promise.all(names.map((nome) => store.call(create(nome), never)));
-    expect(await ended).toMatchObject({ failure: { kind: 'storeTimeout' } });
-    expect(created.map(rowsOf)).toMatchObject(names.map((nome) => ({ nome })));
-    expect(rowsOf(await store.call(listCall({ p_nome: 'Depois' }), never))).toEqual(created.map(rowsOf));
-  });
-});
-
-describe('a close', () => {
-  test('while a new thread starts waits for its end, and frees the folder only then', async () => {
-    const store = await openSlow({ statementLimitMs: 100 });
-    expect(await store.call(slow(60), never)).toMatchObject({ failure: { kind: 'storeTimeout' } });
-    const restarting = store.call(listCall(), never);
-    await store.close();
-    expect(await restarting).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-    expect(await store.call(listCall(), never)).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-  });
-
-  test('is not held up by a statement that does not end', async () => {
-    const store = await openSlow();
-    const running = store.call(slow(3_600), never);
-    await store.close();
-    expect(await running).toMatchObject({ failure: { kind: 'storeUnavailable' } });
-  });
-});
+/** The ids of the students of a name. */
+async function readIds(dataDir: string, nome: string): Promise<string[]> {
+  const sql = 'select id from private.alunos where nome like $1';
+  return (await runSql<{ id: string }>(toUrl(dataDir, 'postgres'), sql, [`${nome}%`])).map(({ id }) => id);
+}
 
 describe('a folder', () => {
-  test('with files of something else is refused, and left as it is', async () => {
-    const dataDir = newFolder();
-    mkdirSync(dataDir);
-    writeFileSync(join(dataDir, 'hosts'), '');
-    await expect(open({ dataDir })).rejects.toThrow(
-      `${dataDir} has files of something else, such as hosts: set DATA_DIR`,
+  test("that is new is its owner's alone, and keeps its rows, to which a later start adds no demo data", async () => {
+    const dataDir = newPath();
+    const launcher = ['sh', '-c', 'umask 0; exec "$@"', 'sh'];
+    const first = await startProcess({ DATA_DIR: dataDir }, { launcher });
+    const { id } = await create(first.origin, 'Zélia');
+    expect([dataDir, join(dataDir, 'socket')].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o700]);
+    expect(await first.stop()).toBe(0);
+    expect(pidOf(dataDir)).toBeUndefined();
+
+    const second = await startProcess({ DATA_DIR: dataDir });
+    expect(await readIds(dataDir, 'Zélia')).toEqual([id]);
+    expect(await readIds(dataDir, '')).toHaveLength(256);
+    expect(
+      await runSql(toUrl(dataDir), 'select session_user, pg_has_role(session_user, $1, $2) as may', [
+        'pg_read_all_data',
+        'member',
+      ]),
+    ).toEqual([{ session_user: 'gateway_login', may: false }]);
+    await second.stop();
+  });
+
+  test('in which a first start was killed is made anew', async () => {
+    const dataDir = newStore();
+    cpSync(join(dataDir, 'database'), join(dataDir, 'database.new'), { recursive: true });
+    rmSync(join(dataDir, 'database'), { recursive: true });
+    const server = await open(dataDir);
+    expect(await readIds(dataDir, '')).toEqual([]);
+    await server.close();
+    expect(readdirSync(dataDir).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
+  });
+
+  test('in which a restore was interrupted has the store of before', async () => {
+    const dataDir = newStore();
+    spawnSync('mv', [join(dataDir, 'database'), join(dataDir, 'database.old')]);
+    const server = await open(dataDir);
+    expect(await readIds(dataDir, '')).toHaveLength(255);
+    await server.close();
+  });
+
+  test('that is in use is refused with the name of the process that has it', async () => {
+    const dataDir = newStore();
+    const first = await startProcess({ DATA_DIR: dataDir });
+    expect(await failure({ DATA_DIR: dataDir })).toMatch(
+      new RegExp(
+        `^${dataDir} is in use by process ${first.child.pid} on \\S+, since 20.*; stop it with: kill ${first.child.pid}$`,
+      ),
     );
-    expect(readdirSync(dataDir)).toEqual(['hosts']);
+    expect(await create(first.origin, 'Ana')).toMatchObject({ status: 201 });
   });
 
-  test('that is in use is refused with the name of the user, and is free after it, and after a start that failed', async () => {
-    const dataDir = copyOfTemplate();
-    const first = await open({ dataDir });
-    await expect(open({ dataDir })).rejects.toThrow(
-      new RegExp(`^${dataDir} is in use by process ${process.pid} on \\S+, since \\d{4}-`),
-    );
-    await first.close();
-    const migrationsDir = migrationsWith({ '20991231000000_broken.sql': 'nonsense' });
-    await expect(open({ dataDir, migrationsDir })).rejects.toThrow(
-      /_broken\.sql:1:1: syntax error at or near "nonsense"/,
-    );
-    const second = await open({ dataDir });
-    await second.close();
-  });
-});
-
-describe('migrations', () => {
-  let db: PGlite;
-  const apply = async (files: Record<string, string>) => applyMigrations(db, readMigrations(migrationsWith(files)));
-
-  beforeAll(async () => {
-    db = await PGlite.create({ dataDir: join(copyOfTemplate(), 'postgres') });
+  test('whose file names another process as its server is used all the same', async () => {
+    const dataDir = newStore();
+    const lines = [process.pid, join(dataDir, 'database'), 0, 5432, join(dataDir, 'socket'), '', '', 'ready'];
+    writeFileSync(join(dataDir, 'database/postmaster.pid'), lines.join('\n'));
+    const server = await open(dataDir);
+    expect(await readIds(dataDir, '')).toHaveLength(255);
+    await server.close();
   });
 
-  afterEach(() =>
-    db.exec(`drop table if exists private.a, private.half;
-      delete from supabase_migrations.schema_migrations where version like '2099%'`),
-  );
-
-  afterAll(() => db.close());
-
-  test('are applied once, in order', async () => {
-    const files = {
-      '20991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
-      '20991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
-    };
-    await apply(files);
-    await apply(files);
-    const more = {
-      ...files,
-      '20991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
-    };
-    await apply(more);
-  });
-
-  test('can redefine a function with other types while the store serves', async () => {
-    const define = (type: string) => `drop function if exists public.echo;
-      create function public.echo(p_value ${type}) returns table (value ${type}) language sql stable security definer
-        set search_path = pg_catalog, pg_temp as 'select p_value';
-      select private.publish('public.echo');`;
-    const migrationsDir = migrationsWith({ '20991231000000_a.sql': define('integer') });
-    const store = await open({ dataDir: copyOfTemplate(), migrationsDir });
-    onTestFinished(() => store.close());
-    const echo = async (value: string): Promise<unknown> =>
-      rowsOf(await store.call({ function: 'echo', args: { p_value: value }, returns: 'rows', readOnly: true }, never));
-    expect([await echo('1'), await echo('2')]).toEqual([[{ value: 1 }], [{ value: 2 }]]);
-    expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
-    writeFileSync(join(migrationsDir, '20991231000001_b.sql'), define('text'));
-    expect(await store.migrate()).toEqual([expect.stringContaining('_b.sql')]);
-    expect(await echo('dois')).toEqual([{ value: 'dois' }]);
-  });
-
-  test('pass on the warnings of Postgres', async () => {
-    const warnings: string[] = [];
-    const migrationsDir = migrationsWith({
-      '20991231000000_a.sql': `do $$ begin raise notice 'heard by nobody'; raise warning 'look' using hint = 'here'; end $$;`,
-    });
-    const store = await open({ dataDir: copyOfTemplate(), migrationsDir, onWarning: (text) => warnings.push(text) });
-    await store.close();
-    expect(warnings).toEqual(['look\n  hint: here']);
+  test('of a server that has outlived its gateway is taken over', async () => {
+    const dataDir = newStore();
+    const first = await startProcess({ DATA_DIR: dataDir });
+    const before = pidOf(dataDir);
+    // The shells between them go first: they would take the server with them.
+    const [keeper = 0] = childrenOf(first.child.pid);
+    for (const pid of [...childrenOf(keeper).filter((child) => child !== before), keeper]) process.kill(pid, 'SIGKILL');
+    await first.stop('SIGKILL');
+    expect(isRunning(before)).toBe(true);
+    const second = await startProcess({ DATA_DIR: dataDir });
+    expect(await create(second.origin, 'Ana')).toMatchObject({ status: 201 });
+    expect(pidOf(dataDir)).not.toBe(before);
+    await second.stop();
   });
 
   test.each([
-    ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
     [
-      'a missing table',
-      '-- ação\nselect 1;\n\nselect *\n  from nada;',
-      /_broken\.sql:5:8: relation "nada" does not exist \(42P01\)/,
+      'has files of something else',
+      'src',
+      /^src has files of something else, such as api: set DATA_DIR to a new folder/,
     ],
     [
-      'a column, in characters',
-      `select 1;\nselect '😀', nada;`,
-      /_broken\.sql:2:13: column "nada" does not exist \(42703\)/,
+      'lacks its parent',
+      '/nowhere/data',
+      /^\/nowhere\/data cannot be used: ENOENT.*; create \/nowhere first, or set DATA_DIR/,
     ],
-    ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql: division by zero \(22012\)/],
+    ['is a file', '/etc/hostname', /^\/etc\/hostname cannot be used: ENOTDIR/],
     [
-      'an error in a body',
-      "do $$\nbegin\n  raise exception 'no' using detail = 'because', hint = 'do not';\nend $$;",
-      /_broken\.sql: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
+      'has too long a path',
+      join(root, 'x'.repeat(100)),
+      /\d+ bytes too long for a socket in it: set DATA_DIR to a shorter one$/,
     ],
-  ])('that fail name the place of %s and leave nothing behind', async (_what, sql, message) => {
-    const broken = { '20991231000000_broken.sql': `create table private.half (n integer);${sql}` };
-    await expect(apply(broken)).rejects.toThrow(message);
-    await apply({ '20991231000000_broken.sql': 'create table private.half (n integer);' });
+  ])('that %s is refused', async (_what, dataDir, message) => {
+    expect(await failure({ DATA_DIR: dataDir })).toMatch(message);
   });
 
-  test('are refused when an applied one has changed, except in white space and semicolons', async () => {
-    await apply({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
-    await apply({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' });
-    await expect(apply({ '20991231000000_a.sql': 'create table private.a (n bigint);' })).rejects.toThrow(
-      /_a\.sql: has changed since it was applied/,
+  test('of version 1 is refused with the way to move it, and left as it is', async () => {
+    const dataDir = newPath();
+    mkdirSync(join(dataDir, 'postgres'), { recursive: true });
+    writeFileSync(join(dataDir, 'lock.json'), '{}');
+    expect(await failure({ DATA_DIR: dataDir })).toBe(
+      `${dataDir} has a store of version 1: set DATA_DIR to a new folder, and copy the store there as docs/stores.md says ("From version 1")`,
+    );
+    expect(readdirSync(dataDir)).toEqual(['lock.json', 'postgres']);
+  });
+
+  test('of another version of Postgres is refused with the remedy', async () => {
+    const dataDir = newStore();
+    writeFileSync(join(dataDir, 'database/PG_VERSION'), '17\n');
+    expect(await failure({ DATA_DIR: dataDir })).toBe(
+      `Postgres 17 made ${dataDir}/database, and the programs have version 18: set POSTGRES_BIN to the programs of Postgres 17`,
     );
   });
 
-  test.each(['commit', 'rollback', 'commit; begin', 'end; create table private.half ()', 'rollback and chain'])(
-    'are not recorded if they end their transaction by %s',
-    async (end) => {
-      const broken = { '20991231000000_broken.sql': `select 1;\n${end};` };
-      await expect(apply(broken)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
-      await apply({});
+  test('that is damaged ends the start with what Postgres says', async () => {
+    const dataDir = newStore();
+    rmSync(join(dataDir, 'database/global/pg_control'));
+    expect(await failure({ DATA_DIR: dataDir })).toMatch(/^Postgres has ended: .*pg_control/);
+  });
+
+  test('in a temporary place goes at the end, and when the gateway is killed', async () => {
+    const temporary = mkdtempSync(join(root, 'tmp-'));
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      const gateway = await startProcess({ DATA_DIR: ':memory:', TMPDIR: temporary });
+      expect(readdirSync(temporary)).toHaveLength(1);
+      await gateway.stop(signal);
+      await waitFor(() => expect(readdirSync(temporary)).toEqual([]));
+    }
+  });
+});
+
+describe('the user', () => {
+  const canSwitch = isPresent(
+    isRoot && spawnSync('setpriv', [`--reuid=${OTHER}`, '--clear-groups', 'test', '-r', FILES.document]).status === 0,
+    'This is not root, or others cannot read this folder: the tests of other users cannot run',
+  );
+  const asOther = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups'];
+  /** A folder that everybody can reach. */
+  const newOpenPath = () => {
+    const folder = mkdtempSync('/tmp/embedded-');
+    chmodSync(folder, 0o755);
+    return join(folder, 'store');
+  };
+
+  test.runIf(isRoot)("of the server is nobody for root, and the owner of a folder that is another user's", async () => {
+    for (const [dataDir, uid] of [
+      [newPath(), 65_534],
+      [newOpenPath(), 65_534],
+      [newPath(), OTHER],
+    ] as const) {
+      if (uid === OTHER) {
+        mkdirSync(dataDir);
+        chownSync(dataDir, uid, uid);
+      }
+      const gateway = await startProcess({ DATA_DIR: dataDir });
+      expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+      expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(uid);
+      expect(statSync(join(dataDir, 'database')).uid).toBe(uid);
+      await gateway.stop();
+    }
+  });
+
+  test.runIf(canSwitch)('of the server is that of the gateway, who needs no privilege', async () => {
+    const dataDir = newOpenPath();
+    chownSync(join(dataDir, '..'), OTHER, OTHER);
+    const gateway = await startProcess({ DATA_DIR: dataDir }, { launcher: asOther });
+    expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+    expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(OTHER);
+    await gateway.stop();
+  });
+
+  test.runIf(canSwitch)('who does not own the folder is refused, and told who does', async () => {
+    const dataDir = newOpenPath();
+    const message = `${dataDir} belongs to user 0, and this process runs as user ${OTHER}: run it as user 0, or set DATA_DIR to a folder that does not exist yet, such as ${dataDir}/store`;
+    mkdirSync(dataDir);
+    expect(await failure({ DATA_DIR: dataDir }, { launcher: asOther })).toBe(message);
+    expect(readdirSync(dataDir)).toEqual([]);
+  });
+});
+
+describe('the programs', () => {
+  test.runIf(canTestOnDebian('pgtap'))('may be those of the system, from version 15 on', async () => {
+    const dataDir = newPath();
+    const gateway = await startProcess({ DATA_DIR: dataDir, POSTGRES_BIN: '/usr/lib/postgresql/15/bin' });
+    expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+    expect(readFileSync(join(dataDir, 'database/PG_VERSION'), 'utf8')).toBe('15\n');
+    await gateway.stop();
+  });
+
+  test('that are missing end the start with the remedy', async () => {
+    expect(await failure({ DATA_DIR: newPath(), POSTGRES_BIN: '/nowhere' })).toBe(
+      'The programs of Postgres in /nowhere cannot run: spawn /nowhere/postgres ENOENT; set POSTGRES_BIN to a folder with initdb and postgres, version 15 or later, or DATABASE_URL to a server that runs',
+    );
+  });
+});
+
+describe('a process that is killed', () => {
+  test('as the gateway takes the server with it, and nothing that was acknowledged is lost', async () => {
+    const dataDir = newStore();
+    const gateway = await startProcess({ DATA_DIR: dataDir });
+    const server = pidOf(dataDir);
+    const acknowledged = await underLoad(gateway.origin, () => gateway.stop('SIGKILL'));
+    await waitFor(() => expect(isRunning(server)).toBe(false));
+    const again = await startProcess({ DATA_DIR: dataDir });
+    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+    await again.stop();
+  });
+
+  test.each([
+    ['SIGKILL', 'Killed'],
+    ['SIGSEGV', 'Segmentation fault'],
+  ] as const)(
+    'as the server by %s is started again, and nothing that was acknowledged is lost',
+    async (signal, reason) => {
+      const dataDir = newStore();
+      const gateway = await startProcess({ DATA_DIR: dataDir });
+      const server = pidOf(dataDir) ?? 0;
+      const acknowledged = await underLoad(gateway.origin, async () => {
+        process.kill(server, signal);
+        await waitFor(async () => {
+          expect(pidOf(dataDir)).not.toBe(server);
+          expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
+        });
+      });
+      expect(gateway.output()).toContain(`Postgres has ended: ${reason}; it is started again`);
+      expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+      await gateway.stop();
     },
   );
 
-  test('are refused when an applied one is older than the first one', async () => {
-    await db.exec(`insert into supabase_migrations.schema_migrations (version) values ('20261121080000')`);
-    await expect(apply({})).rejects.toThrow(
-      /^The database has migration 20261121080000, which is older than the first one, .*Upgrade it with version 1.0 first/,
-    );
-    await db.exec(`delete from supabase_migrations.schema_migrations where version = '20261121080000'`);
-  });
-
-  test('are refused when an applied one is gone', async () => {
-    await apply({ '20991231000000_a.sql': 'select 1;' });
-    await expect(apply({})).rejects.toThrow('has migration 20991231000000, and there is no file for it');
-  });
-
-  test('are refused when one comes before an applied one', async () => {
-    await expect(apply({ '20000101000000_late.sql': 'select 1;' })).rejects.toThrow(
-      /20000101000000_late\.sql: comes before \d+, which is applied/,
-    );
-  });
-
-  test('are refused when two have one version', async () => {
-    const twins = { '20991231000000_a.sql': 'select 1;', '20991231000000_b.sql': 'select 1;' };
-    await expect(apply(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
-  });
-
-  test('are refused when a name has no version', async () => {
-    await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
-  });
-
-  test.each([
-    ...['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''],
-    '-- nothing\nselect 1; ; select $$;$$, 1;;\n-- the end',
-  ])('are the same at the next start: %j', async (sql) => {
-    await apply({ '20991231000000_a.sql': sql });
-    await apply({ '20991231000000_a.sql': sql });
+  test('as the shell between them is replaced together with the server', async () => {
+    const dataDir = newStore();
+    const gateway = await startProcess({ DATA_DIR: dataDir });
+    const server = pidOf(dataDir);
+    const [keeper = 0] = childrenOf(gateway.child.pid);
+    process.kill(keeper, 'SIGKILL');
+    await waitFor(async () => {
+      expect(pidOf(dataDir)).not.toBe(server);
+      expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+    });
+    await gateway.stop();
   });
 });
 
-test('the seed makes the same rows at every start', async () => {
-  const templates = { adminUrl: inject('adminUrl'), dataDir: template };
-  const [one, other] = await Promise.all([openDemoStore('postgres', templates), openDemoStore('embedded', templates)]);
-  for (const name of ['listar_alunos', 'listar_treinos', 'listar_anamneses', 'listar_personais', 'listar_secoes']) {
-    const call: Call = { ...listCall({ p_limit: 1000 }), function: name };
-    expect(await one.call(call, never)).toEqual(await other.call(call, never));
-  }
-  await Promise.all([one.close(), other.close()]);
+test('a stop lets requests end, then the server', async () => {
+  const dataDir = newStore();
+  const gateway = await startProcess({ DATA_DIR: dataDir });
+  const admin = toUrl(dataDir, 'postgres');
+  const locked = runSql(admin, 'begin; lock table private.alunos; select pg_sleep(1); commit');
+  const [{ pid = 0 } = {}] = await waitFor(async () => {
+    const found = await runSql<{ pid: number }>(
+      admin,
+      "select pid from pg_locks where relation = 'private.alunos'::regclass and mode = 'AccessExclusiveLock' and granted",
+    );
+    expect(found).toHaveLength(1);
+    return found;
+  });
+  expect(pid).toBeGreaterThan(0);
+  const waiting = create(gateway.origin, 'Última');
+  await waitFor(async () => {
+    expect(await runSql(admin, 'select from pg_locks where not granted')).toHaveLength(1);
+  });
+  const stopped = gateway.stop();
+  expect(await waiting).toMatchObject({ status: 201 });
+  expect(await stopped).toBe(0);
+  await locked;
+  expect(pidOf(dataDir)).toBeUndefined();
+});
+
+test('several workers have one server, which the primary process starts and stops', async () => {
+  const dataDir = newStore();
+  const gateway = await startProcess({ DATA_DIR: dataDir, WORKERS: '2' });
+  await gateway.printed('Workers: 2');
+  for (let n = 0; n < 10; n += 1) expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+  expect(await gateway.stop()).toBe(0);
+  expect(pidOf(dataDir)).toBeUndefined();
+  const temporary = await startProcess({ DATA_DIR: ':memory:', WORKERS: '2' });
+  expect(await create(temporary.origin, 'Ana')).toMatchObject({ status: 201 });
+  expect(await temporary.stop()).toBe(0);
+});
+
+test('new migrations are applied while the store serves, with the warnings of Postgres, and may redefine a function', async () => {
+  const define = (type: string) => `drop function if exists public.echo;
+    create function public.echo(p_value ${type}) returns table (value ${type}) language sql stable security definer
+      set search_path = pg_catalog, pg_temp as 'select p_value';
+    select private.publish('public.echo');`;
+  const migrations = newPath();
+  cpSync(MIGRATIONS, migrations, { recursive: true });
+  writeFileSync(join(migrations, '20991231000000_a.sql'), define('integer'));
+  const warnings: string[] = [];
+  const { readConfig } = await import('../../src/config.ts');
+  const { store, own } = await openStore(
+    readConfig({ DATA_DIR: ':memory:', DEMO_DATA: 'off' }),
+    { ...FILES, migrations },
+    { ...log, warn: (text) => warnings.push(text) },
+  );
+  const never = new AbortController().signal;
+  const echo = (value: string) =>
+    store.call({ function: 'echo', args: { p_value: value }, returns: 'rows', readOnly: true }, never);
+  expect(await Promise.all([echo('1'), echo('2')])).toMatchObject([
+    { json: '[{"value":1}]' },
+    { json: '[{"value":2}]' },
+  ]);
+  expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
+  writeFileSync(
+    join(migrations, '20991231000001_b.sql'),
+    `${define('text')} do $$ begin raise warning 'look' using hint = 'here'; end $$;`,
+  );
+  expect(await own?.migrate()).toEqual([join(migrations, '20991231000001_b.sql')]);
+  expect(await echo('dois')).toMatchObject({ json: '[{"value":"dois"}]' });
+  expect(warnings).toEqual(['look\n  hint: here']);
+  await store.close();
+});
+
+/** Runs a command with a disk of its own at a folder. */
+const withDisk = (folder: string, options: string, script = ':') => {
+  const mounted = `mount -t tmpfs -o ${options} tmpfs ${folder} && ${script} && exec "$@"`;
+  return ['unshare', '--mount', 'sh', '-c', mounted, 'sh'];
+};
+const [unshare = '', ...probe] = [...withDisk(root, 'size=8k'), 'true'];
+const canMount = isPresent(
+  spawnSync(unshare, probe).status === 0,
+  'This user cannot mount: the tests of full and of read-only disks cannot run',
+);
+
+describe.skipIf(!canMount)('a disk', () => {
+  const disk = join(root, 'disk');
+  const dataDir = join(disk, 'store');
+  mkdirSync(disk);
+
+  test('that cannot be written to ends the start at once', async () => {
+    expect(await failure({ DATA_DIR: dataDir }, { launcher: withDisk(disk, 'ro') })).toBe(
+      `${dataDir} cannot be used: EROFS: read-only file system, mkdir '${dataDir}'`,
+    );
+  });
+
+  test('without space for a new store ends the start with the reason', async () => {
+    const launcher = withDisk(disk, 'size=8m,mode=755');
+    const gateway = new GatewayProcess({ DATA_DIR: dataDir }, { launcher });
+    expect(await gateway.ended).toBe(1);
+    expect(gateway.errors()).toMatch(/^Postgres has ended: .*No space left on device/);
+  });
+
+  test('that fills up loses nothing acknowledged, and the gateway goes on as soon as there is space', async () => {
+    const template = newStore();
+    // Less is left than the next segment of the WAL takes.
+    const prepare = `cp -a ${template} ${dataDir} && head -c 40000000 /dev/zero > ${disk}/ballast`;
+    const launcher = withDisk(disk, 'size=110m,mode=755', prepare);
+    const gateway = await startProcess({ DATA_DIR: dataDir }, { launcher });
+    const acknowledged: string[] = [];
+    for (let failed = 0; failed < 3; ) {
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, n) => create(gateway.origin, `Cheio ${acknowledged.length + n}`)),
+      );
+      for (const { status, id } of answers) {
+        expect([201, 502]).toContain(status);
+        if (id) acknowledged.push(id);
+      }
+      failed += answers.filter(({ status }) => status === 502).length;
+    }
+    expect(acknowledged.length).toBeGreaterThan(0);
+    expect(gateway.output()).toMatch(/No space left on device/);
+
+    // The test is outside of the namespace that has the disk.
+    const inside = `/proc/${gateway.child.pid}/root${disk}`;
+    rmSync(`${inside}/ballast`);
+    await waitFor(async () => expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 }));
+    const found = new Set<string>();
+    for (let after = ''; ; ) {
+      const answer = await fetch(`${gateway.origin}/v1/alunos?nome=Cheio&limit=1000${after}`, { headers });
+      const page = (await answer.json()) as { id: string }[];
+      for (const { id } of page) found.add(id);
+      if (page.length < 1_000) break;
+      after = `&after=${page.at(-1)?.id}`;
+    }
+    expect(acknowledged.filter((id) => !found.has(id))).toEqual([]);
+    await gateway.stop();
+  });
 });

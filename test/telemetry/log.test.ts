@@ -377,14 +377,16 @@ describe('the end of a process', () => {
   });
 
   test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
-    const damaged = join(folder, `damaged-${format}`);
-    mkdirSync(join(damaged, 'postgres'), { recursive: true, mode: 0o755 });
-    writeFileSync(join(damaged, 'postgres/PG_VERSION'), '18\n');
-    const env = { DATA_DIR: damaged, LOG_FORMAT: format, PORT: '0' };
+    const dataDir = join(folder, `none-${format}`);
+    const programs = join(folder, `programs-${format}`);
+    mkdirSync(programs);
+    const write = (name: string, script: string) => writeFileSync(join(programs, name), script, { mode: 0o755 });
+    write('postgres', `#!/bin/sh\necho 'postgres (PostgreSQL) 18.4'\n`);
+    write('initdb', `#!/bin/sh\necho 'initdb: error: the reason' >&2\nexit 1\n`);
+    const env = { DATA_DIR: dataDir, POSTGRES_BIN: programs, LOG_FORMAT: format, PORT: '0' };
     const { code, output, errors } = await runCommand('src/start.js', [], { env });
-    expect(code).toBe(1);
-    expect(errors).toContain(`Postgres cannot use ${damaged}/postgres: `);
-    expect(output).toContain(`Other users of this machine could read ${damaged}`);
+    expect([code, errors]).toEqual([1, 'Postgres has ended: the reason\n']);
+    expect(output).toContain(`Creating a store in ${dataDir}`);
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 

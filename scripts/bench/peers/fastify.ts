@@ -113,4 +113,3 @@ function toFields(errors: readonly FastifySchemaValidationError[]): Record<strin
 }
 
 await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' });
-process.once('disconnect', () => process.exit());

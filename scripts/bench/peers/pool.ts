@@ -1,7 +1,6 @@
 // The peers' access to Postgres by `pg`: as many connections as the gateway, and its role.
 
 import pg from 'pg';
-import type { NamedStatement } from '../../../src/store/statement.ts';
 
 /** Timeout of connecting and of statements, in ms: the gateway's default. */
 const DEADLINE_MS = 5_000;
@@ -37,11 +36,4 @@ export async function query<T extends pg.QueryResultRow>(pool: pg.Pool, config: 
   } finally {
     client.release(lost);
   }
-}
-
-/** Runs a statement that returns JSON in one row with one column. */
-export async function queryJson(pool: pg.Pool, { name, text, values }: NamedStatement): Promise<string> {
-  const config = { name, text, values: [...values], rowMode: 'array' };
-  const [row] = await query<string[]>(pool, config);
-  return row?.[0] ?? '';
 }

@@ -1,435 +1,228 @@
-import { existsSync } from 'node:fs';
+// The server of an embedded store: made, brought up to date, and kept in a folder. The Postgres store makes the calls.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
-import { type Fault, isFault, OperatorError, storeFault } from '../../errors.ts';
-import { DESCRIPTION, toDescription } from '../catalog.ts';
-import { readMigrations } from '../migrations.ts';
-import { toFailure } from '../sqlstate.ts';
-import { CHECK, createStatementWriter, toResult } from '../statement.ts';
-import type { Call, Description, Result, Store } from '../store.ts';
-import { Claims } from './claims.ts';
-import { lockFolder } from './folder.ts';
-import { type Answer, SessionError, type SessionWork } from './sessions.ts';
-import { type AdministratorSession, serveSocket } from './socket.ts';
-import type { Work, WorkEnd, WorkerInput, WorkerReply, WorkerRequest } from './thread.ts';
+import pg from 'pg';
+import { applyMigrations, readMigrations, runScript, type Script, toWarning } from '../migrations.ts';
+import type { Row, Statement } from '../statement.ts';
+import { lockFolder, putInPlace, toPaths } from './folder.ts';
+import { findPrograms, type Programs } from './programs.ts';
+import {
+  ADMINISTRATOR,
+  createCluster,
+  DATABASE,
+  type Server,
+  ServerError,
+  startServer,
+  syncCluster,
+} from './server.ts';
 
-/** Where an embedded store keeps its data, and how it starts. */
+/** Where an embedded store keeps its data, and how its server runs. */
 export type EmbeddedOptions = {
-  /** The data folder; without one the data is in memory and gone with the process. */
-  readonly dataDir?: string | undefined;
-  /** Whether an answer waits until its rows are on the disk; by default it does. */
-  readonly fsync?: boolean;
-  readonly migrationsDir: string;
-  /** A script for a new store. */
-  readonly seed?: WorkerInput['seed'];
-  /** Statement timeout in milliseconds; a statement is ended by ending its thread. */
-  readonly statementLimitMs: number;
-  /** The largest answer, in bytes; by default the longest possible text. */
-  readonly answerLimit?: number;
-  /** How long an administrator's transaction may be idle, in milliseconds; one minute by default. */
-  readonly idleTransactionMs?: number;
-  /** Called before a new database is created, which takes a few seconds. */
+  /** The folder; without one the store is in a temporary folder, which goes with it. */
+  readonly dataDir: string | undefined;
+  /** The folder of the programs of Postgres, if they are not npm's. */
+  readonly programs?: string | undefined;
+  /** Whether an answer waits until its rows are on the disk. */
+  readonly fsync: boolean;
+  /** The largest number of the gateway's connections; 10 by default. */
+  readonly connections?: number;
+  /** Called before a store is made. */
   readonly onCreate?: () => void;
-  /**
-   * Receives warnings: Postgres's while migrations are applied, of permissions that were repaired, of a small memory limit, and
-   * of a socket that fails.
-   */
-  readonly onWarning?: (warning: string) => void;
+  /** Receives warnings, each in one line. */
+  readonly onWarning?: (text: string) => void;
 };
 
-/** The embedded Postgres does not start; the message says why. */
-class EmbeddedStoreError extends OperatorError {}
+/** The migrations that a store has to have, and the rows of a new one. */
+export type Content = { readonly migrationsDir: string; readonly seed?: Script | undefined };
 
-/** How long a running statement may delay the end of the store, in milliseconds. */
-const CLOSE_MS = 2_000;
-
-/** Codes of Postgres. */
-const ADMIN_SHUTDOWN = '57P01';
-const INTERNAL_ERROR = 'XX000';
-
-/** A store whose database belongs to the gateway, which migrates it. */
-export type EmbeddedStore = Store & {
-  /** Applies new migrations and gives their files. Throws EmbeddedStoreError for one that fails. */
-  migrate(): Promise<string[]>;
+/** The server of an embedded store. */
+export type EmbeddedServer = {
+  /** The folder, also of a store in a temporary one. */
+  readonly dataDir: string;
+  /** Applies the new migrations of a folder, and gives their files. Throws MigrationError. */
+  migrate(migrationsDir: string): Promise<string[]>;
+  /** Runs a statement as the gateway, takes back what it did, and gives its first row. Throws the error of Postgres. */
+  attempt(statement: Statement): Promise<Row | undefined>;
+  /** Ends the server, and unlocks the folder. */
+  close(): Promise<void>;
 };
 
-/** How a job ended: as the thread says, or with the loss of the thread. */
-type JobEnd = Exclude<WorkEnd, { skipped: true }> | Loss;
-type Loss = ReturnType<typeof storeFault>;
+/** The login of the gateway, which is only a member of `gateway`. */
+const LOGIN = 'gateway_login';
+const CREATE_LOGIN = `
+create role ${LOGIN} login noinherit;
+grant gateway to ${LOGIN};
+grant connect on database ${DATABASE} to ${LOGIN};`;
 
-/** A thread that serves, until it is lost. */
-type Thread = { readonly worker: Worker; readonly lost: Promise<Loss>; readonly lose: (loss: Loss) => void };
+/** How many connections others than the gateway may have: administrators, backups, and those that replace stalled ones. */
+const OTHER_CONNECTIONS = 20;
 
-type Job = {
-  readonly work: Work;
-  /** Of an administrator; undefined for the gateway. */
-  readonly session: Session | undefined;
-  readonly settle: (end: JobEnd) => void;
-};
+/** The URL of a store's server, for the gateway's login or for its administrator. */
+export function toUrl(dataDir: string, login: typeof LOGIN | typeof ADMINISTRATOR = LOGIN): string {
+  return toSocketUrl(toPaths(dataDir).socketFolder, login);
+}
 
-/** A session of an administrator. */
-type Session = { readonly id: number; isGone: boolean };
+function toSocketUrl(folder: string, login: string): string {
+  return `postgres://${login}@/${DATABASE}?host=${encodeURIComponent(folder)}`;
+}
 
-/** A job that was sent to the thread, until it replies. */
-type SentJob = { readonly job: Job; readonly slot: number };
+/** The command that opens psql on a store. */
+export function toPsql(dataDir: string): string {
+  return `psql -h ${toPaths(dataDir).socketFolder} -U ${ADMINISTRATOR} ${DATABASE}`;
+}
 
 /**
- * How many jobs are sent to the thread at a time: the running one, and one so that the thread need not wait. With one alone the
- * gateway serves half as many lists of 10 (4,500 instead of 8,700 a second at 16 connections).
+ * Starts the server of an embedded store, which is made first if there is none. With `content` it gets the migrations that it lacks.
+ * Throws FolderError, MigrationError and ServerError.
  */
-const MAX_IN_FLIGHT = 2;
-
-/**
- * Opens a Postgres inside this process, applies the migrations, and loads the seed into a new store. Administrators reach it
- * over a socket in its folder. Throws FolderError, MigrationError and EmbeddedStoreError.
- */
-export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedStore> {
-  const input: Input = {
-    folder: options.dataDir && join(options.dataDir, 'postgres'),
-    fsync: options.fsync ?? true,
-    migrations: readMigrations(options.migrationsDir),
-    seed: options.seed,
-  };
-  const unlock = options.dataDir ? lockFolder(options.dataDir, options.onWarning) : () => {};
-  if (input.folder && !existsSync(input.folder)) options.onCreate?.();
-  const store = new WorkerStore(options, input, unlock);
+export async function openServer(options: EmbeddedOptions, content?: Content): Promise<EmbeddedServer> {
+  const place = await openPlace(options);
   try {
-    await store.open();
+    const { dataDir, programs } = place;
+    const { database } = toPaths(dataDir);
+    if (!existsSync(database)) await createDatabase(place, content);
+    checkVersion(database, programs);
+    const server = await startIn(place, database);
+    const close = () => server.stop().finally(place.unlock);
+    const migrate = (folder: string) => asAdministrator(place, (db) => bringUpToDate(db, folder));
+    if (content) await migrate(content.migrationsDir).catch((error) => close().then(() => Promise.reject(error)));
+    const attempt = (statement: Statement) => asAdministrator(place, (db) => attemptAsGateway(db, statement));
+    return { dataDir, migrate, attempt, close };
   } catch (error) {
-    unlock();
+    place.unlock();
     throw error;
   }
-  if (options.dataDir) await store.serveAdministrators(options.dataDir, options.idleTransactionMs);
-  return store;
 }
 
-/** A store's part of the input of its threads. */
-type Input = Omit<WorkerInput, 'claims' | 'postgres'>;
+/**
+ * Makes a store of a backup, which `unpack` writes to a folder, in place of one that is there, and gives the files of the migrations
+ * that it lacked. Throws as openServer does.
+ */
+export async function restoreStore(
+  options: EmbeddedOptions,
+  migrationsDir: string,
+  unpack: (folder: string) => void,
+): Promise<string[]> {
+  const place = await openPlace(options);
+  const make = async (folder: string) => {
+    unpack(folder);
+    checkVersion(folder, place.programs);
+  };
+  return makeDatabase(place, make, (db) => bringUpToDate(db, migrationsDir)).finally(place.unlock);
+}
 
-/** Postgres, compiled by the first thread of this process. */
-let postgres: WebAssembly.Module | undefined;
+/** A folder that is locked for this process. */
+type Place = {
+  readonly dataDir: string;
+  readonly programs: Programs;
+  readonly options: EmbeddedOptions;
+  readonly unlock: () => void;
+};
 
-/** Sends statements to the thread, and takes back abandoned ones before they begin. */
-class WorkerStore implements EmbeddedStore {
-  readonly description: string;
-  #input: Input;
-  readonly #migrationsDir: string;
-  readonly #limitMs: number;
-  readonly #unlock: () => void;
-  readonly #onWarning: (warning: string) => void;
-  /** Writes statements with names, so that each thread prepares a statement once. */
-  readonly #write: ReturnType<typeof createStatementWriter>;
-  /**
-   * In order. Not a Set: each of its tables refers to the next, so once one is old, everything in later ones is kept until a
-   * full garbage collection.
-   */
-  #waiting: Job[] = [];
-  /** In order; the first one runs. */
-  #sent: SentJob[] = [];
-  #sentCount = 0;
-  readonly #claims = Claims.ofSlots(MAX_IN_FLIGHT);
-  /** Ends the thread if the running job takes too long. */
-  #limit: NodeJS.Timeout | undefined;
-  /** The thread, while it serves. */
-  #thread: Thread | undefined;
-  /** Starts the next thread, if one is wanted. */
-  #wake = () => {};
-  /** The end of the last thread. */
-  #ended: Promise<void> = Promise.resolve();
-  #closed = false;
-  /**
-   * The session that is in a transaction. Until its end only the session's jobs run: those of others would be in the same
-   * transaction.
-   */
-  #turn: Session | undefined;
-  #sessionCount = 0;
-  #closeSocket = () => {};
+async function openPlace(options: EmbeddedOptions): Promise<Place> {
+  const programs = await findPrograms(options.programs);
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'wellness-'));
+  return { dataDir, programs, options, unlock: lockFolder(dataDir) };
+}
 
-  constructor(options: EmbeddedOptions, input: Input, unlock: () => void) {
-    const place = options.dataDir ?? 'memory';
-    const risk = options.dataDir && !input.fsync ? ', which a loss of power may destroy (FSYNC=off)' : '';
-    this.description = `embedded Postgres, data in ${place}${risk}`;
-    this.#input = input;
-    this.#migrationsDir = options.migrationsDir;
-    this.#limitMs = options.statementLimitMs;
-    this.#write = createStatementWriter(options.answerLimit);
-    this.#unlock = unlock;
-    this.#onWarning = options.onWarning ?? (() => {});
-  }
+async function createDatabase(place: Place, content: Content | undefined): Promise<void> {
+  place.options.onCreate?.();
+  await makeDatabase(
+    place,
+    (folder) => createCluster(folder, place.programs),
+    async (db) => {
+      if (!content) return;
+      await bringUpToDate(db, content.migrationsDir);
+      await db.query(CREATE_LOGIN);
+      if (content.seed) await runScript(db, content.seed);
+    },
+  );
+}
 
-  call(call: Call, signal: AbortSignal): Promise<Result> {
-    return this.#run(this.#write(call, call.returns), signal);
-  }
-
-  attempt(call: Call, signal: AbortSignal): Promise<Result> {
-    return this.#run({ ...this.#write(call, call.returns), isUndone: true }, signal);
-  }
-
-  async check(signal: AbortSignal): Promise<Fault | undefined> {
-    const result = await this.#run(CHECK, signal);
-    return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
-  }
-
-  async describe(signal: AbortSignal): Promise<Description> {
-    return toDescription(await this.#run(DESCRIPTION, signal));
-  }
-
-  async migrate(): Promise<string[]> {
-    const migrations = readMigrations(this.#migrationsDir);
-    const result = await this.#run({ migrations }, new AbortController().signal);
-    if ('failure' in result) {
-      const { cause } = result.failure as Fault;
-      throw new EmbeddedStoreError((cause as Error).message, { cause });
-    }
-    // A new thread applies them too.
-    this.#input = { ...this.#input, migrations };
-    return JSON.parse(result.json);
-  }
-
-  /** Lets administrators in. If the socket fails, the gateway serves without it. */
-  async serveAdministrators(dataDir: string, idleMs?: number): Promise<void> {
-    try {
-      this.#closeSocket = await serveSocket(dataDir, () => this.#openSession(), idleMs);
-    } catch (error) {
-      const { message } = error as Error;
-      this.#onWarning(`npm run admin, npm run sql and psql cannot work while the gateway runs: ${message}`);
-    }
-  }
-
-  /** Starts the first thread. Throws EmbeddedStoreError. */
-  async open(): Promise<void> {
-    this.#ended = this.#follow(await this.#startThread());
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    this.#dropWaiting(new Error('the store is closed'));
-    this.#closeSocket();
-    this.#closeThread();
-    this.#wake();
-    await this.#ended;
-    this.#unlock();
-  }
-
-  /** Serves with one thread after the other: each starts when the one before has ended, because two would lose rows. */
-  async #follow(first: Thread): Promise<void> {
-    for (let thread: Thread | undefined = first; thread; thread = await this.#startNext()) {
-      this.#thread = thread;
-      if (this.#closed) this.#closeThread();
-      this.#next();
-      const loss = await thread.lost;
-      this.#thread = undefined;
-      this.#settleSent(loss);
-      await thread.worker.terminate();
-    }
-  }
-
-  /** Waits for work, and starts a thread for it; undefined when the store is closed. */
-  async #startNext(): Promise<Thread | undefined> {
-    while (!this.#closed) {
-      try {
-        if (this.#waiting.length > 0) return await this.#startThread();
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      } catch (error) {
-        this.#dropWaiting(error as Error);
-      }
-    }
-    return undefined;
-  }
-
-  /** Starts a thread; resolves when it serves, and fails with the reason if it does not. */
-  async #startThread(): Promise<Thread> {
-    const workerData: WorkerInput = { ...this.#input, claims: this.#claims.memory, postgres };
-    const worker = new Worker(new URL('./thread.ts', import.meta.url), { workerData });
-    const ready = Promise.withResolvers<void>();
-    const { promise: lost, resolve: lose } = Promise.withResolvers<Loss>();
-    worker.on('message', (reply: WorkerReply) => {
-      if ('ready' in reply) {
-        postgres = reply.ready;
-        ready.resolve();
-      } else if ('failed' in reply) ready.reject(new EmbeddedStoreError(reply.failed));
-      else if ('warning' in reply) this.#onWarning(reply.warning);
-      // A lost thread may still reply.
-      else if (worker === this.#thread?.worker) this.#finish(reply);
-    });
-    const onEnd = (error: Error) => {
-      ready.reject(error);
-      lose(storeFault('storeUnavailable', error));
-    };
-    worker.on('error', onEnd);
-    worker.on('exit', (code) => onEnd(new Error(`the thread of the embedded store ended with code ${code}`)));
-    try {
-      await ready.promise;
-    } catch (error) {
-      // It may still have the folder open.
-      await worker.terminate();
-      throw error;
-    }
-    return { worker, lost, lose };
-  }
-
-  /** After the loss of the thread the running job fails, and the others wait for the next thread. */
-  #settleSent(loss: Loss): void {
-    clearTimeout(this.#limit);
-    this.#turn = undefined;
-    const sent = this.#sent.splice(0);
-    const unbegun = sent.filter(({ slot }) => this.#claims.claim(slot));
-    this.#waiting.unshift(...unbegun.map(({ job }) => job));
-    // Those that had been taken back are settled.
-    for (const one of sent) if (!unbegun.includes(one)) one.job.settle(loss);
-  }
-
-  /** Lets the thread finish its job, unless that takes too long. */
-  #closeThread(): void {
-    const { worker } = this.#thread ?? {};
-    if (!worker) return;
-    worker.postMessage('close' satisfies WorkerRequest);
-    const cut = setTimeout(() => void worker.terminate(), CLOSE_MS);
-    worker.once('exit', () => clearTimeout(cut));
-  }
-
-  /** Fails the jobs that have not begun. */
-  #dropWaiting(error: Error): void {
-    for (const job of [...this.#sent.map(({ job }) => job), ...this.#waiting]) {
-      if (this.#takeBack(job)) job.settle(storeFault('storeUnavailable', error));
-    }
-  }
-
-  #run(work: Work, signal: AbortSignal): Promise<Result> {
-    if (signal.aborted) return Promise.resolve(storeFault('storeTimeout', signal.reason));
-    return new Promise((resolve) => {
-      const abandon = () => {
-        if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', signal.reason));
-      };
-      const job: Job = {
-        work,
-        session: undefined,
-        settle: (end) => {
-          signal.removeEventListener('abort', abandon);
-          resolve(toStoreResult(end));
-        },
-      };
-      signal.addEventListener('abort', abandon);
-      this.#add(job);
-    });
-  }
-
-  #add(job: Job): void {
-    this.#waiting.push(job);
-    if (this.#closed) this.#dropWaiting(new Error('the store is closed'));
-    else this.#next();
-  }
-
-  /** Sends the next jobs to the thread, if there is one. */
-  #next(): void {
-    if (!this.#thread) {
-      this.#wake();
-      return;
-    }
-    // Nothing is sent behind a session's job, which may begin a transaction.
-    while (this.#sent.length < MAX_IN_FLIGHT && !this.#sent.at(-1)?.job.session) {
-      const index = this.#turn ? this.#waiting.findIndex(({ session }) => session === this.#turn) : 0;
-      const [job] = index === -1 ? [] : this.#waiting.splice(index, 1);
-      if (!job) return;
-      // The thread replies in the order of the slots, so the next one is free.
-      const slot = this.#sentCount % MAX_IN_FLIGHT;
-      this.#sentCount += 1;
-      this.#claims.free(slot);
-      this.#sent.push({ job, slot });
-      if (this.#sent.length === 1) this.#watch();
-      this.#thread.worker.postMessage({ slot, work: job.work } satisfies WorkerRequest);
-    }
-  }
-
-  /** Takes a job back; false if it has begun. */
-  #takeBack(job: Job): boolean {
-    const waiting = this.#waiting.indexOf(job);
-    if (waiting !== -1) {
-      this.#waiting.splice(waiting, 1);
-      return true;
-    }
-    const sent = this.#sent.find((one) => one.job === job);
-    return sent !== undefined && this.#claims.claim(sent.slot);
-  }
-
-  /**
-   * Limits the running job. PGlite cannot be interrupted, but its thread can be ended if the data is in a folder. The
-   * statement of an administrator may take its time, unless the administrator is gone.
-   */
-  #watch(): void {
-    clearTimeout(this.#limit);
-    const [first] = this.#sent;
-    if (!first || !this.#input.folder) return;
-    const { work, session } = first.job;
-    if ('migrations' in work || (session && !session.isGone)) return;
-    const end = () => {
-      const text = 'text' in work ? work.text : "an administrator's statement";
-      const cause = new Error(`ended after ${this.#limitMs} ms: ${text}`);
-      if (first === this.#sent[0]) this.#thread?.lose(storeFault('storeTimeout', cause));
-    };
-    // A reply that arrived while this thread was busy is read first.
-    this.#limit = setTimeout(() => setImmediate(end), this.#limitMs);
-  }
-
-  /** Settles the job that ran, unless it had been taken back. */
-  #finish(end: WorkEnd): void {
-    const ended = this.#sent.shift();
-    this.#watch();
-    if (ended && !('skipped' in end)) {
-      if (ended.job.session) this.#turn = isIdle(end) ? undefined : ended.job.session;
-      ended.job.settle(end);
-    }
-    this.#next();
-  }
-
-  #openSession(): AdministratorSession {
-    this.#sessionCount += 1;
-    const session: Session = { id: this.#sessionCount, isGone: false };
-    return {
-      run: async (messages, isSynced, settings) => {
-        // Nobody would end what began behind the end.
-        if (session.isGone) throw new SessionError(ADMIN_SHUTDOWN, 'the session has ended');
-        const work = { session: session.id, messages, isSynced, ...(settings ? { settings } : {}) };
-        return ((await this.#administer(session, work)) as { answer: Answer }).answer;
-      },
-      cancel: () => this.#cancel(session, new Error('canceling statement due to user request')),
-      end: () => {
-        if (session.isGone) return;
-        session.isGone = true;
-        // Fails only with the thread, and with it the session ends as well.
-        this.#administer(session, { session: session.id, end: true }).catch(() => {});
-        if (this.#sent[0]?.job.session === session) this.#watch();
-      },
-    };
-  }
-
-  /** Does an administrator's work. Throws SessionError. */
-  async #administer(session: Session, work: SessionWork): Promise<WorkEnd> {
-    const end = await new Promise<JobEnd>((settle) => this.#add({ work, session, settle }));
-    if ('error' in end) throw new SessionError(end.error.code ?? INTERNAL_ERROR, end.error.message);
-    if ('failure' in end) throw new SessionError(ADMIN_SHUTDOWN, (end.failure.cause as Error).message);
-    return end;
-  }
-
-  /** Ends the statement of a session. A running one ends with its thread, because PGlite cannot be interrupted. */
-  #cancel(session: Session, cause: Error): void {
-    const job = [...this.#sent.map(({ job }) => job), ...this.#waiting].find((one) => one.session === session);
-    if (!job) return;
-    if (this.#takeBack(job)) job.settle(storeFault('storeTimeout', cause));
-    else if (job === this.#sent[0]?.job) this.#thread?.lose(storeFault('storeTimeout', cause));
+/**
+ * Makes a database beside the place of the store, works on it, and puts it there once it is complete and on the disk: what is killed
+ * before leaves the store as it was.
+ */
+async function makeDatabase<T>(
+  place: Place,
+  make: (folder: string) => Promise<void>,
+  work: (db: pg.Client) => Promise<T>,
+): Promise<T> {
+  const { complete } = toPaths(place.dataDir);
+  rmSync(complete, { recursive: true, force: true });
+  try {
+    await make(complete);
+    const { uid, gid } = statSync(place.dataDir);
+    if (process.getuid?.() === 0) execFileSync('chown', ['-R', `${uid}:${gid}`, complete]);
+    const server = await startIn(place, complete);
+    const result = await asAdministrator(place, work, complete).finally(() => server.stop());
+    if (isDurable(place)) await syncCluster(complete, place.programs);
+    await putInPlace(place.dataDir);
+    return result;
+  } catch (error) {
+    rmSync(complete, { recursive: true, force: true });
+    throw error;
   }
 }
 
-/** Whether a session's work ended outside of a transaction. After an error the turn is the session's until it ends. */
-function isIdle(end: WorkEnd): boolean {
-  if ('answer' in end) return end.answer.isIdle;
-  return !('error' in end);
+/** A database that is being made has its socket in itself, and is written to the disk as a whole, at the end. */
+function startIn(place: Place, folder: string): Promise<Server> {
+  const { dataDir, programs, options } = place;
+  const { database, socketFolder } = toPaths(dataDir);
+  const { connections = 10, onWarning = () => {} } = options;
+  const isMade = folder === database;
+  return startServer({
+    programs,
+    folder,
+    settings: {
+      unix_socket_directories: isMade ? socketFolder : folder,
+      max_connections: connections + OTHER_CONNECTIONS,
+      ...(isMade && isDurable(place) ? {} : { fsync: 'off', full_page_writes: 'off' }),
+    },
+    temporary: isMade && !options.dataDir ? dataDir : undefined,
+    onWarning,
+  });
 }
 
-function toStoreResult(end: JobEnd): Result {
-  if ('failure' in end) return end;
-  if ('error' in end) return { failure: toFailure(end.error) };
-  return toResult('row' in end ? end.row : undefined);
+function isDurable({ options }: Place): boolean {
+  return options.fsync && options.dataDir !== undefined;
+}
+
+function checkVersion(folder: string, { version }: Programs): void {
+  const made = readFileSync(join(folder, 'PG_VERSION'), 'utf8').trim();
+  if (made === String(version)) return;
+  throw new ServerError(
+    `Postgres ${made} made ${folder}, and the programs have version ${version}: set POSTGRES_BIN to the programs of Postgres ${made}`,
+  );
+}
+
+/** Does something as the administrator of the server. */
+async function asAdministrator<T>(
+  { dataDir, options }: Place,
+  work: (db: pg.Client) => Promise<T>,
+  socketFolder = toPaths(dataDir).socketFolder,
+): Promise<T> {
+  const client = new pg.Client(toSocketUrl(socketFolder, ADMINISTRATOR));
+  client.on('error', () => {});
+  client.on('notice', (notice) => {
+    const warning = toWarning(notice);
+    if (warning) options.onWarning?.(warning);
+  });
+  await client.connect();
+  return work(client).finally(() => client.end());
+}
+
+async function bringUpToDate(db: pg.Client, migrationsDir: string): Promise<string[]> {
+  return (await applyMigrations(db, readMigrations(migrationsDir))).map(({ file }) => file);
+}
+
+async function attemptAsGateway(db: pg.Client, { text, values }: Statement): Promise<Row | undefined> {
+  // Also after an error: the end of the session takes back what it did.
+  await db.query(`begin; set local role gateway; set local timezone = 'UTC'`);
+  const types = { getTypeParser: () => (text: string) => text };
+  const { rows } = await db.query<(string | null)[]>({ text, values: [...values], rowMode: 'array', types });
+  return rows[0];
 }

@@ -77,6 +77,14 @@ export class Pool {
     for (const { reject } of [...this.#reads.splice(0), ...this.#leases.splice(0)]) reject(cause);
   }
 
+  /** Replaces every connection, each when what it does has ended: functions have changed since it prepared its statements. */
+  renew(): void {
+    for (const connection of this.#connections) {
+      connection.isRetired = true;
+      this.#onProgress(connection);
+    }
+  }
+
   get size(): { readonly open: number; readonly idle: number } {
     return { open: this.#connections.length, idle: this.#connections.filter(this.#isIdle).length };
   }

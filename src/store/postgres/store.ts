@@ -27,6 +27,8 @@ import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from '.
 export type PostgresOptions = {
   /** A connection string, with libpq's usual options and several hosts. */
   readonly url: string;
+  /** What the store is, for the log; by default the hosts and the database. */
+  readonly description?: string;
   readonly connections: number;
   /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
   readonly prepare: boolean;
@@ -87,6 +89,7 @@ class PostgresStore implements Store {
 
   constructor({
     url,
+    description,
     connections,
     prepare,
     deadlineMs,
@@ -118,7 +121,7 @@ class PostgresStore implements Store {
       onChange,
     });
     this.hasStandbys = this.#servers.hasStandbys;
-    this.description = describeServers(address);
+    this.description = description ?? describeServers(address);
   }
 
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
@@ -164,6 +167,10 @@ class PostgresStore implements Store {
     const query = new RowQuery(this.#prepare ? statement : toUnprepared(statement), signal);
     // Nobody waits for what the gateway does for itself.
     return toJson(await (readOnly ? this.#read(server, query) : this.#write(server, query, origin !== undefined)));
+  }
+
+  renew(): void {
+    for (const { pool } of this.#servers.all) pool.renew();
   }
 
   async describe(signal: AbortSignal): Promise<Description> {

@@ -1,0 +1,128 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
+import { type Db, openDatabase } from '../helpers/database.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'migrations-'));
+let folders = 0;
+
+afterAll(() => rmSync(root, { recursive: true }));
+
+/** The product's migrations and more, in a folder of their own. */
+function migrationsWith(files: Record<string, string>): string {
+  folders += 1;
+  const folder = join(root, String(folders));
+  cpSync(MIGRATIONS, folder, { recursive: true });
+  for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
+  return folder;
+}
+
+describe('migrations', () => {
+  let db: Db;
+  const apply = async (files: Record<string, string>) => applyMigrations(db, readMigrations(migrationsWith(files)));
+
+  beforeAll(async () => {
+    db = await openDatabase();
+  });
+
+  afterEach(() =>
+    db.exec(`drop table if exists private.a, private.half;
+      delete from supabase_migrations.schema_migrations where version like '2099%'`),
+  );
+
+  afterAll(() => db.close());
+
+  test('are applied once, in order', async () => {
+    const files = {
+      '20991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
+      '20991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
+    };
+    await apply(files);
+    await apply(files);
+    const more = {
+      ...files,
+      '20991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
+    };
+    await apply(more);
+  });
+
+  test.each([
+    ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
+    [
+      'a missing table',
+      '-- ação\nselect 1;\n\nselect *\n  from nada;',
+      /_broken\.sql:5:8: relation "nada" does not exist \(42P01\)/,
+    ],
+    [
+      'a column, in characters',
+      `select 1;\nselect '😀', nada;`,
+      /_broken\.sql:2:13: column "nada" does not exist \(42703\)/,
+    ],
+    ['an error at run time', 'select 1;\nselect 1 / 0;', /_broken\.sql: division by zero \(22012\)/],
+    [
+      'an error in a body',
+      "do $$\nbegin\n  raise exception 'no' using detail = 'because', hint = 'do not';\nend $$;",
+      /_broken\.sql: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
+    ],
+  ])('that fail name the place of %s and leave nothing behind', async (_what, sql, message) => {
+    const broken = { '20991231000000_broken.sql': `create table private.half (n integer);${sql}` };
+    await expect(apply(broken)).rejects.toThrow(message);
+    await apply({ '20991231000000_broken.sql': 'create table private.half (n integer);' });
+  });
+
+  test('are refused when an applied one has changed, except in white space and semicolons', async () => {
+    await apply({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
+    await apply({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' });
+    await expect(apply({ '20991231000000_a.sql': 'create table private.a (n bigint);' })).rejects.toThrow(
+      /_a\.sql: has changed since it was applied/,
+    );
+  });
+
+  test.each(['commit', 'rollback', 'commit; begin', 'end; create table private.half ()', 'rollback and chain'])(
+    'are not recorded if they end their transaction by %s',
+    async (end) => {
+      const broken = { '20991231000000_broken.sql': `select 1;\n${end};` };
+      await expect(apply(broken)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
+      await apply({});
+    },
+  );
+
+  test('are refused when an applied one is older than the first one', async () => {
+    await db.exec(`insert into supabase_migrations.schema_migrations (version) values ('20261121080000')`);
+    await expect(apply({})).rejects.toThrow(
+      /^The database has migration 20261121080000, which is older than the first one, .*Upgrade it with version 1.0 first/,
+    );
+    await db.exec(`delete from supabase_migrations.schema_migrations where version = '20261121080000'`);
+  });
+
+  test('are refused when an applied one is gone', async () => {
+    await apply({ '20991231000000_a.sql': 'select 1;' });
+    await expect(apply({})).rejects.toThrow('has migration 20991231000000, and there is no file for it');
+  });
+
+  test('are refused when one comes before an applied one', async () => {
+    await expect(apply({ '20000101000000_late.sql': 'select 1;' })).rejects.toThrow(
+      /20000101000000_late\.sql: comes before \d+, which is applied/,
+    );
+  });
+
+  test('are refused when two have one version', async () => {
+    const twins = { '20991231000000_a.sql': 'select 1;', '20991231000000_b.sql': 'select 1;' };
+    await expect(apply(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
+  });
+
+  test('are refused when a name has no version', async () => {
+    await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
+  });
+
+  test.each([
+    ...['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''],
+    '-- nothing\nselect 1; ; select $$;$$, 1;;\n-- the end',
+  ])('are the same at the next start: %j', async (sql) => {
+    await apply({ '20991231000000_a.sql': sql });
+    await apply({ '20991231000000_a.sql': sql });
+  });
+});
