@@ -5,7 +5,7 @@ import { readDatabaseUrl, type ServerAddress } from '../src/database-url.ts';
 import { messageOf, OperatorError } from '../src/errors.ts';
 import type { Content } from '../src/store/embedded/store.ts';
 import { type EmbeddedConfig, reachServer } from '../src/store/open.ts';
-import { connectToPrimary } from '../src/store/postgres/roles.ts';
+import { connectToPrimary } from '../src/store/postgres/servers.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}

@@ -83,8 +83,6 @@ export type StoreConfig =
       /** May have several hosts. */
       readonly url: string;
       readonly prepare: boolean;
-      /** The largest lag of a standby that serves reads, in milliseconds. */
-      readonly maxLagMs: number;
     }
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
@@ -204,7 +202,6 @@ function readStore(reader: Reader): StoreConfig {
   const key = reader.secret('SUPABASE_KEY', /^[\x21-\x7e]+$/, 'a secret key without spaces');
   const restPath = reader.matching('SUPABASE_REST_PATH', '/rest/v1', /^\/[\w./-]*$/, 'a path, such as /rest/v1 or /');
   const prepare = reader.flag('PREPARE', true);
-  const maxLagMs = reader.integer('REPLICA_MAX_LAG_MS', 1_000, 10, 60_000);
   const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
   const programs = reader.matching(
     'POSTGRES_BIN',
@@ -222,7 +219,7 @@ function readStore(reader: Reader): StoreConfig {
   if (isSet('SUPABASE_URL') !== isSet('SUPABASE_KEY')) {
     reader.mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
   }
-  if (database) return { kind: 'postgres', url: database, prepare, maxLagMs };
+  if (database) return { kind: 'postgres', url: database, prepare };
   if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath };
   return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, programs, fsync, demoData };
 }

@@ -18,8 +18,6 @@ export type DatabaseAddress = {
   readonly hasRoles: boolean;
   /** Whether the primary has to accept writes by default (`read-write`). */
   readonly mustWrite: boolean;
-  /** Where reads go: to the primary, or to standbys by load or in the order of the URL. */
-  readonly reads: 'primary' | 'by load' | 'in order';
   /** How long connecting to one server may take, in milliseconds; undefined for no limit of its own. */
   readonly connectMs: number | undefined;
 };
@@ -27,9 +25,9 @@ export type DatabaseAddress = {
 /** A connection string is invalid. The message has no part of the user and the password. */
 export class UrlError extends Error {}
 
-const TARGETS = ['any', 'read-write', 'primary', 'prefer-standby'];
+const TARGETS = ['any', 'read-write', 'primary'];
 /** Those of libpq for sessions that do not write: a gateway does. */
-const READ_ONLY_TARGETS = ['read-only', 'standby'];
+const READ_ONLY_TARGETS = ['read-only', 'standby', 'prefer-standby'];
 const BALANCING = ['disable', 'random'];
 /** Those of libpq, and pg's own `no-verify`. */
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
@@ -64,10 +62,11 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
 
   const wanted = read('target_session_attrs') ?? 'any';
   if (READ_ONLY_TARGETS.includes(wanted)) {
-    throw new UrlError(`target_session_attrs=${wanted}: expected prefer-standby, because not all calls only read`);
+    throw new UrlError(`target_session_attrs=${wanted}: expected read-write, because all calls go to the primary`);
   }
   const target = choose('target_session_attrs', TARGETS) ?? 'any';
-  const balancing = choose('load_balance_hosts', BALANCING);
+  // Without an effect: only the primary is used.
+  choose('load_balance_hosts', BALANCING);
   const kept = toSslParameters(choose('sslmode', SSL_MODES), parameters);
   const rest = kept.filter(({ name }) => !OWN.includes(name)).map(({ raw }) => raw);
 
@@ -84,12 +83,10 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
   });
   const twice = servers.find(({ name }, index) => servers.findIndex((one) => one.name === name) < index);
   if (twice) throw new UrlError(`${twice.name} is there twice: expected each server once`);
-  const standbys = balancing === 'disable' ? 'in order' : 'by load';
   return {
     servers,
     hasRoles: servers.length > 1 || target !== 'any',
     mustWrite: target === 'read-write',
-    reads: target === 'prefer-standby' ? standbys : 'primary',
     connectMs: readTimeout(read('connect_timeout')),
   };
 }

@@ -34,8 +34,6 @@ export type Service = {
   readFigures(): Promise<Figures>;
   /** Whether this process can serve. */
   readReadiness(): Promise<ReadinessReport>;
-  /** Another process has written: reads have to see that. */
-  noteWrite(position: number): void;
   /** Finishes the requests in progress, and closes every part. */
   close(ending?: Ending): Promise<void>;
 };
@@ -187,7 +185,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,
-      noteWrite: (position) => store.noteWrite?.(position),
       close: (ending = {}) => {
         const { noticeMs = 0, isReplaced = false } = ending;
         const notice = noticeMs > 0 ? ` in ${noticeMs} ms (DRAIN_MS), not ready until then, and` : '';

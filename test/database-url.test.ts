@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { readDatabaseUrl, UrlError } from '../src/database-url.ts';
 
-const ONE = { hasRoles: false, mustWrite: false, reads: 'primary', connectMs: undefined };
+const ONE = { hasRoles: false, mustWrite: false, connectMs: undefined };
 const ROLES = { ...ONE, hasRoles: true };
 
 describe('a URL with one host', () => {
@@ -44,9 +44,8 @@ test('the hosts of the parameters replace those before the database', () => {
 test.each([
   ['target_session_attrs=any', ROLES],
   ['target_session_attrs=primary', ROLES],
-  ['target_session_attrs=prefer-standby', { ...ROLES, reads: 'by load' }],
-  ['target_session_attrs=prefer-standby&load_balance_hosts=random', { ...ROLES, reads: 'by load' }],
-  ['target_session_attrs=prefer-standby&load_balance_hosts=disable', { ...ROLES, reads: 'in order' }],
+  ['load_balance_hosts=random', ROLES],
+  ['load_balance_hosts=disable', ROLES],
   ['connect_timeout=3', { ...ROLES, connectMs: 3_000 }],
   ['connect_timeout=0', ROLES],
   ['connect_timeout=-1', ROLES],
@@ -71,13 +70,10 @@ test.each([
   ['postgres://a,b/n?port=1,x', 'port=1,x: expected numbers up to 65535'],
   ['postgres://a,b,a:5432/n', 'a:5432 is there twice: expected each server once'],
   ['postgres://%ff,b/n', 'a host is not valid percent-encoded UTF-8'],
-  [
-    'postgres://a,b/n?target_session_attrs=master',
-    'target_session_attrs=master: expected any, read-write, primary, prefer-standby',
-  ],
+  ['postgres://a,b/n?target_session_attrs=master', 'target_session_attrs=master: expected any, read-write, primary'],
   [
     'postgres://a,b/n?target_session_attrs=standby',
-    'target_session_attrs=standby: expected prefer-standby, because not all calls only read',
+    'target_session_attrs=standby: expected read-write, because all calls go to the primary',
   ],
   ['postgres://a,b/n?target_session_attr=any', 'target_session_attr: expected target_session_attrs'],
   ['postgres://a,b/n?connect_timout=1', 'connect_timout: expected connect_timeout'],

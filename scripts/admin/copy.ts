@@ -39,8 +39,8 @@ const SEQUENCES = `
    where schemaname = 'private' and last_value is not null`;
 
 /** Copies the embedded store in a folder to the configured store, which has to be without rows; an embedded one is made. */
-export async function copyStore(target: StoreConfig, name: string): Promise<Output> {
-  const source = await openSource(toPath(name));
+export async function copyStore(target: StoreConfig, name: string, programs?: string): Promise<Output> {
+  const source = await openSource(toPath(name), programs);
   try {
     const database = await openStore(target.kind === 'embedded' ? { ...target, demoData: false } : target);
     try {
@@ -58,10 +58,10 @@ export async function copyStore(target: StoreConfig, name: string): Promise<Outp
 
 type Source = Database & { close(): Promise<void> };
 
-async function openSource(dataDir: string): Promise<Source> {
+async function openSource(dataDir: string, programs: string | undefined): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
   if (!existsSync(toPaths(dataDir).database)) throw new CommandError({ error: `There is no store in ${dataDir}` });
-  const source = await openStore({ kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false });
+  const source = await openStore({ kind: 'embedded', dataDir, programs, fsync: true, demoData: false });
   if (!source.isServed) return source;
   await source.close();
   const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';

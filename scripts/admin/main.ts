@@ -110,7 +110,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   addRecordCommands(program, run);
   addDataCommands(program, run);
   addBackupCommands(program, runOnStore);
-  addCopyCommand(program, runOnStore);
+  addCopyCommand(program, runOnStore, () => env.POSTGRES_BIN);
   return program;
 }
 
@@ -347,11 +347,11 @@ function addBackupCommands(program: Command, run: RunOnStore): void {
     );
 }
 
-function addCopyCommand(program: Command, run: RunOnStore): void {
+function addCopyCommand(program: Command, run: RunOnStore, readPrograms: () => string | undefined): void {
   add(program, 'copy', 'copy an embedded store, keys included, to the configured one', 'copy .data')
     .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
     .action((folder: string, options: WithJson) =>
-      run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder)),
+      run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder, readPrograms())),
     );
 }
 

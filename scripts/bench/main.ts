@@ -27,7 +27,7 @@ type Options = Size &
   };
 
 const HELP = `
-It starts a Postgres 18 with a standby and a PostgREST from npm, loads the data, starts each peer as a process,
+It starts a Postgres 18 and a PostgREST from npm, loads the data, starts each peer as a process,
 checks that all of them give the same answers, and measures them in turns. The load comes from wrk,
 which must be installed (Debian: apt-get install wrk). With pgbench it measures Postgres alone
 (Debian: apt-get install postgresql-15).

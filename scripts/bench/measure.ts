@@ -3,7 +3,7 @@
 import type { Case, CaseId } from './cases.ts';
 import { type Size, toKey } from './data.ts';
 import { hasCase, type Peer, type PeerId } from './peer.ts';
-import { readCpu, readFamilyCpu, readPeakMemory, resetPeakMemory } from './process-figures.ts';
+import { readCpu, readPeakMemory, resetPeakMemory } from './process-figures.ts';
 import { toConnections } from './report.ts';
 
 /** What to measure, and how long. */
@@ -30,8 +30,6 @@ export type Measurement = {
   readonly p99: number;
   /** Processor time of a request in µs, and peak memory in bytes, on Linux. */
   readonly cpu?: number;
-  /** Processor time of the primary for a request in µs. */
-  readonly primaryCpu?: number;
   readonly memory?: number;
 };
 
@@ -111,10 +109,8 @@ async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load
   const { round, case: case_, connections } = step;
   resetPeakMemory(peer.pid);
   const before = readCpu(peer.pid);
-  const primaryBefore = peer.primary && readFamilyCpu(peer.primary);
   const { requests, seconds, p50, p90, p99, refused, failed } = await load();
   const after = readCpu(peer.pid);
-  const primaryAfter = peer.primary && readFamilyCpu(peer.primary);
   const memory = readPeakMemory(peer.pid);
   // At the end wrk may count an answer without its status.
   const isAsExpected = case_.status < 400 ? refused === 0 : refused >= requests * 0.99;
@@ -127,7 +123,6 @@ async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load
   return {
     ...{ round, peer: peer.id, case: case_.id, connections, rate: requests / seconds, p50, p90, p99 },
     ...(before !== undefined && after !== undefined ? { cpu: (after - before) / requests } : {}),
-    ...(primaryBefore && primaryAfter ? { primaryCpu: (primaryAfter - primaryBefore) / requests } : {}),
     ...(memory === undefined ? {} : { memory }),
   };
 }

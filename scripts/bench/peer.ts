@@ -9,7 +9,6 @@ export const TITLES = {
   'node-http': 'bare node:http + pg',
   'gateway-postgres': 'gateway, postgres store',
   'gateway-flooded': 'gateway, beside a flooder',
-  'gateway-standby': 'gateway, reads on a standby',
   fastify: 'Fastify + pg, by hand',
   postgrest: 'PostgREST',
   'gateway-supabase': 'gateway, supabase store',
@@ -28,8 +27,6 @@ export type Peer = {
   readonly title: string;
   /** The process whose processor time and memory are reported. */
   readonly pid: number;
-  /** The first process of the Postgres that is the primary, where its processor time is compared. */
-  readonly primary?: number;
   /** Sends one request with a key. */
   ask(case_: Case, key: string): Promise<Answer>;
   /** Sends requests with the keys in turn. */
@@ -42,7 +39,7 @@ export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isR
   return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
 }
 
-type Place = Pick<Peer, 'id' | 'pid' | 'primary'> & { readonly origin: string };
+type Place = Pick<Peer, 'id' | 'pid'> & { readonly origin: string };
 
 /** A peer that has the API. */
 export function createApiPeer(place: Place): Peer {

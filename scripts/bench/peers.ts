@@ -55,7 +55,7 @@ export async function openWorld(cleanup: Cleanup, { only = PEERS, ...size }: Siz
   const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
   const dataDir = createFolder(cleanup, 'embedded');
   const [postgres] = await Promise.all([
-    startPostgres(cleanup, size, { hasStandby: ids.includes('gateway-standby') }),
+    startPostgres(cleanup, size),
     ids.includes('gateway-embedded') ? makeStore(dataDir, size) : undefined,
   ]);
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
@@ -83,7 +83,7 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
   };
   const gateway = async (env: Environment) => {
     const settings = { STORE_CONNECTIONS: `${CONNECTIONS}`, ...WITHOUT_DELAY, ...env };
-    return createApiPeer({ id, primary: postgres.pid, ...(await startGateway(cleanup, settings)) });
+    return createApiPeer({ id, ...(await startGateway(cleanup, settings)) });
   };
 
   switch (id) {
@@ -99,8 +99,6 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
     case 'gateway-flooded':
       await withClient(postgres.url('postgres'), (db) => db.query(CREATE_FLOODER));
       return flood(await gateway({ ...database, REFUSALS_PER_MINUTE: '600' }), FLOODER);
-    case 'gateway-standby':
-      return gateway({ DATABASE_URL: postgres.replicatedUrl('bench_gateway') });
     case 'gateway-supabase':
       return gateway(supabase);
     case 'gateway-embedded':

@@ -12,22 +12,16 @@ export function readCpu(pid: number): number | undefined {
   return stat === undefined ? undefined : parseCpu(stat);
 }
 
-/** The processor time that a process and its children have used, those that have ended included, in µs. */
-export function readFamilyCpu(pid: number): number | undefined {
-  const stat = read(pid, 'stat');
-  if (stat === undefined) return undefined;
-  return readChildren(pid).reduce((sum, child) => sum + (readCpu(child) ?? 0), parseCpu(stat, true));
-}
-
-/** The processor time in the text of /proc/PID/stat, in µs; also of children that have ended, if told. */
-export function parseCpu(stat: string, withChildren = false): number {
-  // The program's name is in parentheses and may contain blanks and parentheses. utime, stime, cutime and cstime are the 14th to
-  // 17th field, the 12th to 15th after the name.
-  const times = stat
+/** The processor time in the text of /proc/PID/stat, in µs. */
+export function parseCpu(stat: string): number {
+  // The program's name is in parentheses and may contain blanks and parentheses. utime and stime are the 14th and 15th field,
+  // the 12th and 13th after the name.
+  const [user = 0, system = 0] = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')
-    .slice(11, withChildren ? 15 : 13);
-  return (times.reduce((sum, time) => sum + Number(time), 0) / TICKS_PER_SECOND) * 1e6;
+    .slice(11, 13)
+    .map(Number);
+  return ((user + system) / TICKS_PER_SECOND) * 1e6;
 }
 
 /** The peak resident memory of a process since resetPeakMemory, in bytes. */

@@ -32,7 +32,6 @@ export const CONNECTIONS = 10;
 /** A running Postgres; `postgres` is its superuser. */
 export type Postgres = {
   readonly version: string;
-  readonly pid: number;
   url(login: (typeof LOGINS)[number] | 'postgres'): string;
   /** With the standby as a second host, if there is one. */
   replicatedUrl(login: (typeof LOGINS)[number] | 'postgres'): string;
@@ -80,7 +79,7 @@ export async function startPostgres(
     }
   }
   const replicatedUrl = (user: string) =>
-    `${url(user).replace(/\/postgres$/, `,127.0.0.1:${standbyPort}$&`)}?target_session_attrs=prefer-standby`;
+    `${url(user).replace(/\/postgres$/, `,127.0.0.1:${standbyPort}$&`)}?target_session_attrs=read-write`;
   const failOver = async () => {
     const { pid } = postgres;
     // It would be started again.
@@ -89,7 +88,7 @@ export async function startPostgres(
     await stopped;
     await withClient(standbyUrl, (db) => db.query('select pg_promote()'));
   };
-  return { version, pid: postgres.pid ?? 0, url, replicatedUrl, restart, failOver };
+  return { version, url, replicatedUrl, restart, failOver };
 }
 
 /** Postgres's own, where the embedded store has others. */

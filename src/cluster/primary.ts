@@ -25,8 +25,6 @@ const STOP_MS = 22_000;
 const FIGURES_MS = 700;
 /** How long workers may take to check that they can serve, in milliseconds: longer than the longest deadline. */
 const READINESS_MS = 65_000;
-/** How long a worker may take to note that another one has written, in milliseconds. */
-const WRITTEN_MS = 1_000;
 /** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
 const PING_EVERY_MS = 1_000;
 const PING_MS = 10_000;
@@ -206,7 +204,6 @@ export class Primary {
   #answer(slot: Slot, running: Running, message: ToPrimary): unknown {
     if (message.kind === 'serving') return this.#onServing(slot, running);
     if (message.kind === 'failed') return this.#onFailed();
-    if (message.kind === 'written') return this.#tellOthers(running, message.position);
     if (message.kind === 'take') return this.#takeToken(message.name, message.size, message.isProven);
     return this.#readMetrics();
   }
@@ -299,16 +296,6 @@ export class Primary {
     if (this.#operational) await (await import('../http/ports.ts')).close(this.#operational);
     await this.#database?.close();
     this.#end.resolve(this.#exitCode);
-  }
-
-  /** Waits until every other worker that serves knows of a write, but not long for one that hangs. */
-  async #tellOthers(writer: Running, position: number): Promise<true> {
-    const message = { kind: 'written', position } as const;
-    const others = [...this.#live].filter((one) => one !== writer);
-    await Promise.allSettled(
-      others.map(({ channel, isServing }) => (isServing ? channel.ask(message, WRITTEN_MS) : channel.tell(message))),
-    );
-    return true;
   }
 
   async #readMetrics(): Promise<string> {

@@ -19,9 +19,7 @@ export type ToWorker =
   /** Answer with the worker's ReadinessReport. */
   | { readonly kind: 'readReadiness' }
   /** Answer with true: the worker still runs. */
-  | { readonly kind: 'ping' }
-  /** Answer with true once the worker's reads see what another one has written (Store.noteWrite). */
-  | { readonly kind: 'written'; readonly position: number };
+  | { readonly kind: 'ping' };
 
 /** Messages from a worker to the primary process. */
 export type ToPrimary =
@@ -30,8 +28,6 @@ export type ToPrimary =
   | { readonly kind: 'failed' }
   /** Answer with the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
-  /** The worker has written: answer with true once the others know. */
-  | { readonly kind: 'written'; readonly position: number }
   /** Take a token from the bucket of a name, and answer with Taken. */
   | { readonly kind: 'take'; readonly name: string; readonly size: BucketSize; readonly isProven: boolean | undefined };
 

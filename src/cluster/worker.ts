@@ -9,8 +9,6 @@ import { divide, readNumber, type ToPrimary, type ToWorker, toShare, type Worker
 
 /** How long to wait for the primary process to count a request or note a failure, in milliseconds. */
 const PRIMARY_MS = 120;
-/** How long to wait until the other workers know of a write, in milliseconds: longer than the primary process waits for them. */
-const WRITTEN_MS = 1_500;
 /** How long to wait for the combined metrics, in milliseconds: longer than the primary process waits for the workers. */
 const METRICS_MS = 2_000;
 
@@ -22,8 +20,6 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   const worker = readNumber(args);
   let service: Service | undefined;
   let stopping: Promise<void> | undefined;
-  /** What other workers have written, which may be told before there is a service. */
-  let written = 0;
   // Before the service is open there is nothing to finish.
   const stop = (ending?: Ending) => {
     stopping ??= service ? service.close(ending) : process.exit(0);
@@ -33,11 +29,6 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
     if (message.kind === 'stop') return stop(message.ending).then(leave);
     if (message.kind === 'welcome') return service?.welcome(message.welcome);
     if (message.kind === 'ping') return true;
-    if (message.kind === 'written') {
-      written = Math.max(written, message.position);
-      service?.noteWrite(message.position);
-      return true;
-    }
     if (message.kind === 'readReadiness') return service?.readReadiness();
     return service?.readFigures();
   });
@@ -45,17 +36,10 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   service = await openService(toShare(config, worker), {
     group: {
       isFirst: worker.number === 1,
-      shareWrite: (position) =>
-        channel.ask({ kind: 'written', position }, WRITTEN_MS).then(
-          () => {},
-          // Then a worker hangs, or the primary process has ended.
-          () => {},
-        ),
       readMetrics: () => channel.ask({ kind: 'readMetrics' }, METRICS_MS),
       takeToken: createSharedBuckets(channel, worker),
     },
   });
-  service.noteWrite(written);
   channel.tell({ kind: 'serving' });
   try {
     await service.follow();

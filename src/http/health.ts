@@ -55,7 +55,7 @@ export type ReadinessReport = {
   readonly status: 'ready' | 'not ready' | 'stopping';
   readonly checks?: { readonly store: string; readonly contract: string };
   /** The servers of a database that has several. */
-  readonly servers?: readonly Pick<ServerReport, 'host' | 'role' | 'lagMs'>[];
+  readonly servers?: readonly Pick<ServerReport, 'host' | 'role'>[];
 };
 
 /** Whether the gateway can serve. */

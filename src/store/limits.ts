@@ -18,8 +18,6 @@ export type Limits = {
   readonly slotsOfShare?: number;
   /** How many calls wait. */
   readonly waiting: number;
-  /** How many calls that write run at once, where these do not share the slots of reads: they go to different servers. */
-  readonly slotsOfWrites?: number | undefined;
 };
 
 /** A store with its load. */
@@ -59,12 +57,9 @@ type Turns = {
  * restarted server leaves dead connections behind. A call that writes is never retried.
  */
 export function limited(store: Store, limits: Limits): LimitedStore {
-  const reads = createTurns(limits, store.batch);
-  const { slotsOfWrites } = limits;
-  const writes = slotsOfWrites === undefined ? reads : createTurns({ ...limits, slots: slotsOfWrites });
+  const turns = createTurns(limits, store.batch);
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const turns = call.readOnly ? reads : writes;
     const share = turns.findShare(origin?.share);
     const turn = await turns.take(share, call.readOnly, signal);
     if ('failure' in turn) return turn;
@@ -86,9 +81,8 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     inspectLogin: async (signal) => store.inspectLogin?.(signal),
     describe: (signal) => store.describe(signal),
     connections: () => store.connections?.() ?? { open: 0, idle: 0 },
-    noteWrite: (position) => store.noteWrite?.(position),
     renew: () => store.renew?.(),
-    load: () => (reads === writes ? reads.load() : add(reads.load(), writes.load())),
+    load: turns.load,
     close: () => store.close(),
   };
 }
@@ -213,10 +207,6 @@ function createTurns(limits: Limits, maxBatch = 1): Turns {
   }
 
   return { take, findShare, end, load: () => ({ running, waiting }) };
-}
-
-function add(one: Load, other: Load): Load {
-  return { running: one.running + other.running, waiting: one.waiting + other.waiting };
 }
 
 function isConnectionLost(result: Result): boolean {

@@ -8,7 +8,7 @@ import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
 import type { Content, EmbeddedServer } from './embedded/store.ts';
 
-import { type LimitedStore, type Limits, limited } from './limits.ts';
+import { type LimitedStore, limited } from './limits.ts';
 import { findPendingMigrations, readMigrations } from './migrations.ts';
 import { toFailure } from './sqlstate.ts';
 import { createStatementWriter, toResult } from './statement.ts';
@@ -36,8 +36,6 @@ export type OwnStore = {
 export type StoreGroup = {
   /** Whether this process logs what all of them see. */
   readonly isFirst: boolean;
-  /** Tells the other processes what Store.noteWrite takes. */
-  readonly shareWrite: (position: number) => Promise<void>;
 };
 
 export type { EmbeddedServer };
@@ -81,7 +79,8 @@ export async function openServed(
   { group, dataDir }: { readonly group?: StoreGroup | undefined; readonly dataDir?: string | undefined } = {},
 ): Promise<LimitedStore> {
   const store = await openUnlimited(config, log, group, dataDir);
-  return limited(store, { ...toSlots(config, store), waiting: config.waiting });
+  const { connections, waiting } = config;
+  return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), waiting });
 }
 
 /**
@@ -141,7 +140,7 @@ export async function reachServer(
 }
 
 async function isReachable(url: string): Promise<boolean> {
-  const { connectToPrimary } = await import('./postgres/roles.ts');
+  const { connectToPrimary } = await import('./postgres/servers.ts');
   const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: REACH_MS }).catch(() => {});
   await client?.end();
   return client !== undefined;
@@ -153,12 +152,6 @@ export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: St
     migrationsDir: migrations,
     seed: demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
   };
-}
-
-function toSlots({ connections }: Config, { hasStandbys }: Store): Omit<Limits, 'waiting'> {
-  const slots = { slots: connections, slotsOfShare: Math.ceil(connections / 2) };
-  // Writes that hang on the primary hold up no reads on standbys, and leave connections to the reads that need the primary.
-  return hasStandbys ? { ...slots, slotsOfWrites: Math.ceil((connections * 3) / 4) } : slots;
 }
 
 /** Which migrations a store lacks: none of so many, some that the start or `npm run migrate` applies, or why that is unknown. */
@@ -188,7 +181,7 @@ export async function inspectMigrations({ store, deadlineMs }: Config, folder: s
 
 async function inspectDatabase(url: string, deadlineMs: number, folder: string): Promise<Pending> {
   const migrations = readMigrations(folder);
-  const { connectToPrimary, needsPrivilege } = await import('./postgres/roles.ts');
+  const { connectToPrimary, needsPrivilege } = await import('./postgres/servers.ts');
   let client: pg.Client | undefined;
   try {
     client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: deadlineMs });
@@ -220,7 +213,7 @@ async function openUnlimited(
     return openSupabase({ ...store, connections, deadlineMs, answerLimit });
   }
   const { openPostgres } = await import('./postgres/store.ts');
-  const { isFirst = true, shareWrite } = group ?? {};
+  const { isFirst = true } = group ?? {};
   const onChange = (text: string, isProblem: boolean) => (isProblem ? log.warn : log.info)(text);
   return openPostgres({
     ...(store.kind === 'embedded' ? await toPostgres(store, dataDir) : store),
@@ -229,7 +222,6 @@ async function openUnlimited(
     answerLimit,
     onWarning: log.warn,
     onChange: isFirst ? onChange : undefined,
-    shareWrite,
   });
 }
 

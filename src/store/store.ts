@@ -54,8 +54,6 @@ export type ServerReport = {
   /** Host and port. */
   readonly host: string;
   readonly role: 'primary' | 'standby' | 'away' | 'refused' | 'unknown';
-  /** How far a standby is behind, in milliseconds. */
-  readonly lagMs?: number;
   /** The calls that it got so far. */
   readonly calls: number;
 };
@@ -130,9 +128,6 @@ export interface Store {
   /** How many reads that begin together cost little more than one; by default 1. */
   readonly batch?: number;
 
-  /** Whether reads go to other servers than writes. */
-  readonly hasStandbys?: boolean;
-
   /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
   call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
 
@@ -147,9 +142,6 @@ export interface Store {
 
   /** Its connections, where it has any of its own. */
   connections?(): Connections;
-
-  /** Another process of the gateway has written: reads have to see this position of the database. */
-  noteWrite?(position: number): void;
 
   /** Forgets what it knows of the functions, which have changed. */
   renew?(): void;

@@ -153,9 +153,6 @@ function observe(
     ['server', 'role'],
     () => servers().map(({ host, role }) => [1, { server: host, role }]),
   );
-  gauge('gateway_store_server_lag_seconds', 'How far a standby is behind the primary', ['server'], () =>
-    servers().flatMap(({ host, lagMs }): Sample[] => (lagMs === undefined ? [] : [[lagMs / 1_000, { server: host }]])),
-  );
   total(
     'gateway_store_server_calls_total',
     'Calls by database server; a read that is asked again of the primary counts for both',

@@ -140,15 +140,3 @@ describe('a store that takes batches of reads', () => {
     await endAll(sent);
   });
 });
-
-test('reads that go to other servers have slots of their own', async () => {
-  const { begun, send, load, endAll } = open({ slots: 1, slotsOfWrites: 1, waiting: 10 });
-  const sent = ['a write', 'another write', 'a read', 'another read'].map((name) =>
-    send(name, { readOnly: name.endsWith('read') }),
-  );
-  await turn();
-  expect(begun).toEqual(['a write', 'a read']);
-  expect(load()).toEqual({ running: 2, waiting: 2 });
-  await endAll(sent);
-  expect(begun).toEqual(['a write', 'a read', 'another write', 'another read']);
-});

@@ -19,8 +19,7 @@ import {
   type Step,
 } from './connection.ts';
 import type { Pool } from './pool.ts';
-import { describeServers, POSITION } from './roles.ts';
-import { type Server, Servers, UNKNOWN_POSITION } from './servers.ts';
+import { describeServers, type Server, Servers } from './servers.ts';
 import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
@@ -36,14 +35,10 @@ export type PostgresOptions = {
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
   readonly answerLimit?: number;
-  /** The largest lag of a standby that serves reads, in milliseconds. */
-  readonly maxLagMs?: number;
   /** Receives a warning in one line. */
   readonly onWarning?: (text: string) => void;
   /** Receives each change of a server's role in one line. */
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
-  /** Tells the other processes of the gateway that reads have to see a position. */
-  readonly shareWrite?: ((position: number) => Promise<void>) | undefined;
 };
 
 type Failed = Exclude<Result, { json: string }>;
@@ -62,8 +57,6 @@ const SETUP_ADVICE =
 /** A server that is in recovery refuses to write. Nothing was done. */
 const READ_ONLY = '25006';
 
-const MAX_LAG_MS = 1_000;
-
 /** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
 const APPLICATION = 'wellness-gateway';
 
@@ -75,9 +68,7 @@ export function openPostgres(options: PostgresOptions): Store {
 class PostgresStore implements Store {
   readonly description: string;
   readonly batch: number;
-  readonly hasStandbys: boolean;
   readonly #servers: Servers;
-  readonly #shareWrite: PostgresOptions['shareWrite'];
   readonly #prepare: boolean;
   /** Writes statements with names: Postgres plans a named statement once per connection. */
   readonly #toStatement: ReturnType<typeof createStatementWriter>;
@@ -94,17 +85,14 @@ class PostgresStore implements Store {
     prepare,
     deadlineMs,
     answerLimit = constants.MAX_STRING_LENGTH,
-    maxLagMs = MAX_LAG_MS,
     onWarning,
     onChange,
-    shareWrite,
   }: PostgresOptions) {
     this.#prepare = prepare;
     // A pooler in transaction mode gives each transaction another session.
     this.batch = prepare ? BATCH : 1;
     this.#answerLimit = answerLimit;
     this.#toStatement = createStatementWriter(answerLimit);
-    this.#shareWrite = shareWrite;
     const address = readDatabaseUrl(url);
     this.#servers = new Servers({
       setup: prepare ? toSetup(deadlineMs) : undefined,
@@ -116,29 +104,13 @@ class PostgresStore implements Store {
       config: { keepAlive: true, application_name: APPLICATION },
       address,
       max: connections,
-      prepare,
-      maxLagMs,
       onChange,
     });
-    this.hasStandbys = this.#servers.hasStandbys;
     this.description = description ?? describeServers(address);
   }
 
-  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    if (!call.readOnly) return this.#callToWrite(call, signal, origin);
-    const standby = this.#servers.findStandby();
-    if (standby) return this.#callToRead(standby, call, signal, origin);
-    return this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin));
-  }
-
-  async #callToRead(standby: Server, call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const result = await this.#callAt(standby, call, signal, origin);
-    if (signal.aborted || isFinal(result)) return result;
-    return this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin));
-  }
-
   /** A server that turns out to be a standby has done nothing: the call is made again on the primary. */
-  #callToWrite(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     return this.#onPrimary(signal, async (primary) => {
       const result = await this.#callAt(primary, call, signal, origin);
       if (!isReadOnly(result) || signal.aborted) return result;
@@ -165,8 +137,7 @@ class PostgresStore implements Store {
     }
     const statement = this.#toStatement(call, call.returns, application);
     const query = new RowQuery(this.#prepare ? statement : toUnprepared(statement), signal);
-    // Nobody waits for what the gateway does for itself.
-    return toJson(await (readOnly ? this.#read(server, query) : this.#write(server, query, origin !== undefined)));
+    return toJson(await (readOnly ? this.#read(server, query) : this.#write(server, query)));
   }
 
   renew(): void {
@@ -175,11 +146,11 @@ class PostgresStore implements Store {
 
   async describe(signal: AbortSignal): Promise<Description> {
     const read = async (server: Server) => toJson(await this.#read(server, new RowQuery(DESCRIPTION, signal)));
-    return toDescription(await this.#onAny(signal, read));
+    return toDescription(await this.#onPrimary(signal, read));
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#onAny(signal, (server) =>
+    const result = await this.#onPrimary(signal, (server) =>
       this.#use(server, signal, (pool) =>
         pool.lease(signal, (connection) =>
           this.#prepare
@@ -192,7 +163,7 @@ class PostgresStore implements Store {
   }
 
   async inspectLogin(signal: AbortSignal) {
-    const result = await this.#onAny(signal, (server) =>
+    const result = await this.#onPrimary(signal, (server) =>
       this.#use(server, signal, (pool) => pool.lease(signal, (connection) => findRisk(connection, signal))),
     );
     return 'value' in result ? result.value : undefined;
@@ -209,10 +180,6 @@ class PostgresStore implements Store {
     };
   }
 
-  noteWrite(position: number): void {
-    this.#servers.noteWrite(position);
-  }
-
   close(): Promise<void> {
     return this.#servers.close();
   }
@@ -221,23 +188,11 @@ class PostgresStore implements Store {
     return this.#use(server, query.signal, (pool) => pool.read(query));
   }
 
-  /** Ends once all processes of the gateway know what reads have to see, where that matters. */
-  #write<T>(server: Server, query: Query<T>, isSeen: boolean): Promise<{ value: T } | Failed> {
-    const { signal } = query;
-    return this.#use(server, signal, (pool) =>
-      pool.lease(signal, async (connection) => {
-        if (!isSeen || !this.hasStandbys) {
-          connection.send([query]);
-          return query.answer;
-        }
-        const position = new RowQuery({ text: POSITION, values: [] }, signal);
-        connection.send([query, position]);
-        const [answered, written] = await Promise.allSettled([query.answer, position.answer]);
-        if (answered.status === 'rejected') throw answered.reason;
-        const noted = written.status === 'fulfilled' ? Number(written.value?.[0]) : UNKNOWN_POSITION;
-        this.#servers.noteWrite(noted);
-        await this.#shareWrite?.(noted);
-        return answered.value;
+  #write<T>(server: Server, query: Query<T>): Promise<{ value: T } | Failed> {
+    return this.#use(server, query.signal, (pool) =>
+      pool.lease(query.signal, (connection) => {
+        connection.send([query]);
+        return query.answer;
       }),
     );
   }
@@ -245,15 +200,12 @@ class PostgresStore implements Store {
   /** Gives what work gives, or the failure that it fails with. */
   async #use<T>(server: Server, signal: AbortSignal, work: (pool: Pool) => Promise<T>): Promise<{ value: T } | Failed> {
     server.calls += 1;
-    server.running += 1;
     try {
       return { value: await work(server.pool) };
     } catch (error) {
       const failed = toFailed(error, signal);
       if (isFault(failed.failure) && failed.failure.connectionLost) this.#servers.suspect();
       return failed;
-    } finally {
-      server.running -= 1;
     }
   }
 
@@ -271,18 +223,6 @@ class PostgresStore implements Store {
       return toFailed(error, signal);
     }
   }
-
-  /** Without a primary, a standby that serves reads is good enough. */
-  #onAny<T>(signal: AbortSignal, work: (server: Server) => Promise<T | Failed>): Promise<T | Failed> {
-    const standby = this.#servers.primary ? undefined : this.#servers.findStandby();
-    return standby ? work(standby) : this.#onPrimary(signal, work);
-  }
-}
-
-/** Whether a standby's result is the answer. Any other may be different on the primary: a key or row that is on its way, a fault. */
-function isFinal(result: Result): boolean {
-  if ('json' in result) return result.json !== '[]';
-  return result.failure.kind === 'answerTooLarge';
 }
 
 function isReadOnly(result: Result): boolean {

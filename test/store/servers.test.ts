@@ -1,0 +1,247 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
+import type { Call, Result, Store } from '../../src/store/store.ts';
+import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
+import {
+  canReplicate,
+  type ReplicatedServer,
+  startReplication,
+  startStandby,
+  toGatewayUrl,
+} from '../helpers/replication.ts';
+import { runAdmin, runCommand } from '../helpers/run.ts';
+import { findPort, loginUrl } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+// Which of several servers a gateway takes for what. Failover is in failover.test.ts.
+
+const KEY = 'wms_demo_aurora';
+const WRITES = 'target_session_attrs=read-write';
+
+describe.runIf(canReplicate())('a primary with a standby', () => {
+  let primary: ReplicatedServer;
+  let standby: ReplicatedServer;
+  let changes: string[];
+  let count = 0;
+
+  beforeAll(async () => {
+    const servers = await startReplication(2);
+    [primary, standby] = servers as [ReplicatedServer, ReplicatedServer];
+  });
+
+  afterAll(() => Promise.all([primary.remove(), standby.remove()]));
+
+  function open(servers: readonly ReplicatedServer[], parameters = WRITES, options: Partial<PostgresOptions> = {}) {
+    changes = [];
+    const onChange = (text: string) => changes.push(text);
+    const url = options.url ?? toGatewayUrl(servers, parameters);
+    const defaults = { connections: 4, prepare: true, deadlineMs: 5_000, onChange };
+    const opened = openPostgres({ url, ...defaults, ...options });
+    onTestFinished(() => opened.close());
+    return opened;
+  }
+
+  const nameOf = ({ proxy }: ReplicatedServer) => `127.0.0.1:${proxy.port}`;
+
+  const hasRoles = (opened: Store, ...roles: string[]) =>
+    waitFor(() => expect(opened.connections?.().servers?.map(({ role }) => role)).toEqual(roles));
+
+  const wasTold = (server: ReplicatedServer, text: string) =>
+    waitFor(() => expect(changes).toContain(`Database server ${nameOf(server)} ${text}`));
+
+  /** How many calls the primary and the standby get meanwhile. */
+  async function countCalls(opened: Store, work: () => Promise<unknown>): Promise<number[] | undefined> {
+    const read = () => opened.connections?.().servers?.map(({ calls }) => calls);
+    const before = read();
+    await work();
+    return read()?.map((calls, index) => calls - (before?.[index] ?? 0));
+  }
+
+  function ask(opened: Store, call: Partial<Call> & { function: string }, key = KEY): Promise<Result> {
+    const whole: Call = { returns: 'rows', readOnly: true, ...call, args: { p_api_key: key, ...call.args } };
+    return opened.call(whole, AbortSignal.timeout(5_000), { requestId: 'r', share: key });
+  }
+
+  const listGyms = (opened: Store, key?: string) => ask(opened, { function: 'listar_academias' }, key);
+
+  async function create(opened: Store): Promise<string> {
+    count += 1;
+    const p_nome = `Aluno ${count}`;
+    const args = { p_nome, p_email: 'aluno@exemplo.example' };
+    const result = await ask(opened, { function: 'criar_aluno', args, returns: 'row', readOnly: false });
+    expect(result).toEqual({ json: expect.stringContaining(p_nome), count: 1 });
+    return p_nome;
+  }
+
+  test('makes every call on the primary, wherever it is in the list', async () => {
+    const opened = open([standby, primary]);
+    await hasRoles(opened, 'standby', 'primary');
+    const calls = () => Promise.all([listGyms(opened), listGyms(opened), create(opened)]);
+    expect(await countCalls(opened, calls)).toEqual([0, 3]);
+    expect(changes.toSorted()).toEqual(
+      [`${nameOf(primary)} is the primary`, `${nameOf(standby)} is a standby`]
+        .map((text) => `Database server ${text}`)
+        .toSorted(),
+    );
+  });
+
+  test('warns of a standby as the only server, where creations fail', async () => {
+    const inspect = (server: ReplicatedServer) => open([server], '').inspectLogin?.(AbortSignal.timeout(5_000));
+    expect(await inspect(primary)).toBeUndefined();
+    expect(await inspect(standby)).toBe('The login gateway_test can only read, as on a standby: every creation fails');
+  });
+
+  test('drops the connections to a host that is another server now', async () => {
+    const opened = open([primary], WRITES);
+    await create(opened);
+    primary.proxy.cut({ host: '127.0.0.1', port: standby.port });
+    try {
+      await hasRoles(opened, 'standby');
+      const result = await ask(opened, { function: 'record_key_use', readOnly: false });
+      const message = `No database server is the primary: ${nameOf(primary)} is a standby`;
+      expect(result).toMatchObject({ failure: { kind: 'storeUnavailable', cause: { message } } });
+    } finally {
+      primary.proxy.cut({ host: '127.0.0.1', port: primary.port });
+    }
+    await hasRoles(opened, 'primary');
+    await create(opened);
+  });
+
+  test('uses of a name that leads to several servers only the one that it looks at', async () => {
+    let count = 0;
+    const balancer = createServer((client) => {
+      const target = connect([primary, standby][count % 2]?.port ?? 0, '127.0.0.1');
+      count += 1;
+      for (const [from, to] of [
+        [client, target],
+        [target, client],
+      ] as const) {
+        from
+          .on('error', () => {})
+          .on('close', () => to.destroy())
+          .pipe(to);
+      }
+    }).listen(0, '127.0.0.1');
+    await once(balancer, 'listening');
+    const { port } = balancer.address() as AddressInfo;
+    const url = toGatewayUrl([primary], WRITES).replace(/:\d+\//, `:${port}/`);
+    const opened = open([primary], '', { url, connections: 1 });
+    await hasRoles(opened, 'primary');
+    expect(await listGyms(opened)).toMatchObject({
+      failure: {
+        kind: 'storeUnavailable',
+        cause: {
+          message: `127.0.0.1:${port} leads to another server than a moment ago: expected a name of its own for each server`,
+        },
+      },
+    });
+    expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
+    await opened.close();
+    balancer.close();
+  });
+
+  test.runIf(canTestPgbouncer())('works behind a pooler in transaction mode for each server', async () => {
+    const urls = [primary, standby].map(({ adminUrl }) => loginUrl(adminUrl, 'gateway_pooled'));
+    const poolers = await Promise.all(urls.map((url) => startPgbouncer(url, 'transaction')));
+    const [first, second] = poolers.map(({ url }) => new URL(url)) as [URL, URL];
+    const url = `${first.href.replace(first.host, `${first.host},${second.host}`)}?${WRITES}`;
+    for (const pooler of poolers) onTestFinished(pooler.stop);
+    const opened = open([], '', { url, prepare: false });
+    await hasRoles(opened, 'primary', 'standby');
+    expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
+    await create(opened);
+  });
+
+  test('warns about a host that is away at the start, and has each reason if all are', async () => {
+    const port = await findPort();
+    const parts = toGatewayUrl([primary], WRITES).split(/(?<=@)/);
+    const url = (host: string) => `${parts[0]}${host}${parts[1]}`;
+    const opened = open([primary], WRITES, { url: url(`127.0.0.1:${port},`) });
+    await hasRoles(opened, 'away', 'primary');
+    await create(opened);
+    expect(changes).toContain(`Database server 127.0.0.1:${port} is away: connect ECONNREFUSED 127.0.0.1:${port}`);
+    await opened.close();
+
+    const others = url(`127.0.0.1:${port},localhost:${port}/postgres?`).replace(/\?.*/, `?${WRITES}`);
+    const lost = open([primary], WRITES, { url: others });
+    const fault = await lost.check(AbortSignal.timeout(5_000));
+    expect(fault).toMatchObject({
+      kind: 'storeUnavailable',
+      cause: {
+        message: expect.stringMatching(
+          new RegExp(
+            `^No database server is the primary: 127.0.0.1:${port} is away: .*ECONNREFUSED.*; localhost:${port} is away: `,
+          ),
+        ),
+      },
+    });
+  });
+
+  test('migrates and administers on the primary, wherever it is in the list', async () => {
+    const DATABASE_URL = primary.adminUrl.replace(`:${primary.port}`, `:${standby.port},127.0.0.1:${primary.port}`);
+    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL } })).toEqual({
+      code: 0,
+      output: 'nothing to do\n',
+      errors: '',
+    });
+    const { code } = await runAdmin(['tenant', 'create', 'Pela lista'], { DATABASE_URL });
+    expect(code).toBe(0);
+    const alone = `${standby.adminUrl}?target_session_attrs=primary`;
+    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: alone } })).toMatchObject({
+      code: 1,
+      errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby\n`,
+    });
+    // With one host and nothing else nobody looks whether it is a standby.
+    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: standby.adminUrl } })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/\(25006\); this server takes no writes, as a standby does: name the primary/),
+    });
+    expect(await runAdmin(['tenant', 'create', 'Só leitura'], { DATABASE_URL: standby.adminUrl })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/\(25006\)\nThis server takes no writes, as a standby does: name the primary/),
+    });
+  });
+
+  test('refuses a server of another database by its name', async () => {
+    const [stranger] = await startReplication(1);
+    onTestFinished(() => stranger.remove());
+    const follower = await startStandby(stranger);
+    onTestFinished(() => follower.remove());
+    const opened = open([primary, follower]);
+    await hasRoles(opened, 'primary', 'refused');
+    await wasTold(follower, 'is not used: it is a server of another database');
+    await opened.close();
+    const confused = open([primary, stranger]);
+    const names = `${nameOf(primary)} and ${nameOf(stranger)}`;
+    expect(await confused.check(AbortSignal.timeout(5_000))).toMatchObject({
+      kind: 'storeError',
+      cause: { message: `${names} are primaries of different databases: expected one database and its standbys` },
+    });
+  });
+
+  test('uses the newest of several that accept writes, and refuses the others by name', async () => {
+    const third = await startStandby(primary);
+    onTestFinished(() => third.remove());
+    const opened = open([primary, standby, third]);
+    await hasRoles(opened, 'primary', 'standby', 'standby');
+    await third.promote();
+    await hasRoles(opened, 'refused', 'standby', 'primary');
+    await wasTold(primary, `is not used: it accepts writes, and ${nameOf(third)} is the primary`);
+    expect(await countCalls(opened, () => create(opened))).toEqual([0, 0, 1]);
+    expect(opened.connections?.().failovers).toBe(1);
+    // The same for one that starts now.
+    const started = open([primary, standby, third]);
+    await hasRoles(started, 'refused', 'standby', 'primary');
+    expect(await countCalls(started, () => create(started))).toEqual([0, 0, 1]);
+  });
+
+  test('does without the identifier of the system where the login may not read it', async () => {
+    await primary.query('revoke execute on function pg_control_system() from public');
+    const opened = open([primary, standby]);
+    await hasRoles(opened, 'primary', 'standby');
+    await create(opened);
+    await primary.query('grant execute on function pg_control_system() to public');
+  });
+});
