@@ -21,8 +21,7 @@ COPY package.json openapi.yaml ./
 COPY docs/openapi.pt-BR.yaml ./docs/openapi.pt-BR.yaml
 COPY supabase/seed.sql ./supabase/seed.sql
 COPY supabase/migrations ./supabase/migrations
-COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/database.ts scripts/function-bodies.ts scripts/path.ts scripts/served-documents.ts ./scripts/
-COPY scripts/admin ./scripts/admin
+COPY scripts/migrate.ts scripts/sql.ts scripts/check-drift.ts scripts/function-bodies.ts scripts/served-documents.ts ./scripts/
 COPY scripts/deploy/jwt.ts ./scripts/deploy/jwt.ts
 COPY src ./src
 # The user `node`, by number: Kubernetes cannot verify from a name that the user is not root.

@@ -2,8 +2,8 @@
 // runs; its extension plpgsql_check finds them before.
 
 import type pg from 'pg';
+import { connect } from '../src/admin/database.ts';
 import { OperatorError } from '../src/errors.ts';
-import { connect } from './database.ts';
 
 /** Gives `level`, `function`, `line` (in the body) and `message` of each finding in schemas public and private. */
 export const FINDINGS = `

@@ -3,6 +3,7 @@
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
 import pg from 'pg';
+import { connect } from '../src/admin/database.ts';
 import { readConfig } from '../src/config.ts';
 import {
   applyMigrations,
@@ -13,7 +14,6 @@ import {
   readMigrations,
   toWarning,
 } from '../src/store/migrations.ts';
-import { connect } from './database.ts';
 import type { ServedDocuments } from './served-documents.ts';
 
 const FOLDER = 'supabase/migrations';

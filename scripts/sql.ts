@@ -3,12 +3,12 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type pg from 'pg';
+import { failWith, openFolder } from '../src/admin/database.ts';
+import { toPath } from '../src/admin/path.ts';
 import { FILES, readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
 import { runScript } from '../src/store/migrations.ts';
 import { toContent } from '../src/store/open.ts';
-import { failWith, openFolder } from './database.ts';
-import { toPath } from './path.ts';
 
 const HELP = `
 The embedded store is in the folder DATA_DIR, .data by default. Its gateway may run meanwhile. For

@@ -121,8 +121,9 @@ test('keeps no data when told', () => {
 test('takes the store that is named', () => {
   const url = 'postgres://u:p@host/name?sslmode=require';
   expect(readConfig({ DATABASE_URL: url }).store).toEqual({
-    ...{ kind: 'postgres', url, prepare: true },
-    maxLagMs: 1_000,
+    kind: 'postgres',
+    url,
+    prepare: true,
   });
   expect(readConfig({ DATABASE_URL: url, PREPARE: 'off' }).store).toMatchObject({ prepare: false });
   const supabase = { SUPABASE_URL: 'https://x.supabase.co', SUPABASE_KEY: 'sb_secret_x' };
@@ -236,7 +237,6 @@ test('takes an empty variable for one that is not set', () => {
 test.each([
   ['WORKERS', '0', 'a whole number from 1 to 64, or auto'],
   ['WORKERS', '65', 'a whole number from 1 to 64, or auto'],
-  ['REPLICA_MAX_LAG_MS', '9', 'a whole number from 10 to 60000'],
   ['WORKERS', 'all', 'a whole number from 1 to 64, or auto'],
   ['PORT', '65536', 'a whole number from 0 to 65535'],
   ['PORT', '-1', 'a whole number from 0 to 65535'],

@@ -75,6 +75,10 @@ test.each([
     'postgres://a,b/n?target_session_attrs=standby',
     'target_session_attrs=standby: expected read-write, because all calls go to the primary',
   ],
+  [
+    'postgres://a,b/n?target_session_attrs=prefer-standby',
+    'target_session_attrs=prefer-standby: expected read-write, because all calls go to the primary',
+  ],
   ['postgres://a,b/n?target_session_attr=any', 'target_session_attr: expected target_session_attrs'],
   ['postgres://a,b/n?connect_timout=1', 'connect_timout: expected connect_timeout'],
   ['postgres://a,b/n?load_balance_hosts=on', 'load_balance_hosts=on: expected disable, random'],

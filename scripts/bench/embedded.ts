@@ -3,8 +3,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { toPath } from '../../src/admin/path.ts';
 import { readInteger } from '../integer.ts';
-import { toPath } from '../path.ts';
 import { readFamilyMemory } from './process-figures.ts';
 import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
 import { toMarkdown, toNumber } from './report.ts';

@@ -3,8 +3,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
+import { toPath } from '../../src/admin/path.ts';
 import { readInteger } from '../integer.ts';
-import { toPath } from '../path.ts';
 import { checkAgreement } from './agreement.ts';
 import { CASES, type CaseId } from './cases.ts';
 import { toReport, toResults } from './comparison.ts';

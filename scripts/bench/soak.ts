@@ -142,7 +142,7 @@ const stall = (load: Load, isSlow: boolean) =>
 /** What an administrator does beside the load: an import, an export and a rotation, each on another tenant. */
 async function administer(load: Load, cleanup: Cleanup, env: NodeJS.ProcessEnv, round: number): Promise<void> {
   const admin = async (...args: string[]) => {
-    const file = join(ROOT, 'scripts/admin/main.ts');
+    const file = join(ROOT, 'src/admin/main.ts');
     const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], { env, cwd: ROOT });
     return JSON.parse(stdout);
   };

@@ -23,7 +23,6 @@ const AGGREGATORS: Readonly<Record<string, 'min' | 'max'>> = {
   gateway_rate_limits_shared: 'min',
   gateway_traces_exported: 'min',
   gateway_store_server_role: 'max',
-  gateway_store_server_lag_seconds: 'max',
   gateway_store_failovers_total: 'max',
   process_start_time_seconds: 'max',
   nodejs_eventloop_lag_seconds: 'max',

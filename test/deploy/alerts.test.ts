@@ -41,7 +41,7 @@ let samples: readonly Sample[];
 
 beforeAll(async () => {
   const servers = (['primary', 'standby', 'away', 'refused'] as const).map((role) => {
-    return { host: `${role}:5432`, role, calls: 1, ...(role === 'standby' ? { lagMs: 10 } : {}) };
+    return { host: `${role}:5432`, role, calls: 1 };
   });
   const metrics = createMetrics();
   metrics.observe({

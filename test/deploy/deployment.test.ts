@@ -237,7 +237,7 @@ describe('compose.yaml', () => {
       migrate: 'postgres:one@postgres:5432/wellness',
       'gateway-on-citus': 'gateway_login:two@citus-worker-1:5432/wellness',
       'migrate-citus': 'postgres:one@citus-coordinator:5432/wellness',
-      'gateway-on-standby': 'gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=prefer-standby',
+      'gateway-on-standby': 'gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=read-write',
       'migrate-standby': 'postgres:one@postgres-a,postgres-b/wellness',
     };
     for (const [name, url] of Object.entries(urls)) {
@@ -564,7 +564,7 @@ describe('Dockerfile', () => {
     const scripts = dockerfile.copies
       .flatMap(({ sources }) => sources)
       .filter((file) => /^scripts\/.*\.ts$/.test(file));
-    const entries = [dockerfile.command.at(-1) ?? '', 'scripts/admin/main.ts', ...scripts];
+    const entries = [dockerfile.command.at(-1) ?? '', 'src/admin/main.ts', ...scripts];
     expect(entries).toContain('scripts/migrate.ts');
     const { files, packages } = walk(root, entries);
     expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);

@@ -27,7 +27,7 @@ const SETTINGS = [
 export const canReplicate = (): boolean =>
   isPresent(
     existsSync(join(BINARIES, 'pg_rewind')),
-    'The package postgresql-15 is not installed: the tests of standbys cannot run',
+    'The package postgresql-15 is not installed: the tests of failover cannot run',
   );
 
 /** One server. It begins as the primary, or as a copy of one. */

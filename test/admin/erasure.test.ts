@@ -33,7 +33,7 @@ const admin = (...args: string[]): Promise<Run> => runAdmin(args, { DATABASE_URL
 
 /** Runs the command on a terminal of its own and types a line. */
 function type(line: string, ...args: string[]): { code: number | null; output: string } {
-  const command = [process.execPath, 'scripts/admin/main.ts', ...args.map((arg) => `'${arg}'`)].join(' ');
+  const command = [process.execPath, 'src/admin/main.ts', ...args.map((arg) => `'${arg}'`)].join(' ');
   const env = { PATH: process.env.PATH, DATABASE_URL: database.adminUrl, TERM: 'dumb' };
   const { status, stdout } = spawnSync('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
     env,

@@ -10,15 +10,15 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import pg from 'pg';
 import { extract } from 'tar';
-import { FILES, type StoreConfig } from '../../src/config.ts';
-import { syncPath, toPaths } from '../../src/store/embedded/folder.ts';
-import { ServerError } from '../../src/store/embedded/server.ts';
-import { restoreStore } from '../../src/store/embedded/store.ts';
-import { readMigrations } from '../../src/store/migrations.ts';
-import { type EmbeddedConfig, reachServer } from '../../src/store/open.ts';
-import { toPath } from '../path.ts';
+import { FILES, type StoreConfig } from '../config.ts';
+import { syncPath, toPaths } from '../store/embedded/folder.ts';
+import { ServerError } from '../store/embedded/server.ts';
+import { restoreStore } from '../store/embedded/store.ts';
+import { readMigrations } from '../store/migrations.ts';
+import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
+import { toPath } from './path.ts';
 import { createProgress } from './progress.ts';
 
 /** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */

@@ -1,6 +1,6 @@
 // References to other records, which people write as an e-mail, a name or an id.
 
-import type { Database } from '../../src/store/migrations.ts';
+import type { Database } from '../store/migrations.ts';
 import type { Fields } from './columns.ts';
 import type { BadLine } from './errors.ts';
 import { queryRows } from './store.ts';

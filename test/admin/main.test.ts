@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { administer } from '../../scripts/admin/main.ts';
+import { administer } from '../../src/admin/main.ts';
 import { lockFolder } from '../../src/store/embedded/folder.ts';
 import { openServer } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
@@ -384,7 +384,7 @@ describe('the store', () => {
   });
 
   test('is said on standard error', async () => {
-    const { code, output, errors } = await runCommand('scripts/admin/main.ts', ['tenant', 'list'], {
+    const { code, output, errors } = await runCommand('src/admin/main.ts', ['tenant', 'list'], {
       env: { DATA_DIR: ':memory:' },
     });
     expect({ code, output, errors: errors.split('\n')[0] }).toEqual({

@@ -1,6 +1,6 @@
 // The tables with a tenant's data: what can be imported and exported.
 
-import type { Database } from '../../src/store/migrations.ts';
+import type { Database } from '../store/migrations.ts';
 import { CommandError } from './errors.ts';
 import { queryRows } from './store.ts';
 

@@ -2,10 +2,10 @@
 
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Database, inTransaction } from '../../src/store/migrations.ts';
-import { toPath } from '../path.ts';
+import { type Database, inTransaction } from '../store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
+import { toPath } from './path.ts';
 import { queryRows } from './store.ts';
 import { readTables } from './tables.ts';
 

@@ -2,13 +2,13 @@
 
 import { existsSync } from 'node:fs';
 import pg from 'pg';
-import type { StoreConfig } from '../../src/config.ts';
-import { isVersion1, toPaths } from '../../src/store/embedded/folder.ts';
-import { toUrl } from '../../src/store/embedded/store.ts';
-import { type Database, inTransaction } from '../../src/store/migrations.ts';
-import { toPath } from '../path.ts';
+import type { StoreConfig } from '../config.ts';
+import { isVersion1, toPaths } from '../store/embedded/folder.ts';
+import { toUrl } from '../store/embedded/store.ts';
+import { type Database, inTransaction } from '../store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
+import { toPath } from './path.ts';
 import { createProgress } from './progress.ts';
 import { openStore, queryRows } from './store.ts';
 

@@ -1,7 +1,7 @@
 // The commands for single records of any table with a tenant's data: find, show, update. None reaches another tenant's rows.
 
 import { InvalidArgumentError } from 'commander';
-import { type Database, inTransaction } from '../../src/store/migrations.ts';
+import { type Database, inTransaction } from '../store/migrations.ts';
 import { createCheck, type Fields, findColumn, toValue } from './columns.ts';
 import { type BadLine, CommandError } from './errors.ts';
 import { type Output, toTable } from './output.ts';

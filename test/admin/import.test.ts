@@ -4,9 +4,9 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { toValue } from '../../scripts/admin/columns.ts';
-import type { Column } from '../../scripts/admin/tables.ts';
-import { openFolder } from '../../scripts/database.ts';
+import { toValue } from '../../src/admin/columns.ts';
+import { openFolder } from '../../src/admin/database.ts';
+import type { Column } from '../../src/admin/tables.ts';
 import { copyDataDir } from '../helpers/gateway.ts';
 import { type Run, type RunOptions, runAdmin, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
@@ -59,7 +59,7 @@ async function run(
   { env = { DATABASE_URL: database.adminUrl }, input }: RunOptions = {},
 ): Promise<Run> {
   if (input === undefined) return runAdmin(args, env);
-  const { errors, ...others } = await runCommand('scripts/admin/main.ts', args, { env, input });
+  const { errors, ...others } = await runCommand('src/admin/main.ts', args, { env, input });
   return { ...others, errors: errors.replace(/^Store: .*\n/, '') };
 }
 
@@ -346,7 +346,7 @@ describe('a file that cannot be read', () => {
   });
 
   test('is not waited for to its end', async () => {
-    const args = ['scripts/admin/main.ts', 'import', 'alunos', '-', '--tenant', tenant];
+    const args = ['src/admin/main.ts', 'import', 'alunos', '-', '--tenant', tenant];
     const child = spawn(process.execPath, args, { env: { DATABASE_URL: database.adminUrl } });
     child.stdin.write('nome,idade\nAna,33\n');
     expect((await once(child, 'close'))[0]).toBe(1);

@@ -1,8 +1,8 @@
 // The commands for the usage and the limits of keys.
 
-import type { KeyLimits } from '../../src/api/account.ts';
-import { createCalendar } from '../../src/api/calendar.ts';
-import type { Database } from '../../src/store/migrations.ts';
+import type { KeyLimits } from '../api/account.ts';
+import { createCalendar } from '../api/calendar.ts';
+import type { Database } from '../store/migrations.ts';
 import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './output.ts';

@@ -1,11 +1,11 @@
 // Connects scripts to a database: the folder of an embedded store, or DATABASE_URL.
 
 import pg from 'pg';
-import { readDatabaseUrl, type ServerAddress } from '../src/database-url.ts';
-import { messageOf, OperatorError } from '../src/errors.ts';
-import type { Content } from '../src/store/embedded/store.ts';
-import { type EmbeddedConfig, reachServer } from '../src/store/open.ts';
-import { connectToPrimary } from '../src/store/postgres/servers.ts';
+import { readDatabaseUrl, type ServerAddress } from '../database-url.ts';
+import { messageOf, OperatorError } from '../errors.ts';
+import type { Content } from '../store/embedded/store.ts';
+import { type EmbeddedConfig, reachServer } from '../store/open.ts';
+import { connectToPrimary } from '../store/postgres/servers.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}

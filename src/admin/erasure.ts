@@ -2,7 +2,7 @@
 
 import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';
-import type { Database } from '../../src/store/migrations.ts';
+import type { Database } from '../store/migrations.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
 import { type Found, findRecord, openTable } from './records.ts';

@@ -2,8 +2,8 @@
 
 import { inspect } from 'node:util';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
-import { type Config, readConfig } from '../../src/config.ts';
-import type { Database } from '../../src/store/migrations.ts';
+import { type Config, readConfig } from '../config.ts';
+import type { Database } from '../store/migrations.ts';
 import {
   NEVER,
   readDelimiter,

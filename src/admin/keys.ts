@@ -1,7 +1,7 @@
 // The commands for tenants and keys: each calls an SQL function and formats the result.
 
 import { InvalidArgumentError } from 'commander';
-import type { Database } from '../../src/store/migrations.ts';
+import type { Database } from '../store/migrations.ts';
 import { NEVER } from './arguments.ts';
 import { type Confirmed, confirm } from './erasure.ts';
 import { CommandError } from './errors.ts';

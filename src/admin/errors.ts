@@ -1,5 +1,5 @@
-import { OperatorError } from '../../src/errors.ts';
-import { FolderInUse } from '../../src/store/embedded/folder.ts';
+import { OperatorError } from '../errors.ts';
+import { FolderInUse } from '../store/embedded/folder.ts';
 
 /** One problem in a line of a file, with the file's name for the field. */
 export type BadLine = { readonly line: number; readonly field: string | null; readonly message: string };

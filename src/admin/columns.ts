@@ -1,9 +1,9 @@
 // From a spreadsheet to a table: the names that people give to columns, and the values that they write.
 
-import { findProblem, type Problems } from '../../src/api/request.ts';
-import { toFieldErrors } from '../../src/api/validate.ts';
-import { type Message, mapMessages, toEnglish } from '../../src/errors.ts';
-import { createAjv } from '../../src/openapi/compile.ts';
+import { findProblem, type Problems } from '../api/request.ts';
+import { toFieldErrors } from '../api/validate.ts';
+import { type Message, mapMessages, toEnglish } from '../errors.ts';
+import { createAjv } from '../openapi/compile.ts';
 import type { Column } from './tables.ts';
 
 /** The texts of a record by column. */

@@ -1,9 +1,9 @@
-import { type Environment, FILES, type StoreConfig } from '../../src/config.ts';
-import { readDatabaseUrl } from '../../src/database-url.ts';
-import type { Database } from '../../src/store/migrations.ts';
-import { type EmbeddedConfig, toContent } from '../../src/store/open.ts';
-import { describeServers } from '../../src/store/postgres/servers.ts';
-import { AccessError, connect, failWith, openFolder } from '../database.ts';
+import { type Environment, FILES, type StoreConfig } from '../config.ts';
+import { readDatabaseUrl } from '../database-url.ts';
+import type { Database } from '../store/migrations.ts';
+import { type EmbeddedConfig, toContent } from '../store/open.ts';
+import { describeServers } from '../store/postgres/servers.ts';
+import { AccessError, connect, failWith, openFolder } from './database.ts';
 
 const PROGRAM = 'wellness-admin';
 
