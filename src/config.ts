@@ -97,136 +97,92 @@ export const FILES = {
   types: join(ROOT, 'client/src/openapi.ts'),
 } as const;
 
-/** Addresses that only this machine reaches. */
-const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
-/** A fragment, which no URL here has, or an @ that does not end the user and the password. */
-const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
-
 /** The environment is invalid; the message lists each mistake with its value and what was expected. */
 export class ConfigError extends OperatorError {}
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the configuration from the environment. An empty variable counts as not set. Throws ConfigError with all
- * mistakes.
- */
-export function readConfig(env: Environment, processors = availableParallelism()): Config {
-  const reader = new Reader(env);
-  const workers = reader.integerOrAuto('WORKERS', 1, 1, MAX_WORKERS);
-  const host = reader.matching('HOST', '127.0.0.1', /^[\w.:%-]+$/, 'a host name or address, without a port');
-  const single = {
-    port: reader.integer('PORT', 3000, 0, 65_535),
-    host,
-    store: readStore(reader),
-    // Set to on, and not on by default.
-    demoKeys: LOOPBACK.test(host) || env.DEMO_DATA === 'on',
-    connections: reader.integer('STORE_CONNECTIONS', 10, 1, 1_000),
-    waiting: reader.integer('STORE_WAITING', 1_000, 0, 100_000),
-    deadlineMs: reader.integer('DEADLINE_MS', 5_000, 10, 60_000),
-    drainMs: reader.integer('DRAIN_MS', 7_000, 0, 600_000),
-    bodyLimit: reader.integer('BODY_LIMIT_BYTES', 100_000, 1, 10_000_000),
-    answerLimit: reader.integer('ANSWER_LIMIT_BYTES', 4_000_000, 1_000, 100_000_000),
-    unreadLimit: reader.integer('UNREAD_LIMIT_BYTES', 100_000_000, 0, 10_000_000_000),
-    maxSockets: reader.integer('MAX_SOCKETS', 10_000, 1, 1_000_000),
-    refusalsPerMinute: reader.integer('REFUSALS_PER_MINUTE', 600, 0, 1_000_000),
-    contractCheck: reader.choice('CONTRACT_CHECK', ['error', 'warn']),
-    proxyHops: reader.integer('PROXY_HOPS', 0, 0, 10),
-    rateLimits: readRateLimits(reader),
-    usage: {
-      timeZone: reader.timeZone('TIME_ZONE', 'America/Sao_Paulo'),
-      keepDays: reader.integer('USAGE_DAYS', 400, 31, 10_000),
-    },
-    corsOrigins: reader.list(
-      'CORS_ORIGINS',
-      isOrigin,
-      'origins like https://painel.example, separated by commas, or *',
-    ),
-    docs: reader.flag('DOCS', true),
-    mcp: reader.flag('MCP', false),
-    metricsPort: reader.integer('METRICS_PORT', undefined, 0, 65_535),
-    log: {
-      level: reader.choice('LOG_LEVEL', ['info', 'debug', 'warn', 'error', 'silent']),
-      format: reader.choice('LOG_FORMAT', ['auto', 'json', 'pretty']),
-    },
-    traces: readTraces(reader),
+/** A variable of the environment. */
+export type Variable<T = unknown> = {
+  /** What it is if it is not set, and how that is written. */
+  readonly fallback: T;
+  readonly written: string;
+  /** What it does, in Markdown for a page in docs. */
+  readonly text: string;
+  /** What a value has to be. */
+  readonly expected: string;
+  /** Reads a value; undefined if it is invalid. Throws UrlError to say more. */
+  readonly parse: (text: string) => T | undefined;
+  /** Whether no message may show its value. */
+  readonly isSecret?: boolean;
+};
+
+/** Addresses that only this machine reaches. */
+const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
+/** A fragment, which no URL here has, or an @ that does not end the user and the password. */
+const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
+
+function variable<T>(text: string, fallback: T, expected: string, parse: Variable<T>['parse']): Variable<T> {
+  const written = typeof fallback === 'boolean' ? (fallback ? 'on' : 'off') : `${fallback ?? ''}`;
+  return { fallback, written, text, expected, parse };
+}
+
+function integer(text: string, fallback: number, min: number, max: number): Variable<number>;
+function integer(text: string, fallback: undefined, min: number, max: number): Variable<number | undefined>;
+function integer(text: string, fallback: number | undefined, min: number, max: number): Variable<number | undefined> {
+  return variable(text, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
+}
+
+function toInteger(min: number, max: number) {
+  return (text: string): number | undefined => {
+    const value = Number(text);
+    return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
   };
-  const config = { ...single, workers: readWorkers(reader, workers, single, processors) };
-  if (config.port !== 0 && config.port === config.metricsPort) {
-    reader.mistakes.push('PORT and METRICS_PORT are the same: expected two different ports, or no METRICS_PORT');
-  }
-  reader.mistakes.push(...reader.findNearMisses());
-  if (reader.mistakes.length > 0) throw new ConfigError(reader.mistakes.join('\n'));
-  return config;
 }
 
-/** `auto` starts one worker per processor. Each worker needs at least one connection and one refusal of its own. */
-function readWorkers(
-  reader: Reader,
-  workers: number | 'auto',
-  { connections, refusalsPerMinute }: Omit<Config, 'workers'>,
-  processors: number,
-): number {
-  const refusals = refusalsPerMinute || MAX_WORKERS;
-  if (workers === 'auto') return Math.min(processors, connections, refusals, MAX_WORKERS);
-  if (workers > connections) {
-    reader.mistakes.push(
-      `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected at least one connection per worker`,
-    );
-  }
-  if (workers > refusals) {
-    reader.mistakes.push(
-      `WORKERS=${workers} and REFUSALS_PER_MINUTE=${refusals}: expected at least one refusal per worker, or 0 for no limit`,
-    );
-  }
-  return workers;
-}
+const SWITCH: Readonly<Record<string, boolean | undefined>> = { __proto__: null, on: true, off: false } as never;
+const flag = (text: string, fallback: boolean) => variable(text, fallback, 'on or off', (value) => SWITCH[value]);
 
-function readRateLimits(reader: Reader): RateLimitConfig {
-  const perKey = reader.integer('KEY_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
-  const perAddress = reader.integer('ADDRESS_REQUESTS_PER_MINUTE', 0, 0, 10_000_000);
-  const redisUrl = reader.secretUrl('REDIS_URL', ['redis:', 'rediss:'], 'redis://host:6379/0', /^\/?\d*$/);
-  return { perKey, perAddress, redisUrl };
-}
+/** One of several words; the first is the default. */
+const choice = <T extends string>(text: string, ...words: [T, ...T[]]): Variable<T> =>
+  variable(text, words[0], words.join(' or '), (value) => words.find((word) => word === value));
 
-function readTraces(reader: Reader): Config['traces'] {
-  const url = reader.secretUrl('OTEL_EXPORTER_OTLP_ENDPOINT', ['http:', 'https:'], 'http://collector:4318');
-  const ratio = reader.ratio('OTEL_TRACES_SAMPLER_ARG', 1);
-  return url === undefined ? undefined : { url, ratio };
-}
+const matching = <T extends string | undefined>(text: string, fallback: T, expected: string, pattern: RegExp) =>
+  variable<string | T>(text, fallback, expected, (value) => (pattern.test(value) ? value : undefined));
 
-function readStore(reader: Reader): StoreConfig {
-  const database = reader.databaseUrl('DATABASE_URL');
-  const supabase = reader.secretUrl('SUPABASE_URL', ['http:', 'https:'], 'https://project.supabase.co');
-  const key = reader.secret('SUPABASE_KEY', /^[\x21-\x7e]+$/, 'a secret key without spaces');
-  const restPath = reader.matching('SUPABASE_REST_PATH', '/rest/v1', /^\/[\w./-]*$/, 'a path, such as /rest/v1 or /');
-  const prepare = reader.flag('PREPARE', true);
-  const dataDir = reader.matching('DATA_DIR', '.data', /^[^\0]+$/, 'a folder, or :memory:');
-  const programs = reader.matching(
-    'POSTGRES_BIN',
-    undefined,
-    /^\//,
-    'the absolute path of the folder of initdb and postgres',
-  );
-  const fsync = reader.flag('FSYNC', true);
-  const demoData = reader.flag('DEMO_DATA', true);
+const secret = (text: string, expected: string, parse: (text: string) => string | undefined) => ({
+  ...variable<string | undefined>(text, undefined, expected, parse),
+  isSecret: true,
+});
 
-  const { isSet } = reader;
-  if (isSet('DATABASE_URL') && isSet('SUPABASE_URL')) {
-    reader.mistakes.push('DATABASE_URL and SUPABASE_URL are both set: expected one of them, or none');
-  }
-  if (isSet('SUPABASE_URL') !== isSet('SUPABASE_KEY')) {
-    reader.mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
-  }
-  if (database) return { kind: 'postgres', url: database, prepare };
-  if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath };
-  return { kind: 'embedded', dataDir: dataDir === ':memory:' ? undefined : dataDir, programs, fsync, demoData };
+/** A URL, which may have a password. Read without its encoding, a part of that would be the host, and be logged. */
+const url = (text: string, example: string, isUrl: (text: string) => boolean) =>
+  secret(text, `a URL like ${example}`, (value) => {
+    if (UNENCODED.test(value)) {
+      throw new UrlError('expected @ # / ? in the user and the password as %40 %23 %2F %3F');
+    }
+    return isUrl(value) ? value : undefined;
+  });
+
+const hasProtocol =
+  (...protocols: string[]) =>
+  (text: string) =>
+    protocols.includes(URL.parse(text)?.protocol ?? '');
+
+function isDatabaseUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\//.test(text) && readDatabaseUrl(text).servers.length > 0;
 }
 
 /** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */
 function isOrigin(text: string): boolean {
   return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
+}
+
+/** Reads values separated by commas; undefined if one of them is no origin. */
+function readOrigins(text: string): readonly string[] | undefined {
+  const values = text.split(',').map((value) => value.trim());
+  return values.every(isOrigin) ? values : undefined;
 }
 
 /** Whether a text names a time zone (IANA). */
@@ -238,124 +194,271 @@ function isTimeZone(text: string): boolean {
   }
 }
 
-function toInteger(min: number, max: number) {
-  return (text: string): number | undefined => {
-    const value = Number(text);
-    return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
+/** Every variable, in the order of docs/configuration.md and .env.example, which `npm run generate` writes from it. */
+export const VARIABLES = {
+  PORT: integer('port to listen on; `0` takes any free port', 3000, 0, 65_535),
+  HOST: matching(
+    'address to listen on; `0.0.0.0` for all. Where others reach it, a store with the demo data is refused.',
+    '127.0.0.1',
+    'a host name or address, without a port',
+    /^[\w.:%-]+$/,
+  ),
+  WORKERS: variable<number | 'auto'>(
+    `number of processes, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor; see [Workers](deployment.md#workers)`,
+    1,
+    `a whole number from 1 to ${MAX_WORKERS}, or auto`,
+    (text) => (text === 'auto' ? text : toInteger(1, MAX_WORKERS)(text)),
+  ),
+  DATA_DIR: matching(
+    'embedded store: data folder; `:memory:` is a temporary one, which goes at the end',
+    '.data',
+    'a folder, or :memory:',
+    /^[^\0]+$/,
+  ),
+  POSTGRES_BIN: matching(
+    'embedded store: absolute path of a folder with `initdb` and `postgres`, version 15 or later; by default those that npm installed. See [Stores](stores.md#embedded)',
+    undefined,
+    'the absolute path of the folder of initdb and postgres',
+    /^\//,
+  ),
+  FSYNC: flag(
+    'embedded store: `off` answers before the rows are on the disk, for tests: a loss of power may then destroy the store',
+    true,
+  ),
+  DEMO_DATA: flag(
+    "embedded store: `off` leaves a new store empty. On any store, `on` that is set serves the demo data's public keys where others reach them.",
+    true,
+  ),
+  DATABASE_URL: url(
+    'Postgres to use, such as `postgres://gateway_login:password@host:5432/name`; see [Stores](stores.md#postgres), and [Failover](failover.md) for several hosts',
+    'postgres://user:password@host/name',
+    isDatabaseUrl,
+  ),
+  PREPARE: flag('Postgres: `off` behind a pooler in transaction mode', true),
+  SUPABASE_URL: url(
+    'Supabase project to use, such as `https://project.supabase.co`; see [Stores](stores.md#supabase)',
+    'https://project.supabase.co',
+    hasProtocol('http:', 'https:'),
+  ),
+  SUPABASE_KEY: secret(
+    'Supabase: secret key, or a JWT with the role `gateway` for your own PostgREST',
+    'a secret key without spaces',
+    (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
+  ),
+  SUPABASE_REST_PATH: matching(
+    'Supabase: path of PostgREST; `/` for your own PostgREST',
+    '/rest/v1',
+    'a path, such as /rest/v1 or /',
+    /^\/[\w./-]*$/,
+  ),
+  CONTRACT_CHECK: choice('`warn` starts the gateway even if document and database disagree', 'error', 'warn'),
+  STORE_CONNECTIONS: integer(
+    'connections to the store, which workers share. Each has one call at a time; except on Supabase, up to eight reads while none is idle. One key gets at most half of them.',
+    10,
+    1,
+    1_000,
+  ),
+  STORE_WAITING: integer(
+    'calls that may wait for a connection. Beyond that, the key with the most waiting calls gets a 502 with `Retry-After`.',
+    1_000,
+    0,
+    100_000,
+  ),
+  DEADLINE_MS: integer(
+    'store call timeout in ms, including time in the queue; then the answer is a 502',
+    5_000,
+    10,
+    60_000,
+  ),
+  DRAIN_MS: integer(
+    'how long the gateway goes on serving after SIGTERM, in ms; see [Restarts](deployment.md#restarts)',
+    7_000,
+    0,
+    600_000,
+  ),
+  BODY_LIMIT_BYTES: integer('largest request body', 100_000, 1, 10_000_000),
+  ANSWER_LIMIT_BYTES: integer('largest answer; a longer list is a 422 on `limit`', 4_000_000, 1_000, 100_000_000),
+  UNREAD_LIMIT_BYTES: integer(
+    'total size of answers that clients have not read yet; one key may have a quarter. Beyond that, a list is a 502 with `Retry-After`.',
+    100_000_000,
+    0,
+    10_000_000_000,
+  ),
+  MAX_SOCKETS: integer('open client sockets; one more is closed at once', 10_000, 1, 1_000_000),
+  REFUSALS_PER_MINUTE: integer(
+    'refused keys per address, and calls over the limits of a key, per minute that are answered at once; `0` never delays. See [Refused keys](configuration.md#refused-keys).',
+    600,
+    0,
+    1_000_000,
+  ),
+  KEY_REQUESTS_PER_MINUTE: integer(
+    'requests per key and minute, the same for all keys; `0` for no limit',
+    0,
+    0,
+    10_000_000,
+  ),
+  ADDRESS_REQUESTS_PER_MINUTE: integer(
+    'requests per address and minute, counted before the key is checked; `0` for no limit',
+    0,
+    0,
+    10_000_000,
+  ),
+  REDIS_URL: url(
+    'Redis in which several gateways count requests per minute together, such as `redis://host:6379/0`',
+    'redis://host:6379/0',
+    (text) => hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(new URL(text).pathname),
+  ),
+  TIME_ZONE: variable(
+    'time zone of the days of [usage](usage.md)',
+    'America/Sao_Paulo',
+    'a time zone such as America/Sao_Paulo',
+    (text) => (isTimeZone(text) ? text : undefined),
+  ),
+  USAGE_DAYS: integer('days of usage to keep, at least 31', 400, 31, 10_000),
+  PROXY_HOPS: integer(
+    'number of proxies in front that add to `X-Forwarded-For`; see [Proxies](configuration.md#proxies)',
+    0,
+    0,
+    10,
+  ),
+  CORS_ORIGINS: variable<readonly string[]>(
+    'origins of web pages that may call the gateway, separated by commas, such as `https://painel.example`; `*` for all',
+    [],
+    'origins like https://painel.example, separated by commas, or *',
+    readOrigins,
+  ),
+  DOCS: flag('`off` removes `/docs`, `/openapi.json` and `/openapi.yaml`', true),
+  MCP: flag('`on` serves the Model Context Protocol at `/mcp`; see [Assistants](assistants.md)', false),
+  METRICS_PORT: integer('separate port for `/metrics`; by default it is on `PORT`', undefined, 0, 65_535),
+  LOG_LEVEL: choice('`debug`, `info`, `warn`, `error` or `silent`', 'info', 'debug', 'warn', 'error', 'silent'),
+  LOG_FORMAT: choice('`json` or `pretty`; `auto` is pretty on a terminal', 'auto', 'json', 'pretty'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: url(
+    'OpenTelemetry collector for traces, such as `http://collector:4318`',
+    'http://collector:4318',
+    hasProtocol('http:', 'https:'),
+  ),
+  OTEL_TRACES_SAMPLER_ARG: variable('sampling ratio for root traces, 0 to 1', 1, 'a number from 0 to 1', (text) =>
+    /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
+  ),
+} satisfies Readonly<Record<string, Variable>>;
+
+type Variables = typeof VARIABLES;
+type Values = { readonly [N in keyof Variables]: Variables[N] extends Variable<infer T> ? T : never };
+
+/**
+ * Reads the configuration from the environment. An empty variable counts as not set. Throws ConfigError with all
+ * mistakes.
+ */
+export function readConfig(env: Environment, processors = availableParallelism()): Config {
+  const mistakes: string[] = [];
+  const values = readValues(env, mistakes);
+  const { HOST, PORT, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = values;
+  const config = {
+    workers: readWorkers(values, processors, mistakes),
+    port: PORT,
+    host: HOST,
+    store: readStore(values, mistakes),
+    // Set to on, and not on by default.
+    demoKeys: LOOPBACK.test(HOST) || env.DEMO_DATA === 'on',
+    connections: values.STORE_CONNECTIONS,
+    waiting: values.STORE_WAITING,
+    deadlineMs: values.DEADLINE_MS,
+    drainMs: values.DRAIN_MS,
+    bodyLimit: values.BODY_LIMIT_BYTES,
+    answerLimit: values.ANSWER_LIMIT_BYTES,
+    unreadLimit: values.UNREAD_LIMIT_BYTES,
+    maxSockets: values.MAX_SOCKETS,
+    refusalsPerMinute: values.REFUSALS_PER_MINUTE,
+    contractCheck: values.CONTRACT_CHECK,
+    proxyHops: values.PROXY_HOPS,
+    rateLimits: {
+      perKey: values.KEY_REQUESTS_PER_MINUTE,
+      perAddress: values.ADDRESS_REQUESTS_PER_MINUTE,
+      redisUrl: values.REDIS_URL,
+    },
+    usage: { timeZone: values.TIME_ZONE, keepDays: values.USAGE_DAYS },
+    corsOrigins: values.CORS_ORIGINS,
+    docs: values.DOCS,
+    mcp: values.MCP,
+    metricsPort: METRICS_PORT,
+    log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
+    traces:
+      OTEL_EXPORTER_OTLP_ENDPOINT === undefined
+        ? undefined
+        : { url: OTEL_EXPORTER_OTLP_ENDPOINT, ratio: values.OTEL_TRACES_SAMPLER_ARG },
   };
+  if (PORT !== 0 && PORT === METRICS_PORT) {
+    mistakes.push('PORT and METRICS_PORT are the same: expected two different ports, or no METRICS_PORT');
+  }
+  mistakes.push(...findNearMisses(env));
+  if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'));
+  return config;
 }
 
-class Reader {
-  readonly mistakes: string[] = [];
-  readonly #env: Environment;
-  /** The names that were read. */
-  readonly #names = new Set<string>();
-
-  constructor(env: Environment) {
-    this.#env = env;
-  }
-
-  readonly isSet = (name: string): boolean => (this.#env[name] ?? '') !== '';
-
-  /** The variables that are probably meant to be one that is not set: a store with public keys must not start instead. */
-  findNearMisses(): string[] {
-    const missing = [...this.#names].filter((name) => !this.isSet(name));
-    return Object.keys(this.#env).flatMap((found) => {
-      if (!this.isSet(found) || this.#names.has(found)) return [];
-      const folded = found.toUpperCase().replaceAll('-', '_');
-      // Two edits of a short name, such as HOST, make many others.
-      const meant = missing.find((name) => isNear(folded, name, name.length > 6 ? 2 : 1));
-      return meant ? [`${found} is no variable of the gateway: expected ${meant}`] : [];
-    });
-  }
-
-  integer<T extends number | undefined>(name: string, fallback: T, min: number, max: number): number | T {
-    return this.#read<number | T>(name, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
-  }
-
-  integerOrAuto(name: string, fallback: number, min: number, max: number): number | 'auto' {
-    const parse = toInteger(min, max);
-    return this.#read<number | 'auto'>(name, fallback, `a whole number from ${min} to ${max}, or auto`, (text) =>
-      text === 'auto' ? text : parse(text),
-    );
-  }
-
-  ratio(name: string, fallback: number): number {
-    return this.#read(name, fallback, 'a number from 0 to 1', (text) =>
-      /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
-    );
-  }
-
-  timeZone(name: string, fallback: string): string {
-    return this.#read(name, fallback, 'a time zone such as America/Sao_Paulo', (text) =>
-      isTimeZone(text) ? text : undefined,
-    );
-  }
-
-  matching<T extends string | undefined>(name: string, fallback: T, pattern: RegExp, expected: string): string | T {
-    return this.#read<string | T>(name, fallback, expected, (text) => (pattern.test(text) ? text : undefined));
-  }
-
-  /** One of several words; the first is the default. */
-  choice<T extends string>(name: string, words: readonly [T, ...T[]]): T {
-    return this.#read(name, words[0], words.join(' or '), (text) => words.find((word) => word === text));
-  }
-
-  /** Values separated by commas; an empty list if not set. */
-  list(name: string, isValid: (text: string) => boolean, expected: string): readonly string[] {
-    return this.#read<readonly string[]>(name, [], expected, (text) => {
-      const values = text.split(',').map((value) => value.trim());
-      return values.every(isValid) ? values : undefined;
-    });
-  }
-
-  flag(name: string, fallback: boolean): boolean {
-    return this.#read(name, fallback, 'on or off', (text) =>
-      text === 'on' ? true : text === 'off' ? false : undefined,
-    );
-  }
-
-  secret(name: string, pattern: RegExp, expected: string): string | undefined {
-    return this.#read(name, undefined, expected, (text) => (pattern.test(text) ? text : undefined), true);
-  }
-
-  /** The URL of a Postgres, which may name several hosts. */
-  databaseUrl(name: string): string | undefined {
-    if (UNENCODED.test(this.#env[name] ?? '')) return this.#refuseUnencoded(name);
-    const text = this.secret(name, /^postgres(ql)?:\/\//, 'a URL like postgres://user:password@host/name');
-    try {
-      if (text !== undefined) readDatabaseUrl(text);
-    } catch (error) {
-      if (!(error instanceof UrlError)) throw error;
-      this.mistakes.push(`${name}=(not shown): ${error.message}`);
-    }
-    return text;
-  }
-
-  secretUrl(name: string, protocols: readonly string[], example: string, path = /^/): string | undefined {
-    if (UNENCODED.test(this.#env[name] ?? '')) return this.#refuseUnencoded(name);
-    const isUrl = (text: string) => {
-      const url = URL.parse(text);
-      return url !== null && protocols.includes(url.protocol) && path.test(url.pathname);
+function readValues(env: Environment, mistakes: string[]): Values {
+  const read = (name: string, { fallback, expected, parse, isSecret = false }: Variable) => {
+    const text = env[name] ?? '';
+    if (text === '') return fallback;
+    const refuse = (reason: string) => {
+      mistakes.push(`${name}=${isSecret ? '(not shown)' : JSON.stringify(text)}: ${reason}`);
+      return fallback;
     };
-    return this.#read(name, undefined, `a URL like ${example}`, (text) => (isUrl(text) ? text : undefined), true);
-  }
-
-  /** Otherwise a part of the password would be read as the host, and be logged. */
-  #refuseUnencoded(name: string): undefined {
-    const expected = '@ # / ? in the user and the password as %40 %23 %2F %3F';
-    return this.#read(name, undefined, expected, () => undefined, true);
-  }
-
-  /** Error messages do not show secrets or URLs that may contain a password. */
-  #read<T>(name: string, fallback: T, expected: string, parse: (text: string) => T | undefined, isSecret = false): T {
-    this.#names.add(name);
-    const text = this.#env[name];
-    if (text === undefined || text === '') return fallback;
-    const value = parse(text);
-    if (value === undefined) {
-      this.mistakes.push(`${name}=${isSecret ? '(not shown)' : JSON.stringify(text)}: expected ${expected}`);
+    try {
+      return parse(text) ?? refuse(`expected ${expected}`);
+    } catch (error) {
+      if (error instanceof UrlError) return refuse(error.message);
+      throw error;
     }
-    return value ?? fallback;
+  };
+  return Object.fromEntries(Object.entries(VARIABLES).map(([name, one]) => [name, read(name, one)])) as Values;
+}
+
+/** The variables that are probably meant to be one that is not set: a store with public keys must not start instead. */
+function findNearMisses(env: Environment): string[] {
+  const isSet = (name: string) => (env[name] ?? '') !== '';
+  const missing = Object.keys(VARIABLES).filter((name) => !isSet(name));
+  return Object.keys(env).flatMap((found) => {
+    if (!isSet(found) || found in VARIABLES) return [];
+    const folded = found.toUpperCase().replaceAll('-', '_');
+    // Two edits of a short name, such as HOST, make many others.
+    const meant = missing.find((name) => isNear(folded, name, name.length > 6 ? 2 : 1));
+    return meant ? [`${found} is no variable of the gateway: expected ${meant}`] : [];
+  });
+}
+
+/** `auto` starts one worker per processor. Each worker needs at least one connection and one refusal of its own. */
+function readWorkers(values: Values, processors: number, mistakes: string[]): number {
+  const { WORKERS: workers, STORE_CONNECTIONS: connections } = values;
+  const refusals = values.REFUSALS_PER_MINUTE || MAX_WORKERS;
+  if (workers === 'auto') return Math.min(processors, connections, refusals, MAX_WORKERS);
+  if (workers > connections) {
+    mistakes.push(
+      `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected at least one connection per worker`,
+    );
   }
+  if (workers > refusals) {
+    mistakes.push(
+      `WORKERS=${workers} and REFUSALS_PER_MINUTE=${refusals}: expected at least one refusal per worker, or 0 for no limit`,
+    );
+  }
+  return workers;
+}
+
+function readStore(values: Values, mistakes: string[]): StoreConfig {
+  const { DATABASE_URL: database, SUPABASE_URL: supabase, SUPABASE_KEY: key, DATA_DIR: dataDir } = values;
+  if (database && supabase) {
+    mistakes.push('DATABASE_URL and SUPABASE_URL are both set: expected one of them, or none');
+  }
+  if ((supabase === undefined) !== (key === undefined)) {
+    mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
+  }
+  if (database) return { kind: 'postgres', url: database, prepare: values.PREPARE };
+  if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath: values.SUPABASE_REST_PATH };
+  return {
+    kind: 'embedded',
+    dataDir: dataDir === ':memory:' ? undefined : dataDir,
+    programs: values.POSTGRES_BIN,
+    fsync: values.FSYNC,
+    demoData: values.DEMO_DATA,
+  };
 }

@@ -168,7 +168,7 @@ describe('a folder', () => {
     [
       'has files of something else',
       'src',
-      /^src has files of something else, such as api: set DATA_DIR to a new folder/,
+      /^src has files of something else, such as \w+: set DATA_DIR to a new folder/,
     ],
     [
       'lacks its parent',
@@ -450,7 +450,7 @@ describe.skipIf(!canMount)('a disk', () => {
       failed += answers.filter(({ status }) => status === 502).length;
     }
     expect(acknowledged.length).toBeGreaterThan(0);
-    expect(gateway.output()).toMatch(/No space left on device/);
+    await gateway.printed(/No space left on device/);
 
     // The test is outside of the namespace that has the disk.
     const inside = `/proc/${gateway.child.pid}/root${disk}`;

@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
-import { type Db, openDatabase } from '../helpers/database.ts';
-import { MIGRATIONS } from '../helpers/gateway.ts';
+import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { type Db, openDatabase, rows } from '../helpers/database.ts';
+import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'migrations-'));
 let folders = 0;
@@ -125,4 +125,21 @@ describe('migrations', () => {
     await apply({ '20991231000000_a.sql': sql });
     await apply({ '20991231000000_a.sql': sql });
   });
+});
+
+test('the seed makes the same rows each time', async () => {
+  const db = await openDatabase();
+  const names = await rows<{ name: string }>(
+    db,
+    `select oid::regclass as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')`,
+  );
+  const read = async () => {
+    const queries = names.map(({ name }) => `(select json_agg(t order by t::text) from ${name} t) as "${name}"`);
+    return rows(db, `select ${queries.join(', ')}`);
+  };
+  const before = await read();
+  await db.exec('truncate private.tenants cascade');
+  await runScript(db, SEED);
+  expect(await read()).toEqual(before);
+  await db.close();
 });

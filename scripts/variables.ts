@@ -1,0 +1,50 @@
+// Writes what docs/configuration.md and .env.example say of the variables, from the table in src/config.ts:
+// node scripts/variables.ts [--check]
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { VARIABLES, type Variable } from '../src/config.ts';
+
+const entries = Object.entries<Variable>(VARIABLES);
+
+/** The rows of the page. */
+function toTable(): string {
+  const rows = entries.map(([name, { written, text }]) => {
+    const here = text.replaceAll('](configuration.md#', '](#');
+    return `| \`${name}\` | ${written && `\`${written}\` `}| ${here} |\n`;
+  });
+  return `| Variable | Default | |\n|---|---|---|\n${rows.join('')}`;
+}
+
+/** The variables as comments, for people who copy the file. */
+function toExample(): string {
+  const parts = entries.map(([name, { written, text }]) => {
+    const plain = text.replaceAll('`', '').replace(/\[[^\]]*\]\(([^)#]*)[^)]*\)/g, 'docs/$1');
+    return `${wrap(plain)}# ${name}=${written}\n`;
+  });
+  return parts.join('');
+}
+
+function wrap(text: string): string {
+  return text.replace(/(.{1,118})(?: |$)/g, '# $1\n');
+}
+
+/** The part of each file that is written. */
+const FILES = [
+  { file: 'docs/configuration.md', pattern: /\| Variable \|[\s\S]*?\n(?=\n)/, write: toTable },
+  {
+    file: '.env.example',
+    pattern: /(?<=^# Variables of the gateway\n\n)[\s\S]*?(?=\n# OpenTelemetry:)/m,
+    write: toExample,
+  },
+];
+
+const isCheck = process.argv.includes('--check');
+for (const { file, pattern, write } of FILES) {
+  const before = readFileSync(file, 'utf8');
+  const after = before.replace(pattern, write);
+  if (!pattern.test(before)) throw new Error(`${file} has no place for the variables`);
+  if (isCheck && before !== after) {
+    console.error(`${file} differs from src/config.ts: run npm run generate`);
+    process.exitCode = 1;
+  } else if (before !== after) writeFileSync(file, after);
+}
