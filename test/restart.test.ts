@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { limited } from '../src/store/limits.ts';
 import { openPostgres } from '../src/store/postgres/store.ts';
+import { limited } from '../src/store/turns.ts';
 import { startGateway } from './helpers/gateway.ts';
 import { GatewayProcess } from './helpers/process.ts';
 import {

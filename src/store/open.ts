@@ -7,12 +7,11 @@ import type { Config, StoreConfig } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
 import type { Content, EmbeddedServer } from './embedded/store.ts';
-
-import { type LimitedStore, limited } from './limits.ts';
 import { findPendingMigrations, readMigrations } from './migrations.ts';
 import { toFailure } from './sqlstate.ts';
 import { createStatementWriter, toResult } from './statement.ts';
 import type { Call, Result, Store } from './store.ts';
+import { type LimitedStore, limited } from './turns.ts';
 
 /** The files that a new embedded store is made from. */
 export type StoreFiles = { readonly migrations: string; readonly seed: string };

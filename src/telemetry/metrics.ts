@@ -153,11 +153,8 @@ function observe(
     ['server', 'role'],
     () => servers().map(({ host, role }) => [1, { server: host, role }]),
   );
-  total(
-    'gateway_store_server_calls_total',
-    'Calls by database server; a read that is asked again of the primary counts for both',
-    ['server'],
-    () => servers().map(({ host, calls }) => [calls, { server: host }]),
+  total('gateway_store_server_calls_total', 'Calls by database server', ['server'], () =>
+    servers().map(({ host, calls }) => [calls, { server: host }]),
   );
   total('gateway_store_failovers_total', 'How often another database server has become the primary', [], () => [
     [readLoad().failovers ?? 0],

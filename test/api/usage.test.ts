@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Usage } from '../../src/api/usage.ts';
-import { limited } from '../../src/store/limits.ts';
 import type { Call, JsonText, Result, Store } from '../../src/store/store.ts';
+import { limited } from '../../src/store/turns.ts';
 import { call, KEYS } from '../helpers/api.ts';
 import { openTestStore, openTestUsage, startGateway, type TestGateway } from '../helpers/gateway.ts';
 

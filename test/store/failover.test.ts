@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
+import { limited } from '../../src/store/turns.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { canReplicate, type ReplicatedServer, startReplication, toGatewayUrl } from '../helpers/replication.ts';
 import { waitFor } from '../helpers/wait-for.ts';

@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type LimitedStore, limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
+import { type LimitedStore, limited } from '../../src/store/turns.ts';
 import { createCall } from '../helpers/calls.ts';
 import {
   HARMS,

@@ -1,10 +1,10 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { limited } from '../../src/store/limits.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
+import { limited } from '../../src/store/turns.ts';
 import { document } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {

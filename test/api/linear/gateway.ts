@@ -3,7 +3,7 @@
 
 import { readConfig } from '../../../src/config.ts';
 import { openService } from '../../../src/service.ts';
-import { limited } from '../../../src/store/limits.ts';
+import { limited } from '../../../src/store/turns.ts';
 import { createStudents } from '../../helpers/stub-store.ts';
 import { readCpuTime } from './cpu-time.ts';
 

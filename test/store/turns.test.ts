@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type Limits, limited } from '../../src/store/limits.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { type Limits, limited } from '../../src/store/turns.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
 const never = new AbortController().signal;
