@@ -203,6 +203,20 @@ describe('a folder', () => {
     );
   });
 
+  test('whose migration fails is free again, and a store that could not be made leaves nothing', async () => {
+    const migrationsDir = newPath();
+    cpSync(MIGRATIONS, migrationsDir, { recursive: true });
+    writeFileSync(join(migrationsDir, '20991231000000_broken.sql'), 'nonsense');
+    for (const dataDir of [newStore(), newPath()]) {
+      await expect(openServer({ dataDir, fsync: false }, { migrationsDir })).rejects.toThrow(
+        /_broken\.sql:1:1: syntax error at or near "nonsense"/,
+      );
+      expect(pidOf(dataDir)).toBeUndefined();
+      const server = await open(dataDir);
+      await server.close();
+    }
+  });
+
   test('that is damaged ends the start with what Postgres says', async () => {
     const dataDir = newStore();
     rmSync(join(dataDir, 'database/global/pg_control'));

@@ -80,19 +80,24 @@ export function toPsql(dataDir: string): string {
  */
 export async function openServer(options: EmbeddedOptions, content?: Content): Promise<EmbeddedServer> {
   const place = await openPlace(options);
+  const { dataDir, programs } = place;
+  const { database } = toPaths(dataDir);
+  let server: Server | undefined;
+  const close = async () => {
+    await server?.stop();
+    if (!options.dataDir) rmSync(dataDir, { recursive: true, force: true });
+    place.unlock();
+  };
+  const migrate = (folder: string) => asAdministrator(place, (db) => bringUpToDate(db, folder));
+  const attempt = (statement: Statement) => asAdministrator(place, (db) => attemptAsGateway(db, statement));
   try {
-    const { dataDir, programs } = place;
-    const { database } = toPaths(dataDir);
     if (!existsSync(database)) await createDatabase(place, content);
     checkVersion(database, programs);
-    const server = await startIn(place, database);
-    const close = () => server.stop().finally(place.unlock);
-    const migrate = (folder: string) => asAdministrator(place, (db) => bringUpToDate(db, folder));
-    if (content) await migrate(content.migrationsDir).catch((error) => close().then(() => Promise.reject(error)));
-    const attempt = (statement: Statement) => asAdministrator(place, (db) => attemptAsGateway(db, statement));
+    server = await startIn(place, database);
+    if (content) await migrate(content.migrationsDir);
     return { dataDir, migrate, attempt, close };
   } catch (error) {
-    place.unlock();
+    await close();
     throw error;
   }
 }
