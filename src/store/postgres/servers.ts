@@ -57,6 +57,7 @@ export class Server {
   /** The calls so far. */
   calls = 0;
   #client: pg.Client | undefined;
+  #query = `select ${INSTANCE}, ${STATE}, ${SYSTEM}`;
 
   constructor(name: string, { address, max, ...options }: ServersOptions, config: pg.ClientConfig) {
     this.name = name;
@@ -72,9 +73,11 @@ export class Server {
     const timer = setTimeout(() => this.doubt(new Error(`it says nothing within ${LOOK_MS} ms`)), LOOK_MS);
     try {
       if (!this.#client) await this.#connect(client);
-      const { rows } = await client.query(`select ${INSTANCE}, ${STATE}, ${SYSTEM}`).catch((error) => {
-        if (needsPrivilege(error)) return client.query(`select ${INSTANCE}, ${STATE}`);
-        throw error;
+      const { rows } = await client.query(this.#query).catch((error) => {
+        if (!needsPrivilege(error)) throw error;
+        // Not again: the server logs each refusal.
+        this.#query = `select ${INSTANCE}, ${STATE}`;
+        return client.query(this.#query);
       });
       // What a server said before it refused a write is out of date.
       if (this.#client !== client) return;
