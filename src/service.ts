@@ -75,7 +75,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
   const keyHeaders = readKeyHeaders(document);
   const log = openLog(config, keyHeaders);
-  if (!group) refuseNewDemo(config);
+  if (!group) await refuseNewDemo(config);
   const { store, own } = await openStore(config, FILES, log, group);
 
   const metrics = createMetrics();

@@ -1,4 +1,4 @@
-// Connects scripts to a database: the folder of an embedded store, or DATABASE_URL.
+// Connects an administrator to a database: the folder of an embedded store, or DATABASE_URL.
 
 import pg from 'pg';
 import { readDatabaseUrl, type ServerAddress } from '../database-url.ts';

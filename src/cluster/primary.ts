@@ -103,7 +103,7 @@ export class Primary {
       import('../http/demo.ts'),
       import('../store/open.ts'),
     ]);
-    refuseNewDemo(this.#config);
+    await refuseNewDemo(this.#config);
     this.#database = await openServer(this.#config, FILES, await this.#openLogOnce());
   }
 

@@ -1,11 +1,10 @@
 // Whether the demo data is in the store: the document's first example of a list is correct for it.
 
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readExamples } from '../openapi/examples.ts';
+import { isNewStore } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 
 /** The demo data's key, by the header that takes it, and an example request. */
@@ -25,10 +24,10 @@ export class DemoError extends OperatorError {
   }
 }
 
-/** Refuses to make a store with demo data that must not be served. Throws DemoError. */
-export function refuseNewDemo({ store, demoKeys, host }: Config): void {
+/** Refuses to make a store with demo data that must not be served. Rejects with DemoError. */
+export async function refuseNewDemo({ store, demoKeys, host }: Config): Promise<void> {
   if (demoKeys || store.kind !== 'embedded' || !store.demoData) return;
-  if (store.dataDir === undefined || !existsSync(join(store.dataDir, 'database'))) throw new DemoError(host);
+  if (await isNewStore(store)) throw new DemoError(host);
 }
 
 /** Timeout of the call that looks for the demo data, in milliseconds. */

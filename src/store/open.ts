@@ -65,7 +65,7 @@ export async function openStore(
     },
     attempt: (call) =>
       server
-        .attempt(createStatementWriter()(call, call.returns))
+        .attempt(createStatementWriter()(call, call.returns), config.deadlineMs)
         .then(toResult, (error) => ({ failure: toFailure(error) })),
   };
   return { store: { ...store, close: () => store.close().finally(server.close) }, own };
@@ -153,6 +153,12 @@ export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: St
   };
 }
 
+/** Whether the start would make an embedded store. */
+export async function isNewStore({ dataDir }: EmbeddedConfig): Promise<boolean> {
+  const { toPaths } = await import('./embedded/folder.ts');
+  return dataDir === undefined || !existsSync(toPaths(dataDir).database);
+}
+
 /** Which migrations a store lacks: none of so many, some that the start or `npm run migrate` applies, or why that is unknown. */
 export type Pending =
   | { readonly applied: number }
@@ -167,10 +173,9 @@ select to_regnamespace('private') is not null and to_regclass('supabase_migratio
 export async function inspectMigrations({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
   if (store.kind === 'postgres') return inspectDatabase(store.url, deadlineMs, folder);
-  const { checkNewFolder, toPaths } = await import('./embedded/folder.ts');
-  const { dataDir } = store;
-  if (!dataDir || !existsSync(toPaths(dataDir).database)) {
-    if (dataDir) checkNewFolder(dataDir);
+  if (await isNewStore(store)) {
+    const { checkNewFolder } = await import('./embedded/folder.ts');
+    if (store.dataDir) checkNewFolder(store.dataDir);
     return { missing: ['all of them to a new store'], byStart: true };
   }
   const server = await reachServer(store);

@@ -391,11 +391,13 @@ test('new migrations are applied while the store serves, with the warnings of Po
     select private.publish('public.echo');`;
   const migrations = newPath();
   cpSync(MIGRATIONS, migrations, { recursive: true });
-  writeFileSync(join(migrations, '20991231000000_a.sql'), define('integer'));
+  const endless = `create function public.endless() returns table (ok boolean) language sql stable security definer
+    set search_path = pg_catalog, pg_temp as 'select true from pg_sleep(3600)'; select private.publish('public.endless');`;
+  writeFileSync(join(migrations, '20991231000000_a.sql'), define('integer') + endless);
   const warnings: string[] = [];
   const { readConfig } = await import('../../src/config.ts');
   const { store, own } = await openStore(
-    readConfig({ DATA_DIR: ':memory:', DEMO_DATA: 'off' }),
+    readConfig({ DATA_DIR: ':memory:', DEMO_DATA: 'off', DEADLINE_MS: '500' }),
     { ...FILES, migrations },
     { ...log, warn: (text) => warnings.push(text) },
   );
@@ -414,6 +416,9 @@ test('new migrations are applied while the store serves, with the warnings of Po
   expect(await own?.migrate()).toEqual([join(migrations, '20991231000001_b.sql')]);
   expect(await echo('dois')).toMatchObject({ json: '[{"value":"dois"}]' });
   expect(warnings).toEqual(['look\n  hint: here']);
+  // The next example, and the next save, wait for this one.
+  const call = { function: 'endless', args: {}, returns: 'rows', readOnly: true } as const;
+  expect(await own?.attempt(call)).toMatchObject({ failure: { kind: 'storeTimeout' } });
   await store.close();
 });
 

@@ -77,8 +77,8 @@ export function lockFolder(folder: string): () => void {
     sqlite?.close();
     throw error instanceof FolderError ? error : toFolderError(folder, error);
   }
-  const { close } = sqlite;
-  return () => close.call(sqlite);
+  const held = sqlite;
+  return () => held.close();
 }
 
 /**

@@ -44,8 +44,11 @@ export type EmbeddedServer = {
   readonly dataDir: string;
   /** Applies the new migrations of a folder, and gives their files. Throws MigrationError. */
   migrate(migrationsDir: string): Promise<string[]>;
-  /** Runs a statement as the gateway, takes back what it did, and gives its first row. Throws the error of Postgres. */
-  attempt(statement: Statement): Promise<Row | undefined>;
+  /**
+   * Runs a statement as the gateway, for so many milliseconds at most, takes back what it did, and gives its first row. Throws the
+   * error of Postgres.
+   */
+  attempt(statement: Statement, deadlineMs: number): Promise<Row | undefined>;
   /** Ends the server, and unlocks the folder. */
   close(): Promise<void>;
 };
@@ -89,7 +92,8 @@ export async function openServer(options: EmbeddedOptions, content?: Content): P
     place.unlock();
   };
   const migrate = (folder: string) => asAdministrator(place, (db) => bringUpToDate(db, folder));
-  const attempt = (statement: Statement) => asAdministrator(place, (db) => attemptAsGateway(db, statement));
+  const attempt = (statement: Statement, deadlineMs: number) =>
+    asAdministrator(place, (db) => attemptAsGateway(db, statement, deadlineMs));
   try {
     if (!existsSync(database)) await createDatabase(place, content);
     checkVersion(database, programs);
@@ -224,9 +228,14 @@ async function bringUpToDate(db: pg.Client, migrationsDir: string): Promise<stri
   return (await applyMigrations(db, readMigrations(migrationsDir))).map(({ file }) => file);
 }
 
-async function attemptAsGateway(db: pg.Client, { text, values }: Statement): Promise<Row | undefined> {
+async function attemptAsGateway(
+  db: pg.Client,
+  { text, values }: Statement,
+  deadlineMs: number,
+): Promise<Row | undefined> {
   // Also after an error: the end of the session takes back what it did.
-  await db.query(`begin; set local role gateway; set local timezone = 'UTC'`);
+  await db.query('begin; set local role gateway');
+  await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
   const types = { getTypeParser: () => (text: string) => text };
   const { rows } = await db.query<(string | null)[]>({ text, values: [...values], rowMode: 'array', types });
   return rows[0];
