@@ -1,23 +1,24 @@
 // The whole gateway in one process: opens every part in order, and closes them.
 
 import { setImmediate } from 'node:timers/promises';
-import type { TakeToken } from './api/buckets.ts';
+import { createCallStore } from './api/call.ts';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
-import { createAcceptedKeys } from './api/keys.ts';
-import { findUsageFunction, openUsage } from './api/usage.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
 import { type AppParts, createApp } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
+import { createContexts, createFaultHandler } from './http/context.ts';
 import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
 import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
 import { openRateLimits } from './http/rate-limits.ts';
-import { createFaultHandler, createRecorder } from './http/recorder.ts';
 import { createServer, type GatewayServer } from './http/server.ts';
 import { createUnread } from './http/unread.ts';
 import { type Welcome, welcome } from './http/welcome.ts';
+import type { TakeToken } from './limits/buckets.ts';
+import { createGuard } from './limits/refusals.ts';
+import { findUsageFunction, openUsage } from './limits/usage.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { openStore as openConfiguredStore, type StoreGroup } from './store/open.ts';
 import { type Log, openLog } from './telemetry/log.ts';
@@ -79,25 +80,32 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const { store, own } = await openStore(config, FILES, log, group);
 
   const metrics = createMetrics();
-  const acceptedKeys = createAcceptedKeys();
+  const guard = createGuard(config.refusalsPerMinute);
   const onFault = createFaultHandler(log);
   const addressOf = createAddressReader(config.proxyHops);
   // They name the operation of a refused request, so they read `served`, which is made below.
   const rateLimits = await openRateLimits(config.rateLimits, {
     keyHeaders,
     addressOf,
-    isAccepted: acceptedKeys.has,
-    identify: (record) => identify(served.document, record),
+    isAccepted: () => false,
+    identify: (context) => void Object.assign(context, identify(served.document, context)),
     takeToken: group?.takeToken,
     onFault: ({ message }) => log.warn(message),
     onRecovered: () => log.info('Requests are counted in Redis again'),
   });
-  const calls = { ...config, store, onCall: metrics.call };
+  const callStore = createCallStore({ ...config, store, onCall: metrics.call });
   const usageFunction = findUsageFunction(document);
   const usage = usageFunction
-    ? openUsage({ ...calls, ...config.usage, function: usageFunction, takeToken: rateLimits.takeToken, log })
+    ? openUsage({
+        ...config,
+        ...config.usage,
+        callStore: (call, ms) => callStore(call, undefined, ms),
+        function: usageFunction,
+        takeToken: rateLimits.takeToken,
+        log,
+      })
     : undefined;
-  const served = serveDocument(document, { ...calls, acceptedKeys, usage, onFault });
+  const served = serveDocument(document, { ...config, callStore, guard, usage, onFault });
   const readDocument = () => served.document;
   const readiness = createReadiness({
     store,
@@ -114,15 +122,13 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
   const sinks = [log.request, metrics.request, ...(usage ? [usage.request] : [])];
   const app = createApp({
-    recorder: createRecorder(sinks, tracing?.start),
+    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, addressOf }),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
     rateLimiter: rateLimits.middleware,
     mcp: await openMcp(config, readDocument),
     handler: served.handle,
-    addressOf,
-    bodyLimit: config.bodyLimit,
     unread,
     onFault,
   });
@@ -214,7 +220,7 @@ function serveDocument(document: CompiledDocument, options: HandlerOptions): Ser
     get document() {
       return current.document;
     },
-    handle: (request) => current.handle(request),
+    handle: (context, reader) => current.handle(context, reader),
     demoKey: undefined,
     replace: (next) => {
       current = { document: next, handle: createHandler(next, options) };

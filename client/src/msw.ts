@@ -3,8 +3,8 @@
 
 import { type HttpHandler, http } from 'msw';
 import { toCall } from '../../src/api/call.ts';
-import { toLink } from '../../src/api/links.ts';
-import { localizeErrors } from '../../src/api/localize.ts';
+import { toLink } from '../../src/api/answer.ts';
+import { localizeErrors } from '../../src/api/messages.ts';
 import type { ApiRequest } from '../../src/api/request.ts';
 import { type Received, type Routes, receive } from '../../src/api/validate.ts';
 import { type Failure, RequestFailed, toHttpError } from '../../src/errors.ts';

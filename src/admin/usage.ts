@@ -1,7 +1,6 @@
 // The commands for the usage and the limits of keys.
 
-import type { KeyLimits } from '../api/account.ts';
-import { createCalendar } from '../api/calendar.ts';
+import { createCalendar, type KeyLimits } from '../limits/account.ts';
 import type { Database } from '../store/migrations.ts';
 import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';

@@ -1,11 +1,11 @@
 // Converts a validated request to a call of its Postgres function, and makes the call.
 
 import { DeadlineError, within } from '../deadline.ts';
-import { type Failure, isFault, OperatorError, storeFault } from '../errors.ts';
+import { type Failure, type FieldErrors, isFault, OperatorError, storeFault } from '../errors.ts';
 import { BODY_ARGUMENT, declares, type Operation } from '../openapi/operations.ts';
 import type { Form } from '../openapi/schema.ts';
 import type { Argument, Call, Json, Result, Store } from '../store/store.ts';
-import { type ApiRequest, type HttpRequest, sourceOf } from './request.ts';
+import { type ApiRequest, type RequestContext, sourceOf, toPlainIntegers, toPlainNumber } from './request.ts';
 
 /**
  * Converts a validated request to a call. A missing input takes the document's default. Without one, the call omits the
@@ -17,7 +17,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
   for (const input of inputs) {
     const [source, name] = sourceOf(request, input);
     const value = source[name] ?? input.default;
-    if (value !== undefined) args[input.argument] = toArgument(value, input.form);
+    if (value !== undefined) args[input.argument] = toArgument(value, input.form, request.texts?.get(input.argument));
   }
   // In the document's order, not the client's: each order of the arguments is another prepared statement, and a client
   // without a valid key could fill Postgres's memory with them.
@@ -37,12 +37,24 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
   };
 }
 
-/** Converts a value to an argument. JSON keeps its text, if it has one. */
+/** Converts a value to an argument. JSON keeps its text and a number its digits, if the text is known. */
 function toArgument(value: Json, form: Form, text?: string): Argument {
   if (value === null) return null;
-  if (form === 'json') return { json: text ?? JSON.stringify(value) };
+  if (form === 'json') return { json: toPlainIntegers(text ?? JSON.stringify(value)) };
   if (form === 'bytes') return `\\x${toHexadecimal(atob(String(value)))}`;
+  if (typeof value === 'number' && text !== undefined) return toPlainNumber(text);
+  if (form === 'array' && text !== undefined && isListOfNumbers(value)) return readNumbers(text);
   return value as Argument;
+}
+
+function isListOfNumbers(value: Json): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === 'number' || item === null);
+}
+
+/** The numbers of a JSON array that has nothing else. */
+function readNumbers(text: string): (string | null)[] {
+  const items = text.match(/[^\s,[\]]+/g) ?? [];
+  return items.map((item) => (item === 'null' ? null : toPlainNumber(item)));
 }
 
 /** Postgres reads bytes as hexadecimal digits. */
@@ -59,38 +71,36 @@ export type CallerOptions = {
   readonly onCall?: ((name: string, result: string, ms: number) => void) | undefined;
 };
 
-/** The request behind a call. */
-export type Caller = Pick<HttpRequest, 'record' | 'controller'> & {
-  readonly share: string;
+/** The request that a call is made for. */
+export type Caller = {
+  readonly context: RequestContext;
   readonly operation: Operation;
+  /** Whose share of the store the call takes. */
+  readonly share: string;
 };
 
 /** The result of a call; `clientGone` if the client disconnected first. */
 export type CallResult = Result | { readonly failure: Failure };
 
-/** Calls the store within the deadline and measures the call. Rejects only if the store does. */
-export type CallStore = (call: Call, caller?: Caller) => Promise<CallResult>;
+/** Calls the store within the deadline, or a given one in ms, and measures the call. Rejects only if the store does. */
+export type CallStore = (call: Call, caller?: Caller, deadlineMs?: number) => Promise<CallResult>;
 
-/** Creates the function that makes all store calls for requests. */
-export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): CallStore {
-  return async (call, caller) => {
-    const { record } = caller ?? {};
-    const span = record?.span?.child(call.function);
+/** Creates the function that makes all store calls. */
+export function createCallStore({ store, onCall, ...options }: CallerOptions): CallStore {
+  return async (call, caller, deadlineMs = options.deadlineMs) => {
+    const { context, operation, share } = caller ?? {};
+    const span = context?.span?.child(call.function);
     const startedAt = performance.now();
-    const origin = caller && {
-      requestId: caller.record.id,
-      share: caller.share,
-      traceparent: span?.traceparent ?? caller.record.traceparent,
-    };
+    const origin = context && { requestId: context.id, share, traceparent: span?.traceparent ?? context.traceparent };
     const called = await within<CallResult>(
       deadlineMs,
       (signal) => store.call(call, signal, origin),
-      caller?.controller,
+      context?.controller,
     ).catch(toFailure);
-    const result = caller && 'failure' in called ? { failure: toDeclared(caller.operation, called.failure) } : called;
+    const result = operation && 'failure' in called ? { failure: toDeclared(operation, called.failure) } : called;
     const ms = performance.now() - startedAt;
     const failure = 'failure' in result ? result.failure : undefined;
-    if (record) record.storeMs = ms;
+    if (context) context.storeMs = ms;
     span?.end({}, failure && isFault(failure) ? failure : undefined);
     onCall?.(call.function, failure?.kind ?? 'ok', ms);
     return result;
@@ -99,6 +109,7 @@ export function createCallStore({ store, deadlineMs, onCall }: CallerOptions): C
 
 /** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
 function toDeclared(operation: Operation, failure: Failure): Failure {
+  if (failure.kind === 'invalidInput') return { ...failure, fields: toInputNames(operation, failure.fields) };
   if (failure.kind !== 'raised') return failure;
   const { status, text, constraint = '', error } = failure;
   const { id, function: name, conflicts = {} } = operation;
@@ -107,6 +118,12 @@ function toDeclared(operation: Operation, failure: Failure): Failure {
   if (declares(operation, status)) return { ...failure, text: own ?? text };
   const why = `${id} declares no response ${status}, for which ${name} gives a reason: ${(error as Error).message}`;
   return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
+}
+
+/** A field that the store names by its argument is a parameter of the request. */
+function toInputNames({ inputs }: Operation, fields: FieldErrors): FieldErrors {
+  const nameOf = (field: string) => inputs.find(({ argument }) => argument === field)?.name ?? field;
+  return Object.fromEntries(Object.entries(fields).map(([field, list]) => [nameOf(field), list]));
 }
 
 /** Converts the end of a call by the client or the deadline to a failure; rethrows anything else. */

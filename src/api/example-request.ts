@@ -12,14 +12,12 @@ export async function receiveExample(
   const { method, target, headers, body = '' } = request;
   const lowerCase = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
   try {
-    const received = await receive(document, {
+    return await receive(document, {
       method,
       url: readApiRoot(document.source).replace(/\/$/, '') + target,
       headers: Object.fromEntries(lowerCase),
-      record: {},
       readBody: async () => new TextEncoder().encode(body),
     });
-    return 'failure' in received ? undefined : received;
   } catch (error) {
     if (error instanceof RequestFailed) return undefined;
     throw error;

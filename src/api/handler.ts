@@ -1,118 +1,107 @@
 // Handles one API request, from its parts to its outcome, without sockets.
 
 import { type Failure, type Fault, isFault, RequestFailed } from '../errors.ts';
+import type { Guard } from '../limits/refusals.ts';
+import type { Usage } from '../limits/usage.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Operation } from '../openapi/operations.ts';
 import type { Rows } from '../store/store.ts';
-import type { RequestRecord } from '../telemetry/record.ts';
-import { type CallerOptions, type CallResult, createCallStore, toCall } from './call.ts';
-import { createDelayedRefusals } from './delayed-refusals.ts';
-import type { AcceptedKeys } from './keys.ts';
-import { toLink } from './links.ts';
-import { localizeErrors } from './localize.ts';
-import { toLocation } from './location.ts';
-import { describeLargeAnswer } from './messages.ts';
-import type { ApiRequest, HttpRequest } from './request.ts';
-import type { Usage } from './usage.ts';
-import { receive } from './validate.ts';
+import { type Success, toSuccess } from './answer.ts';
+import { type CallStore, toCall } from './call.ts';
+import { describeLargeAnswer, localizeErrors } from './messages.ts';
+import { type ApiRequest, httpReader, type Reader, type RequestContext, readKey } from './request.ts';
+import { validate } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
-export type HandlerOptions = CallerOptions & {
+export type HandlerOptions = {
+  readonly callStore: CallStore;
   /** The maximum size of a store's answer, in bytes. */
   readonly answerLimit: number;
-  /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
-  readonly refusalsPerMinute: number;
-  readonly acceptedKeys: AcceptedKeys;
+  readonly guard: Guard;
   /** Undefined if the document names no function that records usage. */
   readonly usage?: Usage | undefined;
   /** Receives every fault. Its cause is only for the log. */
-  readonly onFault: (fault: Fault, record: RequestRecord) => void;
+  readonly onFault: (fault: Fault, context: RequestContext) => void;
 };
 
 /** How a request ended. */
-export type Outcome = Success | { readonly failure: Failure };
-
-/** A successful answer: its JSON text, which is empty for no content, status and additional headers. */
-export type Success = {
-  readonly status: number;
-  readonly json: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The header with the key that the answer is for, if its client may keep a copy; undefined if nobody may. */
-  readonly keyHeader?: string | undefined;
-};
+export type Outcome = Success | Failed;
+type Failed = { readonly failure: Failure; readonly headers?: Readonly<Record<string, string>> };
 
 /** Handles one request; never throws. */
-export type Handler = (request: HttpRequest) => Promise<Outcome>;
+export type Handler = (context: RequestContext, reader?: Reader) => Promise<Outcome>;
 
 /** Creates the handler of a document's operations. */
 export function createHandler(document: CompiledDocument, options: HandlerOptions): Handler {
-  const { answerLimit, acceptedKeys, usage, onFault } = options;
-  const callStore = createCallStore(options);
-  const refusals = createDelayedRefusals(options.refusalsPerMinute);
-  const slowed = createDelayedRefusals(options.refusalsPerMinute);
+  const { answerLimit, guard, usage, onFault } = options;
 
-  async function handle(http: HttpRequest): Promise<Outcome> {
-    const received = await receive(document, http, usage && ((key) => usage.admit(key, http.record)));
-    if ('failure' in received) return received;
-    const { operation, request, key } = received;
-    const isAccepted = acceptedKeys.has(key);
-    const permit = isAccepted ? undefined : refusals.takePermit(http.network);
-    if (!isAccepted && !permit) return { failure: { kind: 'tooManyRefusals' } };
-    const share = isAccepted ? key : `address ${http.network}`;
+  async function handle(context: RequestContext, reader: Reader): Promise<Success> {
+    const request = reader.read(context);
+    const operation = route(context, reader, request);
+    const key = takeKey(context, operation, request);
+    await admit(context, key);
+    await reader.takeInputs(context, operation, request);
+    validate(document, operation, request);
+    const rows = await call(context, operation, request);
+    await learn(context, key);
+    return toSuccess(operation, request, rows);
+  }
+
+  function route(context: RequestContext, reader: Reader, request: ApiRequest): Operation {
+    context.operation = reader.route(document.match, request);
+    return context.operation;
+  }
+
+  /** Counts the request against the limits of its key, before its body is read. */
+  async function admit(context: RequestContext, key: string): Promise<void> {
+    context.admission = await usage?.admit(key);
+    const { retryAfter } = context.admission ?? {};
+    if (retryAfter !== undefined) throw new RequestFailed({ kind: 'tooManyRequests', retryAfter });
+  }
+
+  async function call(context: RequestContext, operation: Operation, request: ApiRequest): Promise<Rows> {
     const call = toCall(operation, request);
-    let result: CallResult;
-    try {
-      result = await callStore(call, { record: http.record, controller: http.controller, share, operation });
-    } finally {
-      permit?.free();
-    }
-    if ('failure' in result) {
-      if (result.failure.kind === 'refusedKey') acceptedKeys.record(key, false);
-      const isTooLong = result.failure.kind === 'answerTooLarge' && operation.page !== undefined;
-      if (isTooLong) return { failure: toInvalidLimit(operation.page.limit.name, answerLimit) };
-      return result;
-    }
-    if (!isAccepted) acceptedKeys.record(key, true);
-    if (usage && !usage.knows(key)) await usage.learn(key, http.record);
-    return toSuccess(operation, request, result);
+    const result = await guard.attempt(context, (share) => options.callStore(call, { context, operation, share }));
+    if (!('failure' in result)) return result;
+    const { page } = operation;
+    const isTooLong = result.failure.kind === 'answerTooLarge' && page !== undefined;
+    // The client can request a smaller page.
+    throw new RequestFailed(isTooLong ? toInvalid(page.limit.name, answerLimit) : result.failure);
+  }
+
+  /** Makes the calls of a key count, after the store has accepted the first: a limit that this one is over refuses the next. */
+  async function learn(context: RequestContext, key: string): Promise<void> {
+    if (usage && !usage.knows(key)) context.admission = await usage.learn(key);
   }
 
   /** Decides what the client learns about a failure, and when. */
-  async function settle(failure: Failure, http: HttpRequest): Promise<Outcome> {
-    if (isFault(failure)) onFault(failure, http.record);
-    if (failure.kind === 'invalidInput') {
-      return { failure: localizeErrors(failure, http.headers, document.translations) };
-    }
-    const { signal } = http.controller;
-    // A client that does not slow down by itself would cost others processor time. Where too many are delayed, it has its answer.
-    if (failure.kind === 'tooManyRequests') await slowed.holdBack(http.record.key ?? '', signal);
-    if (failure.kind !== 'refusedKey') return { failure };
-    const isDelayed = await refusals.holdBack(http.network, signal);
-    return { failure: isDelayed ? failure : { kind: 'tooManyRefusals' } };
+  async function settle(failure: Failure, context: RequestContext): Promise<Failure> {
+    if (isFault(failure)) onFault(failure, context);
+    if (failure.kind === 'invalidInput') return localizeErrors(failure, context.headers, document.translations);
+    return guard.holdBack(failure, context);
   }
 
-  return async (http) => {
+  return async (context, reader = httpReader) => {
+    let outcome: Outcome;
     try {
-      const outcome = await handle(http);
-      return 'failure' in outcome ? await settle(outcome.failure, http) : outcome;
+      outcome = await handle(context, reader);
     } catch (error) {
-      return settle(error instanceof RequestFailed ? error.failure : { kind: 'internal', cause: error }, http);
+      const failure = error instanceof RequestFailed ? error.failure : ({ kind: 'internal', cause: error } as const);
+      outcome = { failure: await settle(failure, context) };
     }
+    if (!context.admission) return outcome;
+    return { ...outcome, headers: { ...outcome.headers, ...context.admission.headers } };
   };
 }
 
-/** A list's answer is too large: the client can request a smaller page. */
-function toInvalidLimit(name: string, answerLimit: number): Failure {
+/** The API key. Throws RequestFailed with `missingKey`: a request without a key costs no more than this. */
+function takeKey(context: RequestContext, operation: Operation, request: ApiRequest): string {
+  const key = readKey(request, operation);
+  context.key = key;
+  if (key === '') throw new RequestFailed({ kind: 'missingKey', header: operation.key.name });
+  return key;
+}
+
+function toInvalid(name: string, answerLimit: number): Failure {
   return { kind: 'invalidInput', fields: { [name]: [describeLargeAnswer(answerLimit)] } };
-}
-
-function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Outcome {
-  const link = toLink(operation, request, rows);
-  const location = toLocation(operation, request, rows.json);
-  return {
-    status: operation.status,
-    json: rows.json,
-    headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
-    keyHeader: operation.source.method === 'get' ? operation.key.header : undefined,
-  };
 }

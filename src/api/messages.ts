@@ -2,8 +2,11 @@
 // of the document and of SQL. The English is for developers and follows the field's name; the Portuguese is for people, and a
 // form shows it as it is.
 
+import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
-import type { Message } from '../errors.ts';
+import Negotiator from 'negotiator';
+import { type InvalidInput, type Message, mapMessages, toEnglish } from '../errors.ts';
+import type { Translations } from '../openapi/translations.ts';
 
 /** The maximum nesting of JSON: Postgres refuses some 7,000 levels. */
 export const MAX_DEPTH = 64;
@@ -149,4 +152,29 @@ function toPortuguese({ keyword, params }: ErrorObject): string {
     default:
       return 'Informe um valor válido';
   }
+}
+
+/** Writes the messages in the client's preferred language. One without a translation stays English. */
+export function localizeErrors(
+  failure: InvalidInput,
+  headers: IncomingHttpHeaders,
+  translations: Translations,
+): InvalidInput {
+  if (headers['accept-language'] === undefined || !prefersPortuguese(headers)) return failure;
+  const languages = new Set<string>();
+  const fields = mapMessages(failure.fields, (message) => {
+    const portuguese = typeof message === 'string' ? translations.get(message) : message['pt-BR'];
+    languages.add(portuguese === undefined ? 'en' : 'pt-BR');
+    return portuguese ?? toEnglish(message);
+  });
+  return { kind: 'invalidInput', fields, languages: ['pt-BR', 'en'].filter((language) => languages.has(language)) };
+}
+
+/** Whether Accept-Language (RFC 9110, 12.5.4) ranks any kind of Portuguese above English. */
+export function prefersPortuguese(headers: IncomingHttpHeaders): boolean {
+  const negotiator = new Negotiator({ headers });
+  const first = negotiator.languages().find((language) => /^(en|pt|\*)(-|$)/i.test(language));
+  // `*` stands for English, unless the client also names English with a lower weight.
+  if (first === '*') return negotiator.language(['en', 'pt-BR']) === 'pt-BR';
+  return /^pt/i.test(first ?? '');
 }

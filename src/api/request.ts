@@ -1,39 +1,60 @@
 // Reads a request: its parts, their declared types, and the problems that no schema can describe. Runs in browsers too, in
 // the client's handlers for msw.
 
-import type { IncomingHttpHeaders } from 'node:http';
-import { type Message, RequestFailed } from '../errors.ts';
+import { type Fault, type Message, RequestFailed } from '../errors.ts';
+import type { Admission } from '../limits/account.ts';
 import type { Body, Input, Operation } from '../openapi/operations.ts';
 import { normalizePath } from '../openapi/path.ts';
+import type { Match } from '../openapi/router.ts';
 import type { Scalar } from '../openapi/schema.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
-import type { RequestRecord } from '../telemetry/record.ts';
+import type { RequestRecord, Span } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';
 
-/** An HTTP request without its socket. */
-export type HttpRequest = {
-  readonly method: string;
-  /** Path and query. */
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
+/** A request without its socket: how it arrived, and what its stages find out. The log, metrics, traces and usage read it at its end. */
+export interface RequestContext extends RequestRecord {
   /** The client's network: the address range that a single client controls. */
   readonly network: string;
   /** Aborted with ClientGone when the client disconnects, and with DeadlineError after the deadline. */
   readonly controller: AbortController;
-  readonly record: RequestRecord;
-  /** The operation and its arguments, if they do not come in the parts of HTTP. */
-  readonly toolCall?: ToolCall | undefined;
   /** Reads the body; rejects with RequestFailed. */
   readBody(): Promise<Uint8Array>;
+  operation: Operation | undefined;
+  /** The API key, which is written nowhere. */
+  key: string | undefined;
+  /** What the limits of the key say of the request. */
+  admission: Admission | undefined;
+  /** The duration of the store call, queue included, in milliseconds. */
+  storeMs: number | undefined;
+  fault: Fault | undefined;
+  span: Span | undefined;
+  /** Whether the answer was sent. */
+  readonly hasEnded: boolean;
+}
+
+/** What a request brings. */
+export type Incoming = Arrived & Pick<RequestContext, 'readBody'>;
+type Arrived = Pick<RequestRecord, 'method' | 'url' | 'headers'>;
+
+/** How a request says what it wants: in the parts of HTTP, or as the call of a tool. */
+export type Reader = {
+  /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
+  read(arrived: Arrived): ApiRequest;
+  /** Finds the operation. Throws RequestFailed with `notFound` or `methodNotAllowed`. */
+  route(match: Match, request: ApiRequest): Operation;
+  /** Converts the inputs to their declared types, and reads the body. Throws RequestFailed. */
+  takeInputs(incoming: Incoming, operation: Operation, request: ApiRequest): Promise<void>;
 };
 
-/** An operation, and the arguments for it. */
-export type ToolCall = {
-  readonly operation: Operation;
-  /** The parameters and the fields of the body; `body` for one that becomes an argument as a whole. */
-  readonly args: JsonObject;
-  /** The JSON of each argument as it was sent. */
-  readonly texts: ReadonlyMap<string, string>;
+/** Reads a request in the parts of HTTP. */
+export const httpReader: Reader = {
+  read: readRequest,
+  route: (match, { method, path }) => match(method, path),
+  takeInputs: async (incoming, operation, request) => {
+    if (operation.path.includes('{')) readPathParameters(request, operation.path);
+    convertInputs(request, operation);
+    if (operation.body) takeBody(request, operation.body, await incoming.readBody());
+  },
 };
 
 /** The parts of a request, with openapi-backend's names. */
@@ -49,8 +70,11 @@ export type ApiRequest = {
   readonly cookies: Record<string, never>;
   /** Undefined for a body that was not sent, as it may be. */
   requestBody?: Json;
-  /** The JSON of each field as it was sent; of a body that is one argument under `body`. */
-  texts?: ReadonlyMap<string, string>;
+  /**
+   * The JSON as it was sent, because a number may have more digits than JavaScript holds: of fields and of parameters that are
+   * numbers by their arguments, of a body that is one argument under `body`.
+   */
+  texts?: Map<string, string>;
   /** Problems with inputs that their schemas cannot describe. */
   readonly problems: Problems;
 };
@@ -59,7 +83,7 @@ export type ApiRequest = {
 export type Problems = Map<string, Message[]>;
 
 /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
-export function readRequest({ method, url, headers }: Pick<HttpRequest, 'method' | 'url' | 'headers'>): ApiRequest {
+export function readRequest({ method, url, headers }: Arrived): ApiRequest {
   const end = url.includes('?') ? url.indexOf('?') : url.length;
   const rawQuery = url.slice(end + 1);
   return {
@@ -99,10 +123,14 @@ function decodeUrl(decode: () => string): string {
   }
 }
 
-/** Converts the operation's inputs to their declared types, in place. */
-export function convertInputs(request: ApiRequest, { inputs, key, path }: Operation): void {
-  if (path.includes('{') && request.path !== '') readPathParameters(request, path);
+/** The API key of a request; empty without one. */
+export function readKey(request: Pick<ApiRequest, 'headers'>, { key }: Operation): string {
   decodeHeader(request, key.header);
+  return String(request.headers[key.header] ?? '');
+}
+
+/** Converts the operation's inputs to their declared types, in place. */
+export function convertInputs(request: ApiRequest, { inputs }: Operation): void {
   for (const input of inputs) {
     const [source, name] = sourceOf(request, input);
     if (input.in === 'header') decodeHeader(request, name);
@@ -113,9 +141,21 @@ export function convertInputs(request: ApiRequest, { inputs, key, path }: Operat
     const isSeveral = Array.isArray(value) && !(isList && input.separator === undefined);
     const problem = isSeveral ? messages.isRepeated : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
-    else if (isList) source[name] = readItems(request, input, value).map((item) => convert(item, input.type));
-    else if (typeof value === 'string') source[name] = convert(value, input.type);
+    else if (isList) {
+      const items = readItems(request, input, value);
+      source[name] = items.map((item) => convert(item, input.type));
+      if (input.type === 'number') keepText(request, input, `[${items}]`);
+    } else if (typeof value === 'string') {
+      source[name] = convert(value, input.type);
+      if (input.type === 'number') keepText(request, input, value);
+    }
   }
+}
+
+/** Keeps the text of an input: its number may have more digits than JavaScript holds. */
+export function keepText(request: ApiRequest, { argument }: Input, text: string): void {
+  request.texts ??= new Map();
+  request.texts.set(argument, text);
 }
 
 /** The items of an array, in one parameter or in several. */
@@ -146,7 +186,7 @@ function readPathParameters({ path, params }: ApiRequest, template: string): voi
 }
 
 /** Node decodes headers as Latin-1, but clients send letters outside ASCII as UTF-8. */
-function decodeHeader({ headers }: ApiRequest, name: string): void {
+function decodeHeader({ headers }: Pick<ApiRequest, 'headers'>, name: string): void {
   const value = headers[name];
   if (typeof value !== 'string' || !/[\x80-\xff]/.test(value)) return;
   const bytes = Uint8Array.from(value, (letter) => letter.charCodeAt(0));
@@ -166,7 +206,8 @@ export function sourceOf(request: ApiRequest, input: Input): [Record<string, Jso
  */
 export function convert(text: string, type: Scalar): Json {
   if (type === 'integer') return /^(0|-?[1-9]\d*)$/.test(text) ? Number(text) : text;
-  if (type === 'number') return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
+  // As JSON writes numbers.
+  if (type === 'number') return /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
   if (type === 'boolean') return text === 'true' || (text === 'false' ? false : text);
   return text;
 }
@@ -175,9 +216,9 @@ export function convert(text: string, type: Scalar): Json {
  * Parses the body; ignores its Content-Type. Fields that become arguments must be those of a JSON object. Throws RequestFailed
  * with `invalidJson` or `invalidInput`.
  */
-export function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
+function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
   if (bytes.length === 0 && !body.isRequired) return;
-  const hasJsonFields = body.fields?.some(({ form }) => form === 'json');
+  const hasJsonFields = body.fields?.some(({ form }) => form === 'json') === true;
   const { value, problems, texts } = readJson(bytes, hasJsonFields);
   for (const [field, found] of problems) request.problems.set(field, found);
   takeJson(request, body, value, texts);
@@ -196,8 +237,19 @@ export function takeJson(request: ApiRequest, { fields: known }: Body, value: Js
     const problem = findProblem(part) ?? (known ? undefined : findProblem(name));
     if (problem !== undefined) request.problems.set(name, [problem]);
   }
-  request.requestBody = value;
-  request.texts = texts;
+  // A validator calls itself at each level.
+  request.requestBody = isTooDeep(request) ? withoutProblems(value, request.problems) : value;
+  request.texts = request.texts ? new Map([...texts, ...request.texts]) : texts;
+}
+
+function isTooDeep({ problems }: ApiRequest): boolean {
+  return problems.size > 0 && [...problems.values()].some((list) => list.includes(messages.isTooDeep));
+}
+
+/** The fields that have no problem yet. */
+function withoutProblems(value: Json, problems: Problems): Json {
+  if (!isJsonObject(value)) return null;
+  return Object.fromEntries(Object.entries(value).filter(([name]) => !problems.has(name)));
 }
 
 /** Parses a JSON object. Throws RequestFailed with `invalidJson` or `invalidInput`. */
@@ -208,14 +260,18 @@ export function readObject(bytes: Uint8Array): { readonly fields: JsonObject } &
 }
 
 /** The text of each field of a JSON object. */
-export function readTexts(json: string): ReadonlyMap<string, string> {
+export function readTexts(json: string): Map<string, string> {
   return inspectText(json, true).texts;
 }
 
-function readJson(bytes: Uint8Array, hasJsonFields = false): { value: Json } & Inspection {
-  const text = toText(bytes);
+function readJson(bytes: Uint8Array, hasJsonFields: boolean): { value: Json } & Inspection {
+  return readJsonText(toText(bytes), hasJsonFields);
+}
+
+/** Parses JSON. Throws RequestFailed with `invalidJson`. */
+export function readJsonText(text: string, hasJsonFields: boolean): { readonly value: Json } & Inspection {
   const value = parseJson(text);
-  return { value, ...inspectText(text, hasJsonFields) };
+  return { value, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
 }
 
 function toText(bytes: Uint8Array): string {
@@ -235,7 +291,10 @@ function parseJson(text: string): Json {
 }
 
 /** What JSON.parse does not tell: the problems, and the text of the whole as `body` and of each field if asked for. */
-type Inspection = { readonly problems: Problems; readonly texts: ReadonlyMap<string, string> };
+type Inspection = { readonly problems: Problems; readonly texts: Map<string, string> };
+
+/** What a number has that String(number) may not give back. */
+const LONG_NUMBER = /\d[.e]|\d{16}/i;
 
 /**
  * Finds the fields of a JSON object that contain a repeated name or are nested too deep. JSON.parse does not report
@@ -302,4 +361,33 @@ export function findProblem(value: Json): Message | undefined {
     }
   }
   return undefined;
+}
+
+/** A fraction or an exponent of more digits than this is left to Postgres. */
+const MAX_DIGITS = 1_000;
+
+/** Writes a JSON number without exponent and without zeros at the end of a fraction: Postgres reads no integer from 7.0 or 1e2. */
+export function toPlainNumber(text: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
+  const shift = Number(exponent);
+  if (whole === '' || Math.abs(shift) > MAX_DIGITS) return text;
+  const point = whole.length + shift;
+  const digits = `${'0'.repeat(Math.max(0, -point))}${whole}${fraction}`.padEnd(point, '0');
+  const end = Math.max(0, point);
+  // Not by an expression, which would look for the end from each zero.
+  let last = digits.length;
+  while (last > end && digits[last - 1] === '0') last -= 1;
+  const rest = last > end ? `.${digits.slice(end, last)}` : '';
+  return sign + (digits.slice(0, end).replace(/^0+(?=\d)/, '') || '0') + rest;
+}
+
+/** Writes the integers in a JSON text as toPlainNumber does. */
+export function toPlainIntegers(json: string): string {
+  if (!LONG_NUMBER.test(json)) return json;
+  return json.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.e+-]*/gi, (token) => {
+    if (token.startsWith('"')) return token;
+    const plain = toPlainNumber(token);
+    return plain.includes('.') ? token : plain;
+  });
 }

@@ -1,93 +1,64 @@
 // Validates a request against its operation, and creates the error messages. Runs in browsers too, in the client's handlers
 // for msw.
 
-import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
-import { type Failure, type FieldErrors, type InvalidInput, type Message, RequestFailed } from '../errors.ts';
+import { type FieldErrors, type Message, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
-import type { RequestRecord } from '../telemetry/record.ts';
 import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
-import { type ApiRequest, convertInputs, type HttpRequest, type Problems, readRequest, takeBody } from './request.ts';
-import { takeArguments } from './tool-call.ts';
+import { type ApiRequest, httpReader, type Incoming, type Problems, readKey } from './request.ts';
 
 /** A valid request, its operation and its API key. */
 export type Received = { readonly operation: Operation; readonly request: ApiRequest; readonly key: string };
 
-/** What `receive` needs of a document. */
+/** What receiving needs of a document. */
 export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
 
-/** What `receive` needs of a request; it sets the record's operation, route and key. */
-export type Incoming = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'toolCall' | 'readBody'> & {
-  readonly record: { operation?: string; route?: string; key?: string };
-};
-
-/** Records the operation and the key of a request that is not received, if it has one. */
-export function identify({ match }: Pick<Routes, 'match'>, record: RequestRecord): void {
+/** Finds the operation of a request that is refused before it is handled; undefined if it has none. */
+export function identify(
+  { match }: Pick<Routes, 'match'>,
+  arrived: Parameters<typeof httpReader.read>[0],
+): Pick<Received, 'operation' | 'key'> | undefined {
   try {
-    const { method, path } = readRequest(record);
-    const operation = match(method, path);
-    Object.assign(record, { operation: operation.id, route: operation.route, key: readKey(record, operation) });
+    const request = httpReader.read(arrived);
+    const operation = httpReader.route(match, request);
+    return { operation, key: readKey(request, operation) };
   } catch (error) {
-    if (!(error instanceof RequestFailed)) throw error;
+    if (error instanceof RequestFailed) return undefined;
+    throw error;
   }
 }
 
-/**
- * Reads and validates a request, without verifying its key; before its body is read, `admit` may refuse it. Throws RequestFailed
- * for a request that cannot be read.
- */
-export async function receive(
-  document: Routes,
-  http: Incoming,
-  admit?: (key: string) => Promise<Failure | undefined> | undefined,
-): Promise<Received | { readonly failure: Failure }> {
-  const { toolCall } = http;
-  // Of the parts of HTTP a tool call has the headers, to which its arguments are added.
-  const request = readRequest(toolCall ? { method: '', url: '', headers: { ...http.headers } } : http);
-  const operation = toolCall?.operation ?? document.match(request.method, request.path);
-  http.record.operation = operation.id;
-  http.record.route = operation.route;
-  convertInputs(request, operation);
+/** Reads and validates a request to which no limit applies, such as that of an example. Throws RequestFailed. */
+export async function receive(document: Routes, incoming: Incoming): Promise<Received> {
+  const request = httpReader.read(incoming);
+  const operation = httpReader.route(document.match, request);
   const key = readKey(request, operation);
-  http.record.key = key;
-  // Checks the key before reading the body.
-  if (key === '') return { failure: { kind: 'missingKey', header: operation.key.name } };
-  // Undefined for a key without limits: to wait for a promise would take a turn of the event loop.
-  const admission = admit?.(key);
-  const refused = admission && (await admission);
-  if (refused) return { failure: refused };
-  if (toolCall) takeArguments(request, toolCall);
-  else if (operation.body) takeBody(request, operation.body, await http.readBody());
-  const invalid = validate(document, operation, request);
-  return invalid ? { failure: invalid } : { operation, request, key };
+  if (key === '') throw new RequestFailed({ kind: 'missingKey', header: operation.key.name });
+  await httpReader.takeInputs(incoming, operation, request);
+  validate(document, operation, request);
+  return { operation, request, key };
 }
 
-function readKey(
-  { headers }: { readonly headers: IncomingHttpHeaders | ApiRequest['headers'] },
-  { key }: Operation,
-): string {
-  return String(headers[key.header] ?? '');
-}
-
-/** Returns all errors in a request's inputs and body; undefined if it is valid. */
-function validate(
-  { validators }: Routes,
+/** Throws RequestFailed with all errors in a request's inputs and body. */
+export function validate(
+  { validators }: Pick<Routes, 'validators'>,
   { id, inputs, page }: Operation,
   request: ApiRequest,
-): InvalidInput | undefined {
+): void {
   const { params, query, headers, cookies, requestBody, problems } = request;
-  if (Object.keys(query).length > MAX_INPUTS) {
-    return { kind: 'invalidInput', fields: { query: [messages.hasTooManyParameters] } };
-  }
+  if (Object.keys(query).length > MAX_INPUTS) fail({ query: [messages.hasTooManyParameters] });
   if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
     problems.set(page.after.name, [messages.isWithOffset]);
   }
   const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
-  if (errors.length === 0 && problems.size === 0) return undefined;
-  return { kind: 'invalidInput', fields: toFieldErrors(errors, problems, inputs) };
+  if (errors.length > 0 || problems.size > 0) fail(toFieldErrors(errors, problems, inputs));
+}
+
+function fail(fields: FieldErrors): never {
+  throw new RequestFailed({ kind: 'invalidInput', fields });
 }
 
 /** Groups the messages by parameter or field, with the document's names. Problems of a field replace its Ajv errors. */

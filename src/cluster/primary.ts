@@ -3,12 +3,12 @@
 
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createBuckets } from '../api/buckets.ts';
 import { type Config, FILES } from '../config.ts';
 import { DeadlineError } from '../deadline.ts';
 import type { ReadinessReport } from '../http/health.ts';
 import type { GatewayServer } from '../http/server.ts';
 import type { Welcome } from '../http/welcome.ts';
+import { createBuckets } from '../limits/buckets.ts';
 import type { EmbeddedServer } from '../store/open.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Channel, openChannel } from './channel.ts';

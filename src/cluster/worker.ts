@@ -1,8 +1,8 @@
 // One of several processes that serve; the primary process controls it.
 
 import cluster from 'node:cluster';
-import { type BucketSize, createBuckets, type Taken, type TakeToken } from '../api/buckets.ts';
 import type { Config } from '../config.ts';
+import { type BucketSize, createBuckets, type Taken, type TakeToken } from '../limits/buckets.ts';
 import { type Ending, openService, type Service } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { divide, readNumber, type ToPrimary, type ToWorker, toShare, type WorkerNumber } from './protocol.ts';

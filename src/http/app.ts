@@ -1,22 +1,18 @@
 // The Express application: the order of its parts.
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import cors from 'cors';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import { ClientGone } from '../api/call.ts';
 import type { Handler, Outcome } from '../api/handler.ts';
-import type { HttpRequest, ToolCall } from '../api/request.ts';
+import type { Reader, RequestContext } from '../api/request.ts';
 import { type Fault, storeFault } from '../errors.ts';
-import type { RequestRecord } from '../telemetry/record.ts';
-import { readBody } from './body.ts';
-import { toNetwork } from './client-address.ts';
-import { recordOf } from './recorder.ts';
+import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
 import type { Unread } from './unread.ts';
 
 /** The parts of the application; what is undefined is not served. */
 export type AppParts = ApiParts & {
-  readonly recorder: RequestHandler;
+  readonly contexts: RequestHandler;
   /** Health and metrics: no limit applies to them. */
   readonly operational?: readonly Endpoints[];
   readonly docs?: Endpoints | undefined;
@@ -30,19 +26,16 @@ export type AppParts = ApiParts & {
 /** What the operations need of HTTP. */
 export type ApiParts = {
   readonly handler: Handler;
-  readonly addressOf: (req: IncomingMessage) => string;
-  /** The largest body, in bytes. */
-  readonly bodyLimit: number;
   readonly unread: Unread;
-  readonly onFault: (fault: Fault, record: RequestRecord) => void;
+  readonly onFault: (fault: Fault, context: RequestContext) => void;
 };
 
-/** Runs the operation that a request is for, or that of a tool call. */
-export type RunOperation = (res: ServerResponse, toolCall?: ToolCall) => Promise<Outcome>;
+/** Runs the operation that a request is for, by default in the parts of HTTP. */
+export type RunOperation = (res: ServerResponse, reader?: Reader) => Promise<Outcome>;
 
 /** Creates the application of the port for clients. */
 export function createApp({
-  recorder,
+  contexts,
   operational = [],
   corsOrigins = [],
   docs,
@@ -51,7 +44,7 @@ export function createApp({
   ...api
 }: AppParts): Express {
   const app = createExpress();
-  app.use(recorder, refuseInvalid);
+  app.use(contexts, refuseInvalid);
   for (const add of operational) add(app);
   if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
   docs?.(app);
@@ -64,10 +57,10 @@ export function createApp({
 
 /** Creates the application of a port for health and metrics alone, which clients need not reach. */
 export function createOperationalApp(
-  { recorder, operational = [] }: Pick<AppParts, 'recorder' | 'operational'>,
+  { contexts, operational = [] }: Pick<AppParts, 'contexts' | 'operational'>,
   onFault: AppParts['onFault'],
 ): Express {
-  const app = createExpress().use(recorder);
+  const app = createExpress().use(contexts);
   for (const add of operational) add(app);
   return app.use(refuseUnknown, answerErrors(onFault));
 }
@@ -81,7 +74,7 @@ function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
   // Express recognizes an error handler by its four parameters.
   return (cause, _req, res, _next) => {
     const failure = { kind: 'internal', cause } as const;
-    onFault(failure, recordOf(res));
+    onFault(failure, contextOf(res));
     respond(res, { failure });
   };
 }
@@ -91,8 +84,7 @@ function serveApi(run: RunOperation): RequestHandler {
   return async (_req, res) => respond(res, await run(res));
 }
 
-function createRun(parts: ApiParts): RunOperation {
-  const { handler, unread, onFault } = parts;
+function createRun({ handler, unread, onFault }: ApiParts): RunOperation {
   /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
   function admit(outcome: Outcome, res: ServerResponse): Outcome {
     if ('failure' in outcome || outcome.keyHeader === undefined) return outcome;
@@ -102,63 +94,10 @@ function createRun(parts: ApiParts): RunOperation {
       'storeOverloaded',
       `UNREAD_LIMIT_BYTES: ${unread.bytes} bytes wait for clients to read them`,
     );
-    onFault(fault.failure, recordOf(res));
+    onFault(fault.failure, contextOf(res));
     return fault;
   }
-  return async (res, toolCall) => admit(await handler(new SocketRequest(res, parts, toolCall)), res);
-}
-
-/**
- * A request on a socket; what only some requests need is computed when they ask for it. Its functions are methods:
- * closures in its fields would outlive young garbage collections, which then take four times as long.
- */
-class SocketRequest implements HttpRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: HttpRequest['headers'];
-  readonly record: RequestRecord;
-  readonly toolCall: ToolCall | undefined;
-  readonly #res: ServerResponse;
-  readonly #parts: ApiParts;
-  #network: string | undefined;
-  #controller: AbortController | undefined;
-
-  constructor(res: ServerResponse, parts: ApiParts, toolCall?: ToolCall) {
-    const { method = '', url = '/', headers } = res.req;
-    this.method = method;
-    this.url = url;
-    this.headers = headers;
-    this.record = recordOf(res);
-    this.toolCall = toolCall;
-    this.#res = res;
-    this.#parts = parts;
-  }
-
-  get network(): string {
-    this.#network ??= toNetwork(this.#parts.addressOf(this.#res.req));
-    return this.#network;
-  }
-
-  get controller(): AbortController {
-    this.#controller ??= createController(this.#res);
-    return this.#controller;
-  }
-
-  readBody(): Promise<Uint8Array> {
-    return readBody(this.#res.req, this.#res, this.#parts.bodyLimit);
-  }
-}
-
-function createController(res: ServerResponse): AbortController {
-  const controller = new AbortController();
-  const abort = () => controller.abort(new ClientGone('the client has disconnected'));
-  if (res.closed) abort();
-  else {
-    res.once('close', () => {
-      if (!res.writableFinished) abort();
-    });
-  }
-  return controller;
+  return async (res, reader) => admit(await handler(contextOf(res), reader), res);
 }
 
 const refuseUnknown: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
@@ -193,7 +132,7 @@ function createCors(origins: readonly string[]): RequestHandler {
   const apply = cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
   return (req, res, next) => {
     // cors answers preflight requests itself.
-    if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', recordOf(res).id);
+    if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', contextOf(res).id);
     apply(req, res, next);
   };
 }

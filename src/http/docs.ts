@@ -10,7 +10,7 @@ import type { Request, RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
-import { prefersPortuguese } from '../api/localize.ts';
+import { prefersPortuguese } from '../api/messages.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { translateTexts } from '../openapi/translations.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';

@@ -12,8 +12,8 @@ import {
 import type { RequestHandler } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Outcome } from '../api/handler.ts';
-import { readObject, readTexts, type ToolCall } from '../api/request.ts';
-import { readBodySchema } from '../api/tool-call.ts';
+import { readObject, readTexts } from '../api/request.ts';
+import { createToolReader, readBodySchema, type ToolCall } from '../api/tool-reader.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DocumentError } from '../openapi/document.ts';
@@ -22,7 +22,7 @@ import { isResponseOnly, type Schema } from '../openapi/schema.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RunOperation } from './app.ts';
 import { readBody } from './body.ts';
-import { recordOf } from './recorder.ts';
+import { contextOf } from './context.ts';
 import { allowOnly, type Endpoints, respond, sendText } from './respond.ts';
 
 type CallTool = (operation: Operation) => Promise<CallToolResult>;
@@ -77,7 +77,8 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
       const server = createMcpServer(readDocument(), async (operation) => {
         if (!isJsonObject(args))
           throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'arguments must be an object');
-        return toResult(operation, await run(res, { operation, args, texts }), res);
+        takeBearer(req, operation);
+        return toResult(operation, await run(res, createToolReader({ operation, args, texts })), res);
       });
       const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
       await server.connect(transport);
@@ -107,6 +108,12 @@ function readMessage(bytes: Uint8Array): Envelope {
   return { message: isJsonObject(fields.params) ? { ...fields, params } : fields, args, texts: readTexts(text) };
 }
 
+/** Takes the token of `Authorization: Bearer` (RFC 6750) for the key, where the client cannot send its header. */
+function takeBearer({ headers }: IncomingMessage, { key }: Operation): void {
+  const [, token] = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '') ?? [];
+  if (token !== undefined) headers[key.header] ??= token;
+}
+
 /** Counts the values in a JSON value, whose depth must be bounded, without those in one part of it. */
 function countValues(value: Json, omitted: Json | undefined): number {
   if (typeof value !== 'object' || value === null || value === omitted) return 1;
@@ -121,11 +128,11 @@ function refuseForeignPages(corsOrigins: readonly string[]): RequestHandler {
   };
 }
 
-/** The request for the SDK, which reads only the protocol's headers of it. */
-function toWebRequest(headers: IncomingHttpHeaders): Request {
-  const names = ['accept', 'content-type', 'mcp-protocol-version'];
-  const sent = names.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])] as const]));
-  return new Request('http://localhost/mcp', { method: 'POST', headers: Object.fromEntries(sent) });
+/** The request for the SDK. The body is JSON whatever its type says, and so is the answer whatever the client accepts. */
+function toWebRequest({ 'mcp-protocol-version': version }: IncomingHttpHeaders): Request {
+  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
+  const own = version === undefined ? {} : { 'mcp-protocol-version': String(version) };
+  return new Request('http://localhost/mcp', { method: 'POST', headers: { ...headers, ...own } });
 }
 
 /** The operations by the names of their tools. Throws DocumentError if two have the same. */
@@ -163,7 +170,11 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
       required: [...requiredParameters, ...required],
       additionalProperties: false,
     },
-    annotations: { readOnlyHint: readOnly },
+    annotations: {
+      readOnlyHint: readOnly,
+      destructiveHint: !readOnly && source.method !== 'post',
+      idempotentHint: readOnly || source.method === 'put' || source.method === 'delete',
+    },
   };
 }
 
@@ -197,15 +208,15 @@ function toJsonSchema(schema: unknown, all: readonly Operation[], around: readon
 
 /** The result of a tool call: the operation's answer as JSON text, and how to get the next page. */
 function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): CallToolResult {
-  const record = recordOf(res);
+  const context = contextOf(res);
   if (!('failure' in outcome)) {
-    record.toolStatus = outcome.status;
+    context.toolStatus = outcome.status;
     // A model would take an empty text for a failure.
     const texts = [outcome.json || 'Done; there is no content.', ...describeNext(operation, outcome.headers?.Link)];
     return { content: texts.map((text) => ({ type: 'text', text })) };
   }
   const { status, error } = toHttpError(outcome.failure);
-  record.toolStatus = status;
+  context.toolStatus = status;
   return { content: [{ type: 'text', text: JSON.stringify({ error }) }], isError: true };
 }
 

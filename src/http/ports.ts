@@ -8,7 +8,7 @@ import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import { createOperationalApp } from './app.ts';
-import { createFaultHandler, createRecorder } from './recorder.ts';
+import { createContexts, createFaultHandler } from './context.ts';
 import type { Endpoints } from './respond.ts';
 import { createServer, type GatewayServer } from './server.ts';
 
@@ -37,7 +37,8 @@ export async function openOperationalServer(
   const { metricsPort, host } = config;
   if (metricsPort === undefined) return undefined;
   const sinks = [log.request];
-  const parts = { recorder: createRecorder(sinks), operational: endpoints };
+  const contexts = createContexts({ sinks, addressOf: () => '', bodyLimit: 0 });
+  const parts = { contexts, operational: endpoints };
   const server = createServer(createOperationalApp(parts, createFaultHandler(log)), config, sinks);
   await listen(server, 'METRICS_PORT', metricsPort, host);
   return server;

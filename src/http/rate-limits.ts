@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
-import { type BucketSize, createBuckets, type Taken, type TakeToken } from '../api/buckets.ts';
+import type { RequestContext } from '../api/request.ts';
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
-import type { RequestRecord } from '../telemetry/record.ts';
+import { type BucketSize, createBuckets, type Taken, type TakeToken } from '../limits/buckets.ts';
+import { createRedisBuckets, openRedis } from '../limits/redis.ts';
 import { toNetwork } from './client-address.ts';
-import { recordOf } from './recorder.ts';
-import { createRedisBuckets, openRedis } from './redis.ts';
+import { contextOf } from './context.ts';
 import { respond } from './respond.ts';
 
 /** Limits the requests of networks and keys. */
@@ -30,7 +30,7 @@ export type RateLimitOptions = {
   /** Whether the store has accepted a key. */
   readonly isAccepted: (key: string) => boolean;
   /** Records the operation of a request that is refused before it is routed. */
-  readonly identify: (record: RequestRecord) => void;
+  readonly identify: (context: RequestContext) => void;
   /** Takes a token while there is no Redis; by default in this process's memory. */
   readonly takeToken?: TakeToken | undefined;
   /** Called once when Redis is lost: from then on each gateway limits by itself. */
@@ -85,7 +85,7 @@ export async function openRateLimits(
       items.push(`"${name}";r=${taken.remaining};t=${taken.seconds}`);
       res.setHeader('RateLimit', items.join(', '));
       if (taken.isOver) {
-        identify(recordOf(res));
+        identify(contextOf(res));
         respond(res, { failure: { kind: 'tooManyRequests', retryAfter: taken.seconds } });
         return;
       }

@@ -6,7 +6,7 @@ import type { IRouter, RequestHandler } from 'express';
 import type { Outcome } from '../api/handler.ts';
 import { type Failure, toHttpError } from '../errors.ts';
 import { chooseEncodingOf, encodeText } from './compression.ts';
-import { recordOf } from './recorder.ts';
+import { contextOf } from './context.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -73,7 +73,7 @@ export function sendText(res: ServerResponse, { headers, ...answer }: Answer): v
 function toAnswer(outcome: Outcome): Answer {
   if ('failure' in outcome) {
     const { status, error, headers } = toHttpError(outcome.failure);
-    return { status, body: JSON.stringify({ error }), headers: toHeaders(headers) };
+    return { status, body: JSON.stringify({ error }), headers: toHeaders({ ...headers, ...outcome.headers }) };
   }
   const { status, json, headers, keyHeader } = outcome;
   if (json === '') {
@@ -136,9 +136,7 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
   // Another answer may have been sent while this one was encoded.
   if (!isAwaited(res)) return;
   // All headers at once: as soon as one is set by itself, Node is slower for each of them.
-  const { id, limits } = recordOf(res);
-  const all: Record<string, string | number> = { ...headers, 'X-Request-Id': id };
-  if (limits) Object.assign(all, { RateLimit: limits.state, 'RateLimit-Policy': limits.policy });
+  const all: Record<string, string | number> = { ...headers, 'X-Request-Id': contextOf(res).id };
   // Middleware may have set these already.
   for (const name of JOINED) {
     const set = res.getHeader(name);

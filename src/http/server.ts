@@ -4,8 +4,8 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Express } from 'express';
 import { type Failure, toHttpError } from '../errors.ts';
-import { createRecord, type RequestRecord } from '../telemetry/record.ts';
-import type { Sink } from './recorder.ts';
+import type { RequestRecord } from '../telemetry/record.ts';
+import { createRecord, type Sink } from './context.ts';
 import { respond, toRawResponse } from './respond.ts';
 import { limitReading } from './unread.ts';
 

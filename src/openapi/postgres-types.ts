@@ -43,6 +43,7 @@ const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', '
 
 /** Whether a function's argument can hold every value that a schema allows. */
 export function canHold(schema: Schema, { type, labels }: Type): boolean {
+  if (isHidden({ type, labels })) return false;
   const items = itemsOf(schema);
   switch (formOf(schema)) {
     case 'json':
@@ -78,6 +79,11 @@ function canHoldScalar(schema: Schema, { type, labels }: Type): boolean {
 /** Whether a type is user-defined and the store does not say how: PostgREST knows only its name. */
 function isUnknown({ type, labels }: Type): boolean {
   return labels === undefined && !BUILT_IN.includes(type);
+}
+
+/** Whether PostgREST may not use a type: its role has no right to schema private, where it looks the type up by its name. */
+function isHidden({ type, labels }: Type): boolean {
+  return labels === undefined && type.startsWith('private.');
 }
 
 function itemType({ type, labels }: Type): Type {
@@ -122,7 +128,9 @@ export function describeSchema(schema: Schema): string {
 }
 
 /** What to do about a schema that no type like an argument's or column's holds; empty where the types say it. */
-export function adviseOn(schema: Schema, { type }: Type): string {
+export function adviseOn(schema: Schema, { type, labels }: Type): string {
+  if (type.startsWith('variadic ')) return ', which cannot be given by name: declare it without variadic';
+  if (isHidden({ type, labels })) return ', which the Data API may not use: create the type in schema public';
   if (scalarOf(schema) === 'integer' && INTEGERS[type] && !isWithin(schema, INTEGERS[type])) {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }

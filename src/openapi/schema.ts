@@ -165,7 +165,8 @@ function readTypes({ type, nullable, enum: values }: Schema): readonly string[] 
   return nullable ? [...all, 'null'] : all;
 }
 
-function typeOf(value: unknown): string {
+/** The type of a JSON value. */
+export function typeOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   return Number.isInteger(value) ? 'integer' : typeof value;

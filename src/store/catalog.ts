@@ -8,14 +8,23 @@ import type { Description, Result } from './store.ts';
 export const DESCRIPTION: Statement = {
   values: [],
   text: `
-with type as (
-  select t.oid, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) as name,
-         (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid in (t.oid, t.typelem)) as labels
-    from pg_type t
+with recursive base as (
+  -- The type below a domain, which may be over another domain.
+  select oid, oid as base from pg_type where typtype <> 'd'
+  union all
+  select d.oid, b.base from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
+), type as (
+  -- Of an array the type of its items.
+  select b.oid, format_type(i.base, null) || case when a.typcategory = 'A' then '[]' else '' end as name,
+         (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = i.base) as labels
+    from base b
+    join pg_type a on a.oid = b.base
+    join base i on i.oid = case when a.typcategory = 'A' then a.typelem else a.oid end
 ), function as (
   select * from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'
 ), argument as (
-  select p.oid as function, a.name, t.name as type, t.labels, coalesce(a.mode, 'i') as mode, a.n,
+  select p.oid as function, a.name, case a.mode when 'v' then 'variadic ' else '' end || t.name as type, t.labels,
+         coalesce(a.mode, 'i') as mode, a.n,
          count(*) filter (where coalesce(a.mode, 'i') in ('i', 'b', 'v')) over (partition by p.oid order by a.n)
            > p.pronargs - p.pronargdefaults as has_default
     from function p
@@ -29,13 +38,13 @@ with type as (
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
    where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
 ), violable as (
-  -- A unique constraint has the name of its index; a unique index may be none.
+  -- A unique or an exclusion constraint has the name of its index; a unique index may be none.
   select coalesce(json_agg(v.name order by v.name), '[]') as names
     from (select k.conname as name from pg_constraint k
            where k.connamespace = to_regnamespace('private') and k.contype = 'f' and k.conparentid = 0
           union
           select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
-           where c.relnamespace = to_regnamespace('private') and i.indisunique) v
+           where c.relnamespace = to_regnamespace('private') and (i.indisunique or i.indisexclusion)) v
 ), result as (
   select a.function, a.name, a.type, a.labels, a.n,
          -- Postgres does not know it for a function's result. It is taken from the columns of that name in the tables that

@@ -1,4 +1,13 @@
-import type { Fault, FieldErrors, Raised, Refusal, StoreFaultKind } from '../errors.ts';
+import {
+  type Fault,
+  type FieldErrors,
+  isFault,
+  type Message,
+  type Raised,
+  type Refusal,
+  type StoreFaultKind,
+} from '../errors.ts';
+import type { Argument, Call, Result } from './store.ts';
 
 /** An error of Postgres, under the names of its protocol; PostgREST gives the same fields. */
 export type PgError = {
@@ -16,10 +25,16 @@ export type PgError = {
 /** A status of the client's, as PostgREST reads it from an error: PT404. */
 const STATUS = /^PT(4\d\d)$/;
 
-/** A foreign key or a unique constraint is violated. */
-const CONFLICT = /^2350[35]$/;
+/** A foreign key, a unique constraint or an exclusion constraint is violated. */
+const CONFLICT = /^(2350[35]|23P01)$/;
 /** The message of Postgres would name the constraint, and its detail the value. */
 const CONFLICT_TEXT = 'Conflicts with another record';
+
+/** A value is none of its type (class 22), or breaks the check of a domain. */
+const INVALID_VALUE = /^(22|23514$)/;
+/** The last line of where an error happened: Postgres was reading a parameter, before it called the function. */
+const PARAMETER = /\$(\d+)(?: = '\.\.\.')?[^\n]*$/;
+const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
 
 /** A statement was cancelled, by its timeout or by the gateway. */
 const QUERY_CANCELED = '57014';
@@ -40,6 +55,28 @@ export function toFailure(error: PgError): Refusal | Fault {
   const fields = error.code === 'PT422' ? readFields(error) : undefined;
   if (fields) return { kind: 'invalidInput', fields };
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
+}
+
+/**
+ * Converts the fault of a call for which Postgres cannot read an argument: the value is the client's mistake. PostgREST does not
+ * say where an error happened, so there the message has to name the value of one argument.
+ */
+export function blameArgument(result: Result, { args }: Call): Result {
+  if (!('failure' in result) || !isFault(result.failure)) return result;
+  const { code = '', message = '', where }: Partial<PgError> = Object(result.failure.cause);
+  if (!INVALID_VALUE.test(code)) return result;
+  const names = Object.keys(args);
+  const [, number] = PARAMETER.exec(where ?? '') ?? [];
+  const named = names.filter((name) => textsOf(args[name]).some((text) => message.includes(`"${text}"`)));
+  const name = where === undefined ? (named.length === 1 ? named[0] : undefined) : names[Number(number) - 1];
+  return name === undefined ? result : { failure: { kind: 'invalidInput', fields: { [name]: [CANNOT_HOLD] } } };
+}
+
+/** An argument as Postgres quotes it: the texts of its items. */
+function textsOf(value: Argument | undefined): readonly string[] {
+  if (value === null || value === undefined) return [];
+  if (typeof value !== 'object') return [String(value)];
+  return 'json' in value ? [] : value.map(String);
 }
 
 /** The status that an error stands for; undefined for none. A PT422 needs a field. */

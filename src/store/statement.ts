@@ -77,9 +77,19 @@ function writeText(
   // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
   // transaction, and needs no statement of its own.
   const told = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
-  const conditions = [...(tellsApplication ? [told] : []), ...(format === 'value' ? ['r.value is not null'] : [])];
+  const conditions = [...(tellsApplication ? [told] : []), ...toConditions(format, call.function)];
   const where = conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
   return `select ${toColumns(format, result, answerLimit)}${where}${format === 'nothing' ? ' having count(*) > 0' : ''}`;
+}
+
+/** What a row has to be. */
+function toConditions(format: Format, name: string): string[] {
+  if (format === 'value') return ['r.value is not null'];
+  if (format !== 'row') return [];
+  // A function that returns a row type, and not a set, says by null that there is none: that is a row of nulls here.
+  const isSet = `select p.proretset from pg_catalog.pg_proc p
+    where p.pronamespace = 'public'::pg_catalog.regnamespace and p.proname = ${quoteText(name)}`;
+  return [`(not r.* is null or (${isSet}))`];
 }
 
 function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): Row {
@@ -97,11 +107,12 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
     case 'value':
       return `to_json(r.value)::text as json, 1 as count from ${result} as r (value)`;
     case 'row':
-      // With a subquery, because the row of a function with one column would be that column's value.
-      return `row_to_json(r)::text as json, 1 as count from (select * from ${result}) r`;
+      // With a subquery, because the row of a function with one column would be that column's value; with an asterisk, because
+      // `r` alone would be a column of that name.
+      return `row_to_json(r.*)::text as json, 1 as count from (select * from ${result}) r`;
     case 'rows': {
       // Not json_agg, which puts a line break between the rows.
-      const rows = `coalesce(string_agg(row_to_json(r)::text, ','), '')`;
+      const rows = `coalesce(string_agg(row_to_json(r.*)::text, ','), '')`;
       // Postgres computes an aggregate once, even if it stands twice.
       const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
       const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
@@ -120,6 +131,10 @@ function toText(value: Argument | undefined): string | null {
 /** An item of an array in Postgres's text form. */
 function toItem(value: Json): string {
   return value === null ? 'NULL' : `"${String(value).replace(/["\\]/g, '\\$&')}"`;
+}
+
+function quoteText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 function quote(identifier: string): string {

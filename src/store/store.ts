@@ -34,7 +34,7 @@ export type Call = {
 export type Origin = {
   readonly requestId: string;
   /** Whose share of the store the call takes: an accepted key's, or else its network's. */
-  readonly share?: string;
+  readonly share?: string | undefined;
   /** The request's place in a trace (W3C Trace Context, section 3.2). */
   readonly traceparent?: string | undefined;
 };

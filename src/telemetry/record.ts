@@ -1,10 +1,9 @@
-// The record of a request, for the log, the metrics and the trace.
+// What the log, the metrics, the traces and the usage of keys read of a request.
 
-import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Fault } from '../errors.ts';
 
-/** A request as far as it is known; each stage adds what it learns. */
+/** A request as it arrived. */
 export type RequestRecord = {
   /** Empty, as `url` and `headers` are, if the request could not be read. */
   readonly method: string;
@@ -13,27 +12,30 @@ export type RequestRecord = {
   readonly headers: IncomingHttpHeaders;
   /** The client's X-Request-Id, or a UUID. */
   readonly id: string;
-  /** Arrival time, from performance.now(). */
-  readonly startedAt: number;
   /** The client's valid traceparent header (W3C Trace Context, section 3.2). */
   readonly traceparent: string | undefined;
-  /** The request's span, if traces are sent. */
-  span?: Span;
+};
+
+/** A request whose answer was sent. */
+export type EndedRequest = RequestRecord & {
+  /** The operationId, or the path of another endpoint; `none` for an unknown path. */
+  readonly endpoint: string;
   /** The operationId of the document. */
-  operation?: string;
-  /** The API key of the request, which is written nowhere. */
-  key?: string;
-  /** Whether the call counts against the limits of its key already. */
-  isAdmitted?: boolean;
-  /** The values of RateLimit-Policy and RateLimit for the limits of its key (draft-ietf-httpapi-ratelimit-headers-11). */
-  limits?: { readonly policy: string; readonly state: string };
-  /** The template of the operation's path, such as /v1/alunos/{id}. */
-  route?: string;
-  /** The status that the operation of a tool call ended with; the HTTP status is 200. */
-  toolStatus?: number;
+  readonly operation?: string | undefined;
+  /** The API key, which is written nowhere. */
+  readonly key?: string | undefined;
+  /** Whether the call was counted against the limits of its key when it was admitted. */
+  readonly isAdmitted?: boolean;
+  /** The status, of a tool call its operation's; 499 if the client disconnected before the answer was sent. */
+  readonly status: number;
+  readonly durationMs: number;
   /** The duration of the store call, queue included, in milliseconds. */
-  storeMs?: number;
-  fault?: Fault;
+  readonly storeMs?: number | undefined;
+  /** Bytes sent on the socket, headers included. */
+  readonly responseBytes: number;
+  readonly fault?: Fault | undefined;
+  /** The request's span, if traces are sent. */
+  readonly span?: Span | undefined;
 };
 
 /** A span of a trace. */
@@ -45,37 +47,6 @@ export type Span = {
   end(attributes: Readonly<Record<string, string | number>>, fault?: Fault): void;
 };
 
-/** A request whose answer was sent. */
-export type EndedRequest = RequestRecord & {
-  /** The operationId, or the path of another endpoint; `none` for an unknown path. */
-  readonly endpoint: string;
-  /** The status, of a tool call its operation's; 499 if the client disconnected before the answer was sent. */
-  readonly status: number;
-  readonly durationMs: number;
-  /** Bytes sent on the socket, headers included. */
-  readonly responseBytes: number;
-};
-
-const SANE_ID = /^[\w.:/+=@~-]{1,128}$/;
-/** An API key, or a part longer than the prefix that logs and lists show. */
-const KEY_SHAPE = /wms_[a-z]{1,10}_[0-9A-Za-z]{9}/;
-/** Version 00, or a later one, which may add fields. All-zero ids are invalid. */
-const TRACEPARENT = /^(?!ff|00.{54})[0-9a-f]{2}-(?!0+-)[0-9a-f]{32}-(?!0+-)[0-9a-f]{16}-[0-9a-f]{2}(?:$|-)/;
-
-/** Starts the record of a request. */
-export function createRecord(method: string, url: string, headers: IncomingHttpHeaders): RequestRecord {
-  const { 'x-request-id': id, traceparent } = headers;
-  return {
-    method,
-    url,
-    headers,
-    // The gateway and the store log the id, so an API key sent here by mistake is not accepted.
-    id: typeof id === 'string' && SANE_ID.test(id) && !KEY_SHAPE.test(id) ? id : randomUUID(),
-    startedAt: performance.now(),
-    traceparent: typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined,
-  };
-}
-
 /** Paths that monitoring requests every few seconds: a success is logged at debug level only. */
 export const PROBES: readonly string[] = ['/healthz', '/readyz', '/metrics'];
 
@@ -83,7 +54,7 @@ export const PROBES: readonly string[] = ['/healthz', '/readyz', '/metrics'];
 const ESCAPED_WORD = /%(?:3\d|[46][1-9a-f]|[57][\da]|5f)/gi;
 
 /** The path to log: without the query, which may contain personal names, and without a key sent there by mistake. */
-export function readPath({ url }: RequestRecord): string {
+export function readPath({ url }: Pick<RequestRecord, 'url'>): string {
   const [path = ''] = url.split('?', 1);
   return path.replace(ESCAPED_WORD, decodeURIComponent).replace(/\w{24,}/g, '[hidden]');
 }

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
-import { toFailure } from '../sqlstate.ts';
+import { blameArgument, toFailure } from '../sqlstate.ts';
 import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
 import {
@@ -110,8 +110,8 @@ class PostgresStore implements Store {
   }
 
   /** A server that turns out to be a standby has done nothing: the call is made again on the primary. */
-  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    return this.#onPrimary(signal, async (primary) => {
+  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+    const result = await this.#onPrimary(signal, async (primary) => {
       const result = await this.#callAt(primary, call, signal, origin);
       if (!isReadOnly(result) || signal.aborted) return result;
       this.#servers.doubt(primary, new Error('it accepts no writes'));
@@ -119,6 +119,7 @@ class PostgresStore implements Store {
         next === primary ? result : this.#callAt(next, call, signal, origin),
       );
     });
+    return blameArgument(result, call);
   }
 
   /** Calls a function on a server. */

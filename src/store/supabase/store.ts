@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
 import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
-import { type PgError, toFailure } from '../sqlstate.ts';
+import { blameArgument, type PgError, toFailure } from '../sqlstate.ts';
 import { type Call, type DatabaseFunction, isJsonObject, type Origin, type Result, type Store } from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
@@ -95,7 +95,7 @@ export function openSupabase(options: SupabaseOptions): Store {
           .csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
-        return toResult(call, answer as Answer);
+        return blameArgument(toResult(call, answer as Answer), call);
       } finally {
         exchanges.delete(number);
       }
@@ -199,8 +199,12 @@ function readResult({ returns }: Call, text: string): Result | undefined {
   const isEmpty = Array.isArray(value) && value.length === 0;
   // A function that returns void has an answer without a body.
   if (returns === 'nothing') return isEmpty ? noRecord() : { json: '', count: 1 };
-  if (returns === 'value' && value === null) return noRecord();
+  if ((returns === 'value' || returns === 'row') && value === null) return noRecord();
   if (returns === 'value') return value === undefined ? undefined : { json: text, count: 1 };
+  // A function that returns a row type, and not a set, has one object; one of nulls where there is no record.
+  if (returns === 'row' && isJsonObject(value)) {
+    return Object.values(value).every((part) => part === null) ? noRecord() : { json: text, count: 1 };
+  }
   const count = countObjects(value);
   if (count === undefined) return undefined;
   if (returns === 'rows') return { json: text, count };

@@ -1,6 +1,30 @@
+// Converts the rows of a call to the answer of its operation. Runs in browsers too, in the client's handlers for msw.
+
 import type { Input, Operation } from '../openapi/operations.ts';
+import { unescapePointer } from '../openapi/pointer.ts';
 import type { Json, Rows } from '../store/store.ts';
 import type { ApiRequest } from './request.ts';
+
+/** A successful answer: its JSON text, which is empty for no content, status and additional headers. */
+export type Success = {
+  readonly status: number;
+  readonly json: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The header with the key that the answer is for, if its client may keep a copy; undefined if nobody may. */
+  readonly keyHeader?: string | undefined;
+};
+
+/** The answer of an operation. */
+export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows): Success {
+  const link = toLink(operation, request, rows);
+  const location = toLocation(operation, request, rows.json);
+  return {
+    status: operation.status,
+    json: rows.json,
+    headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
+    keyHeader: operation.source.method === 'get' ? operation.key.header : undefined,
+  };
+}
 
 /**
  * Creates the Link header (RFC 8288) with the next page, and for a request by offset the previous page; undefined if there
@@ -61,4 +85,38 @@ function toPairs({ name, separator }: Input, value: Json | undefined): string[] 
   const texts = [value].flat().map((item) => encodeURIComponent(String(item)));
   const values = separator === undefined ? texts : [texts.join(encodeURI(separator))];
   return values.map((text) => `${encodeURIComponent(name)}=${text}`);
+}
+
+/**
+ * Creates the header Location (RFC 9110, 10.2.2) from the link of the response that leads to the record; undefined without
+ * one, or if the record lacks what the link needs.
+ */
+function toLocation({ location }: Operation, request: ApiRequest, json: string): string | undefined {
+  if (!location) return undefined;
+  const record: Json = JSON.parse(json || 'null');
+  const values = Object.entries(location.values).map(([name, expression]) => [
+    name,
+    evaluate(expression, request, record),
+  ]);
+  const known: Readonly<Record<string, Json | undefined>> = Object.fromEntries(values);
+  const names = [...location.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
+  if (names.some((name) => known[name] === undefined || known[name] === null)) return undefined;
+  return location.path.replace(/\{([^}]+)\}/g, (_whole, name) => encodeURIComponent(String(known[name])));
+}
+
+/** The value of a runtime expression (OpenAPI, "Runtime Expressions"), or the constant that it is. */
+function evaluate(expression: string, { params, query, headers }: ApiRequest, record: Json): Json | undefined {
+  const [, pointer] = /^\$response\.body#\/(.*)$/s.exec(expression) ?? [];
+  if (pointer !== undefined) {
+    return pointer
+      .split('/')
+      .map(unescapePointer)
+      .reduce<Json | undefined>(
+        (value, name) => (value as Readonly<Record<string, Json>> | null | undefined)?.[name],
+        record,
+      );
+  }
+  const [, place, name = ''] = /^\$request\.(path|query|header)\.(.*)$/s.exec(expression) ?? [];
+  if (place === undefined) return expression;
+  return { path: params, query, header: headers }[place]?.[place === 'header' ? name.toLowerCase() : name];
 }

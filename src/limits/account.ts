@@ -1,8 +1,6 @@
 // The limits of a key: how fast it may call, and how often in a day and a month.
 
-import type { RequestRecord } from '../telemetry/record.ts';
 import type { TakeToken } from './buckets.ts';
-import type { Moment } from './calendar.ts';
 
 /** The limits of a key, as the store has them; what is left out has no limit. */
 export type KeyLimits = {
@@ -13,8 +11,13 @@ export type KeyLimits = {
   readonly per_month?: number;
 };
 
-/** Whether a call is admitted, with the header fields of its answer: for one that is not, the seconds after which another may be. */
-export type Admission = NonNullable<RequestRecord['limits']> & { readonly retryAfter?: number };
+/** Whether a call is within the limits of its key. */
+export type Admission = {
+  /** The header fields of its answer (draft-ietf-httpapi-ratelimit-headers-11). */
+  readonly headers: { readonly 'RateLimit-Policy': string; readonly RateLimit: string };
+  /** For a call over a limit, the seconds after which another may be within it. */
+  readonly retryAfter?: number;
+};
 
 /** What the store says of a key. */
 export type KeyState = {
@@ -24,6 +27,17 @@ export type KeyState = {
   /** The calls that all processes have recorded. */
   readonly today: number;
   readonly month: number;
+};
+
+/** A moment in a time zone. */
+export type Moment = {
+  /** The day, as YYYY-MM-DD. */
+  readonly day: string;
+  /** Seconds to the end of the day and of the month, on a day without a change of the clocks. */
+  readonly dayEnd: number;
+  readonly monthEnd: number;
+  /** Seconds of the month. */
+  readonly monthLength: number;
 };
 
 /** The calls of a period that this process knows of. */
@@ -38,6 +52,7 @@ type Period = {
 };
 
 const MINUTE = 60;
+const MINUTE_MS = 60_000;
 const DAY = 86_400;
 
 /** A key that is known: its limits, and its calls against them. */
@@ -111,8 +126,8 @@ export class Account {
         waits.push(seconds);
       }
     }
-    const fields = { policy: policies.join(', '), state: states.join(', ') };
-    return waits.length > 0 ? { ...fields, retryAfter: Math.max(...waits) } : fields;
+    const headers = { 'RateLimit-Policy': policies.join(', '), RateLimit: states.join(', ') };
+    return waits.length > 0 ? { headers, retryAfter: Math.max(...waits) } : { headers };
   }
 }
 
@@ -124,4 +139,29 @@ function begin(period: Period, day: string): void {
 
 function toBegin({ name }: Period, day: string): string {
   return name === 'day' ? day : day.slice(0, 'YYYY-MM'.length);
+}
+
+/** Creates the calendar of a time zone (IANA); throws RangeError for one that does not exist. `now` is in ms since 1970. */
+export function createCalendar(timeZone: string, now: () => number): () => Moment {
+  const parts = { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' } as const;
+  // As 2026-11-30 23:59.
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, ...parts });
+  let minute: number | undefined;
+  let moment: Moment;
+  return () => {
+    const ms = now();
+    const current = Math.floor(ms / MINUTE_MS);
+    if (current !== minute) {
+      minute = current;
+      moment = read(format.format(ms));
+    }
+    return moment;
+  };
+}
+
+function read(text: string): Moment {
+  const [year = 0, month = 0, date = 0, hour = 0, minute = 0] = text.split(/\D/).map(Number);
+  const days = new Date(Date.UTC(year, month, 0)).getUTCDate();
+  const dayEnd = DAY - (hour * 60 + minute) * 60;
+  return { day: text.slice(0, 10), dayEnd, monthEnd: dayEnd + (days - date) * DAY, monthLength: days * DAY };
 }

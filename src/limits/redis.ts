@@ -2,8 +2,8 @@
 // timeout, and fail at once while there is no connection.
 
 import { LRUCache } from 'lru-cache';
-import { intervalOf, type TakeToken, toTaken } from '../api/buckets.ts';
 import { within } from '../deadline.ts';
+import { intervalOf, type TakeToken, toTaken } from './buckets.ts';
 
 /** The part of a connection that is used. */
 type Redis = {

@@ -7,20 +7,18 @@ import { LRUCache } from 'lru-cache';
 import { type Failure, isFault, messageOf } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Call, Rows } from '../store/store.ts';
-import type { EndedRequest, RequestRecord } from '../telemetry/record.ts';
-import { Account, type KeyState } from './account.ts';
+import type { EndedRequest } from '../telemetry/record.ts';
+import { Account, type Admission, createCalendar, type KeyState } from './account.ts';
 import type { TakeToken } from './buckets.ts';
-import { createCalendar } from './calendar.ts';
-import { type CallerOptions, type CallResult, type CallStore, createCallStore } from './call.ts';
 
 /** The use of keys in one process. */
 export type Usage = {
   /** Whether the calls of a key count: it was accepted before. */
   knows(key: string): boolean;
-  /** Makes the calls of a key count, after the store has accepted the first. Never rejects. */
-  learn(key: string, record: RequestRecord): Promise<void>;
-  /** Refuses a call that is over a limit of its key. Undefined for a key without limits. Never rejects. */
-  admit(key: string, record: RequestRecord): Promise<Failure | undefined> | undefined;
+  /** Makes the calls of a key count, after the store has accepted the first; gives what its limits say of that. Never rejects. */
+  learn(key: string): Promise<Admission | undefined>;
+  /** Counts a call against the limits of its key; undefined for a key without limits. Never rejects. */
+  admit(key: string): Promise<Admission> | undefined;
   /** Counts a request that has ended. */
   request(request: EndedRequest): void;
   /** Sends what has been counted, up to one batch; for tests. Never rejects. */
@@ -29,8 +27,14 @@ export type Usage = {
   close(): Promise<void>;
 };
 
+/** Calls the store within the given time in ms. */
+type CallStore = (call: Call, deadlineMs: number) => Promise<CallResult>;
+type CallResult = Rows | { readonly failure: Failure };
+
 /** What is recorded, and where. */
-export type UsageOptions = CallerOptions & {
+export type UsageOptions = {
+  readonly callStore: CallStore;
+  readonly deadlineMs: number;
   /** The function that records usage. */
   readonly function: string;
   /** The time zone of the days. */
@@ -92,6 +96,7 @@ export function findUsageFunction({ operations }: CompiledDocument): string | un
  */
 export function openUsage(options: UsageOptions): Usage {
   const {
+    callStore,
     deadlineMs,
     timeZone,
     keepDays: p_keep_days,
@@ -100,8 +105,7 @@ export function openUsage(options: UsageOptions): Usage {
     recordEveryMs = RECORD_EVERY_MS,
     now = Date.now,
   } = options;
-  const callStore = createCallStore(options);
-  const callBriefly = createCallStore({ ...options, deadlineMs: Math.min(deadlineMs, BRIEFLY_MS) });
+  const brieflyMs = Math.min(deadlineMs, BRIEFLY_MS);
   const readCalendar = createCalendar(timeZone, now);
   const maxKeys = Math.max(1, Math.floor(Math.min(options.answerLimit / ANSWER_SIZE, MAX_BATCH)));
   const p_writer = randomUUID();
@@ -131,7 +135,7 @@ export function openUsage(options: UsageOptions): Usage {
 
   async function ask(key: string): Promise<void> {
     const { day } = readCalendar();
-    const result = await callBriefly(toBatchCall([{ key: toHash(key) }], null));
+    const result = await callStore(toBatchCall([{ key: toHash(key) }], null), brieflyMs);
     accounts.set(key, new Account());
     learning.delete(key);
     // Otherwise the answer to the next batch has them.
@@ -149,12 +153,9 @@ export function openUsage(options: UsageOptions): Usage {
     }
   }
 
-  async function decide(account: Account, record: RequestRecord): Promise<Failure | undefined> {
-    const { retryAfter, ...limits } = await account.admit(readCalendar(), takeToken);
-    record.limits = limits;
-    if (retryAfter !== undefined) return { kind: 'tooManyRequests', retryAfter };
-    record.isAdmitted = true;
-    return undefined;
+  function admit(key: string): Promise<Admission> | undefined {
+    const account = accounts.get(key);
+    return account?.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
   function takeBatch(): Batch | undefined {
@@ -176,17 +177,17 @@ export function openUsage(options: UsageOptions): Usage {
   }
 
   /** Sends a batch, if there is one; gives whether all went well. */
-  async function send(callStore: CallStore): Promise<boolean> {
+  async function send(ms: number): Promise<boolean> {
     unanswered ??= takeBatch();
     if (!unanswered) return true;
     const { day } = readCalendar();
-    const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence));
+    const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence), ms);
     if (!noteResult(result)) return false;
     updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
     unanswered = undefined;
     if (now() - cleanedAt < CLEAN_EVERY_MS) return true;
     cleanedAt = now();
-    return noteResult(await callStore(toBatchCall([], null)));
+    return noteResult(await callStore(toBatchCall([], null), ms));
   }
 
   /** Gives whether a call has succeeded, and logs when calls begin and cease to fail. */
@@ -205,8 +206,8 @@ export function openUsage(options: UsageOptions): Usage {
     return false;
   }
 
-  function flush(call = callStore): Promise<boolean> {
-    sending ??= send(call).finally(() => {
+  function flush(ms = deadlineMs): Promise<boolean> {
+    sending ??= send(ms).finally(() => {
       sending = undefined;
     });
     return sending;
@@ -217,18 +218,13 @@ export function openUsage(options: UsageOptions): Usage {
   return {
     // accounts.has would not mark the key as recently used.
     knows: (key) => accounts.get(key) !== undefined,
-    learn: async (key, record) => {
+    learn: async (key) => {
       const asked = learning.get(key) ?? ask(key);
       learning.set(key, asked);
       await asked;
-      const account = accounts.get(key);
-      // The call has happened: a limit that it is over refuses the next one.
-      if (account?.isLimited) await decide(account, record);
+      return admit(key);
     },
-    admit: (key, record) => {
-      const account = accounts.get(key);
-      return account?.isLimited ? decide(account, record) : undefined;
-    },
+    admit,
     request: ({ operation, key, status, isAdmitted = false }) => {
       const account = key === undefined ? undefined : accounts.peek(key);
       if (operation === undefined || key === undefined || !account) return;
@@ -254,7 +250,7 @@ export function openUsage(options: UsageOptions): Usage {
       const end = performance.now() + BRIEFLY_MS;
       await sending;
       while (unanswered || rows > 0) {
-        if (await flush(callBriefly)) continue;
+        if (await flush(brieflyMs)) continue;
         // A connection that was lost in the meantime, for example.
         if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
         const left = [...counts.values(), unanswered?.rows ?? []].flatMap((own) =>

@@ -1,0 +1,123 @@
+// Reads the call of a tool: arguments by name, in place of a path, a query and a body.
+
+import type { Body, Input, Operation } from '../openapi/operations.ts';
+import { isNullable, type Schema, typeOf, typesOf } from '../openapi/schema.ts';
+import type { Json, JsonObject } from '../store/store.ts';
+import { MAX_INPUTS, messages } from './messages.ts';
+import {
+  type ApiRequest,
+  convert,
+  convertInputs,
+  findProblem,
+  keepText,
+  type Reader,
+  readJsonText,
+  readRequest,
+  sourceOf,
+  takeJson,
+} from './request.ts';
+
+/** The types that a text may stand for; a number is first, because it may be an integer. */
+const SCALARS = ['number', 'integer', 'boolean'] as const;
+
+/** The schema of the arguments that become the body. */
+export function readBodySchema(body: Body | undefined): Schema {
+  if (!body || body.fields) return body?.schema ?? {};
+  return { properties: { body: body.schema }, required: body.isRequired ? ['body'] : [] };
+}
+
+/** An operation, and the arguments for it. */
+export type ToolCall = {
+  readonly operation: Operation;
+  /** The parameters and the fields of the body; `body` for one that becomes an argument as a whole. */
+  readonly args: JsonObject;
+  /** The JSON of each argument as it was sent. */
+  readonly texts: Map<string, string>;
+};
+
+/** Reads a request of which only the headers count, and the arguments of a call for the rest. */
+export function createToolReader(call: ToolCall): Reader {
+  return {
+    read: ({ headers }) => readRequest({ method: '', url: '', headers: { ...headers } }),
+    route: () => call.operation,
+    takeInputs: async (_incoming, operation, request) => {
+      convertInputs(request, operation);
+      takeArguments(request, call);
+    },
+  };
+}
+
+/** Takes an argument that the document does not declare as an unknown field or parameter, which is refused. */
+function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall): void {
+  const { inputs, body } = operation;
+  const { properties = {} } = readBodySchema(body);
+  const ownTexts = new Map(texts);
+  const fields: [string, Json][] = [];
+  // With one argument more than an operation can have, one of them is unknown.
+  for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
+    const value = args[name] as Json;
+    const input = inputs.find((one) => one.name === name);
+    // Where null is no value, a model means that the argument is left out.
+    if (value === null && (input || isOptional(body, name))) continue;
+    if (input) takeArgument(request, input, value, texts.get(name));
+    else if (!body) request.query[name] = value;
+    else if (!body.fields && name !== 'body') request.problems.set(name, [messages.isNoField]);
+    else {
+      const [typed, text] = toTyped(request, name, value, typesOf(properties[name] ?? {}), texts.get(name));
+      fields.push([name, typed]);
+      if (text !== undefined) ownTexts.set(name, text);
+    }
+  }
+  if (!body) return;
+  const sent: JsonObject = Object.fromEntries(fields);
+  const value = body.fields ? sent : sent.body;
+  if (value === undefined && !body.isRequired) return;
+  if (value === undefined) request.problems.set('body', [messages.isRequired]);
+  takeJson(request, body, value ?? null, ownTexts);
+}
+
+function takeArgument(request: ApiRequest, input: Input, given: Json, givenText: string | undefined): void {
+  const { name, type, form } = input;
+  const [value, text] = toTyped(request, name, given, [form === 'array' ? 'array' : type], givenText);
+  const isMisfit = typeof value === 'object' && form !== 'array';
+  const problem = isMisfit ? messages.isNoScalar : findProblem(value);
+  if (problem) request.problems.set(name, [problem]);
+  const [source, key] = sourceOf(request, input);
+  source[key] = Array.isArray(value) ? value.map((item) => toScalar(item, [type])) : toScalar(value, [type]);
+  if (type === 'number' && text !== undefined) keepText(request, input, text);
+}
+
+/** Converts a value of a tool call, and gives its JSON as it was sent: models also send an array or an object in a text. */
+function toTyped(
+  request: ApiRequest,
+  name: string,
+  value: Json,
+  types: readonly string[],
+  text: string | undefined,
+): readonly [Json, string | undefined] {
+  const isJson = typeof value === 'string' && !types.includes('string') && /^\s*[[{]/.test(value);
+  if (!isJson) return [toScalar(value, types, text), typeof value === 'string' ? value : text];
+  try {
+    const { value: parsed, problems } = readJsonText(value, false);
+    const [found] = problems.values();
+    if (found) request.problems.set(name, found);
+    return [parsed, value];
+  } catch {
+    return [value, text];
+  }
+}
+
+/** Models also send texts for numbers, and numbers for texts. */
+function toScalar(value: Json, types: readonly string[], text = String(value)): Json {
+  if (typeof value === 'object') return value;
+  if (types.includes('string')) return types.includes(typeOf(value)) ? value : text;
+  const type = SCALARS.find((scalar) => types.includes(scalar));
+  return typeof value === 'string' && type ? convert(value, type) : value;
+}
+
+/** Whether an argument of the body may be left out, and cannot be null. */
+function isOptional(body: Body | undefined, name: string): boolean {
+  const { properties = {}, required = [] } = readBodySchema(body);
+  const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return schema !== undefined && !required.includes(name) && !isNullable(schema);
+}

@@ -1,0 +1,137 @@
+// Slows down guessing of API keys: a network with too many refused keys gets its refusals late and only a few at a time. A key
+// that was accepted before is delayed only where it is over its limits again and again.
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import type { Failure } from '../errors.ts';
+import type { Rows } from '../store/store.ts';
+
+/** Keys that the store has accepted, and refusals. */
+export type Guard = {
+  /**
+   * Makes a call of the store with its share of it: an accepted key's, which a client cannot invent, or else its network's. A
+   * network with too many refused keys has a few such calls at a time; another one is refused.
+   */
+  attempt<R extends Rows | Refused>(client: Client, call: (share: string) => Promise<R>): Promise<R | Refused>;
+  /** Waits before a refusal where it has to come late; gives what the client is told. */
+  holdBack(failure: Failure, client: Client): Promise<Failure>;
+};
+
+/** Who calls: the network is that of a client without an accepted key. */
+type Client = {
+  readonly key: string | undefined;
+  readonly network: string;
+  /** Aborted when the client disconnects. */
+  readonly controller: AbortController;
+};
+
+type Refused = { readonly failure: Failure };
+
+/** The permit to verify one key, or to be delayed. */
+type Permit = { free(): void };
+
+/** The maximum number of remembered keys; a dropped key counts as unknown until the store accepts it again. */
+const MAX_KEYS = 10_000;
+const MINUTE_MS = 60_000;
+/** The delay of a refusal, in milliseconds. */
+const DELAY_MS = 5_000;
+/** The permits of a network over its rate: with the delay, it can try 2 keys a second. */
+const MAX_PERMITS = 10;
+/** The maximum number of delayed refusals of all sources; each keeps a request in memory. */
+const MAX_DELAYED = 2_000;
+/** The maximum number of sources whose refusals are counted. */
+const MAX_SOURCES = 10_000;
+
+const UNLIMITED: Permit = { free: () => {} };
+
+/** Creates the guard. `perMinute` refusals per network, and per key over its limits, are immediate; 0 delays none. */
+export function createGuard(perMinute: number): Guard {
+  const accepted = new LRUCache<string, true>({ max: MAX_KEYS });
+  const refusals = createDelays(perMinute);
+  const slowed = createDelays(perMinute);
+
+  async function verify<R extends Rows | Refused>(
+    { key = '', network }: Client,
+    call: (share: string) => Promise<R>,
+  ): Promise<R | Refused> {
+    const permit = refusals.takePermit(network);
+    if (!permit) return { failure: { kind: 'tooManyRefusals' } };
+    try {
+      const result = await call(`address ${network}`);
+      if (!('failure' in result)) accepted.set(key, true);
+      return result;
+    } finally {
+      permit.free();
+    }
+  }
+
+  return {
+    attempt: async (client, call) => {
+      const { key = '' } = client;
+      // accepted.has would not mark the key as recently used.
+      if (!accepted.get(key)) return verify(client, call);
+      const result = await call(key);
+      if ('failure' in result && result.failure.kind === 'refusedKey') accepted.delete(key);
+      return result;
+    },
+    holdBack: async (failure, client) => {
+      const { kind } = failure;
+      // A client that does not slow down by itself would cost others processor time. Where too many are delayed, it has its answer.
+      if (kind === 'tooManyRequests') await slowed.holdBack(client.key ?? '', client.controller.signal);
+      if (kind !== 'refusedKey') return failure;
+      return (await refusals.holdBack(client.network, client.controller.signal))
+        ? failure
+        : { kind: 'tooManyRefusals' };
+    },
+  };
+}
+
+/** Delays refusals by their source: a network, or a key that is over its limits. */
+type Delays = {
+  /** Takes one of a source's permits; undefined if none is left. */
+  takePermit(source: string): Permit | undefined;
+  /** Waits for the delay of a refusal. Returns false if too many are delayed already, and this one must be dropped. */
+  holdBack(source: string, signal: AbortSignal): Promise<boolean>;
+};
+
+/** Refusals are counted by source, for a minute from the first one. */
+function createDelays(perMinute: number): Delays {
+  if (perMinute === 0) return { takePermit: () => UNLIMITED, holdBack: async () => true };
+  const counts = new LRUCache<string, number>({ max: MAX_SOURCES, ttl: MINUTE_MS, noUpdateTTL: true });
+  /** The number of taken permits by source: keys being verified and delayed refusals. */
+  const taken = new Map<string, number>();
+  let delayed = 0;
+
+  function take(source: string): Permit {
+    taken.set(source, (taken.get(source) ?? 0) + 1);
+    const free = () => {
+      const rest = (taken.get(source) ?? 1) - 1;
+      if (rest > 0) taken.set(source, rest);
+      else taken.delete(source);
+    };
+    return { free };
+  }
+
+  return {
+    takePermit: (source) => {
+      if ((counts.get(source) ?? 0) < perMinute) return UNLIMITED;
+      return (taken.get(source) ?? 0) < MAX_PERMITS ? take(source) : undefined;
+    },
+    holdBack: async (source, signal) => {
+      const count = (counts.get(source) ?? 0) + 1;
+      counts.set(source, count);
+      if (count <= perMinute) return true;
+      if (delayed >= MAX_DELAYED) return false;
+      delayed += 1;
+      const permit = take(source);
+      // Keeps the permit for the whole delay: otherwise a client that disconnects early could guess at any speed.
+      setTimeout(() => {
+        delayed -= 1;
+        permit.free();
+      }, DELAY_MS).unref();
+      // Rejects only if the client has disconnected.
+      await delay(DELAY_MS, undefined, { signal }).catch(() => {});
+      return true;
+    },
+  };
+}
