@@ -51,9 +51,9 @@ export type Config = {
   readonly traces: { readonly url: string; readonly ratio: number } | undefined;
 };
 
-/** Rate limits in requests per minute; 0 is unlimited. */
+/** The limit of an address, and where requests are counted. */
 export type RateLimitConfig = {
-  readonly perKey: number;
+  /** Requests per minute; 0 is unlimited. */
   readonly perAddress: number;
   /** The URL of a Redis that shares the counts among gateways; without it each gateway counts by itself. */
   readonly redisUrl: string | undefined;
@@ -291,12 +291,6 @@ export const VARIABLES = {
     0,
     1_000_000,
   ),
-  KEY_REQUESTS_PER_MINUTE: integer(
-    'requests per key and minute, the same for all keys; `0` for no limit',
-    0,
-    0,
-    10_000_000,
-  ),
   ADDRESS_REQUESTS_PER_MINUTE: integer(
     'requests per address and minute, counted before the key is checked; `0` for no limit',
     0,
@@ -371,11 +365,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     refusalsPerMinute: values.REFUSALS_PER_MINUTE,
     contractCheck: values.CONTRACT_CHECK,
     proxyHops: values.PROXY_HOPS,
-    rateLimits: {
-      perKey: values.KEY_REQUESTS_PER_MINUTE,
-      perAddress: values.ADDRESS_REQUESTS_PER_MINUTE,
-      redisUrl: values.REDIS_URL,
-    },
+    rateLimits: { perAddress: values.ADDRESS_REQUESTS_PER_MINUTE, redisUrl: values.REDIS_URL },
     usage: { timeZone: values.TIME_ZONE, keepDays: values.USAGE_DAYS },
     corsOrigins: values.CORS_ORIGINS,
     docs: values.DOCS,

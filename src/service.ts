@@ -74,8 +74,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const document = await compileFile(file);
   if (!group) await checkPorts(config);
   // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
-  const keyHeaders = readKeyHeaders(document);
-  const log = openLog(config, keyHeaders);
+  const log = openLog(config, readKeyHeaders(document));
   if (!group) await refuseNewDemo(config);
   const { store, own } = await openStore(config, FILES, log, group);
 
@@ -85,9 +84,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const addressOf = createAddressReader(config.proxyHops);
   // They name the operation of a refused request, so they read `served`, which is made below.
   const rateLimits = await openRateLimits(config.rateLimits, {
-    keyHeaders,
     addressOf,
-    isAccepted: () => false,
     identify: (context) => void Object.assign(context, identify(served.document, context)),
     takeToken: group?.takeToken,
     onFault: ({ message }) => log.warn(message),

@@ -29,15 +29,15 @@ export function createBuckets(clock = () => performance.now()): TakeToken {
   const invented = new LRUCache<string, number>({ max: MAX_BUCKETS });
 
   return async (name, size, isProven = true) => {
+    const buckets = isProven ? proven : invented;
     const interval = intervalOf(size);
     const now = clock();
-    const known = proven.get(name) ?? invented.get(name) ?? 0;
+    const known = buckets.get(name) ?? 0;
     const full = Math.min(Math.max(known, now), now + interval * size.burst);
     const wait = full + interval - now - interval * size.burst;
     // A millisecond is not worth a refusal.
     if (wait > 1) return toTaken(size, wait, full - now);
-    if (isProven) invented.delete(name);
-    (isProven || proven.has(name) ? proven : invented).set(name, full + interval);
+    buckets.set(name, full + interval);
     return toTaken(size, 0, full + interval - now);
   };
 }

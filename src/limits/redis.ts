@@ -16,7 +16,7 @@ type Redis = {
 /** Called once when Redis is lost and once when it works again, however many connections fail. */
 type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
 
-/** Command timeout in milliseconds. A request waits for one command after another: the network's and those of its keys. */
+/** Command timeout in milliseconds. A request waits for one command after another: the network's and its key's. */
 const ANSWER_MS = 120;
 /** Connection timeout in milliseconds. */
 const CONNECT_MS = 2_000;

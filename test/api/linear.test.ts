@@ -53,7 +53,6 @@ beforeAll(async () => {
       PROXY_HOPS: '2',
       CORS_ORIGINS: 'https://panel.example',
       MCP: 'on',
-      KEY_REQUESTS_PER_MINUTE: '10000000',
       ADDRESS_REQUESTS_PER_MINUTE: '10000000',
     },
   });

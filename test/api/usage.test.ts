@@ -1,10 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Usage } from '../../src/api/usage.ts';
+import type { AppParts } from '../../src/http/app.ts';
 import type { Call, JsonText, Result, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { call, KEYS } from '../helpers/api.ts';
-import { openTestStore, openTestUsage, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import {
+  openTestRateLimits,
+  openTestStore,
+  openTestUsage,
+  startGateway,
+  type TestGateway,
+} from '../helpers/gateway.ts';
 
 // What is counted, when it is recorded, and that nothing counts twice: with a clock that is moved, on every store.
 
@@ -43,7 +50,7 @@ beforeEach(async () => {
 afterAll(() => real.close());
 
 /** A process: a gateway and its usage. */
-async function start(): Promise<TestGateway & { readonly usage: Usage }> {
+async function start(parts: Partial<AppParts> = {}): Promise<TestGateway & { readonly usage: Usage }> {
   const asked: Store = {
     ...real,
     call: (made, signal, origin) => {
@@ -57,7 +64,7 @@ async function start(): Promise<TestGateway & { readonly usage: Usage }> {
   const store = limited(asked, { slots: 4, waiting: 100 });
   const log = { info: (text: string) => told.push(text), warn: (text: string) => told.push(text) };
   const usage = openTestUsage({ store, now: () => clock, log });
-  const gateway = await startGateway({ store, usage });
+  const gateway = await startGateway({ store, usage, parts });
   onTestFinished(gateway.close);
   return { ...gateway, usage };
 }
@@ -214,6 +221,14 @@ describe('a key with limits', () => {
       '11-30 listarAcademias 429 1',
       '11-30 listarAcademias 4xx 1',
     ]);
+  });
+
+  test('has them beside the limit of its address', async () => {
+    await setLimits({ per_minute: 6 });
+    const { middleware } = await openTestRateLimits({ perAddress: 9 });
+    const { limit, policy } = await answerOf(await start({ rateLimiter: middleware }));
+    expect(policy).toBe('"address";q=9;w=60, "minute";q=6;w=60');
+    expect(limit).toBe('"address";r=8;t=7, "minute";r=5;t=10');
   });
 
   test('gets so many calls a day and a month, until midnight and the end of the month in the time zone', async () => {

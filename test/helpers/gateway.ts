@@ -142,11 +142,9 @@ export function openTestRateLimits(
   options: Partial<RateLimitOptions> = {},
 ): Promise<RateLimits> {
   return openRateLimits(
-    { perKey: 0, perAddress: 0, redisUrl: undefined, ...limits },
+    { perAddress: 0, redisUrl: undefined, ...limits },
     {
-      keyHeaders: ['X-Api-Key'],
       addressOf: createAddressReader(0),
-      isAccepted: () => false,
       identify: () => {},
       onFault: () => {},
       onRecovered: () => {},

@@ -392,7 +392,7 @@ describe('a tool call is a request', () => {
   });
 
   test('that the rate limits count', async () => {
-    const limits = await openTestRateLimits({ perKey: 4 });
+    const limits = await openTestRateLimits({ perAddress: 4 });
     onTestFinished(limits.close);
     const limited = await start({}, { rateLimiter: limits.middleware });
     const statuses: number[] = [];

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import type { IRouter } from 'express';
@@ -14,14 +13,14 @@ import { createRecorder } from '../../src/http/recorder.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { compileOnce, openTestRateLimits, startGateway } from '../helpers/gateway.ts';
-import { sendRaw } from '../helpers/raw.ts';
 import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStudents } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-const AURORA = { 'X-Api-Key': 'wms_demo_aurora' };
-const BOSQUE = { 'X-Api-Key': 'wms_demo_bosque' };
+const from = (address: string) => ({ 'X-Api-Key': 'wms_demo_aurora', 'X-Forwarded-For': address });
+const ONE = from('203.0.113.1');
+const OTHER = from('203.0.113.2');
 const TOO_MANY = { error: 'Too many requests' };
 
 type Answer = { readonly status: number; readonly body: unknown; readonly headers: Headers; readonly ms: number };
@@ -38,8 +37,6 @@ type LimitedGateway = {
 };
 
 type Options = Partial<RateLimitConfig> & {
-  readonly proxyHops?: number;
-  readonly keyHeaders?: readonly string[];
   /** What the application has beside its limits. */
   readonly parts?: Partial<AppParts>;
   /** The buckets that the workers of a gateway share. */
@@ -48,13 +45,12 @@ type Options = Partial<RateLimitConfig> & {
 
 const compiled = await compileOnce();
 
-/** A gateway with limits, which ends with its test. */
+/** A gateway with a limit, behind a proxy, which ends with its test. */
 async function startLimited(options: Options): Promise<LimitedGateway> {
-  const { proxyHops = 0, keyHeaders = ['X-Api-Key'], parts, takeToken, ...config } = options;
+  const { parts, takeToken, ...config } = options;
   const told: string[] = [];
   const limits = await openTestRateLimits(config, {
-    keyHeaders,
-    addressOf: createAddressReader(proxyHops),
+    addressOf: createAddressReader(1),
     takeToken,
     identify: (record) => identify(compiled, record),
     onFault: ({ message }) => told.push(message),
@@ -93,9 +89,8 @@ async function startTestProxy({ port }: RedisServer): Promise<FaultProxy & { url
 }
 
 /** How many more requests a limit allows, by the header field. */
-function remaining({ headers }: Answer, policy = 'key'): number {
-  const [, count] = new RegExp(`"${policy}";r=(\\d+)`).exec(headers.get('RateLimit') ?? '') ?? [];
-  return Number(count);
+function remaining({ headers }: Answer): number {
+  return Number(/^"address";r=(\d+);/.exec(headers.get('RateLimit') ?? '')?.[1]);
 }
 
 async function statuses(count: number, send: () => Promise<Answer>): Promise<number[]> {
@@ -107,11 +102,11 @@ async function statuses(count: number, send: () => Promise<Answer>): Promise<num
 test('counts a refused request for its operation', async () => {
   const ended: EndedRequest[] = [];
   const { url, send } = await startLimited({
-    perKey: 1,
+    perAddress: 1,
     parts: { recorder: createRecorder([(one) => ended.push(one)]) },
   });
-  expect(await statuses(2, () => send(AURORA))).toEqual([200, 429]);
-  await fetch(new URL('/v1/nada', url), { headers: AURORA });
+  expect(await statuses(2, () => send(ONE))).toEqual([200, 429]);
+  await fetch(new URL('/v1/nada', url), { headers: ONE });
   await waitFor(() =>
     expect(ended.map(({ endpoint, status }) => [endpoint, status])).toEqual([
       ['listarAcademias', 200],
@@ -126,100 +121,51 @@ test('counts no request if no limit is configured', async () => {
   expect(limits.middleware).toBeUndefined();
 });
 
-describe('a limit per key', () => {
-  test('counts the keys of one address apart', async () => {
-    const { send } = await startLimited({ perKey: 2 });
-    expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
-    expect(await statuses(3, () => send(BOSQUE))).toEqual([200, 200, 429]);
-  });
-
-  test('counts a key whatever the case of its header and the blanks around it', async () => {
-    const { send, url } = await startLimited({ perKey: 2 });
-    await send(AURORA);
-    const padded =
-      'GET /v1/academias HTTP/1.1\r\nHost: x\r\nConnection: close\r\nx-API-key: \t wms_demo_aurora  \r\n\r\n';
-    expect(await sendRaw(url, padded)).toContain('RateLimit: "key";r=0;');
-    expect((await send(AURORA)).status).toBe(429);
-  });
-
-  test('counts no request without a key', async () => {
-    const { send } = await startLimited({ perKey: 1 });
-    const answers = [await send(), await send({ 'X-Api-Key': '' })];
-    expect(answers.map(({ status }) => status)).toEqual([400, 400]);
-    expect(answers.map(({ headers }) => headers.get('RateLimit'))).toEqual([null, null]);
-    expect(answers[0]?.headers.get('RateLimit-Policy')).toBe('"key";q=1;w=60');
-  });
-
-  test('counts every key of a request, so that one does not hide another', async () => {
-    const { send } = await startLimited({ perKey: 2, keyHeaders: ['X-Other-Key', 'X-Api-Key'] });
-    const sendWith = (other: string) => send({ ...AURORA, 'X-Other-Key': other });
-    expect(remaining(await sendWith('first'))).toBe(1);
-    expect(remaining(await sendWith('second'))).toBe(0);
-    expect((await sendWith('third')).status).toBe(429);
-  });
-});
-
 describe('a limit per address', () => {
   test('counts all keys of an address, and requests without one', async () => {
     const { send } = await startLimited({ perAddress: 3 });
-    await send(AURORA);
-    await send(BOSQUE);
-    await send();
-    expect(await send(AURORA)).toMatchObject({ status: 429, body: TOO_MANY });
+    await send(ONE);
+    await send({ ...ONE, 'X-Api-Key': 'wms_demo_bosque' });
+    await send({ ...ONE, 'X-Api-Key': '' });
+    expect(await send(ONE)).toMatchObject({ status: 429, body: TOO_MANY });
+    expect((await send(OTHER)).status).toBe(200);
   });
 
   test('counts 64 bits of IPv6 as one', async () => {
-    const { send } = await startLimited({ perAddress: 1, proxyHops: 1 });
-    const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
-    expect((await from('2001:db8:1:2::1')).status).toBe(200);
-    expect((await from('2001:db8:1:3::1')).status).toBe(200);
-    expect((await from('2001:db8:1:2:ffff::2')).status).toBe(429);
-  });
-});
-
-describe('both limits', () => {
-  test('are on every answer as structured fields', async () => {
-    const { send } = await startLimited({ perAddress: 3, perKey: 2 });
-    const first = await send(AURORA);
-    expect(first.headers.get('RateLimit-Policy')).toBe('"address";q=3;w=60, "key";q=2;w=60');
-    expect(first.headers.get('RateLimit')).toBe('"address";r=2;t=20, "key";r=1;t=30');
-    const second = await send({ 'X-Api-Key': 'wms_demo_bosque' });
-    expect(second.headers.get('RateLimit')).toMatch(/^"address";r=1;t=(40|39), "key";r=1;t=30$/);
-    const third = await send();
-    expect(third.status).toBe(400);
-    expect(third.headers.get('RateLimit-Policy')).toBe('"address";q=3;w=60, "key";q=2;w=60');
-    expect(third.headers.get('RateLimit')).toMatch(/^"address";r=0;t=(60|5\d)$/);
+    const { send } = await startLimited({ perAddress: 1 });
+    expect((await send(from('2001:db8:1:2::1'))).status).toBe(200);
+    expect((await send(from('2001:db8:1:3::1'))).status).toBe(200);
+    expect((await send(from('2001:db8:1:2:ffff::2'))).status).toBe(429);
   });
 
-  test('refuse with the complete answer and without a store call', async () => {
-    const { send, calls } = await startLimited({ perAddress: 9, perKey: 1 });
-    await send(AURORA);
-    const refused = await send(AURORA);
+  test('is on every answer as structured fields', async () => {
+    const { send } = await startLimited({ perAddress: 3 });
+    const first = await send(ONE);
+    const second = await send({ ...ONE, 'X-Api-Key': '' });
+    expect([first.status, second.status]).toEqual([200, 400]);
+    for (const { headers } of [first, second]) expect(headers.get('RateLimit-Policy')).toBe('"address";q=3;w=60');
+    expect(first.headers.get('RateLimit')).toBe('"address";r=2;t=20');
+    expect(second.headers.get('RateLimit')).toMatch(/^"address";r=1;t=(40|39)$/);
+  });
+
+  test('refuses with the complete answer and without a store call', async () => {
+    const { send, calls } = await startLimited({ perAddress: 1 });
+    await send(ONE);
+    const refused = await send(ONE);
     expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
     expect(refused.headers.get('Content-Type')).toBe('application/json; charset=utf-8');
     expect(refused.headers.get('Cache-Control')).toBe('no-store');
-    const [, wait] = /^"address";r=7;t=\d+, "key";r=0;t=(\d+)$/.exec(refused.headers.get('RateLimit') ?? '') ?? [];
+    const [, wait] = /^"address";r=0;t=(\d+)$/.exec(refused.headers.get('RateLimit') ?? '') ?? [];
     expect(Number(wait)).toBeGreaterThan(50);
     expect(refused.headers.get('Retry-After')).toBe(wait);
     expect(calls()).toBe(1);
-  });
-
-  test('count the address first: what it refuses takes nothing from the key', async () => {
-    const { send, calls } = await startLimited({ perAddress: 1, perKey: 2, proxyHops: 1 });
-    const from = (address: string) => send({ ...AURORA, 'X-Forwarded-For': address });
-    await from('203.0.113.1');
-    const refused = await from('203.0.113.1');
-    expect(refused.status).toBe(429);
-    expect(refused.headers.get('RateLimit')).toMatch(/^"address";r=0;t=\d+$/);
-    expect(remaining(await from('203.0.113.2'))).toBe(0);
-    expect(calls()).toBe(2);
   });
 });
 
 describe('the application', () => {
   test('answers a request too many with an id, and lets a page of another origin read it', async () => {
-    const { send } = await startLimited({ perKey: 1, parts: { corsOrigins: ['https://painel.example'] } });
-    const headers = { ...AURORA, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
+    const { send } = await startLimited({ perAddress: 1, parts: { corsOrigins: ['https://painel.example'] } });
+    const headers = { ...ONE, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
     await send(headers);
     const refused = await send(headers);
     expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
@@ -227,28 +173,28 @@ describe('the application', () => {
     expect(refused.headers.get('Access-Control-Allow-Origin')).toBe('https://painel.example');
     expect(refused.headers.get('Access-Control-Expose-Headers')).toContain('Retry-After');
     expect(refused.headers.get('X-Content-Type-Options')).toBe('nosniff');
-    expect(refused.headers.get('RateLimit-Policy')).toBe('"key";q=1;w=60');
+    expect(refused.headers.get('RateLimit-Policy')).toBe('"address";q=1;w=60');
   });
 
   test('limits nothing but the interface', async () => {
     const operational = [(router: IRouter) => router.get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
     const docs = serveDocs(() => compiled);
     const { send, url } = await startLimited({ perAddress: 1, parts: { operational, docs, corsOrigins: ['*'] } });
-    await send(AURORA);
-    expect((await send(AURORA)).status).toBe(429);
+    await send(ONE);
+    expect((await send(ONE)).status).toBe(429);
     for (const path of ['/healthz', '/docs', '/openapi.json', '/docs/start.js']) {
-      const answer = await fetch(new URL(path, url), { headers: AURORA });
+      const answer = await fetch(new URL(path, url), { headers: ONE });
       expect([path, answer.status, answer.headers.get('RateLimit')]).toEqual([path, 200, null]);
     }
     const preflight = await fetch(url, { method: 'OPTIONS', headers: { 'Access-Control-Request-Method': 'GET' } });
     expect([preflight.status, preflight.headers.get('RateLimit')]).toEqual([204, null]);
     // Whoever looks for paths is limited too.
-    expect((await fetch(new URL('/nada', url))).status).toBe(429);
+    expect((await fetch(new URL('/nada', url), { headers: ONE })).status).toBe(429);
   });
 
   test('counts a request for which the client has a copy', async () => {
-    const { send } = await startLimited({ perKey: 2 });
-    const headers = { ...AURORA, 'If-None-Match': '*', 'Cache-Control': 'max-age=0' };
+    const { send } = await startLimited({ perAddress: 2 });
+    const headers = { ...ONE, 'If-None-Match': '*', 'Cache-Control': 'max-age=0' };
     const first = await send(headers);
     expect([first.status, remaining(first)]).toEqual([304, 1]);
     expect((await send(headers)).status).toBe(304);
@@ -257,12 +203,12 @@ describe('the application', () => {
 });
 
 describe.runIf(canTestRedis())('gateways that share a Redis', () => {
-  const PER_KEY = 1_000;
+  const PER_MINUTE = 1_000;
 
   /** Two of them that have counted one request each. */
   async function startTwo(redisUrl: string): Promise<[LimitedGateway, LimitedGateway]> {
-    const one = await startLimited({ perKey: PER_KEY, redisUrl });
-    const other = await startLimited({ perKey: PER_KEY, redisUrl });
+    const one = await startLimited({ perAddress: PER_MINUTE, redisUrl });
+    const other = await startLimited({ perAddress: PER_MINUTE, redisUrl });
     await expectShared(one, other);
     return [one, other];
   }
@@ -270,50 +216,47 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   /** A machine that is busy may lose Redis once more. */
   const expectShared = (one: LimitedGateway, other: LimitedGateway) =>
     waitFor(async () => {
-      const left = remaining(await one.send(AURORA));
-      expect(remaining(await other.send(AURORA))).toBe(left - 1);
+      const left = remaining(await one.send(ONE));
+      expect(remaining(await other.send(ONE))).toBe(left - 1);
     });
 
   const isBack = ({ send, told }: LimitedGateway) =>
     waitFor(async () => {
-      expect((await send(BOSQUE)).status).toBe(200);
+      expect((await send(OTHER)).status).toBe(200);
       expect(told.at(-1)).toBe('back');
     });
 
   test('count together, and refuse together', async () => {
     const { url: redisUrl } = await startTestRedis();
-    const one = await startLimited({ perKey: 2, perAddress: 10, redisUrl });
-    const other = await startLimited({ perKey: 2, perAddress: 10, redisUrl });
-    expect((await one.send(AURORA)).headers.get('RateLimit')).toBe('"address";r=9;t=6, "key";r=1;t=30');
-    expect((await other.send(AURORA)).headers.get('RateLimit')).toMatch(/^"address";r=8;t=\d+, "key";r=0;t=\d+$/);
+    const one = await startLimited({ perAddress: 2, redisUrl });
+    const other = await startLimited({ perAddress: 2, redisUrl });
+    expect((await one.send(ONE)).headers.get('RateLimit')).toBe('"address";r=1;t=30');
+    expect((await other.send(ONE)).headers.get('RateLimit')).toMatch(/^"address";r=0;t=\d+$/);
     for (const gateway of [one, other]) {
-      const refused = await gateway.send(AURORA);
+      const refused = await gateway.send(ONE);
       expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
       expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(20);
       expect(gateway.told).toEqual([]);
     }
   });
 
-  test('store no key in Redis, and nothing for longer than a minute', async () => {
+  test('store an address in Redis for no longer than a minute', async () => {
     const { url: redisUrl } = await startTestRedis();
-    const { send } = await startLimited({ perKey: 5, perAddress: 5, redisUrl });
-    await send(AURORA);
+    const { send } = await startLimited({ perAddress: 5, redisUrl });
+    await send(ONE);
     const client = new Redis(redisUrl);
     onTestFinished(() => client.disconnect());
-    const names = await client.keys('*');
-    const hashed = hash('sha256', 'wms_demo_aurora', 'base64url');
-    expect(names.sort()).toEqual(['gateway:bucket:address:127.0.0.1', `gateway:bucket:key:${hashed}`]);
-    for (const name of names) {
-      const ttl = await client.ttl(name);
-      expect(ttl).toBeGreaterThan(0);
-      expect(ttl).toBeLessThanOrEqual(60);
-    }
+    const name = 'gateway:bucket:address:203.0.113.1';
+    expect(await client.keys('*')).toEqual([name]);
+    const ttl = await client.ttl(name);
+    expect(ttl).toBeGreaterThan(0);
+    expect(ttl).toBeLessThanOrEqual(60);
   });
 
-  test('ask Redis nothing about a key until it has a token again', async () => {
+  test('ask Redis nothing about an address until it has a token again', async () => {
     const proxy = await startTestProxy(await startTestRedis());
-    const { send } = await startLimited({ perKey: 2, redisUrl: proxy.url });
-    expect(await statuses(10, () => send(AURORA))).toEqual([200, 200, ...Array(8).fill(429)]);
+    const { send } = await startLimited({ perAddress: 2, redisUrl: proxy.url });
+    expect(await statuses(10, () => send(ONE))).toEqual([200, 200, ...Array(8).fill(429)]);
     expect(proxy.sent('eval')).toBe(3);
   });
 
@@ -323,10 +266,10 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     expect([one.isShared(), other.isShared()]).toEqual([true, true]);
     await redis.stop();
     for (const gateway of [one, other]) {
-      const first = await gateway.send(AURORA);
-      const answers = [first, await gateway.send(AURORA), await gateway.send(AURORA)];
+      const first = await gateway.send(ONE);
+      const answers = [first, await gateway.send(ONE), await gateway.send(ONE)];
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-      expect(remaining(first)).toBe(PER_KEY - 1);
+      expect(remaining(first)).toBe(PER_MINUTE - 1);
       expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(5_000);
       expect(gateway.told).toEqual([
         expect.stringMatching(/^Redis is lost, and each gateway counts requests by itself/),
@@ -349,14 +292,14 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     const proxy = await startTestProxy(await startTestRedis());
     const [one, other] = await startTwo(proxy.url);
     proxy.fail({ on: 'response', does });
-    const atOnce = await Promise.all([one.send(AURORA), one.send(AURORA), one.send(BOSQUE)]);
+    const atOnce = await Promise.all([one.send(ONE), one.send(ONE), one.send(OTHER)]);
     expect(atOnce.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(Math.max(...atOnce.map(({ ms }) => ms))).toBeLessThan(10_000);
     const begun = performance.now();
-    for (let n = 0; n < 60; n += 1) expect((await one.send(AURORA)).status).toBe(200);
+    for (let n = 0; n < 60; n += 1) expect((await one.send(ONE)).status).toBe(200);
     // Each of them would have waited for 120 ms.
     expect(performance.now() - begun).toBeLessThan(6_000);
-    await other.send(AURORA);
+    await other.send(ONE);
     // A slow one may be found again in between, and lost again.
     for (const { told } of [one, other]) expect(told[0]).toContain('no answer within 120 ms');
     await proxy.pass();
@@ -367,9 +310,9 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('log once that Redis refuses to count, after any number of connections', async () => {
     const replica = await startTestRedis(['--replicaof', '127.0.0.1', `${await findPort()}`]);
     const proxy = await startTestProxy(replica);
-    const { send, told, isShared } = await startLimited({ perKey: PER_KEY, redisUrl: proxy.url });
+    const { send, told, isShared } = await startLimited({ perAddress: PER_MINUTE, redisUrl: proxy.url });
     await waitFor(async () => {
-      expect((await send(AURORA)).status).toBe(200);
+      expect((await send(ONE)).status).toBe(200);
       expect(proxy.sent('gateway:check')).toBeGreaterThan(2);
     });
     expect(told).toEqual([expect.stringContaining('READONLY')]);
@@ -378,21 +321,21 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
 
   test('use the password of the URL, and serve with a wrong one, which is told without it', async () => {
     const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
-    const { send, told } = await startLimited({ perKey: 2, redisUrl: `redis://:mistaken@127.0.0.1:${port}` });
-    expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
+    const { send, told } = await startLimited({ perAddress: 2, redisUrl: `redis://:mistaken@127.0.0.1:${port}` });
+    expect(await statuses(3, () => send(ONE))).toEqual([200, 200, 429]);
     expect(told).toEqual([expect.stringContaining('WRONGPASS')]);
     expect(told[0]).not.toContain('mistaken');
-    const { isShared } = await startLimited({ perKey: 2, redisUrl: `redis://:only-for-tests@127.0.0.1:${port}` });
+    const { isShared } = await startLimited({ perAddress: 2, redisUrl: `redis://:only-for-tests@127.0.0.1:${port}` });
     expect(isShared()).toBe(true);
   });
 
   test('start without Redis, and count together when it comes', async () => {
     const port = await findPort();
     const redisUrl = `redis://127.0.0.1:${port}`;
-    const one = await startLimited({ perKey: PER_KEY, redisUrl });
-    const other = await startLimited({ perKey: PER_KEY, redisUrl });
-    expect(remaining(await one.send(AURORA))).toBe(PER_KEY - 1);
-    expect(remaining(await other.send(AURORA))).toBe(PER_KEY - 1);
+    const one = await startLimited({ perAddress: PER_MINUTE, redisUrl });
+    const other = await startLimited({ perAddress: PER_MINUTE, redisUrl });
+    expect(remaining(await one.send(ONE))).toBe(PER_MINUTE - 1);
+    expect(remaining(await other.send(ONE))).toBe(PER_MINUTE - 1);
     expect(one.told).toEqual([expect.stringContaining('ECONNREFUSED')]);
     await startTestRedis([], port);
     for (const gateway of [one, other]) await isBack(gateway);
@@ -401,12 +344,12 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
 });
 
 test('workers of a gateway count together while Redis is away', async () => {
-  const options = { perKey: 2, redisUrl: `redis://127.0.0.1:${await findPort()}`, takeToken: createBuckets() };
+  const options = { perAddress: 2, redisUrl: `redis://127.0.0.1:${await findPort()}`, takeToken: createBuckets() };
   const one = await startLimited(options);
   const other = await startLimited(options);
-  expect((await one.send(AURORA)).status).toBe(200);
-  expect(remaining(await other.send(AURORA))).toBe(0);
-  for (const { send } of [one, other]) expect((await send(AURORA)).status).toBe(429);
+  expect((await one.send(ONE)).status).toBe(200);
+  expect(remaining(await other.send(ONE))).toBe(0);
+  for (const { send } of [one, other]) expect((await send(ONE)).status).toBe(429);
 });
 
 test('starts and serves in spite of a Redis that accepts connections and never answers', async () => {
@@ -414,7 +357,7 @@ test('starts and serves in spite of a Redis that accepts connections and never a
   await once(silent, 'listening');
   onTestFinished(() => void silent.close());
   const redisUrl = `redis://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-  const { send, told } = await startLimited({ perKey: 2, redisUrl });
-  expect(await statuses(3, () => send(AURORA))).toEqual([200, 200, 429]);
+  const { send, told } = await startLimited({ perAddress: 2, redisUrl });
+  expect(await statuses(3, () => send(ONE))).toEqual([200, 200, 429]);
   expect(told).toEqual([expect.stringContaining('Command timed out')]);
 });
