@@ -36,8 +36,8 @@ export type Config = {
   /** The number of trusted proxies in front of the gateway that forward the client's address. */
   readonly proxyHops: number;
   readonly rateLimits: RateLimitConfig;
-  /** The time zone of the days of usage, and how many of them are kept. */
-  readonly usage: { readonly timeZone: string; readonly keepDays: number };
+  /** The time zone of the days of usage. */
+  readonly timeZone: string;
   /** The allowed CORS origins; `*` allows all. */
   readonly corsOrigins: readonly string[];
   /** Whether the documentation page and the document are served. */
@@ -87,6 +87,8 @@ export type StoreConfig =
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
+/** The part of the configuration that has no variable: bounds of memory, which tests set lower. */
+const BOUNDS = { waiting: 1_000, answerLimit: 4_000_000, unreadLimit: 100_000_000, maxSockets: 10_000 } as const;
 const ROOT = join(import.meta.dirname, '..');
 
 /** The product's own files. */
@@ -258,12 +260,6 @@ export const VARIABLES = {
     1,
     1_000,
   ),
-  STORE_WAITING: integer(
-    'calls that may wait for a connection. Beyond that, the key with the most waiting calls gets a 502 with `Retry-After`.',
-    1_000,
-    0,
-    100_000,
-  ),
   DEADLINE_MS: integer(
     'store call timeout in ms, including time in the queue; then the answer is a 502',
     5_000,
@@ -277,14 +273,6 @@ export const VARIABLES = {
     600_000,
   ),
   BODY_LIMIT_BYTES: integer('largest request body', 100_000, 1, 10_000_000),
-  ANSWER_LIMIT_BYTES: integer('largest answer; a longer list is a 422 on `limit`', 4_000_000, 1_000, 100_000_000),
-  UNREAD_LIMIT_BYTES: integer(
-    'total size of answers that clients have not read yet; one key may have a quarter. Beyond that, a list is a 502 with `Retry-After`.',
-    100_000_000,
-    0,
-    10_000_000_000,
-  ),
-  MAX_SOCKETS: integer('open client sockets; one more is closed at once', 10_000, 1, 1_000_000),
   REFUSALS_PER_MINUTE: integer(
     'refused keys per address, and calls over the limits of a key, per minute that are answered at once; `0` never delays. See [Refused keys](configuration.md#refused-keys).',
     600,
@@ -308,7 +296,6 @@ export const VARIABLES = {
     'a time zone such as America/Sao_Paulo',
     (text) => (isTimeZone(text) ? text : undefined),
   ),
-  USAGE_DAYS: integer('days of usage to keep, at least 31', 400, 31, 10_000),
   PROXY_HOPS: integer(
     'number of proxies in front that add to `X-Forwarded-For`; see [Proxies](configuration.md#proxies)',
     0,
@@ -348,6 +335,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
   const values = readValues(env, mistakes);
   const { HOST, PORT, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = values;
   const config = {
+    ...BOUNDS,
     workers: readWorkers(values, processors, mistakes),
     port: PORT,
     host: HOST,
@@ -355,18 +343,14 @@ export function readConfig(env: Environment, processors = availableParallelism()
     // Set to on, and not on by default.
     demoKeys: LOOPBACK.test(HOST) || env.DEMO_DATA === 'on',
     connections: values.STORE_CONNECTIONS,
-    waiting: values.STORE_WAITING,
     deadlineMs: values.DEADLINE_MS,
     drainMs: values.DRAIN_MS,
     bodyLimit: values.BODY_LIMIT_BYTES,
-    answerLimit: values.ANSWER_LIMIT_BYTES,
-    unreadLimit: values.UNREAD_LIMIT_BYTES,
-    maxSockets: values.MAX_SOCKETS,
     refusalsPerMinute: values.REFUSALS_PER_MINUTE,
     contractCheck: values.CONTRACT_CHECK,
     proxyHops: values.PROXY_HOPS,
     rateLimits: { perAddress: values.ADDRESS_REQUESTS_PER_MINUTE, redisUrl: values.REDIS_URL },
-    usage: { timeZone: values.TIME_ZONE, keepDays: values.USAGE_DAYS },
+    timeZone: values.TIME_ZONE,
     corsOrigins: values.CORS_ORIGINS,
     docs: values.DOCS,
     mcp: values.MCP,

@@ -136,9 +136,9 @@ export function noRecord(): { readonly failure: Raised } {
   return { failure: { kind: 'raised', status: 404, text: 'Not found', error: new Error('it returned no record') } };
 }
 
-/** Creates the result of a call whose answer is larger than ANSWER_LIMIT_BYTES. */
+/** Creates the result of a call whose answer is larger than the limit. */
 export function answerTooLarge(): { readonly failure: Fault } {
-  return storeFault('answerTooLarge', 'the answer is larger than ANSWER_LIMIT_BYTES');
+  return storeFault('answerTooLarge', 'the answer is larger than the limit');
 }
 
 /** An error's message. Node leaves it empty where every address of a host failed, and has one for each address. */

@@ -95,7 +95,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const usage = usageFunction
     ? openUsage({
         ...config,
-        ...config.usage,
         callStore: (call, ms) => callStore(call, undefined, ms),
         function: usageFunction,
         takeToken: rateLimits.takeToken,

@@ -105,7 +105,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   addTenantCommands(tenant, run);
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
   addKeyCommands(key, run);
-  addUsageCommands(tenant, key, run, () => readConfig(env).usage.timeZone);
+  addUsageCommands(tenant, key, run, () => readConfig(env).timeZone);
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
   addRecordCommands(program, run);
   addDataCommands(program, run);

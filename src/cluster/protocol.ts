@@ -53,7 +53,7 @@ export function toShare(config: Config, worker: WorkerNumber): Config {
     waiting: divide(config.waiting, worker),
     refusalsPerMinute: divide(config.refusalsPerMinute, worker),
     unreadLimit: divide(config.unreadLimit, worker),
-    maxSockets: Math.max(1, divide(config.maxSockets, worker)),
+    maxSockets: divide(config.maxSockets, worker),
   };
 }
 

@@ -90,10 +90,7 @@ function createRun({ handler, unread, onFault }: ApiParts): RunOperation {
     if ('failure' in outcome || outcome.keyHeader === undefined) return outcome;
     const client = String(res.req.headers[outcome.keyHeader]);
     if (unread.admit(res, client, Buffer.byteLength(outcome.json))) return outcome;
-    const fault = storeFault(
-      'storeOverloaded',
-      `UNREAD_LIMIT_BYTES: ${unread.bytes} bytes wait for clients to read them`,
-    );
+    const fault = storeFault('storeOverloaded', `${unread.bytes} bytes wait for clients to read them`);
     onFault(fault.failure, contextOf(res));
     return fault;
   }

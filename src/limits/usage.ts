@@ -39,8 +39,6 @@ export type UsageOptions = {
   readonly function: string;
   /** The time zone of the days. */
   readonly timeZone: string;
-  /** How many days are kept. */
-  readonly keepDays: number;
   /** The largest answer of the store, in bytes. */
   readonly answerLimit: number;
   readonly takeToken: TakeToken;
@@ -69,6 +67,8 @@ type Answer = readonly ({ readonly key: string } & KeyState)[];
 
 /** How often a batch is sent, in ms, and so how much a process that is killed loses. */
 const RECORD_EVERY_MS = 5_000;
+/** How many days are kept. */
+const KEEP_DAYS = 400;
 /** How often the store deletes what is too old, in ms. */
 const CLEAN_EVERY_MS = 60_000;
 /** How long the first answer of a key may wait, and how long the end, in ms. */
@@ -95,16 +95,7 @@ export function findUsageFunction({ operations }: CompiledDocument): string | un
  * number. While the store is away, counts wait in memory.
  */
 export function openUsage(options: UsageOptions): Usage {
-  const {
-    callStore,
-    deadlineMs,
-    timeZone,
-    keepDays: p_keep_days,
-    takeToken,
-    log,
-    recordEveryMs = RECORD_EVERY_MS,
-    now = Date.now,
-  } = options;
+  const { callStore, deadlineMs, timeZone, takeToken, log, recordEveryMs = RECORD_EVERY_MS, now = Date.now } = options;
   const brieflyMs = Math.min(deadlineMs, BRIEFLY_MS);
   const readCalendar = createCalendar(timeZone, now);
   const maxKeys = Math.max(1, Math.floor(Math.min(options.answerLimit / ANSWER_SIZE, MAX_BATCH)));
@@ -127,7 +118,7 @@ export function openUsage(options: UsageOptions): Usage {
       p_writer,
       p_sequence,
       p_day: readCalendar().day,
-      p_keep_days,
+      p_keep_days: KEEP_DAYS,
       p_rows: { json: JSON.stringify(batch) },
     };
     return { function: options.function, args, returns: 'rows', readOnly: false };

@@ -122,7 +122,7 @@ function createTurns(limits: Limits, maxBatch = 1): Turns {
         share,
         readOnly,
         begin: settle,
-        refuse: () => settle(storeFault('storeOverloaded', `STORE_WAITING: ${limits.waiting} calls are waiting`)),
+        refuse: () => settle(storeFault('storeOverloaded', `${limits.waiting} calls are waiting`)),
       };
       const giveUp = () => {
         remove(call);

@@ -160,7 +160,7 @@ function observe(
     [readLoad().failovers ?? 0],
   ]);
   gauge('gateway_client_sockets', 'Open sockets of clients', [], () => [[readSockets().open]]);
-  total('gateway_client_sockets_refused_total', 'Sockets closed at once because of MAX_SOCKETS', [], () => [
+  total('gateway_client_sockets_refused_total', 'Sockets closed at once because too many are open', [], () => [
     [readSockets().refused],
   ]);
   gauge('gateway_unread_bytes', 'Bytes of answers that clients have not read yet', [], () => [[readSockets().unread]]);

@@ -9,11 +9,12 @@ import { Pool } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
 import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
-import { divide, readNumber, toArgument } from '../../src/cluster/protocol.ts';
+import { divide, readNumber, toArgument, toShare } from '../../src/cluster/protocol.ts';
+import { readConfig } from '../../src/config.ts';
 import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
-import { openRaw, sendRaw } from '../helpers/raw.ts';
+import { sendRaw } from '../helpers/raw.ts';
 import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -113,7 +114,7 @@ describe('a gateway of two workers', () => {
   let gateway: GatewayProcess;
 
   beforeAll(async () => {
-    const shared = { METRICS_PORT: '0', MCP: 'on', MAX_SOCKETS: '40', DRAIN_MS: '500' };
+    const shared = { METRICS_PORT: '0', MCP: 'on', DRAIN_MS: '500' };
     // Without a worker the port is closed, so that port 0 would become another one.
     gateway = await startProcess({ ...env, ...shared, PORT: `${await findPort()}` });
   });
@@ -140,19 +141,6 @@ describe('a gateway of two workers', () => {
     });
     await areSeen(gateway.managementOrigin);
     expect(gateway.errors()).toBe('');
-  });
-
-  test('closes sockets over the limit without passing them between workers', async () => {
-    const opened = await Promise.all(Array.from({ length: 80 }, () => openRaw(gateway.origin)));
-    let ended = 0;
-    for (const one of opened) {
-      void one.ended.then(() => {
-        ended += 1;
-      });
-    }
-    await waitFor(() => expect(ended).toBeGreaterThanOrEqual(40));
-    for (const { socket } of opened) socket.destroy();
-    await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
   });
 
   test('on SIGHUP keeps its workers if a new one cannot serve', async () => {
@@ -438,6 +426,15 @@ describe('a place', () => {
     [0, 2, [0, 0]],
   ])('divides %i among %i workers', (whole, of, parts) => {
     expect(parts.map((_, n) => divide(whole, { number: n + 1, of }))).toEqual(parts);
+  });
+
+  test('has its part of what workers share', () => {
+    const config = readConfig({});
+    const half = {
+      ...{ connections: 5, waiting: 500, refusalsPerMinute: 300 },
+      ...{ unreadLimit: 50_000_000, maxSockets: 5_000 },
+    };
+    expect(toShare(config, { number: 1, of: 2 })).toEqual({ ...config, ...half });
   });
 });
 

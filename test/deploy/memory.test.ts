@@ -33,18 +33,12 @@ const canTest =
   isPresent(findWrk() !== undefined, 'The package wrk is not installed: the tests of small machines cannot run') &&
   canLimitMemory();
 
-type Container = {
-  readonly env: readonly { readonly name: string; readonly value?: string }[];
-  readonly resources: { readonly limits: { readonly memory: string } };
-};
-
-function readContainer() {
+/** The memory of the container in kubernetes.yaml, in bytes. */
+function readLimit(): number {
   const documents = parseAllDocuments(readFileSync('scripts/deploy/kubernetes.yaml', 'utf8')).map((one) => one.toJS());
   const { spec } = documents.find(({ kind }) => kind === 'Deployment');
-  const { env, resources }: Container = spec.template.spec.containers[0];
-  const unread = env.find(({ name }) => name === 'UNREAD_LIMIT_BYTES')?.value ?? '';
-  const mebibytes = Number(/^(\d+)Mi$/.exec(resources.limits.memory)?.[1]);
-  return { limit: mebibytes * 2 ** 20, env: { UNREAD_LIMIT_BYTES: unread } };
+  const [{ resources }] = spec.template.spec.containers;
+  return Number(/^(\d+)Mi$/.exec(resources.limits.memory)?.[1]) * 2 ** 20;
 }
 
 /** The arguments of Node in `npm start`. */
@@ -75,10 +69,9 @@ async function checkServes(limit: number, env: Record<string, string>): Promise<
 
 describe.skipIf(!canTest)('in the memory that the documentation names', () => {
   test('a gateway on Postgres answers everything in the limit of kubernetes.yaml', async () => {
-    const { limit, env } = readContainer();
     const database = await createDatabase();
     try {
-      await checkServes(limit, { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), ...env });
+      await checkServes(readLimit(), { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
     } finally {
       await database.drop();
     }

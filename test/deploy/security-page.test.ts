@@ -9,9 +9,9 @@ const readDefault = (name: string) => bounds.find(([text]) => text?.startsWith(n
 
 test.each<[string, keyof Config]>([
   ['`BODY_LIMIT_BYTES`', 'bodyLimit'],
-  ['`ANSWER_LIMIT_BYTES`', 'answerLimit'],
-  ['`UNREAD_LIMIT_BYTES` of answers', 'unreadLimit'],
-  ['`MAX_SOCKETS`', 'maxSockets'],
+  ['an answer, in bytes', 'answerLimit'],
+  ['bytes of answers', 'unreadLimit'],
+  ['open sockets', 'maxSockets'],
   ['`DEADLINE_MS`', 'deadlineMs'],
   ['`REFUSALS_PER_MINUTE`', 'refusalsPerMinute'],
 ])('has the default of %s', (name, key) => {

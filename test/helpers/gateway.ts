@@ -130,7 +130,7 @@ function closing(store: Store, stop: () => Promise<void>): Store {
 
 /** Opens the usage of a test, which records when it is told to. */
 export function openTestUsage(options: Pick<UsageOptions, 'store'> & Partial<UsageOptions>): Usage {
-  const common = { function: 'record_usage', timeZone: 'America/Sao_Paulo', keepDays: 400, deadlineMs: 5_000 };
+  const common = { function: 'record_usage', timeZone: 'America/Sao_Paulo', deadlineMs: 5_000 };
   const log = { info: () => {}, warn: () => {} };
   const takeToken = createBuckets();
   return openUsage({ ...common, answerLimit: 4_000_000, log, takeToken, recordEveryMs: 2 ** 31 - 1, ...options });

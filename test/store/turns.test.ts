@@ -86,7 +86,7 @@ test('without a queue, calls that cannot start at once are refused', async () =>
   const { send, endNext } = open({ slots: 1, waiting: 0 });
   const first = send('a1');
   expect(await send('a2')).toEqual({
-    failure: { kind: 'storeOverloaded', cause: 'STORE_WAITING: 0 calls are waiting' },
+    failure: { kind: 'storeOverloaded', cause: '0 calls are waiting' },
   });
   await endNext();
   expect(await first).toEqual({ json: '[]', count: 0 });
