@@ -5,20 +5,19 @@ import { createCallStore } from './api/call.ts';
 import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
-import { type AppParts, createApp } from './http/app.ts';
+import { type AppParts, createApp, createNetworkLimit } from './http/app.ts';
 import { createAddressReader } from './http/client-address.ts';
 import { createContexts, createFaultHandler } from './http/context.ts';
 import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
 import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
-import { openRateLimits } from './http/rate-limits.ts';
 import { createServer, type GatewayServer } from './http/server.ts';
 import { createUnread } from './http/unread.ts';
 import { type Welcome, welcome } from './http/welcome.ts';
 import type { TakeToken } from './limits/buckets.ts';
-import { createGuard } from './limits/refusals.ts';
-import { findUsageFunction, openUsage } from './limits/usage.ts';
+import { openLimits } from './limits/limits.ts';
+import { findUsageFunction } from './limits/usage.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { openStore as openConfiguredStore, type StoreGroup } from './store/open.ts';
 import { type Log, openLog } from './telemetry/log.ts';
@@ -79,29 +78,17 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const { store, own } = await openStore(config, FILES, log, group);
 
   const metrics = createMetrics();
-  const guard = createGuard(config.refusalsPerMinute);
   const onFault = createFaultHandler(log);
   const addressOf = createAddressReader(config.proxyHops);
-  // They name the operation of a refused request, so they read `served`, which is made below.
-  const rateLimits = await openRateLimits(config.rateLimits, {
-    addressOf,
-    identify: (context) => void Object.assign(context, identify(served.document, context)),
-    takeToken: group?.takeToken,
-    onFault: ({ message }) => log.warn(message),
-    onRecovered: () => log.info('Requests are counted in Redis again'),
-  });
   const callStore = createCallStore({ ...config, store, onCall: metrics.call });
-  const usageFunction = findUsageFunction(document);
-  const usage = usageFunction
-    ? openUsage({
-        ...config,
-        callStore: (call, ms) => callStore(call, undefined, ms),
-        function: usageFunction,
-        takeToken: rateLimits.takeToken,
-        log,
-      })
-    : undefined;
-  const served = serveDocument(document, { ...config, callStore, guard, usage, onFault });
+  const limits = await openLimits({
+    ...config,
+    callStore: (call, ms) => callStore(call, undefined, ms),
+    usageFunction: findUsageFunction(document),
+    takeToken: group?.takeToken,
+    log,
+  });
+  const served = serveDocument(document, { ...config, callStore, limits, onFault });
   const readDocument = () => served.document;
   const readiness = createReadiness({
     store,
@@ -116,13 +103,15 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const tracing = await openTraces(config, log);
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
-  const sinks = [log.request, metrics.request, ...(usage ? [usage.request] : [])];
+  const sinks = [log.request, metrics.request, limits.request];
   const app = createApp({
     contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, addressOf }),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
-    rateLimiter: rateLimits.middleware,
+    limitNetworks: createNetworkLimit(limits.admitNetwork, (context) =>
+      Object.assign(context, identify(served.document, context)),
+    ),
     mcp: await openMcp(config, readDocument),
     handler: served.handle,
     unread,
@@ -133,7 +122,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     readLoad: () => ({ ...store.load(), ...store.connections() }),
     readSockets: () => ({ ...server.sockets(), unread: unread.bytes }),
     isReady: async () => (await readiness.readSoon()).status === 'ready',
-    isCountingShared: rateLimits.isShared,
+    isCountingShared: limits.isShared,
     isExporting: tracing?.isExporting,
   });
 
@@ -156,8 +145,8 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await closePort(operational);
     // The last requests are counted in the next turn of the event loop.
     await setImmediate();
-    await usage?.close();
-    await Promise.all([rateLimits.close(), tracing?.close(), store.close()]);
+    await limits.close();
+    await Promise.all([tracing?.close(), store.close()]);
     await log.flush();
   };
   try {

@@ -15,6 +15,7 @@ const ORDER = [
   'dev.ts',
   'http',
   'api',
+  'limits',
   'telemetry',
   'openapi',
   'store',
@@ -60,7 +61,7 @@ test('only store/open.ts chooses a store for the gateway, and only main.ts reads
 });
 
 test('only http knows sockets', () => {
-  const others = files.filter((file) => /^(api|telemetry|openapi|store)\//.test(file));
+  const others = files.filter((file) => /^(api|limits|telemetry|openapi|store)\//.test(file));
   for (const file of others) expect(read(file), file).not.toMatch(/IncomingMessage|ServerResponse|from 'express'/);
 });
 

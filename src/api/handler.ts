@@ -1,8 +1,7 @@
 // Handles one API request, from its parts to its outcome, without sockets.
 
 import { type Failure, type Fault, isFault, RequestFailed } from '../errors.ts';
-import type { Guard } from '../limits/refusals.ts';
-import type { Usage } from '../limits/usage.ts';
+import type { Limits } from '../limits/limits.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Operation } from '../openapi/operations.ts';
 import type { Rows } from '../store/store.ts';
@@ -17,9 +16,7 @@ export type HandlerOptions = {
   readonly callStore: CallStore;
   /** The maximum size of a store's answer, in bytes. */
   readonly answerLimit: number;
-  readonly guard: Guard;
-  /** Undefined if the document names no function that records usage. */
-  readonly usage?: Usage | undefined;
+  readonly limits: Limits;
   /** Receives every fault. Its cause is only for the log. */
   readonly onFault: (fault: Fault, context: RequestContext) => void;
 };
@@ -33,7 +30,7 @@ export type Handler = (context: RequestContext, reader?: Reader) => Promise<Outc
 
 /** Creates the handler of a document's operations. */
 export function createHandler(document: CompiledDocument, options: HandlerOptions): Handler {
-  const { answerLimit, guard, usage, onFault } = options;
+  const { callStore, answerLimit, limits, onFault } = options;
 
   async function handle(context: RequestContext, reader: Reader): Promise<Success> {
     const request = reader.read(context);
@@ -54,14 +51,14 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
 
   /** Counts the request against the limits of its key, before its body is read. */
   async function admit(context: RequestContext, key: string): Promise<void> {
-    context.admission = await usage?.admit(key);
+    context.admission = await limits.admit(key);
     const { retryAfter } = context.admission ?? {};
     if (retryAfter !== undefined) throw new RequestFailed({ kind: 'tooManyRequests', retryAfter });
   }
 
   async function call(context: RequestContext, operation: Operation, request: ApiRequest): Promise<Rows> {
     const call = toCall(operation, request);
-    const result = await guard.attempt(context, (share) => options.callStore(call, { context, operation, share }));
+    const result = await limits.attempt(context, (share) => callStore(call, { context, operation, share }));
     if (!('failure' in result)) return result;
     const { page } = operation;
     const isTooLong = result.failure.kind === 'answerTooLarge' && page !== undefined;
@@ -71,14 +68,15 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
 
   /** Makes the calls of a key count, after the store has accepted the first: a limit that this one is over refuses the next. */
   async function learn(context: RequestContext, key: string): Promise<void> {
-    if (usage && !usage.knows(key)) context.admission = await usage.learn(key);
+    const learned = limits.learn(key);
+    if (learned) context.admission = await learned;
   }
 
   /** Decides what the client learns about a failure, and when. */
   async function settle(failure: Failure, context: RequestContext): Promise<Failure> {
     if (isFault(failure)) onFault(failure, context);
     if (failure.kind === 'invalidInput') return localizeErrors(failure, context.headers, document.translations);
-    return guard.holdBack(failure, context);
+    return limits.holdBack(failure, context);
   }
 
   return async (context, reader = httpReader) => {

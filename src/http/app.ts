@@ -6,6 +6,7 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
 import { type Fault, storeFault } from '../errors.ts';
+import type { Limits } from '../limits/limits.ts';
 import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
 import type { Unread } from './unread.ts';
@@ -16,7 +17,7 @@ export type AppParts = ApiParts & {
   /** Health and metrics: no limit applies to them. */
   readonly operational?: readonly Endpoints[];
   readonly docs?: Endpoints | undefined;
-  readonly rateLimiter?: RequestHandler | undefined;
+  readonly limitNetworks?: RequestHandler | undefined;
   /** Creates the endpoint of MCP. */
   readonly mcp?: ((run: RunOperation) => Endpoints) | undefined;
   /** The origins whose pages may call the gateway; `*` allows all. */
@@ -39,7 +40,7 @@ export function createApp({
   operational = [],
   corsOrigins = [],
   docs,
-  rateLimiter,
+  limitNetworks,
   mcp,
   ...api
 }: AppParts): Express {
@@ -48,11 +49,27 @@ export function createApp({
   for (const add of operational) add(app);
   if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
   docs?.(app);
-  if (rateLimiter) app.use(rateLimiter);
+  if (limitNetworks) app.use(limitNetworks);
   const run = createRun(api);
   mcp?.(run)(app);
   app.use(serveApi(run), answerErrors(api.onFault));
   return app;
+}
+
+/** Creates the middleware that refuses the requests of a network over its limit; `identify` says what such a request was for. */
+export function createNetworkLimit(
+  admit: Limits['admitNetwork'],
+  identify: (context: RequestContext) => void,
+): RequestHandler | undefined {
+  if (!admit) return undefined;
+  return async (_req, res, next) => {
+    const context = contextOf(res);
+    const { headers, retryAfter } = await admit(context.network);
+    res.setHeaders(new Map(Object.entries(headers)));
+    if (retryAfter === undefined) return next();
+    identify(context);
+    respond(res, { failure: { kind: 'tooManyRequests', retryAfter } });
+  };
 }
 
 /** Creates the application of a port for health and metrics alone, which clients need not reach. */
