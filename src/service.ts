@@ -105,7 +105,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
   const sinks = [log.request, metrics.request, limits.request];
   const app = createApp({
-    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, addressOf }),
+    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, addressOf, unread }),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
@@ -114,7 +114,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     ),
     mcp: await openMcp(config, readDocument),
     handler: served.handle,
-    unread,
     onFault,
   });
   const server = createServer(app, config, sinks);

@@ -10,6 +10,8 @@ export type Success = {
   readonly status: number;
   readonly json: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Whether the operation only reads: the same request gives such an answer again. */
+  readonly isRead?: boolean;
   /** The header with the key that the answer is for, if its client may keep a copy; undefined if nobody may. */
   readonly keyHeader?: string | undefined;
 };
@@ -22,6 +24,7 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
     status: operation.status,
     json: rows.json,
     headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
+    isRead: operation.readOnly,
     keyHeader: operation.source.method === 'get' ? operation.key.header : undefined,
   };
 }

@@ -5,11 +5,10 @@ import cors from 'cors';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
-import { type Fault, storeFault } from '../errors.ts';
+import type { Fault } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
 import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
-import type { Unread } from './unread.ts';
 
 /** The parts of the application; what is undefined is not served. */
 export type AppParts = ApiParts & {
@@ -27,7 +26,6 @@ export type AppParts = ApiParts & {
 /** What the operations need of HTTP. */
 export type ApiParts = {
   readonly handler: Handler;
-  readonly unread: Unread;
   readonly onFault: (fault: Fault, context: RequestContext) => void;
 };
 
@@ -101,17 +99,14 @@ function serveApi(run: RunOperation): RequestHandler {
   return async (_req, res) => respond(res, await run(res));
 }
 
-function createRun({ handler, unread, onFault }: ApiParts): RunOperation {
-  /** A list is refused if it does not fit beside the answers that clients have not read yet; a creation has happened. */
-  function admit(outcome: Outcome, res: ServerResponse): Outcome {
-    if ('failure' in outcome || outcome.keyHeader === undefined) return outcome;
-    const client = String(res.req.headers[outcome.keyHeader]);
-    if (unread.admit(res, client, Buffer.byteLength(outcome.json))) return outcome;
-    const fault = storeFault('storeOverloaded', `${unread.bytes} bytes wait for clients to read them`);
-    onFault(fault.failure, contextOf(res));
-    return fault;
-  }
-  return async (res, reader) => admit(await handler(contextOf(res), reader), res);
+function createRun({ handler }: ApiParts): RunOperation {
+  return async (res, reader) => {
+    const context = contextOf(res);
+    const outcome = await handler(context, reader);
+    // What has written has happened.
+    if ('failure' in outcome || !outcome.isRead) return outcome;
+    return context.admitAnswer(Buffer.byteLength(outcome.json)) ?? outcome;
+  };
 }
 
 const refuseUnknown: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
@@ -130,9 +125,11 @@ const refuseInvalid: RequestHandler = (req, res, next) => {
 
 /** The headers that a page of another origin may read. */
 const EXPOSED_HEADERS = [
+  'Allow',
   'Content-Language',
   'ETag',
   'Link',
+  'Location',
   'RateLimit',
   'RateLimit-Policy',
   'Retry-After',

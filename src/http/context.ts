@@ -5,11 +5,12 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { RequestHandler } from 'express';
 import { ClientGone } from '../api/call.ts';
 import type { RequestContext } from '../api/request.ts';
-import type { Fault } from '../errors.ts';
+import { type Fault, storeFault } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath, type Span } from '../telemetry/record.ts';
 import { readBody } from './body.ts';
 import { toNetwork } from './client-address.ts';
+import type { Unread } from './unread.ts';
 
 /** Receives each request whose answer was sent. */
 export type Sink = (request: EndedRequest) => void;
@@ -24,6 +25,8 @@ export type ContextOptions = {
   readonly addressOf: (req: IncomingMessage) => string;
   /** The largest body, in bytes. */
   readonly bodyLimit: number;
+  /** The answers that clients have not read yet; undefined where they are not counted. */
+  readonly unread?: Unread | undefined;
 };
 
 /** The status of a request whose client disconnected before the answer was sent; it is never sent. */
@@ -96,6 +99,15 @@ class HttpContext implements RequestContext {
 
   readBody(): Promise<Uint8Array> {
     return readBody(this.#res.req, this.#res, this.#options?.bodyLimit ?? 0);
+  }
+
+  /** Counts an answer until the client has read it; gives the fault for which it cannot be sent: too many others are unread. */
+  admitAnswer(bytes: number): { readonly failure: Fault } | undefined {
+    const { unread } = this.#options ?? {};
+    if (!unread || unread.admit(this.#res, this.key ?? this.network, bytes)) return undefined;
+    const refused = storeFault('storeOverloaded', `${unread.bytes} bytes wait for clients to read them`);
+    this.fault ??= refused.failure;
+    return refused;
   }
 
   /** The request at its end. */

@@ -1,5 +1,7 @@
-// Whether the demo data is in the store: the document's first example of a list is correct for it.
+// Whether the demo data is in the store: the document's examples are correct for it.
 
+import { toCall } from '../api/call.ts';
+import { receiveExample } from '../api/example-request.ts';
 import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
@@ -33,15 +35,21 @@ export async function refuseNewDemo({ store, demoKeys, host }: Config): Promise<
 /** Timeout of the call that looks for the demo data, in milliseconds. */
 const CALL_MS = 5_000;
 
-/** Calls the store directly: a logged request that nobody sent would be confusing. */
-export async function findDemo({ source, operations }: CompiledDocument, store: Store): Promise<Demo | undefined> {
-  const example = readExamples(source).find(({ request, status }) => request.method === 'GET' && status === 200);
-  if (!example) return undefined;
-  const { target, headers } = example.request;
-  const { function: name = '', key } = operations.get(example.operationId) ?? {};
-  const value = Object.entries(headers).find(([header]) => header.toLowerCase() === key?.header)?.[1];
-  if (!key || value === undefined) return undefined;
-  const call = { function: name, args: { [key.argument]: value }, returns: 'rows', readOnly: true } as const;
-  const result = await store.call(call, AbortSignal.timeout(CALL_MS));
-  return 'failure' in result ? undefined : { key: value, target, headers };
+/**
+ * Makes the calls of the document's examples of reads until one succeeds; a key that the store refuses is not tried again. Calls
+ * the store directly: a logged request that nobody sent would be confusing.
+ */
+export async function findDemo(document: CompiledDocument, store: Store): Promise<Demo | undefined> {
+  const refused = new Set<string>();
+  for (const { request, status } of readExamples(document.source)) {
+    if (request.method !== 'GET' || status !== 200) continue;
+    const received = await receiveExample(document, request);
+    if (!received || refused.has(received.key)) continue;
+    const result = await store.call(toCall(received.operation, received.request), AbortSignal.timeout(CALL_MS));
+    if (!('failure' in result)) return { key: received.key, target: request.target, headers: request.headers };
+    const { kind } = result.failure;
+    if (kind === 'storeUnavailable' || kind === 'storeTimeout') return undefined;
+    if (kind === 'refusedKey') refused.add(received.key);
+  }
+  return undefined;
 }

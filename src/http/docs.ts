@@ -14,7 +14,7 @@ import { prefersPortuguese } from '../api/messages.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { translateTexts } from '../openapi/translations.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
-import { addEndpoint, type Endpoints, sendText, toEntityTag } from './respond.ts';
+import { addEndpoint, type Endpoints, sendCounted, sendText, toEntityTag } from './respond.ts';
 
 const SCRIPT = 'text/javascript; charset=utf-8';
 const JSON_TEXT = 'application/json; charset=utf-8';
@@ -105,7 +105,7 @@ function serveText(type: string, read: () => Shown, write: (shown: Shown) => str
     }
     const { body, tag } = written;
     const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache', ETag: tag, Vary: 'Accept-Encoding' };
-    sendText(res, { status: 200, headers, body });
+    sendCounted(res, { status: 200, headers, body });
   };
 }
 

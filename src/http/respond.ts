@@ -64,6 +64,13 @@ export function respond(res: ServerResponse, outcome: Outcome): void {
   write(res, toAnswer(outcome));
 }
 
+/** Writes an answer as sendText does, if it fits beside those that clients have not read yet. */
+export function sendCounted(res: ServerResponse, answer: Answer): void {
+  const refused = contextOf(res).admitAnswer(Buffer.byteLength(answer.body ?? ''));
+  if (refused) respond(res, refused);
+  else sendText(res, answer);
+}
+
 /** Writes an answer that is not an operation's outcome, with the security headers that are not set yet. */
 export function sendText(res: ServerResponse, { headers, ...answer }: Answer): void {
   const missing = Object.entries(SECURITY).filter(([name]) => !res.hasHeader(name));

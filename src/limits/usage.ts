@@ -158,8 +158,8 @@ export function openUsage(options: UsageOptions): Usage {
       counts.delete(key);
       rows -= own.size;
       for (const [kind, calls] of own) {
-        const [day = '', name = '', operation = ''] = kind.split(' ');
-        taken.push({ key: toHash(key), day, class: name, operation, calls });
+        const [day = '', name = '', ...operation] = kind.split(' ');
+        taken.push({ key: toHash(key), day, class: name, operation: operation.join(' '), calls });
       }
     }
     if (taken.length === 0) return undefined;
