@@ -17,7 +17,7 @@ const SIZE = { width: 1280, height: 800 };
 const TERMINAL = `body { margin: 0; background: #1e1e2e; color: #cdd6f4; font: 15px/1.5 monospace }
   pre { margin: 0; padding: 24px; white-space: pre-wrap; overflow-wrap: anywhere; width: 960px } b { color: #a6e3a1 }`;
 
-const env = { ...process.env, DATA_DIR: ':memory:', LOG_FORMAT: 'pretty', DRAIN_MS: '0' };
+const env = { ...process.env, DATA_DIR: ':memory:', DRAIN_MS: '0' };
 const gateway = spawn(process.execPath, ['src/start.js'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] });
 const browser = await launchBrowser();
 try {
@@ -43,7 +43,9 @@ try {
 async function readStart(): Promise<string[]> {
   const lines: string[] = [];
   for await (const line of createInterface(gateway.stdout)) {
-    lines.push(escaped(line));
+    // As a terminal has it.
+    const { time, level, msg } = JSON.parse(line);
+    lines.push(escaped(`[${time.slice(11, 23)}] ${level.toUpperCase()}: ${msg}`));
     if (line.includes('Demo data')) return lines;
   }
   throw new Error(`The gateway has ended: ${lines.join('\n')}`);

@@ -46,7 +46,8 @@ export type Config = {
   readonly mcp: boolean;
   /** A separate port for the metrics. */
   readonly metricsPort: number | undefined;
-  readonly log: LogConfig;
+  /** What is logged, and what is worse. */
+  readonly logLevel: LogLevel;
   /** The URL of the OTLP collector, and the sampling ratio for root traces; undefined sends no traces. */
   readonly traces: { readonly url: string; readonly ratio: number } | undefined;
 };
@@ -59,11 +60,7 @@ export type RateLimitConfig = {
   readonly redisUrl: string | undefined;
 };
 
-/** Log level and format; `auto` is `pretty` on a terminal and `json` otherwise. */
-export type LogConfig = {
-  readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
-  readonly format: 'auto' | 'json' | 'pretty';
-};
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
 /** Which store, and how to reach it. */
 export type StoreConfig =
@@ -73,8 +70,8 @@ export type StoreConfig =
       readonly dataDir: string | undefined;
       /** The folder of the programs of Postgres; undefined for npm's. */
       readonly programs: string | undefined;
-      /** Whether an answer waits until its rows are on the disk. */
-      readonly fsync: boolean;
+      /** For tests: false answers before the rows are on the disk. */
+      readonly fsync?: boolean;
       /** Whether a new store gets the demo data. */
       readonly demoData: boolean;
     }
@@ -223,10 +220,6 @@ export const VARIABLES = {
     'the absolute path of the folder of initdb and postgres',
     /^\//,
   ),
-  FSYNC: flag(
-    'embedded store: `off` answers before the rows are on the disk, for tests: a loss of power may then destroy the store',
-    true,
-  ),
   DEMO_DATA: flag(
     "embedded store: `off` leaves a new store empty. On any store, `on` that is set serves the demo data's public keys where others reach them.",
     true,
@@ -312,7 +305,6 @@ export const VARIABLES = {
   MCP: flag('`on` serves the Model Context Protocol at `/mcp`; see [Assistants](assistants.md)', false),
   METRICS_PORT: integer('separate port for `/metrics`; by default it is on `PORT`', undefined, 0, 65_535),
   LOG_LEVEL: choice('`debug`, `info`, `warn`, `error` or `silent`', 'info', 'debug', 'warn', 'error', 'silent'),
-  LOG_FORMAT: choice('`json` or `pretty`; `auto` is pretty on a terminal', 'auto', 'json', 'pretty'),
   OTEL_EXPORTER_OTLP_ENDPOINT: url(
     'OpenTelemetry collector for traces, such as `http://collector:4318`',
     'http://collector:4318',
@@ -355,7 +347,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     docs: values.DOCS,
     mcp: values.MCP,
     metricsPort: METRICS_PORT,
-    log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
+    logLevel: values.LOG_LEVEL,
     traces:
       OTEL_EXPORTER_OTLP_ENDPOINT === undefined
         ? undefined
@@ -432,7 +424,6 @@ function readStore(values: Values, mistakes: string[]): StoreConfig {
     kind: 'embedded',
     dataDir: dataDir === ':memory:' ? undefined : dataDir,
     programs: values.POSTGRES_BIN,
-    fsync: values.FSYNC,
     demoData: values.DEMO_DATA,
   };
 }

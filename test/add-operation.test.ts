@@ -84,14 +84,14 @@ test.concurrent('every test passes, and none was touched', async () => {
 
 test('the operations are served', async () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
-  const ownEnv = { PATH, PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'pretty' };
+  const ownEnv = { PATH, PORT: '0', DRAIN_MS: '0' };
   const child = spawn('sh', ['-c', scripts.start], { cwd: root, env: ownEnv });
   let output = '';
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
     output += chunk;
     if (output.includes('Store: ')) break;
   }
-  const [, url = ''] = /Listening on (\S+)\n/.exec(output) ?? [];
+  const [, url = ''] = /Listening on ([^\s"]+)/.exec(output) ?? [];
   const curl = TABLE.curl.replace('http://127.0.0.1:3000/v1', url);
   expect(curl).not.toBe(TABLE.curl);
   const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);

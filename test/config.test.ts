@@ -6,7 +6,7 @@ test('has a default for everything', () => {
     workers: 1,
     port: 3000,
     host: '127.0.0.1',
-    store: { kind: 'embedded', dataDir: '.data', fsync: true, demoData: true },
+    store: { kind: 'embedded', dataDir: '.data', demoData: true },
     demoKeys: true,
     connections: 10,
     waiting: 1_000,
@@ -25,7 +25,7 @@ test('has a default for everything', () => {
     docs: true,
     mcp: false,
     metricsPort: undefined,
-    log: { level: 'info', format: 'auto' },
+    logLevel: 'info',
     traces: undefined,
   });
 });
@@ -36,7 +36,6 @@ test('reads what is set', () => {
     HOST: '::1',
     DATA_DIR: '/var/lib/wellness',
     POSTGRES_BIN: '/usr/lib/postgresql/18/bin',
-    FSYNC: 'off',
     DEMO_DATA: 'off',
     STORE_CONNECTIONS: '3',
     DEADLINE_MS: '250',
@@ -53,7 +52,6 @@ test('reads what is set', () => {
     MCP: 'on',
     METRICS_PORT: '9464',
     LOG_LEVEL: 'warn',
-    LOG_FORMAT: 'json',
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
     OTEL_TRACES_SAMPLER_ARG: '0.1',
   };
@@ -65,7 +63,6 @@ test('reads what is set', () => {
       kind: 'embedded',
       dataDir: '/var/lib/wellness',
       programs: '/usr/lib/postgresql/18/bin',
-      fsync: false,
       demoData: false,
     },
     demoKeys: true,
@@ -86,7 +83,7 @@ test('reads what is set', () => {
     docs: false,
     mcp: true,
     metricsPort: 9464,
-    log: { level: 'warn', format: 'json' },
+    logLevel: 'warn',
     traces: { url: 'http://collector:4318', ratio: 0.1 },
   });
 });
@@ -107,7 +104,6 @@ test('keeps no data when told', () => {
   expect(readConfig({ DATA_DIR: ':memory:' }).store).toEqual({
     kind: 'embedded',
     dataDir: undefined,
-    fsync: true,
     demoData: true,
   });
 });

@@ -22,8 +22,8 @@ beforeAll(async () => {
   }
   editDocument(withoutExample);
   symlinkSync(resolve('node_modules'), at('node_modules'));
-  const env = { DATA_DIR: copyDataDir(inject('dataDir')), LOG_FORMAT: 'pretty' };
-  gateway = await startProcess(env, { args: ['--watch'], cwd: root });
+  const env = { DATA_DIR: copyDataDir(inject('dataDir')) };
+  gateway = await startProcess(env, { args: ['--watch'], cwd: root, isText: true });
   await gateway.printed('Watching openapi.yaml');
   url = `${gateway.origin}/v1`;
 });

@@ -15,10 +15,10 @@ import { waitFor } from './helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
 
-const start = (env: Record<string, string>) => startProcess({ LOG_FORMAT: 'pretty', ...env });
+const start = (env: Record<string, string>) => startProcess(env, { isText: true });
 /** Starts a gateway whose start fails. */
 const fail = async (env: Record<string, string>) => {
-  const gateway = new GatewayProcess({ LOG_FORMAT: 'pretty', ...env });
+  const gateway = new GatewayProcess(env, { isText: true });
   expect(await gateway.ended).toBe(1);
   return { output: gateway.output(), errors: gateway.errors() };
 };
@@ -179,7 +179,7 @@ describe('stop', () => {
   test('reaches the gateway through npm start', async () => {
     const database = await createDatabase();
     const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
-    const env = { ...process.env, DATABASE_URL, PORT: '0', DRAIN_MS: '0', LOG_FORMAT: 'json' };
+    const env = { ...process.env, DATABASE_URL, PORT: '0', DRAIN_MS: '0' };
     const npm = spawn('npm', ['start'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
     let output = '';
     npm.stdout.on('data', (chunk) => {

@@ -61,7 +61,7 @@ export async function startGateway(cleanup: Cleanup, env: Environment, root = RO
     .replace(/^exec node /, '')
     .split(' ');
   const port = await findPort();
-  const settings = { NODE_ENV: 'production', LOG_FORMAT: 'json', DRAIN_MS: '0', PORT: `${port}`, ...env };
+  const settings = { NODE_ENV: 'production', DRAIN_MS: '0', PORT: `${port}`, ...env };
   const child = startProcess(cleanup, process.execPath, args, settings, { cwd: root });
   const origin = `http://127.0.0.1:${port}`;
   await waitForAnswer(`${origin}/readyz`, child);

@@ -135,7 +135,7 @@ export async function startServer(
 
 /** Creates an embedded store with the data. */
 export async function makeStore(dataDir: string, size: Size): Promise<void> {
-  const config = { kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false } as const;
+  const config = { kind: 'embedded', dataDir, programs: undefined, demoData: false } as const;
   const server = await reachServer(config, toContent(config, FILES));
   await withClient(server.url, (db) => load(db, size)).finally(server.close);
 }

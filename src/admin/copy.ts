@@ -61,7 +61,7 @@ type Source = Database & { close(): Promise<void> };
 async function openSource(dataDir: string, programs: string | undefined): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
   if (!existsSync(toPaths(dataDir).database)) throw new CommandError({ error: `There is no store in ${dataDir}` });
-  const source = await openStore({ kind: 'embedded', dataDir, programs, fsync: true, demoData: false });
+  const source = await openStore({ kind: 'embedded', dataDir, programs, demoData: false });
   if (!source.isServed) return source;
   await source.close();
   const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';

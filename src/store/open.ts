@@ -232,7 +232,6 @@ async function openUnlimited(
 /** The Postgres of an embedded store, which runs in its folder or in a temporary one. */
 async function toPostgres(store: EmbeddedConfig, dataDir = store.dataDir ?? '') {
   const { toPsql, toUrl } = await import('./embedded/store.ts');
-  const risk = store.fsync || !store.dataDir ? '' : ', which a loss of power may destroy (FSYNC=off)';
-  const description = `embedded Postgres, data in ${store.dataDir ?? 'memory'}${risk}; ${toPsql(dataDir)}`;
+  const description = `embedded Postgres, data in ${store.dataDir ?? 'memory'}; ${toPsql(dataDir)}`;
   return { url: toUrl(dataDir), prepare: true, description };
 }

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isatty } from 'node:tty';
 import { styleText } from 'node:util';
 import { type Level, type Logger, pino, stdTimeFunctions } from 'pino';
-import type { Config, LogConfig } from '../config.ts';
+import type { Config, LogLevel } from '../config.ts';
 import { type Fault, messageOf } from '../errors.ts';
 import { Output, PIPE_BUF } from './output.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath } from './record.ts';
@@ -25,8 +25,10 @@ export type Log = {
 type Destination = Pick<Output, 'write' | 'flush'>;
 
 /** Log options. `keyHeaders` are the lower-case names of headers that carry a key: a whole key is never logged. */
-export type LogOptions = LogConfig & {
+export type LogOptions = {
+  readonly level: LogLevel;
   readonly keyHeaders: readonly string[];
+  /** Whether people read it: sentences then, and JSON otherwise. */
   readonly isTerminal: boolean;
   readonly hasColors?: boolean;
   /** Whether other processes write to the same output. */
@@ -43,12 +45,12 @@ const MAX_TEXT_LENGTH = 500;
 const MIN_LENGTH_TO_HIDE = 8;
 
 /** Opens the log of the process, on standard output. */
-export function openLog({ log, workers }: Config, keyHeaders: readonly string[]): Log {
+export function openLog({ logLevel: level, workers }: Config, keyHeaders: readonly string[]): Log {
   // process.stdout.isTTY would open the stream, which makes a pipe non-blocking.
   const isTerminal = isatty(STDOUT);
   const hasColors = isTerminal && process.stdout.hasColors();
   const isShared = workers > 1;
-  return createLog({ ...log, keyHeaders, isTerminal, hasColors, isShared }, new Output({ isShared }));
+  return createLog({ level, keyHeaders, isTerminal, hasColors, isShared }, new Output({ isShared }));
 }
 
 /** Creates a log. */
@@ -72,7 +74,7 @@ export function createLog(options: LogOptions, destination: Destination): Log {
 }
 
 function createLogger(
-  { level, format, isTerminal, hasColors = false, isShared = false }: LogOptions,
+  { level, isTerminal, hasColors = false, isShared = false }: LogOptions,
   destination: Destination,
 ): Logger {
   const options = {
@@ -82,10 +84,9 @@ function createLogger(
     formatters: { level: (label: string) => ({ level: label }) },
     ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
   };
-  const isPretty = format === 'pretty' || (format === 'auto' && isTerminal);
   return pino(
     options,
-    isPretty ? { write: (line) => destination.write(toText(JSON.parse(line), hasColors)) } : destination,
+    isTerminal ? { write: (line) => destination.write(toText(JSON.parse(line), hasColors)) } : destination,
   );
 }
 

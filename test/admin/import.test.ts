@@ -605,10 +605,7 @@ test('the embedded store takes a file as a whole or not at all', async () => {
     refused('1 of 1501 lines is bad', `line 1502: email ${BAD_EMAIL}`, `line 1502: academia_id ${BAD_GYM}`),
   );
   expect(await runLines(good)).toEqual(created(1_500));
-  const folder = await openFolder(
-    { kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false },
-    'test',
-  );
+  const folder = await openFolder({ kind: 'embedded', dataDir, programs: undefined, demoData: false }, 'test');
   const { rows } = await folder.client.query(`select count(*)::integer from private.alunos where nome like 'Novo %'`);
   expect(rows).toEqual([{ count: 1_500 }]);
   await folder.close();

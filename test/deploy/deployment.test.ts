@@ -152,7 +152,7 @@ describe('compose.yaml', () => {
       'gateway-on-standby',
     ]);
     expect(unknown(names)).toEqual([]);
-    const own = ['PORT', 'HOST', 'DATA_DIR', 'POSTGRES_BIN', 'FSYNC', 'DEMO_DATA', 'PREPARE'];
+    const own = ['PORT', 'HOST', 'DATA_DIR', 'POSTGRES_BIN', 'DEMO_DATA', 'PREPARE'];
     expect([...new Set(known(names)), ...own].sort()).toEqual(NAMES.toSorted());
     for (const [, { environment = {} }] of gateways)
       expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
@@ -463,7 +463,7 @@ describe('Dockerfile', () => {
     const { port, host, store } = readConfig(env);
     expect(dockerfile.exposed).toBe(String(port));
     expect(host).toBe('0.0.0.0');
-    expect(store).toEqual({ kind: 'embedded', dataDir: dockerfile.volume, fsync: true, demoData: false });
+    expect(store).toEqual({ kind: 'embedded', dataDir: dockerfile.volume, demoData: false });
   });
 
   test('links the libraries of the embedded store, and runs no other script of a package', () => {

@@ -3,6 +3,7 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 
 const NODE_COMPILE_CACHE = resolve('node_modules/.cache/compiled');
 
@@ -18,6 +19,8 @@ export type ProcessOptions = {
   readonly stdio?: StdioOptions;
   /** Makes the process lead a group, so that one signal reaches its workers too, as in a terminal. */
   readonly isGroup?: boolean;
+  /** Whether `output` and `printed` have the log's messages, each with its level, and not JSON. */
+  readonly isText?: boolean;
 };
 
 /** What a failed test leaves behind ends with the tests. */
@@ -36,6 +39,11 @@ export async function startProcess(env: Record<string, string>, options?: Proces
   return gateway;
 }
 
+function toText(line: string): string {
+  const { level, msg }: LogLine = JSON.parse(line);
+  return `${String(level).toUpperCase()}: ${msg}\n`;
+}
+
 /** A gateway that was started and may not listen yet. */
 export class GatewayProcess {
   readonly child: ChildProcess;
@@ -48,7 +56,7 @@ export class GatewayProcess {
   readonly #waiting = new Set<() => void>();
 
   constructor(env: Record<string, string>, options: ProcessOptions = {}) {
-    const { launcher = [], nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false } = options;
+    const { launcher = [], nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false, isText } = options;
     const [command = '', ...rest] = [...launcher, process.execPath, ...nodeArgs, 'src/start.js', ...args];
     this.child = spawn(command, rest, {
       // A compile cache saves half of the processor time of a start.
@@ -57,10 +65,12 @@ export class GatewayProcess {
       stdio,
       detached: isGroup,
     });
-    this.child.stdout?.on('data', (chunk) => {
-      this.#output += chunk;
+    const add = (text: string) => {
+      this.#output += text;
       this.#check();
-    });
+    };
+    if (isText && this.child.stdout) createInterface(this.child.stdout).on('line', (line) => add(toText(line)));
+    else this.child.stdout?.on('data', add);
     this.child.stderr?.on('data', (chunk) => {
       this.#errors += chunk;
     });

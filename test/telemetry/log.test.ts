@@ -313,7 +313,7 @@ describe('the level', () => {
   ] as const)('%s logs as much as it says: probes, requests and faults', (level, expected) => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line), flush: async () => {} };
-    const log = createLog({ level, format: 'json', keyHeaders: [], isTerminal: false }, destination);
+    const log = createLog({ level, keyHeaders: [], isTerminal: false }, destination);
     const record = createRecord('GET', '/', {});
     const end = (endpoint: string, status: number) =>
       log.request({ ...record, endpoint, status, durationMs: 1, responseBytes: 1 });
@@ -333,12 +333,12 @@ describe('the level', () => {
   });
 });
 
-test('the pretty format has a sentence for each request and its fault', () => {
+test('on a terminal has a sentence for each request and its fault', () => {
   let output = '';
   const write = (text: string) => {
     output += text;
   };
-  const options = { level: 'info', format: 'pretty', keyHeaders: ['x-api-key'], isTerminal: false } as const;
+  const options = { level: 'info', keyHeaders: ['x-api-key'], isTerminal: true } as const;
   const log = createLog(options, { write, flush: async () => {} });
   const end = (id: string, status: number, more = {}) => {
     const record = createRecord('GET', '/v1/academias?ativo=true', { 'x-api-key': key, 'x-request-id': id });
@@ -358,8 +358,8 @@ test('the pretty format has a sentence for each request and its fault', () => {
 });
 
 describe('the end of a process', () => {
-  test.each(['json', 'pretty'])('%s: every request answered before SIGTERM is logged', async (format) => {
-    const own = await startProcess({ ...env, LOG_FORMAT: format });
+  test('every request answered before SIGTERM is logged', async () => {
+    const own = await startProcess(env);
     const acknowledged: string[] = [];
     // The lines are more than a pipe holds.
     const pending = Array.from({ length: 500 }, (_, n) => `kept-${n}-end`);
@@ -376,14 +376,14 @@ describe('the end of a process', () => {
     expect(written).toHaveLength(500);
   });
 
-  test.each(['json', 'pretty'])('%s: the lines before a failed start are written', async (format) => {
-    const dataDir = join(folder, `none-${format}`);
-    const programs = join(folder, `programs-${format}`);
+  test('the lines before a failed start are written', async () => {
+    const dataDir = join(folder, 'none');
+    const programs = join(folder, 'programs');
     mkdirSync(programs);
     const write = (name: string, script: string) => writeFileSync(join(programs, name), script, { mode: 0o755 });
     write('postgres', `#!/bin/sh\necho 'postgres (PostgreSQL) 18.4'\n`);
     write('initdb', `#!/bin/sh\necho 'initdb: error: the reason' >&2\nexit 1\n`);
-    const env = { DATA_DIR: dataDir, POSTGRES_BIN: programs, LOG_FORMAT: format, PORT: '0' };
+    const env = { DATA_DIR: dataDir, POSTGRES_BIN: programs, PORT: '0' };
     const { code, output, errors } = await runCommand('src/start.js', [], { env });
     expect([code, errors]).toEqual([1, 'Postgres has ended: the reason\n']);
     expect(output).toContain(`Creating a store in ${dataDir}`);

@@ -131,7 +131,7 @@ test("the log of Postgres contains the key without the database's setting", asyn
 test('a fault is logged in full, except for the key', () => {
   const lines: string[] = [];
   const write = (line: string) => lines.push(line);
-  const options = { level: 'info', format: 'json', keyHeaders: ['x-api-key'], isTerminal: false } as const;
+  const options = { level: 'info', keyHeaders: ['x-api-key'], isTerminal: false } as const;
   const log = createLog(options, { write, flush: async () => {} });
   const headers = { 'x-api-key': 'a "quoted" key', 'x-request-id': 'request-1' };
   const cause = { code: '22P02', message: 'bad: a "quoted" key', detail: ['a "quoted" key', 7] };

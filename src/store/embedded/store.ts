@@ -25,8 +25,8 @@ export type EmbeddedOptions = {
   readonly dataDir: string | undefined;
   /** The folder of the programs of Postgres, if they are not npm's. */
   readonly programs?: string | undefined;
-  /** Whether an answer waits until its rows are on the disk. */
-  readonly fsync: boolean;
+  /** For tests: false answers before the rows are on the disk. */
+  readonly fsync?: boolean;
   /** The largest number of the gateway's connections; 10 by default. */
   readonly connections?: number;
   /** Called before a store is made. */
@@ -197,7 +197,7 @@ function startIn(place: Place, folder: string): Promise<Server> {
 }
 
 function isDurable({ options }: Place): boolean {
-  return options.fsync && options.dataDir !== undefined;
+  return options.fsync !== false && options.dataDir !== undefined;
 }
 
 function checkVersion(folder: string, { version }: Programs): void {
