@@ -8,40 +8,55 @@ import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openDemoStore, startGateway } from '../helpers/gateway.ts';
 
-// Documents in the shape of those that others have published. Each says at its top what had to be changed.
+// Documents that are not ours: one of OpenAPI 3.0 in the shape of another's, and one of 3.1 with everything that there may be.
 
-const NAMES = ['petstore', 'museum', 'bookings', 'issues', 'shop'];
+/** The operations that the contract does not ask: why, and in what they differ from the database. */
+const DOCUMENTS: [name: string, notAsked: Record<string, string>, differences: string[]][] = [
+  ['petstore', {}, []],
+  [
+    'everything',
+    {
+      eco: 'arrays that may be empty, and their items not',
+      receber: 'a body that may be left out',
+      renumerar: 'a body that there is none of',
+      trocarCabide: 'a status that it does not declare',
+    },
+    ['criarCabide → criar_cabide: in the document there is no response 410'],
+  ],
+];
 
-let store: Store;
-
-beforeAll(async () => {
-  const sql = readFileSync('test/documents/documents.sql', 'utf8');
-  store = await openDemoStore('postgres', { adminUrl: inject('adminUrl') }, { sql });
-});
-
-afterAll(() => store.close());
-
-describe.each(NAMES)('%s', (name) => {
+describe.each(DOCUMENTS)('%s', (name, notAsked, differences) => {
   const file = `test/documents/${name}.yaml`;
+  let store: Store;
 
-  test('agrees with the database', async () => {
+  beforeAll(async () => {
+    const sql = readFileSync(`test/documents/${name}.sql`, 'utf8');
+    store = await openDemoStore('postgres', { adminUrl: inject('adminUrl') }, { sql });
+  });
+
+  afterAll(() => store.close());
+
+  test('agrees with the database where it is meant to', async () => {
     const { operations } = await compileFile(file);
     const description = await store.describe(new AbortController().signal);
     if ('failure' in description) throw description.failure.cause;
-    expect(findDrift(operations, description.functions).map(describeDifference)).toEqual([]);
+    expect(findDrift(operations, description.functions).map(describeDifference)).toEqual(
+      differences.map((text) => expect.stringContaining(text)),
+    );
   });
 
   test('is served as it says', async () => {
     const document = await readDocument(file);
     const contract = await readContract(document);
+    const only = contract.operations.map(({ id }) => id).filter((id) => !(id in notAsked));
     const gateway = await startGateway({ store, document });
-    const options = { contract, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 3 };
+    const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 3 };
     const report = await runContract({ ...options, demo: false, readOnly: false, timeoutMs: 20_000 });
     await gateway.close();
     const failed = report.sections.flatMap(({ title, outcomes }) =>
       outcomes.filter(({ result }) => result === 'failed').map((outcome) => ({ title, ...outcome })),
     );
     expect(failed).toEqual([]);
-    expect(report.requests).toBeGreaterThan(contract.operations.length * 10);
+    expect(report.requests).toBeGreaterThan(only.length * 10);
   });
 });

@@ -1,176 +1,19 @@
-import type { OpenAPIV3 } from 'openapi-types';
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
-import { compile } from '../../src/openapi/compile.ts';
+import { compileFile } from '../../src/openapi/compile.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
-// What reaches SQL of a request, on every store, and what comes back: a document of OpenAPI 3.1 whose functions return their
-// arguments.
-
-const DOCUMENT: OpenAPIV3.Document = parse(`
-openapi: 3.1.0
-info: { title: Echo, version: '1', summary: Returns what it gets, license: { name: MIT, identifier: MIT } }
-jsonSchemaDialect: https://spec.openapis.org/oas/3.1/dialect/base
-servers: [{ url: '/{version}', variables: { version: { default: v1 } } }]
-security: [{ apiKey: [] }]
-webhooks:
-  changed: { post: { responses: { '200': { description: Received } } } }
-paths:
-  /eco/{petId}:
-    parameters:
-      - { name: petId, in: path, required: true, schema: { type: integer, format: int64 } }
-    get:
-      operationId: eco
-      x-rpc: eco
-      parameters:
-        - { name: ids, in: query, schema: { type: array, maxItems: 3, items: { type: integer } } }
-        - { name: tags, in: query, explode: false, schema: { type: array, items: { type: string, minLength: 1 } } }
-        - { name: dias, in: query, style: pipeDelimited, schema: { type: array, items: { type: string, format: date } } }
-        - { name: cor, in: query, schema: { anyOf: [{ type: string, maxLength: 5 }, { type: 'null' }] } }
-        - { name: fator, in: query, schema: { type: number, maximum: 10, default: 0.5 } }
-        - { name: X-Simular, in: header, schema: { type: boolean } }
-      responses: { '200': { $ref: '#/components/responses/Eco' } }
-    patch:
-      operationId: alterar
-      x-rpc: alterar
-      requestBody:
-        required: true
-        content: { application/json: { schema: { $ref: '#/components/schemas/Alteracao' } } }
-      responses: { '200': { $ref: '#/components/responses/Eco' } }
-  /lista:
-    post:
-      operationId: receber
-      x-rpc: receber
-      requestBody:
-        content:
-          application/json:
-            schema:
-              type: array
-              maxItems: 400
-              items: { oneOf: [{ type: string, maxLength: 30 }, { $ref: '#/components/schemas/Item' }] }
-      responses: { '200': { $ref: '#/components/responses/Eco' } }
-  /tipos:
-    post:
-      operationId: tipos
-      x-rpc: tipos
-      requestBody:
-        required: true
-        content: { application/json: { schema: { $ref: '#/components/schemas/Tipos' } } }
-      responses:
-        '200':
-          description: The same
-          content: { application/json: { schema: { $ref: '#/components/schemas/Escritos' } } }
-components:
-  securitySchemes: { apiKey: { type: apiKey, in: header, name: X-Api-Key } }
-  responses:
-    Eco: { description: The arguments, content: { application/json: { schema: true } } }
-  schemas:
-    Item:
-      type: object
-      required: [quantidade]
-      properties: { quantidade: { type: integer, minimum: 1 }, sub: { $ref: '#/components/schemas/Item' } }
-    Base:
-      type: object
-      required: [id, nome]
-      properties:
-        id: { type: string, readOnly: true }
-        nome: { type: string, maxLength: 20 }
-    Alteracao:
-      allOf:
-        - { $ref: '#/components/schemas/Base' }
-        - type: object
-          properties:
-            telefone: { type: [string, 'null'], maxLength: 5 }
-            tipo: { const: aluno }
-            codigo: { $ref: '#/components/schemas/Codigo', maxLength: 3 }
-            itens: { type: array, items: { $ref: '#/components/schemas/Item' } }
-    Codigo: { type: string, pattern: '^[a-z]*$' }
-    Tipos:
-      type: object
-      additionalProperties: false
-      required: [p_situacao]
-      properties:
-        p_situacao: { type: string, enum: [ativa, suspensa] }
-        p_hora: { type: string, format: time-local }
-        p_quando: { type: string, format: date-time-local }
-        p_duracao: { type: string, format: duration }
-        p_ip: { type: string, format: ipv4 }
-        p_arquivo: { type: string, format: byte }
-        p_cores: { type: array, items: { type: string } }
-        p_livre: {}
-        p_escolha: { oneOf: [{ type: string }, { type: object }] }
-        p_nota: { type: integer, format: int32, exclusiveMinimum: -1, default: 7 }
-    Escritos:
-      type: object
-      required: [situacao, hora, quando, duracao, ip, arquivo, cores, livre, escolha, nota]
-      properties:
-        situacao: { type: [string, 'null'], enum: [ativa, suspensa, encerrada, null] }
-        hora: { type: [string, 'null'], format: time-local }
-        quando: { type: [string, 'null'], format: date-time-local }
-        duracao: { type: [string, 'null'] }
-        ip: { type: [string, 'null'], format: ipv4 }
-        arquivo: { type: [string, 'null'], format: byte }
-        cores: { type: [array, 'null'], items: { type: string } }
-        livre: {}
-        escolha: {}
-        nota: { type: [integer, 'null'] }
-`);
-
-const CLAUSES = 'security definer set search_path = pg_catalog, pg_temp';
-const SQL = `
-create function public.eco(
-  p_api_key text, p_pet_id bigint, p_ids bigint[] default null, p_tags text[] default null, p_dias date[] default null,
-  p_cor text default 'nenhuma', p_fator numeric default null, p_simular boolean default null
-) returns jsonb language plpgsql stable ${CLAUSES} as $$
-begin
-  perform private.verify_key(p_api_key, 'eco');
-  return jsonb_build_object('pet', p_pet_id, 'ids', p_ids, 'tags', p_tags, 'dias', p_dias, 'cor', p_cor,
-    'fator', p_fator, 'simular', p_simular);
-end $$;
-select private.publish('public.eco');
-
--- The PATCH of the documentation: absent leaves, null clears.
-create function public.alterar(p_api_key text, p_pet_id bigint, p_body jsonb) returns jsonb language plpgsql ${CLAUSES} as $$
-begin
-  perform private.verify_key(p_api_key, 'alterar');
-  return jsonb_build_object('body', p_body, 'telefone', p_body ? 'telefone', 'texto', p_body::text);
-end $$;
-select private.publish('public.alterar');
-
-create function public.receber(p_api_key text, p_body jsonb default null) returns jsonb language plpgsql ${CLAUSES} as $$
-begin
-  perform private.verify_key(p_api_key, 'receber');
-  return jsonb_build_object('tipo', jsonb_typeof(p_body), 'body', p_body);
-end $$;
-select private.publish('public.receber');
-
--- PostgREST names the types of arguments, and has no rights in private.
-create type public.situacao as enum ('ativa', 'suspensa');
-create domain public.nota as integer check (value >= 0);
-create function public.tipos(
-  p_api_key text, p_situacao public.situacao, p_hora time default null, p_quando timestamp default null,
-  p_duracao interval default null, p_ip inet default null, p_arquivo bytea default null, p_cores text[] default null,
-  p_livre jsonb default null, p_escolha jsonb default null, p_nota public.nota default null
-) returns table (
-  situacao public.situacao, hora time, quando timestamp, duracao text, ip inet, arquivo text, cores text[], livre jsonb,
-  escolha jsonb, nota public.nota
-) language plpgsql rows 1 ${CLAUSES} as $$
-begin
-  perform private.verify_key(p_api_key, 'tipos');
-  return query select p_situacao, p_hora, p_quando, extract(epoch from p_duracao)::text, p_ip, encode(p_arquivo, 'base64'), p_cores,
-    p_livre, p_escolha, p_nota;
-end $$;
-select private.publish('public.tipos');
-`;
+// What reaches SQL of a request, on every store, and what comes back: functions that return their arguments.
 
 let store: Store;
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  store = await openTestStore({ sql: SQL });
-  gateway = await startGateway({ store, document: DOCUMENT });
+  store = await openTestStore({ sql: readFileSync('test/documents/everything.sql', 'utf8') });
+  gateway = await startGateway({ store, document: await readDocument('test/documents/everything.yaml') });
 });
 
 afterAll(async () => {
@@ -191,11 +34,12 @@ async function send(method: string, path: string, body?: string, headers = {}): 
 
 const invalid = (fields: object) => [422, { error: fields }];
 
-test('document and database agree', async () => {
-  const { operations } = await compile(DOCUMENT);
+test('document and database agree but for a status that the SQL of a store tells, if it can be read', async () => {
+  const { operations } = await compileFile('test/documents/everything.yaml');
   const description = await store.describe(new AbortController().signal);
   if ('failure' in description) throw description.failure.cause;
-  expect(findDrift(operations, description.functions).map(describeDifference)).toEqual([]);
+  const differences = findDrift(operations, description.functions).map(describeDifference);
+  expect(differences.filter((text) => !text.includes('there is no response 410'))).toEqual([]);
 });
 
 describe('a parameter', () => {
