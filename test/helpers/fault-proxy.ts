@@ -9,11 +9,14 @@ type Direction = 'request' | 'response';
 export type ProxyFault = {
   /** Where: as a connection is made, on the way to the target, or on the way back. */
   readonly on: 'connect' | Direction;
-  /** `refuse` is for `connect` alone, `stall` and `trickle` (one byte a second) for the other two. */
-  readonly does: 'refuse' | 'reset' | 'stall' | 'trickle';
+  /**
+   * `refuse` is for `connect` alone, all but that and `reset` for the other two: bytes are held back, come one a second, come each
+   * by itself, or are other ones.
+   */
+  readonly does: 'refuse' | 'reset' | 'stall' | 'trickle' | 'split' | 'garble';
   /** What still passes: so many bytes, or everything up to the end of this text. */
   readonly after?: number | string;
-  /** Whether it happens once; a reset alone can. */
+  /** Whether it happens to one connection alone. */
   readonly once?: boolean;
 };
 
@@ -29,6 +32,8 @@ export type FaultProxy = {
   cut(target?: Address): void;
   /** How many connections there are. */
   connections(): number;
+  /** Whether the fault has happened. */
+  hasHappened(): boolean;
   /** How often a text was forwarded to the target, or parts of it together became it. */
   sent(text: string): number;
   close(): Promise<void>;
@@ -39,12 +44,14 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
   const flows = new Set<Flow>();
   let target = firstTarget;
   let fault: ProxyFault | undefined;
+  /** The first direction of a connection that the fault has happened to. */
+  let victim: Flow | Socket | undefined;
   let sent = '';
 
   const server = createServer({ noDelay: true }, (client) => {
-    if (fault?.on === 'connect') {
+    if (fault?.on === 'connect' && !(fault.once && victim)) {
       client.on('error', () => {}).resetAndDestroy();
-      happened();
+      victim = client;
       return;
     }
     const upstream = connect({ ...target, noDelay: true });
@@ -53,9 +60,11 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
   });
 
   function open(direction: Direction, from: Socket, to: Socket): void {
-    const flow = new Flow(from, to, {
-      fault: () => (fault?.on === direction ? fault : undefined),
-      happened,
+    const flow: Flow = new Flow(from, to, {
+      fault: () => (fault?.on === direction && !(fault.once && victim && victim !== flow) ? fault : undefined),
+      happened: () => {
+        victim ??= flow;
+      },
       forwarded: (bytes) => {
         if (direction === 'request') sent += bytes;
       },
@@ -64,12 +73,9 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
     from.on('close', () => flows.delete(flow));
   }
 
-  function happened(): void {
-    if (fault?.once) fault = undefined;
-  }
-
   function change(next: ProxyFault | undefined): void {
     fault = next;
+    victim = undefined;
     for (const flow of flows) flow.restart();
   }
 
@@ -95,6 +101,7 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
       for (const flow of flows) flow.reset();
     },
     connections: () => flows.size / 2,
+    hasHappened: () => victim !== undefined,
     sent: (text) => sent.split(text).length - 1,
     close: async () => {
       for (const flow of flows) flow.reset();
@@ -153,12 +160,11 @@ class Flow {
     const room = fault ? this.#roomBefore(fault.after ?? 0) : Number.POSITIVE_INFINITY;
     this.#forward(room);
     if (!fault || this.#held.length === 0) return;
-    if (fault.does === 'reset') {
-      this.reset();
-      this.#guide.happened();
-    } else if (fault.does === 'trickle') {
-      this.#timer ??= setInterval(() => this.#forward(1), 1_000);
-    }
+    this.#guide.happened();
+    if (fault.does === 'reset') this.reset();
+    else if (fault.does === 'trickle') this.#timer ??= setInterval(() => this.#forward(1), 1_000);
+    else if (fault.does === 'split') while (this.#held.length > 0) this.#forward(1);
+    else if (fault.does === 'garble') this.#forward(this.#held.fill(0xee).length);
   }
 
   /** How many of the bytes that are held may pass. */

@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
 import { Pool } from '../../src/store/postgres/pool.ts';
-import { type MessageProxy, startMessageProxy } from '../helpers/message-proxy.ts';
+import { type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -73,6 +73,9 @@ const countSleeping = async (change = 'true') => {
 };
 
 const waitForSleeping = (count: number) => waitFor(async () => expect(await countSleeping()).toBe(count));
+
+/** Ends the queries that sleep. */
+const wake = () => countSleeping('pg_cancel_backend(pid)');
 
 const names = (count: number) => Array.from({ length: count }, (_, n) => `read ${n}`);
 
@@ -181,13 +184,13 @@ describe('a lease', () => {
   test('gets the first connection that becomes idle, before the reads that wait', async () => {
     await openPool(1);
     const ended: unknown[] = [];
-    const before = read(0.2, 'before').then((text) => ended.push(text));
+    const before = read(60, 'before').catch(() => ended.push('before'));
     await waitForSleeping(1);
-    await Promise.all([
-      before,
-      read(0, 'after').then((text) => ended.push(text)),
-      runAlone(sleep(0.05, 'alone')).then((text) => ended.push(text)),
-    ]);
+    const others = [read(0, 'after'), runAlone(sleep(0.05, 'alone'))].map((one) =>
+      one.then((text) => ended.push(text)),
+    );
+    await wake();
+    await Promise.all([before, ...others]);
     expect(ended).toEqual(['before', 'alone', 'after']);
   });
 
@@ -216,7 +219,7 @@ describe('a lease', () => {
   test('that is given up while it waits never begins', async () => {
     await openPool(1);
     const controller = new AbortController();
-    const slow = read(0.2, 'slow');
+    const slow = expect(read(60, 'slow')).rejects.toMatchObject({ code: '57014' });
     await waitForSleeping(1);
     let hasBegun = false;
     const lease = pool.lease(controller.signal, async () => {
@@ -224,7 +227,8 @@ describe('a lease', () => {
     });
     controller.abort(new Error('given up'));
     await expect(lease).rejects.toThrow('given up');
-    expect(await slow).toBe('slow');
+    await wake();
+    await slow;
     expect(hasBegun).toBe(false);
   });
 
@@ -252,12 +256,12 @@ describe('a lease', () => {
 });
 
 describe('a connection that stalls', () => {
-  let proxy: MessageProxy;
+  let proxy: FaultProxy;
   let steps: string[];
 
   beforeEach(async () => {
     const { hostname, port } = new URL(database.adminUrl);
-    proxy = await startMessageProxy({ host: hostname, port: Number(port) });
+    proxy = await startFaultProxy({ host: hostname, port: Number(port) });
     steps = [];
   });
 
@@ -271,30 +275,32 @@ describe('a connection that stalls', () => {
     pool = new Pool({ config: { connectionString: url.href }, setup, openMs, max: 2, onStall });
   }
 
-  test.each([
-    ['login > Startup', 'login'],
-    ['setup > Q', 'setup'],
-  ])('at %s is replaced by another one, and told with its step', async (place, step) => {
+  const STEPS: [string, ProxyFault][] = [
+    ['login', { on: 'request', does: 'stall', once: true }],
+    ['setup', { on: 'request', does: 'stall', after: 'set timezone', once: true }],
+  ];
+  test.each(STEPS)('in the %s is replaced by another one, and told with its step', async (step, fault) => {
     openThroughProxy(60_000);
-    proxy.fail({ place, harm: 'swallow', once: true });
+    proxy.fail(fault);
     expect(await read(0, 'served')).toBe('served');
     expect(steps).toEqual([step]);
   });
 
   test('for as long as opening may take fails what waits for it, and the next calls are served', async () => {
     openThroughProxy(1_000);
-    proxy.fail({ place: 'setup < Z', harm: 'swallow', once: false });
+    proxy.fail({ on: 'request', does: 'stall', after: 'set timezone' });
     await expect(read(0, 'waits')).rejects.toMatchObject({ step: 'setup' });
-    proxy.heal();
+    await proxy.pass();
     expect(await read(0, 'served')).toBe('served');
   });
 
-  test.each([
-    ['serve > P', 'parse'],
-    ['serve < Z', 'query'],
-  ])('at %s is closed once nobody waits for its query', async (place, step) => {
+  const QUERIES: [string, ProxyFault][] = [
+    ['parse', { on: 'request', does: 'stall', after: 'from pg_sleep', once: true }],
+    ['query', { on: 'response', does: 'stall', after: 'given', once: true }],
+  ];
+  test.each(QUERIES)('in the %s is closed once nobody waits for its query', async (step, fault) => {
     openThroughProxy(60_000);
-    proxy.fail({ place, harm: 'delay', once: true });
+    proxy.fail(fault);
     const controller = new AbortController();
     const given = expect(read(0, 'given up', controller.signal)).rejects.toBeInstanceOf(ConnectionLost);
     await waitFor(() => expect(proxy.hasHappened()).toBe(true));
