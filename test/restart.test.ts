@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgres } from '../src/store/postgres/store.ts';
 import { limited } from '../src/store/turns.ts';
+import { findMistakes, serves, underLoad } from './helpers/clients.ts';
 import { startGateway } from './helpers/gateway.ts';
 import { GatewayProcess } from './helpers/process.ts';
 import {
@@ -25,9 +26,6 @@ const onSupabase = (port: number) => ({
   SUPABASE_KEY: POSTGREST_KEY,
   SUPABASE_REST_PATH: '/',
 });
-
-/** Students that are created while Postgres crashes. */
-const CREATES = 3_000;
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -82,56 +80,31 @@ test('a crash of Postgres during creates loses none that was acknowledged and ma
   const opened = openPostgres({ url, connections: 8, prepare: true, deadlineMs: 5_000 });
   const store = limited(opened, { slots: 8, waiting: 1_000 });
   const gateway = await startGateway({ store });
-  const names = Array.from({ length: CREATES }, (_, n) => `Queda ${n}`);
-  const statuses = new Map<string, number>();
-  const create = async (name: string, idempotent: boolean) => {
-    const answer = await fetch(`${gateway.url}/alunos`, {
-      method: 'POST',
-      headers: { ...headers, ...(idempotent ? { 'Idempotency-Key': name.replace(' ', '-') } : {}) },
-      body: JSON.stringify({ p_nome: name, p_email: 'queda@aurora.example' }),
-    });
-    await answer.arrayBuffer();
-    statuses.set(name, answer.status);
-  };
-  /** Every other one may be sent again. */
-  const mayRepeat = (name: string) => names.indexOf(name) % 2 === 0;
-  const sendAll = async (all: readonly string[]) => {
-    const pending = [...all];
-    const clients = Array.from({ length: 16 }, async () => {
-      for (let name = pending.pop(); name; name = pending.pop()) await create(name, mayRepeat(name));
-    });
-    await Promise.all(clients);
-  };
-  const readRows = async () => {
-    const rows = await database.query(`select nome from private.alunos where nome like 'Queda %'`);
-    return rows.map(({ nome }) => nome as string);
-  };
+  const { crash } = server;
+  // Every other one does not send a creation again.
+  const all = Array.from({ length: 16 }, (_, n) => {
+    const creates = n % 2 === 0 ? ('repeated' as const) : ('once' as const);
+    return { url: gateway.url, keys: [headers['X-Api-Key']], creates, pauseMs: 0 };
+  });
+  let [crashed, restarted] = [0, 0];
+  const clients = await underLoad(all, async (clients) => {
+    await serves(clients, 100);
+    crashed = performance.now();
+    await crash();
+    restarted = performance.now();
+    await serves(clients);
+  });
 
-  const sent = sendAll(names);
-  await waitFor(() => expect(statuses.size).toBeGreaterThan(0.3 * CREATES));
-  const crashed = performance.now();
-  await server.crash();
-  const restarted = performance.now();
-  await waitFor(async () => expect((await fetch(`${gateway.url}/academias`, { headers })).status).toBe(200));
-  const recovered = performance.now();
-  await sent;
-
-  const found = await readRows();
-  const acknowledged = names.filter((name) => statuses.get(name) === 201);
-  expect(new Set(statuses.values())).toEqual(new Set([201, 502]));
-  expect(acknowledged.length).toBeGreaterThan(0.3 * CREATES);
-  const rows = new Set(found);
-  expect(acknowledged.filter((name) => !rows.has(name))).toEqual([]);
-  expect(found).toHaveLength(rows.size);
-
-  const repeatable = names.filter(mayRepeat);
-  await sendAll(repeatable);
-  expect(new Set(repeatable.map((name) => statuses.get(name)))).toEqual(new Set([201]));
-  expect((await readRows()).toSorted()).toEqual([...new Set([...found, ...repeatable])].toSorted());
+  const failures = clients.flatMap((client) => client.failures);
+  expect(new Set(failures.map(({ status }) => status))).toEqual(new Set([502]));
+  for (const client of clients.filter((_, n) => n % 2 === 0)) {
+    expect(await client.repeat()).toEqual(new Set([201]));
+  }
+  expect(await findMistakes(clients)).toEqual([]);
+  const acknowledged = clients.reduce((sum, { created }) => sum + created.size, 0);
   console.log(
-    `acknowledged ${acknowledged.length}, refused ${names.length - acknowledged.length}, rows ${found.length}; ` +
-      `Postgres was back after ${Math.round(restarted - crashed)} ms, the gateway ${Math.round(recovered - restarted)} ms later; ` +
-      `${repeatable.length} sent again`,
+    `acknowledged ${acknowledged}, failed ${failures.length}; Postgres was back after ${Math.round(restarted - crashed)} ms, ` +
+      `the last failure came ${Math.round(Math.max(...failures.map(({ at }) => at)) - restarted)} ms later`,
   );
   await gateway.close();
   await store.close();

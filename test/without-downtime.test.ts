@@ -5,9 +5,8 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { Pool } from 'undici';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { findMistakes, underLoad } from './helpers/clients.ts';
 import { MIGRATIONS } from './helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from './helpers/process.ts';
 import { isPresent } from './helpers/requirement.ts';
@@ -144,39 +143,22 @@ async function migrate(cwd: string): Promise<string> {
   return run.output;
 }
 
-/** Sends requests during the work; one in twenty creates a student. None may fail. */
-async function underLoad(work: () => Promise<void>): Promise<void> {
-  const pool = new Pool(origin, { connections: CLIENTS });
-  const failures: unknown[] = [];
-  let sent = 0;
-  let isDone = false;
-  const send = async () => {
-    sent += 1;
-    const isCreation = sent % 20 === 0;
-    const body = isCreation ? JSON.stringify({ p_nome: `Aluno ${sent}`, p_email: 'a@x.example' }) : null;
-    const path = isCreation ? '/v1/alunos' : '/v1/academias?limit=1';
-    const answer = await pool.request({ path, method: isCreation ? 'POST' : 'GET', headers, body });
-    const text = await answer.body.text();
-    if (answer.statusCode >= 300) failures.push({ path, status: answer.statusCode, text });
-  };
-  const clients = Array.from({ length: CLIENTS }, async () => {
-    while (!isDone) {
-      await send().catch((error) => failures.push(String(error)));
-      await delay(PAUSE_MS);
-    }
+/** Sends requests during the work: of each client that creates there are three that only list. None may fail. */
+async function withoutFailure(work: () => Promise<void>): Promise<void> {
+  const lists = [{ path: '/academias?limit=1' }];
+  const all = Array.from({ length: CLIENTS }, (_, n) => {
+    const creates = n % 4 === 0 ? ('once' as const) : undefined;
+    return { url: `${origin}/v1`, keys: [headers['X-Api-Key']], lists, creates, pauseMs: PAUSE_MS };
   });
-  await work().finally(() => {
-    isDone = true;
-  });
-  await Promise.all(clients);
-  await pool.close();
-  expect(failures).toEqual([]);
-  expect(sent).toBeGreaterThan(MIN_REQUESTS);
+  const clients = await underLoad(all, work);
+  expect(clients.flatMap(({ failures }) => failures)).toEqual([]);
+  expect(await findMistakes(clients)).toEqual([]);
+  expect(clients.reduce((sum, { answers }) => sum + answers.length, 0)).toBeGreaterThan(MIN_REQUESTS);
 }
 
 describe.skipIf(!canTest)('no request fails', () => {
   test(`during ${RESTARTS} restarts`, async () => {
-    await underLoad(async () => {
+    await withoutFailure(async () => {
       for (let n = 0; n < RESTARTS; n += 1) await restart(n % ports.length);
     });
   }, 600_000);
@@ -190,7 +172,7 @@ describe.skipIf(!canTest)('no request fails', () => {
       readFileSync(document, 'utf8').replace(gym, (text) => `${text}        sigla: { type: string, maxLength: 2 }\n`),
     );
     const index = newVersion('index', { '20991231000001_index.sql': INDEX }, column);
-    await underLoad(async () => {
+    await withoutFailure(async () => {
       expect(await migrate(column)).toContain('applied 20991231000000_column.sql');
       for (const n of ports.keys()) await restart(n, column);
       for (const n of ports.keys()) await restart(n, index);

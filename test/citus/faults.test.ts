@@ -12,14 +12,13 @@
 // and no answer has rows of another tenant. Usage cannot be recorded while any node is away, because all nodes have the keys: no
 // request fails for it, and it is recorded afterwards.
 
-import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Usage } from '../../src/api/usage.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { addCitusNode, type Citus, createCitusDatabase, startCitus } from '../helpers/citus.ts';
+import { type Client, type ClientOptions, findMistakes, serves, underLoad } from '../helpers/clients.ts';
 import type { BareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { openTestUsage, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { asAdmin, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
@@ -30,23 +29,12 @@ const DEADLINE_MS = 5_000;
 const IN_TIME_MS = DEADLINE_MS * 1.1 + 2_000;
 /** How soon a node that is back has to be used. */
 const BACK_MS = 5_000;
-/** How many good answers in a row show that a client is served. */
-const SERVED = 15;
 /** What a client waits between two requests: a move of shards would take much longer beside clients that never wait. */
 const PAUSE_MS = 20;
 const TENANTS_PER_NODE = 2;
 
 /** A tenant and what it has. */
 type Tenant = { readonly id: string; readonly key: string; readonly name: string; readonly gyms: readonly string[] };
-
-type Action = 'create' | 'list' | 'search';
-type Answer = {
-  readonly action: Action;
-  readonly status: number;
-  readonly body: unknown;
-  readonly ms: number;
-  readonly at: number;
-};
 
 let citus: Citus;
 let database: Database;
@@ -57,8 +45,8 @@ let spare: BareDebianPostgres;
 /** Tenants of each worker. */
 let tenants: Map<BareDebianPostgres, Tenant[]>;
 let gateways: { readonly gateway: TestGateway; readonly usage: Usage; readonly told: string[] }[] = [];
-/** The acknowledged students of all tests. */
-const created = new Map<string, { readonly tenant: string; readonly nome: string }>();
+/** The clients of all tests: what one has created is there afterwards too. */
+const all: Client[] = [];
 
 beforeAll(async () => {
   citus = await startCitus(4);
@@ -140,133 +128,38 @@ async function startOn(node: BareDebianPostgres): Promise<TestGateway> {
   return gateway;
 }
 
-/** Sends one tenant's requests to one gateway, one after the other. */
-class Client {
-  readonly tenant: Tenant;
-  readonly answers: Answer[] = [];
-  /** Answers with the right status and something else than what is the tenant's. */
-  readonly wrong: Answer[] = [];
-  /** How many answers were good since the last other one, and when that came. */
-  served = 0;
-  failedAt = performance.now();
-  readonly #url: string;
-  #isDone = false;
-  #run: Promise<void>;
-
-  constructor(gateway: TestGateway, tenant: Tenant) {
-    this.#url = gateway.url;
-    this.tenant = tenant;
-    this.#run = this.#send();
-  }
-
-  /** Finishes the student that is being created. */
-  async stop(): Promise<void> {
-    this.#isDone = true;
-    await this.#run;
-  }
-
-  async #send(): Promise<void> {
-    const { gyms, name } = this.tenant;
-    while (!this.#isDone) {
-      await delay(PAUSE_MS);
-      await this.#create();
-      await delay(PAUSE_MS);
-      await this.#ask('list', 200, '/academias', undefined, namesAre(gyms));
-      await delay(PAUSE_MS);
-      const search = `/alunos?limit=5&nome=${encodeURIComponent('aluno')}`;
-      await this.#ask('search', 200, search, undefined, namesBegin(name));
-    }
-  }
-
-  /** Sends a creation again until it is acknowledged. */
-  async #create(): Promise<void> {
-    const { id: tenant, name } = this.tenant;
-    const key = randomUUID();
-    const nome = `${name}, aluno ${key}`;
-    const init = {
-      method: 'POST',
-      headers: { 'Idempotency-Key': key },
-      body: JSON.stringify({ p_nome: nome, p_email: 'aluno@academia.example' }),
-    };
-    for (let last = 0; last < 200; last += this.#isDone ? 1 : 0) {
-      const { status, body } = await this.#ask('create', 201, '/alunos', init, (answer) => namesAre([nome])([answer]));
-      if (status !== 201) continue;
-      created.set((body as { id: string }).id, { tenant, nome });
-      return;
-    }
-    throw new Error(`${nome} could not be created`);
-  }
-
-  async #ask(
-    action: Action,
-    expected: number,
-    path: string,
-    { headers, ...init }: { method?: string; headers?: Record<string, string>; body?: string } = {},
-    isRight: (body: unknown) => boolean,
-  ): Promise<Answer> {
-    const startedAt = performance.now();
-    const url = this.#url + path;
-    const response = await fetch(url, { ...init, headers: { ...headers, 'X-Api-Key': this.tenant.key } });
-    const body = await response.json();
-    const at = performance.now();
-    const answer = { action, status: response.status, body, ms: at - startedAt, at };
-    this.answers.push(answer);
-    if (answer.status !== expected) {
-      this.served = 0;
-      this.failedAt = at;
-    } else {
-      this.served += 1;
-      if (!isRight(body)) this.wrong.push(answer);
-    }
-    return answer;
-  }
-}
-
 const namesOf = (body: unknown) => (body as { nome: string }[]).map(({ nome }) => nome);
-const namesAre = (names: readonly string[]) => (body: unknown) => namesOf(body).join() === names.join();
-const namesBegin = (name: string) => (body: unknown) => namesOf(body).every((nome) => nome.startsWith(`${name},`));
 
-/** Sends requests of all tenants to each gateway while something happens. */
-async function underLoad<T>(on: readonly TestGateway[], work: (clients: Client[]) => Promise<T>): Promise<Client[]> {
-  const clients = on.flatMap((gateway) => allTenants().map((tenant) => new Client(gateway, tenant)));
-  try {
-    await serves(clients);
-    await work(clients);
-  } finally {
-    await Promise.all(clients.map((client) => client.stop()));
-  }
+/** Sends requests of each tenant to each gateway while something happens. */
+async function underTenants(
+  on: readonly TestGateway[],
+  work: (clients: readonly Client[]) => Promise<unknown>,
+): Promise<Client[]> {
+  const options = on.flatMap(({ url }) =>
+    allTenants().map(({ key, name, gyms }): ClientOptions => {
+      const lists = [
+        { path: '/academias', isRight: (names: readonly string[]) => names.join() === gyms.join() },
+        {
+          path: '/alunos?limit=5&nome=aluno',
+          isRight: (names: readonly string[]) => names.every((nome) => nome.startsWith(`${name},`)),
+        },
+      ];
+      return { url, keys: [key], prefix: `${name}, aluno `, creates: 'repeated', pauseMs: PAUSE_MS, lists };
+    }),
+  );
+  const clients = await underLoad(options, work);
+  all.push(...clients);
   return clients;
 }
 
-/** Waits until every client has had so many more good answers in a row. */
-async function serves(clients: readonly Client[]): Promise<void> {
-  for (const client of clients) client.served = 0;
-  await waitFor(() => {
-    for (const { served } of clients) expect(served).toBeGreaterThanOrEqual(SERVED);
-  });
-}
-
-const isOf = (node: BareDebianPostgres) => (client: Client) => tenantsOf(node).includes(client.tenant);
+const isOf = (node: BareDebianPostgres) => (client: Client) =>
+  tenantsOf(node).some(({ key }) => client.options.keys.includes(key));
 const failuresOf = (clients: readonly Client[]) =>
-  clients.flatMap(({ tenant, answers }) =>
-    answers.filter(({ status }) => status >= 300).map((answer) => ({ tenant: tenant.name, ...answer })),
-  );
+  clients.flatMap(({ options, failures }) => failures.map((answer) => ({ ...options, ...answer })));
 
 /** The students of all tests are those that were acknowledged, each once and in its tenant, and no answer was wrong. */
-async function expectNothingLost(clients: readonly Client[]): Promise<void> {
-  expect(clients.flatMap(({ wrong }) => wrong)).toEqual([]);
-  const rows = await asAdmin(database.adminUrl, async (admin) => {
-    const ids = allTenants().map(({ id }) => id);
-    const found = await admin.query(
-      `select id, tenant_id, nome from private.alunos where tenant_id = any ($1) and nome like '%, aluno %'`,
-      [ids],
-    );
-    return found.rows as { id: string; tenant_id: string; nome: string }[];
-  });
-  const toLine = (id: string, tenant: string, nome: string) => `${id} ${tenant} ${nome}`;
-  const found = rows.map(({ id, tenant_id, nome }) => toLine(id, tenant_id, nome));
-  const expected = [...created].map(([id, { tenant, nome }]) => toLine(id, tenant, nome));
-  expect(found.toSorted()).toEqual(expected.toSorted());
+async function expectNothingLost(on: readonly TestGateway[]): Promise<void> {
+  expect(await findMistakes(all, on[0]?.url)).toEqual([]);
 }
 
 /** The server may need some time for what the old processes hold. */
@@ -297,7 +190,7 @@ test('a killed worker fails only its own tenants, and they are served again when
     });
   const on = [await startOn(coordinator), await startOn(other)];
   let backAt = 0;
-  const clients = await underLoad(on, async (clients) => {
+  const clients = await underTenants(on, async (clients) => {
     const [lost, kept] = [clients.filter(isOf(worker)), clients.filter(isOf(other))];
     worker.kill();
     await waitFor(() => {
@@ -320,7 +213,7 @@ test('a killed worker fails only its own tenants, and they are served again when
   });
   const lost = clients.filter(isOf(worker));
   report('worker killed', clients, on);
-  const lastFailedAt = Math.max(backAt, ...lost.map(({ failedAt }) => failedAt));
+  const lastFailedAt = Math.max(backAt, ...failuresOf(lost).map(({ at }) => at));
   console.log(`served again after ${Math.round(lastFailedAt - backAt)} ms`);
 
   expect(failuresOf(clients.filter(isOf(other)))).toEqual([]);
@@ -329,14 +222,14 @@ test('a killed worker fails only its own tenants, and they are served again when
     expect(ms).toBeLessThan(IN_TIME_MS);
   }
   expect(lastFailedAt - backAt).toBeLessThan(BACK_MS);
-  await expectNothingLost(clients);
+  await expectNothingLost(on);
   for (const { usage } of gateways) await usage.close();
   expect(await readLateUses()).toEqual([1, 1]);
 });
 
 test('a hung worker fails only its own tenants, at the deadline', async () => {
   const on = [await startOn(coordinator), await startOn(other)];
-  const clients = await underLoad(on, async (clients) => {
+  const clients = await underTenants(on, async (clients) => {
     const [lost, kept] = [clients.filter(isOf(worker)), clients.filter(isOf(other))];
     const thaw = worker.freeze();
     try {
@@ -355,12 +248,12 @@ test('a hung worker fails only its own tenants, at the deadline', async () => {
     expect([status, body]).toEqual([502, { error: 'Data store timeout' }]);
     expect(ms).toBeLessThan(IN_TIME_MS);
   }
-  await expectNothingLost(clients);
+  await expectNothingLost(on);
 });
 
 test('a killed coordinator fails no request of gateways on workers', async () => {
   const on = [await startOn(worker), await startOn(other)];
-  const clients = await underLoad(on, async (clients) => {
+  const clients = await underTenants(on, async (clients) => {
     coordinator.kill();
     await serves(clients);
     await startAgain(coordinator);
@@ -368,7 +261,7 @@ test('a killed coordinator fails no request of gateways on workers', async () =>
   });
   report('coordinator killed', clients, on);
   expect(failuresOf(clients)).toEqual([]);
-  await expectNothingLost(clients);
+  await expectNothingLost(on);
 });
 
 test('a tenant moves to a new node of its own while it is used', async () => {
@@ -380,26 +273,26 @@ test('a tenant moves to a new node of its own while it is used', async () => {
     [tenant.id, tenant.name],
   );
   const on = [await startOn(coordinator), await startOn(worker)];
-  const clients = await underLoad(on, async (clients) => {
+  const clients = await underTenants(on, async (clients) => {
     await addCitusNode(database, spare.adminUrl);
     await change((admin) => isolate(admin, tenant, spare));
     await serves(clients);
   });
   report('tenant moved', clients, on);
   expectOnlyCreationsToFail(clients);
-  await expectNothingLost(clients);
+  await expectNothingLost(on);
   expect(await asAdmin(database.adminUrl, countShards)).toBe(1);
 
   // The new node serves as the others do.
-  const served = await underLoad([await startOn(spare)], serves);
+  const served = await underTenants([await startOn(spare)], serves);
   expect(failuresOf(served)).toEqual([]);
-  await expectNothingLost(served);
+  await expectNothingLost(on);
 });
 
 test('shards move to a new node while they are used', async () => {
   const on = [await startOn(coordinator), await startOn(other)];
   let before = 0;
-  const clients = await underLoad(on, async (clients) => {
+  const clients = await underTenants(on, async (clients) => {
     if (!(await asAdmin(database.adminUrl, hasSpare))) await addCitusNode(database, spare.adminUrl);
     before = await asAdmin(database.adminUrl, countShards);
     await change((admin) =>
@@ -409,7 +302,7 @@ test('shards move to a new node while they are used', async () => {
   });
   report('rebalanced', clients, on);
   expectOnlyCreationsToFail(clients);
-  await expectNothingLost(clients);
+  await expectNothingLost(on);
   expect(await asAdmin(database.adminUrl, countShards)).toBeGreaterThan(before);
 });
 

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { limited } from '../../src/store/turns.ts';
+import { type Answer, findMistakes, serves, underLoad } from '../helpers/clients.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { canReplicate, type ReplicatedServer, startReplication, toGatewayUrl } from '../helpers/replication.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -57,59 +58,48 @@ describe.runIf(canReplicate())('a primary that fails', () => {
   test.each(Array.from({ length: ROUNDS }, (_, round) => [round + 1, KINDS[round % KINDS.length] as Kind] as const))(
     'in round %i, because it is %s',
     async (round, kind) => {
-      const clients = Array.from({ length: CLIENTS }, (_, n) => new Client(gateway.url, `${round}-${n}`));
-      // Each one reads what it has created, and every second one reads beside that.
-      const running = clients.flatMap((client, n) => [client.create(), ...(n % 2 === 0 ? [client.read()] : [])]);
-      await waitFor(() => expect(clients.every(({ created }) => created.size > 0)).toBe(true));
-
-      const old = primary;
-      const recover = await fail(old, kind);
-      const standbys = servers.filter((server) => server !== old);
-      // An old primary that only the gateway cannot reach would go on sending.
-      for (const server of standbys) await server.set('primary_conninfo', 'host=127.0.0.1 port=1');
-      await waitFor(async () => {
-        const receivers = await Promise.all(standbys.map((server) => server.query('select from pg_stat_wal_receiver')));
-        expect(receivers).toEqual([[], []]);
+      // Every one creates, and half as many read beside that.
+      const all = Array.from({ length: CLIENTS }, (_, n) => KEYS[n % KEYS.length] as string).flatMap((key, n) => [
+        { url: gateway.url, keys: [key], pauseMs: PAUSE_MS, creates: 'repeated' as const, lists: [] },
+        ...(n % 2 === 0 ? [{ url: gateway.url, keys: [key], pauseMs: PAUSE_MS }] : []),
+      ]);
+      let promotedAt = 0;
+      const clients = await underLoad(all, async (clients) => {
+        const old = primary;
+        const recover = await fail(old, kind);
+        const standbys = servers.filter((server) => server !== old);
+        // An old primary that only the gateway cannot reach would go on sending.
+        for (const server of standbys) await server.set('primary_conninfo', 'host=127.0.0.1 port=1');
+        await waitFor(async () => {
+          const receivers = standbys.map((server) => server.query('select from pg_stat_wal_receiver'));
+          expect(await Promise.all(receivers)).toEqual([[], []]);
+        });
+        const next = await findMostAdvanced(standbys);
+        await next.promote();
+        promotedAt = performance.now();
+        for (const server of standbys) if (server !== next) await server.follow(next);
+        primary = next;
+        await serves(clients);
+        // The old primary is back and believes that it still is the primary.
+        await recover();
+        await delay(AFTERWARDS_MS);
+        await old.rejoin(next);
       });
-      const next = await findMostAdvanced(standbys);
-      await next.promote();
-      const promotedAt = performance.now();
-      for (const server of standbys) if (server !== next) await server.follow(next);
-      primary = next;
-      await waitFor(() => expect(clients.every((client) => client.createdAt > promotedAt)).toBe(true));
-      // The old primary is back and believes that it still is the primary.
-      await recover();
-      await delay(AFTERWARDS_MS);
-      for (const client of clients) client.stop();
-      await Promise.all(running);
-      await old.rejoin(next);
-      const roles = servers.map((server) => (server === next ? 'primary' : 'standby'));
+      const roles = servers.map((server) => (server === primary ? 'primary' : 'standby'));
       await waitFor(() => expect(readRoles()).toEqual(roles));
 
-      expect(clients.flatMap(({ mistakes }) => mistakes)).toEqual([]);
-      const read = Math.round(
-        firstAfter(
-          promotedAt,
-          clients.flatMap(({ reads }) => reads),
-        ),
-      );
-      const created = Math.round(
-        firstAfter(
-          promotedAt,
-          clients.flatMap(({ creations }) => creations),
-        ),
-      );
+      expect(new Set(clients.flatMap(({ failures }) => failures.map(({ status }) => status)))).toEqual(new Set([502]));
+      const firstAfter = (action: Answer['action'], expected: number) => {
+        const good = clients.flatMap(({ answers }) => answers.filter(({ status }) => status === expected));
+        const times = good.filter((answer) => answer.action === action && answer.at > promotedAt).map(({ at }) => at);
+        return Math.round(Math.min(...times) - promotedAt);
+      };
+      const [read, created] = [firstAfter('list', 200), firstAfter('create', 201)];
       if (inject('isLong'))
         console.log(`round ${round}, ${kind}: reads after ${read} ms, creations after ${created} ms`);
       expect(read).toBeLessThan(READS_MS);
       expect(created).toBeLessThan(CREATIONS_MS);
-      const acknowledged = clients.flatMap((client) => [...client.created]);
-      const stored = await next.query<{ nome: string; n: number }>(
-        `select nome, count(*)::integer as n from private.alunos where nome like 'f${round}-%' group by nome`,
-      );
-      const counts = new Map(stored.map(({ nome, n }) => [nome, n]));
-      expect(acknowledged.filter((name) => counts.get(name) !== 1)).toEqual([]);
-      expect(stored.filter(({ n }) => n !== 1)).toEqual([]);
+      expect(await findMistakes(clients)).toEqual([]);
     },
   );
 
@@ -146,77 +136,4 @@ async function findMostAdvanced(standbys: readonly ReplicatedServer[]): Promise<
   );
   const numbers = positions.map(([row]) => Number(row?.position));
   return standbys[numbers.indexOf(Math.max(...numbers))] as ReplicatedServer;
-}
-
-/** The time from a moment to the first of many that are later. */
-const firstAfter = (at: number, times: readonly number[]) => Math.min(...times.filter((time) => time > at)) - at;
-
-/** Creates a student, repeats that with its key until it is acknowledged, reads the student, and so on. */
-class Client {
-  /** The names of the students that were acknowledged. */
-  readonly created = new Set<string>();
-  readonly mistakes: string[] = [];
-  /** When each read, and each creation, succeeded. */
-  readonly reads: number[] = [];
-  readonly creations: number[] = [];
-  readonly #url: string;
-  readonly #name: string;
-  readonly #key: string;
-  #isStopped = false;
-
-  constructor(url: string, name: string) {
-    this.#url = url;
-    this.#name = name;
-    this.#key = KEYS[Number(name.split('-')[1]) % KEYS.length] as string;
-  }
-
-  get createdAt(): number {
-    return this.creations.at(-1) ?? 0;
-  }
-
-  stop(): void {
-    this.#isStopped = true;
-  }
-
-  async read(): Promise<void> {
-    while (!this.#isStopped) {
-      await this.#succeed(200, () => this.#send('/academias'));
-      this.reads.push(performance.now());
-      await delay(PAUSE_MS);
-    }
-  }
-
-  async create(): Promise<void> {
-    for (let count = 0; !this.#isStopped; count += 1) {
-      const name = `f${this.#name}-${count}`;
-      await this.#succeed(201, () => this.#post(name));
-      this.creations.push(performance.now());
-      this.created.add(name);
-      const list = await this.#succeed(200, () => this.#send(`/alunos?nome=${name}`));
-      this.reads.push(performance.now());
-      const found = (list as { nome: string }[]).filter(({ nome }) => nome === name).length;
-      if (found !== 1) this.mistakes.push(`${name} was read ${found} times`);
-      await delay(PAUSE_MS);
-    }
-  }
-
-  async #succeed(expected: number, ask: () => Promise<{ status: number; body: unknown }>): Promise<unknown> {
-    for (;;) {
-      const { status, body } = await ask();
-      if (status === expected) return body;
-      if (status !== 502) this.mistakes.push(`${status} ${JSON.stringify(body)}`);
-      await delay(PAUSE_MS);
-    }
-  }
-
-  #post(name: string) {
-    const body = { p_nome: name, p_email: 'aluno@exemplo.example' };
-    return this.#send('/alunos', { method: 'POST', headers: { 'Idempotency-Key': name }, body: JSON.stringify(body) });
-  }
-
-  async #send(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown }> {
-    const headers = { 'X-Api-Key': this.#key, ...init.headers };
-    const answer = await fetch(`${this.#url}${path}`, { ...init, headers });
-    return { status: answer.status, body: await answer.json() };
-  }
 }

@@ -1,0 +1,189 @@
+// Clients that create and list while something fails. Whatever it is, an acknowledged creation is neither lost nor made twice.
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { waitFor } from './wait-for.ts';
+
+/** A list, and whether an answer to it is right. */
+type List = { readonly path: string; readonly isRight?: (names: readonly string[]) => boolean };
+
+export type ClientOptions = {
+  /** What the operations' paths come behind. */
+  readonly url: string;
+  /** Each request takes one of them at random; they may change on the way. */
+  readonly keys: readonly string[];
+  /** In turn. */
+  readonly lists?: readonly List[];
+  /** Whether it creates: once, or again with the same Idempotency-Key until that is acknowledged. */
+  readonly creates?: 'once' | 'repeated' | undefined;
+  /** What the names of its students begin with. */
+  readonly prefix?: string;
+  /** Between two requests: clients that never wait leave no processor to what they wait for. */
+  readonly pauseMs?: number;
+  /** Receives each answer instead of `answers`, for loads of hours. */
+  readonly onAnswer?: (answer: Answer) => void;
+};
+
+export type Answer = {
+  readonly action: 'create' | 'list';
+  /** 0 without an answer: the body is the reason then. */
+  readonly status: number;
+  readonly body: unknown;
+  readonly ms: number;
+  readonly at: number;
+};
+
+/** Tries after the stop to finish a creation. */
+const LAST_TRIES = 200;
+/** Good answers in a row that show that a client is served. */
+const SERVED = 15;
+
+const isFailure = ({ status }: Answer) => status === 0 || status >= 300;
+const namesOf = (body: unknown) => (body as { nome: string }[]).map(({ nome }) => nome);
+
+/** Sends one request after the other until it is stopped. */
+export class Client {
+  readonly options: ClientOptions;
+  readonly answers: Answer[] = [];
+  /** Answers with the right status and the wrong rows. */
+  readonly wrong: Answer[] = [];
+  /** The names that it has sent, with the number of their key, and those that were acknowledged. */
+  readonly #sent = new Map<string, number>();
+  readonly created = new Set<string>();
+  readonly #id = `carga-${randomUUID()}`;
+  #isStopped = false;
+  readonly #running: Promise<void>;
+
+  constructor(options: ClientOptions) {
+    this.options = options;
+    this.#running = this.#run();
+  }
+
+  get failures(): Answer[] {
+    return this.answers.filter(isFailure);
+  }
+
+  /** Finishes the creation that is not acknowledged yet. */
+  stop(): Promise<void> {
+    this.#isStopped = true;
+    return this.#running;
+  }
+
+  /** Sends the acknowledged creations again, and gives the statuses. */
+  async repeat(): Promise<Set<number>> {
+    const statuses = new Set<number>();
+    for (const name of this.created) statuses.add((await this.#post(name)).status);
+    return statuses;
+  }
+
+  /** Describes each creation that is not there as often as it should be, or with another key; by default asks its own gateway. */
+  async findMistakes(url = this.options.url): Promise<string[]> {
+    const found = new Map<string, number>();
+    for (const number of this.options.keys.keys()) {
+      for (let after = ''; ; ) {
+        const page = await this.#list(`/alunos?nome=${this.#id}&limit=1000${after && `&after=${after}`}`, number, url);
+        for (const nome of namesOf(page)) found.set(`${number} ${nome}`, (found.get(`${number} ${nome}`) ?? 0) + 1);
+        if (page.length < 1_000) break;
+        after = page.at(-1)?.id ?? '';
+      }
+    }
+    const mistakes: string[] = [];
+    for (const [name, number] of this.#sent) {
+      const count = found.get(`${number} ${name}`) ?? 0;
+      found.delete(`${number} ${name}`);
+      if (count > 1 || (count === 0 && this.created.has(name))) mistakes.push(`${name} is there ${count} times`);
+    }
+    return [...mistakes, ...[...found.keys()].map((one) => `${one} was not sent`)];
+  }
+
+  async #list(path: string, number: number, url: string): Promise<{ id: string; nome: string }[]> {
+    const answer = await fetch(url + path, { headers: { 'X-Api-Key': this.options.keys[number] ?? '' } });
+    if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}: ${await answer.text()}`);
+    return (await answer.json()) as { id: string; nome: string }[];
+  }
+
+  async #run(): Promise<void> {
+    const { lists = [{ path: '/academias' }], creates, prefix = '' } = this.options;
+    for (let count = 0; !this.#isStopped; count += 1) {
+      if (creates) await this.#create(`${prefix}${this.#id}-${count}`);
+      for (const { path, isRight } of lists) await this.#ask('list', path, this.#pick(), {}, isRight);
+    }
+  }
+
+  async #create(name: string): Promise<void> {
+    const number = this.#pick();
+    this.#sent.set(name, number);
+    for (let last = 0; (await this.#post(name)).status !== 201; last += this.#isStopped ? 1 : 0) {
+      if (this.options.creates === 'once') return;
+      if (last > LAST_TRIES) throw new Error(`${name} could not be created`);
+    }
+    this.created.add(name);
+    const isOnlyThat = (names: readonly string[]) => names.join() === name;
+    await this.#ask('list', `/alunos?nome=${encodeURIComponent(name)}`, number, {}, isOnlyThat);
+  }
+
+  #post(name: string): Promise<Answer> {
+    const { creates, prefix = '' } = this.options;
+    const headers = creates === 'once' ? {} : { 'Idempotency-Key': name.slice(prefix.length) };
+    const body = JSON.stringify({ p_nome: name, p_email: 'aluno@exemplo.example' });
+    return this.#ask('create', '/alunos', this.#sent.get(name) ?? 0, { method: 'POST', headers, body });
+  }
+
+  async #ask(
+    action: Answer['action'],
+    path: string,
+    number: number,
+    init: RequestInit,
+    isRight: List['isRight'] = () => true,
+  ): Promise<Answer> {
+    const { url, keys, pauseMs = 20, onAnswer = (answer) => void this.answers.push(answer) } = this.options;
+    await delay(pauseMs);
+    const startedAt = performance.now();
+    const headers = { ...init.headers, 'X-Api-Key': keys[number] ?? '' };
+    const { status, body } = await fetch(url + path, { ...init, headers })
+      .then(async (answer) => ({ status: answer.status, body: (await answer.json()) as unknown }))
+      .catch((error) => ({ status: 0, body: String(error.cause ?? error) }));
+    const at = performance.now();
+    const answer = { action, status, body, ms: at - startedAt, at };
+    onAnswer(answer);
+    if (action === 'list' && status === 200 && !isRight(namesOf(body))) this.wrong.push(answer);
+    return answer;
+  }
+
+  #pick(): number {
+    return Math.floor(Math.random() * this.options.keys.length);
+  }
+}
+
+/** Runs clients during the work, from when they are served, and gives what they have seen. */
+export async function underLoad(
+  all: readonly ClientOptions[],
+  work: (clients: readonly Client[]) => Promise<unknown>,
+): Promise<Client[]> {
+  const clients = all.map((options) => new Client(options));
+  try {
+    await serves(clients);
+    await work(clients);
+  } finally {
+    await Promise.all(clients.map((client) => client.stop()));
+  }
+  return clients;
+}
+
+/** Waits until every client has had good answers in a row. */
+export async function serves(clients: readonly Client[], count = SERVED): Promise<void> {
+  const before = new Map(clients.map((client) => [client, client.answers.length]));
+  await waitFor(() => {
+    for (const [{ answers }, from] of before) {
+      const last = answers.slice(from).slice(-count);
+      if (last.length < count || last.some(isFailure)) throw new Error(`not served: ${JSON.stringify(last.at(-1))}`);
+    }
+  });
+}
+
+/** What went wrong, by the rows that a gateway gives: nothing, where each acknowledged creation is there exactly once. */
+export async function findMistakes(clients: readonly Client[], url?: string): Promise<unknown[]> {
+  const mistakes: unknown[] = clients.flatMap(({ wrong }) => wrong);
+  for (const client of clients) mistakes.push(...(await client.findMistakes(url)));
+  return mistakes;
+}
