@@ -41,7 +41,6 @@ const CAMPAIGNS = [
   'test/store/failover.test.ts',
   'test/deploy/backup.test.ts',
   'test/isolation/walls.test.ts',
-  'test/scripts/bench.test.ts',
   ...LONG_ONLY,
 ];
 

@@ -1,84 +1,111 @@
-// The results of `npm run bench` and their report.
+// The report of `npm run bench`: the goals, and all figures.
 
-import { CASES, type CaseId } from './cases.ts';
-import { type Outcome, toGoalReport, toOutcomes } from './goals.ts';
+import { CASES, type CaseId, findCase } from './cases.ts';
 import type { Measurement } from './measure.ts';
-import { PEERS, type PeerId, TITLES } from './peer.ts';
-import { type Place, toConnections, toMarkdown, toMegabytes, toMilliseconds, toNumber, toPlace } from './report.ts';
-import { type Spread, toSpread } from './statistics.ts';
+import { PEERS, type PeerId, TITLES } from './peers.ts';
+import { type Spread, toConnections, toMarkdown, toNumber, toRange, toSpread } from './report.ts';
 
-const FIGURES = ['rate', 'p50', 'p99', 'cpu', 'memory'] as const;
-
-/** One peer, case and number of connections over all rounds. */
-export type Row = {
+/** A figure of a peer beside another peer's, and the target: a minimum for the rate, a maximum for all others. */
+type Goal = {
   readonly peer: PeerId;
+  readonly than: PeerId;
   readonly case: CaseId;
   readonly connections: number;
-} & Readonly<Partial<Record<(typeof FIGURES)[number], Spread>>>;
+  readonly figure: keyof typeof FIGURES;
+  readonly target: number;
+};
 
-/** When, where and how it was measured. */
-type Circumstances = Place & { readonly rounds: number; readonly seconds: number };
+/** The figures that goals compare; the own cost is a difference, the others are ratios. */
+const FIGURES = { rate: 'requests/s', p50: 'p50', p90: 'p90', p99: 'p99', cost: 'own cost, µs of CPU' } as const;
 
-export type Results = Circumstances & { readonly goals: readonly Outcome[]; readonly rows: readonly Row[] };
+/** Of the gateway on Postgres, unless another peer is named. */
+const TARGETS: readonly (readonly [PeerId, CaseId, number, Goal['figure'], number, PeerId?])[] = [
+  ['node-store', 'rows10', 32, 'cost', 55],
+  ['node-store', 'rows10', 8, 'cost', 45],
+  ['node-http', 'rows10', 32, 'rate', 1],
+  ['node-http', 'rows100', 32, 'rate', 1.2],
+  ['node-http', 'rows10', 1, 'p50', 1.15],
+  ['node-http', 'rows10', 8, 'p50', 1.15],
+  ['node-http', 'rows10', 32, 'p99', 1],
+  ['node-http', 'rows100', 32, 'p99', 1],
+  ['postgrest', 'rows10', 32, 'rate', 3],
+  ['postgrest', 'rows100', 32, 'rate', 2.4],
+  ['fastify', 'refused', 32, 'rate', 1],
+  ['fastify', 'invalid', 32, 'rate', 1],
+  ['postgrest', 'rows10', 32, 'rate', 0.6, 'gateway-supabase'],
+  ['postgrest', 'rows100', 32, 'rate', 0.6, 'gateway-supabase'],
+  ['gateway-postgres', 'rows10', 32, 'rate', 1, 'gateway-embedded'],
+  ['gateway-postgres', 'rows10', 32, 'p90', 1.2, 'gateway-flooded'],
+];
+const GOALS = TARGETS.map(([than, id, connections, figure, target, peer = 'gateway-postgres']): Goal => {
+  return { peer, than, case: id, connections, figure, target };
+});
 
-/** The results of measurements. */
-export function toResults(circumstances: Circumstances, measurements: readonly Measurement[]): Results {
-  const groups = Map.groupBy(measurements, (one) => `${one.case} ${one.connections} ${one.peer}`);
-  const rows = [...groups.values()].map(toRow).sort((a, b) => PEERS.indexOf(a.peer) - PEERS.indexOf(b.peer));
-  return { ...circumstances, goals: toOutcomes(measurements), rows };
+/** Whether a goal needs a measurement. */
+export function isForGoal(id: PeerId, case_: CaseId, connections: number): boolean {
+  return GOALS.some(
+    ({ peer, than, ...goal }) =>
+      goal.case === case_ && goal.connections === connections && (peer === id || than === id),
+  );
 }
 
-function toRow(rounds: readonly Measurement[]): Row {
-  const [{ peer, case: case_, connections }] = rounds as [Measurement];
-  const figures = FIGURES.map((figure) => [figure, toSpread(rounds.flatMap((round) => round[figure] ?? []))]);
-  return { peer, case: case_, connections, ...Object.fromEntries(figures.filter(([, spread]) => spread)) };
+/** A goal's figure in each round: its two measurements are close in time. */
+export function toRounds({ peer, than, figure, ...goal }: Goal, measurements: readonly Measurement[]): number[] {
+  const relevant = measurements.filter((one) => one.case === goal.case && one.connections === goal.connections);
+  return relevant.flatMap((one) => {
+    const other = relevant.find(({ round, peer }) => round === one.round && peer === than);
+    if (one.peer !== peer || !other) return [];
+    if (figure !== 'cost') return one[figure] / other[figure];
+    return one.cpu && other.cpu ? one.cpu.user + one.cpu.system - other.cpu.user - other.cpu.system : [];
+  });
 }
 
-export function toReport({ rounds, seconds, goals, rows, ...place }: Results): string {
-  const connections = [...new Set(rows.map((row) => row.connections))];
+/** The measured goals. A missed one fails nothing: machines are noisy. */
+export function toGoals(measurements: readonly Measurement[]): string {
+  const rows = GOALS.flatMap((goal) => {
+    const { peer, than, case: id, connections, figure, target } = goal;
+    const measured = toSpread(toRounds(goal, measurements));
+    if (!measured) return [];
+    const isMet = figure === 'rate' ? measured.median >= target : measured.median <= target;
+    const decimals = figure === 'cost' ? 0 : 2;
+    const title = `${TITLES[peer]} ${figure === 'cost' ? '−' : '/'} ${TITLES[than]}`;
+    return [
+      [
+        `${title}: ${FIGURES[figure]}, ${findCase(id).title}, ${toConnections(connections)}`,
+        `${figure === 'rate' ? '≥' : '≤'} ${toNumber(target, decimals)}`,
+        toRange(measured, decimals),
+        isMet ? 'met' : 'missed',
+      ],
+    ];
+  });
+  return toMarkdown(['Goal', 'Target', 'Measured', ''], rows);
+}
+
+/** A table for each number of connections. */
+export function toTables(measurements: readonly Measurement[]): string {
+  const counts = [...new Set(measurements.map((one) => one.connections))];
+  const tables = counts.map((count) => {
+    const rows = CASES.flatMap(({ id, title }) =>
+      PEERS.flatMap((peer) => {
+        const own = measurements.filter((one) => one.connections === count && one.case === id && one.peer === peer);
+        return own.length === 0 ? [] : [[`${title}: ${TITLES[peer]}`, ...toCells(own)]];
+      }),
+    );
+    const head = ['requests/s', 'p50 ms', 'p99 ms', 'CPU µs/request: user', 'system', 'peak MB'];
+    return `## ${toConnections(count)}\n\n${toMarkdown(['', ...head], rows)}`;
+  });
+  return tables.join('\n\n');
+}
+
+function toCells(rounds: readonly Measurement[]): string[] {
+  const spread = (read: (one: Measurement) => number | undefined): Spread | undefined =>
+    toSpread(rounds.flatMap((one) => read(one) ?? []));
   return [
-    '# Benchmark',
-    `${toPlace(place)} Each measurement takes ${seconds} s. Medians of ${rounds} rounds, minimum and maximum in parentheses.
-The load generator, the peers and Postgres share the processors. Every peer has 10 database connections. Logs are
-written as in production (JSON, level info) to /dev/null. CPU and memory are those of the measured process, without the
-database and the PostgREST behind it.`,
-    ...(goals.length > 0 ? [`## Goals\n\n${toGoalReport(goals)}`] : []),
-    ...connections.flatMap((count) =>
-      toSection(
-        rows.filter((row) => row.connections === count),
-        toConnections(count),
-      ),
-    ),
-  ].join('\n\n');
-}
-
-function toSection(rows: readonly Row[], connections: string): string[] {
-  const cases = CASES.filter(({ id }) => rows.some((row) => row.case === id));
-  const rates = [...Map.groupBy(rows, ({ peer }) => peer)].map(([peer, own]) => [
-    TITLES[peer],
-    ...cases.map(({ id }) => toNumber(own.find((row) => row.case === id)?.rate?.median)),
-  ]);
-  return [
-    `## ${connections}\n\nRequests per second:`,
-    toMarkdown(['', ...cases.map(({ title }) => title)], rates),
-    ...cases.flatMap(({ id, title }) => [
-      `### ${title}, ${connections}`,
-      toMarkdown(
-        ['', 'requests/s', '(min–max)', 'p50 ms', 'p99 ms', 'CPU µs/request', 'peak MB'],
-        rows.filter((row) => row.case === id).map(toCells),
-      ),
-    ]),
-  ];
-}
-
-function toCells({ peer, rate, p50, p99, cpu, memory }: Row): string[] {
-  return [
-    TITLES[peer],
-    toNumber(rate?.median),
-    `(${toNumber(rate?.min)}–${toNumber(rate?.max)})`,
-    toMilliseconds(p50?.median),
-    toMilliseconds(p99?.median),
-    toNumber(cpu?.median),
-    toMegabytes(memory?.median),
+    toRange(spread(({ rate }) => rate)),
+    toNumber(spread(({ p50 }) => p50)?.median, 2),
+    toNumber(spread(({ p99 }) => p99)?.median, 2),
+    toRange(spread(({ cpu }) => cpu?.user)),
+    toRange(spread(({ cpu }) => cpu?.system)),
+    toNumber(spread(({ memory }) => memory && memory / 1e6)?.median),
   ];
 }

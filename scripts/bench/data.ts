@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FILES } from '../../src/config.ts';
 import { applyMigrations, type Database, readMigrations } from '../../src/store/migrations.ts';
+import { reachServer, toContent } from '../../src/store/open.ts';
+import { asAdmin } from '../../test/helpers/servers.ts';
 
 /** How much data: every tenant has as many students. */
 export type Size = { readonly tenants: number; readonly students: number };
@@ -16,6 +18,11 @@ export function toKey(tenant: number): string {
   return `wms_live_${createHash('sha256').update(`tenant ${tenant}`).digest('hex').slice(0, 38)}`;
 }
 
+/** One key of each tenant, or as many that no tenant has. */
+export function toKeys(areRefused = false, tenants: number): string[] {
+  return Array.from({ length: tenants }, (_, n) => toKey(areRefused ? -n : n + 1));
+}
+
 /** Applies the migrations to an empty database and fills it, as its superuser. */
 export async function load(db: Database, { tenants, students }: Size): Promise<void> {
   await applyMigrations(db, readMigrations(FILES.migrations));
@@ -25,4 +32,11 @@ export async function load(db: Database, { tenants, students }: Size): Promise<v
   ]);
   await db.query(readFileSync(join(HERE, 'data.sql'), 'utf8'));
   await db.query('vacuum analyze');
+}
+
+/** Creates an embedded store with the data. */
+export async function makeStore(dataDir: string, size: Size): Promise<void> {
+  const config = { kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false } as const;
+  const server = await reachServer(config, toContent(config, FILES));
+  await asAdmin(server.url, (db) => load(db, size)).finally(server.close);
 }

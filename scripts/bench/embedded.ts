@@ -3,12 +3,12 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { readInteger } from '../../src/admin/arguments.ts';
 import { toPath } from '../../src/admin/path.ts';
-import { readInteger } from '../integer.ts';
-import { readFamilyMemory } from './process-figures.ts';
-import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
-import { toMarkdown, toNumber } from './report.ts';
-import { type Spread, toSpread } from './statistics.ts';
+import { startProduction } from '../../test/helpers/process.ts';
+import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
+import { readFamilyMemory } from './proc.ts';
+import { type Spread, toMarkdown, toNumber, toRange, toSpread } from './report.ts';
 
 type Options = { readonly beside?: string; readonly rounds: number };
 
@@ -51,7 +51,8 @@ async function measure(cleanup: Cleanup, root: string | undefined): Promise<numb
   const dataDir = createFolder(cleanup, 'embedded');
   const start = async () => {
     const begin = performance.now();
-    const gateway = await startGateway(cleanup, { DATA_DIR: join(dataDir, 'store') }, root);
+    const gateway = await startProduction({ DATA_DIR: join(dataDir, 'store') }, root);
+    cleanup.defer(async () => void (await gateway.stop('SIGTERM')));
     await ask(gateway.origin);
     return { ...gateway, duration: performance.now() - begin };
   };
@@ -79,14 +80,10 @@ async function measureAll({ beside, rounds }: Options, cleanup: Cleanup, signal:
   }
   const rows = GOALS.map(([name, goal], figure) => {
     const spreads = measured.map((figures) => toSpread(figures.flatMap((values) => values[figure] ?? [])));
-    return [name, ...spreads.map(toCell), ...toVerdict(spreads[0], goal)];
+    return [name, ...spreads.map((spread) => toRange(spread)), ...toVerdict(spreads[0], goal)];
   });
   console.log(`Medians of ${rounds} rounds, minimum and maximum in parentheses.\n`);
   console.log(toMarkdown(['', ...versions.map(({ title }) => title), 'goal', ''], rows));
-}
-
-function toCell(spread: Spread | undefined): string {
-  return `${toNumber(spread?.median)} (${toNumber(spread?.min)}–${toNumber(spread?.max)})`;
 }
 
 function toVerdict(spread: Spread | undefined, goal: number | undefined): string[] {

@@ -3,19 +3,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
+import { readInteger } from '../../src/admin/arguments.ts';
 import { toPath } from '../../src/admin/path.ts';
-import { readInteger } from '../integer.ts';
-import { checkAgreement } from './agreement.ts';
 import { CASES, type CaseId } from './cases.ts';
-import { toReport, toResults } from './comparison.ts';
+import { type Cleanup, withCleanup } from './cleanup.ts';
+import { isForGoal, toGoals, toTables } from './comparison.ts';
 import type { Size } from './data.ts';
-import { isForGoal, toGoalReport } from './goals.ts';
 import { measureAll, type Plan, toDuration } from './measure.ts';
-import { PEERS, type PeerId } from './peer.ts';
-import { openWorld } from './peers.ts';
-import { toPlot } from './plot.ts';
-import { type Cleanup, withCleanup } from './processes.ts';
-import { readPlace } from './report.ts';
+import { checkAgreement, openWorld, PEERS, type PeerId } from './peers.ts';
+import { toPlace } from './report.ts';
 import { requireWrk } from './wrk.ts';
 
 type Options = Size &
@@ -34,7 +30,7 @@ which must be installed (Debian: apt-get install wrk). With pgbench it measures 
 
 Fewer connections than the most are only for the goals, unless --cases says what to measure.
 --short measures only what the goals need, with little data and one round, in two minutes.
---output writes latest.md and latest.svg.
+--output writes latest.md.
 
 Peers: ${PEERS.join(', ')}
 Cases: ${CASES.map(({ id }) => id).join(', ')}
@@ -54,7 +50,7 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   const { tenants, students, rounds, seconds, short: isShort } = options;
   const wrk = requireWrk();
   console.error(`Loading ${tenants} tenants with ${students} students each`);
-  const { peers, postgres } = await openWorld(cleanup, options);
+  const { peers, version } = await openWorld(cleanup, options);
   signal.throwIfAborted();
   const most = Math.max(...options.connections);
   const isWanted = (peer: PeerId, id: CaseId, connections: number) =>
@@ -62,20 +58,23 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
   const cases = CASES.filter(({ id }) =>
     options.connections.some((n) => peers.some((peer) => isWanted(peer.id, id, n))),
   );
-  await checkAgreement(peers, cases, tenants);
+  for (const case_ of cases) await checkAgreement(peers, case_, tenants);
   const plan = { ...options, cases, isWanted };
   console.error(`Measuring takes ${Math.ceil(toDuration(peers, plan) / 60)} minutes`);
   const measurements = await measureAll(peers, plan, signal, console.error);
-  const results = toResults(
-    { ...readPlace(postgres.version, { tenants, students }, wrk), rounds, seconds },
-    measurements,
-  );
-  const report = isShort ? toGoalReport(results.goals) : toReport(results);
+  const report = [
+    '# Benchmark',
+    `${toPlace([`Postgres ${version}`, wrk], { tenants, students })} Each measurement takes ${seconds} s. Medians of
+${rounds} rounds, minimum and maximum in parentheses. The load generator, the peers and Postgres share the processors. Every peer has
+10 database connections. Logs are written as in production (JSON, level info) to /dev/null. CPU and memory are those of the
+measured process, without the database and the PostgREST behind it.`,
+    `## Goals\n\nA ratio is of two measurements in the same round.\n\n${toGoals(measurements)}`,
+    toTables(measurements),
+  ].join('\n\n');
   console.log(report);
   if (!options.output) return;
   mkdirSync(options.output, { recursive: true });
   writeFileSync(join(options.output, 'latest.md'), `${report}\n`);
-  writeFileSync(join(options.output, 'latest.svg'), toPlot(results));
   console.error(`Written to ${options.output}`);
 }
 

@@ -1,9 +1,9 @@
 // The measurements: in each round every case, one peer after the other, in another order in the next round.
 
 import type { Case, CaseId } from './cases.ts';
-import { type Size, toKey } from './data.ts';
-import { hasCase, type Peer, type PeerId } from './peer.ts';
-import { readCpu, readPeakMemory, resetPeakMemory } from './process-figures.ts';
+import { type Size, toKeys } from './data.ts';
+import { hasCase, type Peer, type PeerId, TITLES } from './peers.ts';
+import { type Cpu, readCpu, readPeakMemory, resetPeakMemory } from './proc.ts';
 import { toConnections } from './report.ts';
 
 /** What to measure, and how long. */
@@ -28,8 +28,8 @@ export type Measurement = {
   readonly p50: number;
   readonly p90: number;
   readonly p99: number;
-  /** Processor time of a request in µs, and peak memory in bytes, on Linux. */
-  readonly cpu?: number;
+  /** Processor time of a request, and peak memory in bytes, on Linux. */
+  readonly cpu?: Cpu;
   readonly memory?: number;
 };
 
@@ -54,7 +54,7 @@ export async function measureAll(
 ): Promise<Measurement[]> {
   const measurements: Measurement[] = [];
   const load = (peer: Peer, { case: case_, connections }: Step, seconds: number) =>
-    peer.load(case_, toKeys(case_, plan.tenants), { connections, seconds, signal });
+    peer.load(case_, toKeys(case_.isRefused, plan.tenants), { connections, seconds, signal });
   log('warming up');
   for (const step of toWarmUp(peers, plan)) {
     for (const peer of step.peers) await load(peer, step, FIRST_WARM_UP * plan.seconds);
@@ -105,7 +105,8 @@ function rotate<T>(values: readonly T[], by: number): T[] {
   return [...values.slice(at), ...values.slice(0, at)];
 }
 
-async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load']>): Promise<Measurement> {
+/** Measures a peer under a load. Throws if it gives a wrong answer. */
+export async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load']>): Promise<Measurement> {
   const { round, case: case_, connections } = step;
   resetPeakMemory(peer.pid);
   const before = readCpu(peer.pid);
@@ -116,18 +117,17 @@ async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load
   const isAsExpected = case_.status < 400 ? refused === 0 : refused >= requests * 0.99;
   if (requests === 0 || failed > 0 || !isAsExpected) {
     throw new Error(
-      `${peer.title}, ${case_.title}: expected only answers with status ${case_.status}; ` +
+      `${TITLES[peer.id]}, ${case_.title}: expected only answers with status ${case_.status}; ` +
         `of ${requests} requests ${refused} were refused and ${failed} had no answer`,
     );
   }
   return {
     ...{ round, peer: peer.id, case: case_.id, connections, rate: requests / seconds, p50, p90, p99 },
-    ...(before !== undefined && after !== undefined ? { cpu: (after - before) / requests } : {}),
+    ...(before && after ? { cpu: toDifference(before, after, requests) } : {}),
     ...(memory === undefined ? {} : { memory }),
   };
 }
 
-/** The keys of a case's requests: one of each tenant, or as many that no tenant has. */
-export function toKeys({ isRefused = false }: Pick<Case, 'isRefused'>, tenants: number): string[] {
-  return Array.from({ length: tenants }, (_, n) => toKey(isRefused ? -n : n + 1));
+function toDifference(before: Cpu, after: Cpu, requests: number): Cpu {
+  return { user: (after.user - before.user) / requests, system: (after.system - before.system) / requests };
 }

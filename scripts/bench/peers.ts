@@ -1,30 +1,71 @@
-// Starts the peers, and the servers that they need.
+// What is compared: servers that have the API, PostgREST, and Postgres alone.
 
+import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { type Size, toKey } from './data.ts';
-import { createApiPeer, createRpcPeer, flood, PEERS, type Peer, type PeerId } from './peer.ts';
-import { createPgbenchPeer, hasPgbench } from './pgbench.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type Environment, findPort, startProduction, waitForAnswer } from '../../test/helpers/process.ts';
 import {
-  type Cleanup,
-  createFolder,
-  type Environment,
-  findPort,
-  startGateway,
-  startProcess,
-  waitForAnswer,
-} from './processes.ts';
-import {
-  CONNECTIONS,
-  findPostgrest,
-  makeStore,
-  type Postgres,
-  type Postgrest,
-  startPostgres,
+  asAdmin,
+  createLogins,
+  hasPostgrest,
+  loginUrl,
+  type PostgrestServer,
+  startEmbeddedPostgres,
   startPostgrest,
-  withClient,
-} from './servers.ts';
+} from '../../test/helpers/servers.ts';
+import { type Case, type HttpRequest, toApiRequest, toRpcRequest } from './cases.ts';
+import { type Cleanup, createFolder } from './cleanup.ts';
+import { load, makeStore, type Size, toKey, toKeys } from './data.ts';
+import { askByPgbench, hasPgbench, runPgbench } from './pgbench.ts';
+import { type Generated, type Load, runWrk } from './wrk.ts';
+
+/** Every peer in the order of measuring, with its title: peers that a goal compares are next to each other. */
+export const TITLES = {
+  pgbench: 'Postgres alone, by pgbench',
+  'node-http': 'bare node:http + pg',
+  'node-store': 'bare node:http + store',
+  'gateway-postgres': 'gateway, postgres store',
+  'gateway-flooded': 'gateway, beside a flooder',
+  fastify: 'Fastify + pg, by hand',
+  postgrest: 'PostgREST',
+  'gateway-supabase': 'gateway, supabase store',
+  'gateway-embedded': 'gateway, embedded store',
+} as const;
+
+export type PeerId = keyof typeof TITLES;
+
+export const PEERS = Object.keys(TITLES) as readonly PeerId[];
+
+/** Status and JSON of an answer, in the API's form. */
+export type Answer = { readonly status: number; readonly body: unknown };
+
+export type Peer = {
+  readonly id: PeerId;
+  /** The process whose processor time and memory are reported. */
+  readonly pid: number;
+  /** Sends one request with a key. */
+  ask(case_: Case, key: string): Promise<Answer>;
+  /** Sends requests with the keys in turn. */
+  load(case_: Case, keys: readonly string[], load: Load): Promise<Generated>;
+};
+
+/** Running peers, and the version of the Postgres behind most of them. */
+type World = { readonly peers: readonly Peer[]; readonly version: string };
+
+type Backends = {
+  /** The administrator's URL of the Postgres. */
+  readonly adminUrl: string;
+  readonly postgrest: PostgrestServer | undefined;
+  /** The data folder of the embedded store. */
+  readonly dataDir: string;
+  /** For Node, in peers that run in it. */
+  readonly nodeArgs: readonly string[];
+};
 
 const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase'];
+
+/** Database connections of every peer: the gateway's default. */
+const CONNECTIONS = '10';
 
 /** The key of one more client of a tenant. */
 const FLOODER = toKey(1_000_000);
@@ -32,76 +73,150 @@ const CREATE_FLOODER = `
   insert into private.api_keys (tenant_id, name, key_hash, limits)
   select id, 'Flooder', sha256(convert_to('${FLOODER}', 'UTF8')), '{"per_minute": 1}' from private.tenants limit 1`;
 
-/** Running peers, and the Postgres behind most of them. */
-type World = { readonly peers: readonly Peer[]; readonly postgres: Postgres };
-
-type Backends = {
-  readonly postgres: Postgres;
-  readonly postgrest: Postgrest | undefined;
-  /** The data folder of the embedded store. */
-  readonly dataDir: string;
-};
-
-/** All peers by default. */
-type Wanted = { readonly only?: readonly PeerId[] | undefined };
-
-/** Refused keys are a case: by default the gateway delays refusals after the first ones. */
-const WITHOUT_DELAY: Environment = { REFUSALS_PER_MINUTE: '0' };
+/** What a server generates for each student. */
+const GENERATED = ['id', 'criado_em'];
 
 /** Starts servers with the data and the wanted peers, but for those that need a PostgREST or a pgbench that is not there. */
-export async function openWorld(cleanup: Cleanup, { only = PEERS, ...size }: Size & Wanted): Promise<World> {
-  const program = findPostgrest();
-  const isThere = (id: PeerId) => (id === 'pgbench' ? hasPgbench() : Boolean(program) || !OVER_POSTGREST.includes(id));
+export async function openWorld(
+  cleanup: Cleanup,
+  { only = PEERS, ...size }: Size & { readonly only?: readonly PeerId[] | undefined },
+  nodeArgs: readonly string[] = [],
+): Promise<World> {
+  const isThere = (id: PeerId) => (id === 'pgbench' ? hasPgbench() : hasPostgrest || !OVER_POSTGREST.includes(id));
   const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
   const dataDir = createFolder(cleanup, 'embedded');
-  const [postgres] = await Promise.all([
-    startPostgres(cleanup, size),
-    ids.includes('gateway-embedded') ? makeStore(dataDir, size) : undefined,
-  ]);
+  const { adminUrl, stop } = await startEmbeddedPostgres({ max_connections: 100, fsync: 'on' });
+  cleanup.defer(stop);
+  const version = await asAdmin(adminUrl, async (db) => {
+    await load(db, size);
+    await createLogins(db);
+    return (await db.query('show server_version')).rows[0].server_version;
+  });
+  if (ids.includes('gateway-embedded')) await makeStore(dataDir, size);
+  // As it would be set up for speed: one token, verified once.
+  const settings = { PGRST_DB_POOL: CONNECTIONS, PGRST_JWT_CACHE_MAX_LIFETIME: '3600' };
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
-  const postgrest = program && isWanted ? await startPostgrest(cleanup, program, postgres) : undefined;
-  const backends = { postgres, postgrest, dataDir };
-  const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, backends)));
-  return { peers, postgres };
+  const postgrest = isWanted ? await startPostgrest({ adminUrl }, undefined, settings) : undefined;
+  if (postgrest) cleanup.defer(postgrest.stop);
+  const peers = await Promise.all(ids.map((id) => openPeer(id, cleanup, { adminUrl, postgrest, dataDir, nodeArgs })));
+  return { peers, version };
 }
 
 async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promise<Peer> {
-  const { postgres, postgrest, dataDir } = backends;
-  const database = { DATABASE_URL: postgres.url('bench_gateway') };
-  const { origin = '', token = '', pid = 0 } = postgrest ?? {};
-  const supabase = { SUPABASE_URL: origin, SUPABASE_KEY: token, SUPABASE_REST_PATH: '/' };
+  const { adminUrl, postgrest, dataDir, nodeArgs } = backends;
+  const database = { DATABASE_URL: loginUrl(adminUrl, 'gateway_test') };
 
-  const api = async () => {
+  const api = async (file: string) => {
     const port = await findPort();
-    const child = startProcess(cleanup, process.execPath, [join(import.meta.dirname, `peers/${id}.ts`)], {
-      ...{ NODE_ENV: 'production', STORE_CONNECTIONS: `${CONNECTIONS}`, PORT: `${port}` },
-      ...database,
+    const child = spawn(process.execPath, [...nodeArgs, join(import.meta.dirname, 'peers', file)], {
+      env: {
+        PATH: process.env.PATH,
+        NODE_ENV: 'production',
+        STORE_CONNECTIONS: CONNECTIONS,
+        PORT: `${port}`,
+        ...database,
+      },
+      stdio: ['ignore', 'ignore', 'inherit'],
     });
+    cleanup.defer(() => void child.kill());
     const origin = `http://127.0.0.1:${port}`;
     await waitForAnswer(origin, child);
-    return createApiPeer({ id, origin, pid: child.pid ?? 0 });
+    return createPeer({ id, origin, pid: child.pid ?? 0 });
   };
   const gateway = async (env: Environment) => {
-    const settings = { STORE_CONNECTIONS: `${CONNECTIONS}`, ...WITHOUT_DELAY, ...env };
-    return createApiPeer({ id, ...(await startGateway(cleanup, settings)) });
+    const started = await startProduction({ STORE_CONNECTIONS: CONNECTIONS, ...env }, '.', nodeArgs);
+    cleanup.defer(async () => void (await started.stop()));
+    return createPeer({ id, ...started });
   };
 
   switch (id) {
-    case 'pgbench':
-      return createPgbenchPeer(postgres);
+    case 'pgbench': {
+      const { DATABASE_URL: url } = database;
+      return { id, pid: 0, ask: (...one) => askByPgbench(url, ...one), load: (...one) => runPgbench(url, ...one) };
+    }
     case 'node-http':
+    case 'node-store':
     case 'fastify':
-      return api();
-    case 'postgrest':
-      return createRpcPeer({ id, origin, pid }, token);
+      return api(`${id}.ts`);
+    case 'postgrest': {
+      const { url: origin = '', process, env } = postgrest ?? {};
+      return createPeer({ id, origin, pid: process?.pid ?? 0 }, (case_, key) =>
+        toRpcRequest(case_, key, env?.SUPABASE_KEY ?? ''),
+      );
+    }
     case 'gateway-postgres':
       return gateway(database);
     case 'gateway-flooded':
-      await withClient(postgres.url('postgres'), (db) => db.query(CREATE_FLOODER));
+      await asAdmin(adminUrl, (db) => db.query(CREATE_FLOODER));
       return flood(await gateway({ ...database, REFUSALS_PER_MINUTE: '600' }), FLOODER);
     case 'gateway-supabase':
-      return gateway(supabase);
+      return gateway(postgrest?.env ?? {});
     case 'gateway-embedded':
       return gateway({ DATA_DIR: dataDir });
   }
+}
+
+function createPeer(
+  { id, pid, origin }: Pick<Peer, 'id' | 'pid'> & { readonly origin: string },
+  toRequest: (case_: Case, key: string) => HttpRequest = toApiRequest,
+): Peer {
+  return {
+    ...{ id, pid },
+    ask: async (case_, key) => {
+      const { path, ...init } = toRequest(case_, key);
+      const res = await fetch(origin + path, init);
+      const answer = { status: res.status, body: await res.json() };
+      return id === 'postgrest' ? toApiAnswer(case_, answer) : answer;
+    },
+    load: (case_, keys, load) =>
+      runWrk(
+        origin,
+        keys.map((key) => toRequest(case_, key)),
+        load,
+      ),
+  };
+}
+
+/** PostgREST returns one row as an array, always with status 200, and errors in Postgres's form. */
+function toApiAnswer(case_: Case, { status, body }: Answer): Answer {
+  if (status !== 200) return { status, body: { error: (body as { message: string }).message } };
+  return case_.body ? { status: 201, body: (body as unknown[])[0] } : { status, body };
+}
+
+/** A peer under the same load from one more client, which never slows down: its answers do not count. */
+function flood(peer: Peer, key: string): Peer {
+  return {
+    ...peer,
+    load: async (case_, keys, load) => {
+      const [generated] = await Promise.all([peer.load(case_, keys, load), peer.load(case_, [key], load)]);
+      return generated;
+    },
+  };
+}
+
+/** Whether a peer can answer a case: some only make sense for peers that validate, pgbench ends at an error, and the flooded gateway delays refusals. */
+export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isRefused = false }: Case): boolean {
+  if (id === 'pgbench' || id === 'gateway-flooded') return !isForValidating && !isRefused;
+  return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
+}
+
+/** Throws if a peer's answer to a tenant is not the expected status, or not the same as the first peer's, but for what is generated. */
+export async function checkAgreement(peers: readonly Peer[], case_: Case, tenants: number): Promise<void> {
+  const key = toKeys(case_.isRefused, tenants).at(-1) ?? '';
+  let first: { readonly id: PeerId; readonly answer: Answer } | undefined;
+  for (const peer of peers.filter((peer) => hasCase(peer, case_))) {
+    const answer = withoutGenerated(case_, await peer.ask(case_, key));
+    first ??= { id: peer.id, answer };
+    if (answer.status === case_.status && isDeepStrictEqual(answer, first.answer)) continue;
+    const [expected, found] = [first.answer, answer].map((one) => JSON.stringify(one).slice(0, 300));
+    throw new Error(
+      `${peer.id}, ${case_.title}: expected ${case_.status}, like ${first.id}: ${expected}; got ${found}`,
+    );
+  }
+}
+
+function withoutGenerated({ body: isCreate }: Case, { status, body }: Answer): Answer {
+  if (!isCreate || typeof body !== 'object' || body === null) return { status, body };
+  const kept = Object.entries(body).filter(([name]) => !GENERATED.includes(name));
+  return { status, body: Object.fromEntries(kept) };
 }

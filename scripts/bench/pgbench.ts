@@ -6,10 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createStatementWriter } from '../../src/store/statement.ts';
+import { asAdmin } from '../../test/helpers/servers.ts';
 import { type Case, toCall } from './cases.ts';
-import { type Answer, type Peer, TITLES } from './peer.ts';
-import { type Postgres, withClient } from './servers.ts';
-import { toPercentiles } from './statistics.ts';
+import type { Answer } from './peers.ts';
 import type { Generated, Load } from './wrk.ts';
 
 /** More clients than these are not faster on two processors. */
@@ -22,25 +21,11 @@ export function hasPgbench(): boolean {
   return spawnSync('pgbench', ['--version']).status === 0;
 }
 
-/** Creates the peer that calls the functions without HTTP. */
-export function createPgbenchPeer(postgres: Postgres): Peer {
-  const url = postgres.url('bench_gateway');
-  return {
-    ...{ id: 'pgbench', title: TITLES.pgbench, pid: 0 },
-    ask: (case_, key) => ask(url, case_, key),
-    load: (case_, keys, load) =>
-      run(
-        url,
-        keys.slice(0, MAX_SCRIPTS).map((key) => toScript(case_, key)),
-        load,
-      ),
-  };
-}
-
-function ask(url: string, case_: Case, key: string): Promise<Answer> {
+/** The answer of Postgres to the call of a request. */
+export function askByPgbench(url: string, case_: Case, key: string): Promise<Answer> {
   const call = toCall(case_, key);
   const { text, values } = createStatementWriter()(call, call.returns);
-  return withClient(url, async (db) => {
+  return asAdmin(url, async (db) => {
     await db.query(`set role gateway; set timezone = 'UTC'`);
     const { rows } = await db.query(text, [...values]);
     return { status: case_.status, body: JSON.parse(rows[0].json) };
@@ -58,15 +43,17 @@ function toScript(case_: Case, key: string): string {
   return `${values.map(([set]) => set).join('\n')}\nselect * from public.${name}(${values.map(([, value]) => value).join(', ')});\n`;
 }
 
-async function run(
+/** Calls the functions of a case's requests without HTTP. */
+export async function runPgbench(
   url: string,
-  scripts: readonly string[],
+  case_: Case,
+  keys: readonly string[],
   { connections, seconds, signal }: Load,
 ): Promise<Generated> {
   using folder = mkdtempDisposableSync(join(tmpdir(), 'bench-pgbench-'));
-  const files = scripts.map((script, n) => {
+  const files = keys.slice(0, MAX_SCRIPTS).map((key, n) => {
     const file = join(folder.path, `${n}.sql`);
-    writeFileSync(file, script);
+    writeFileSync(file, toScript(case_, key));
     return file;
   });
   const clients = Math.min(CLIENTS, connections);
@@ -86,8 +73,8 @@ async function run(
   const lines = logs.flatMap((name) => readFileSync(join(folder.path, name), 'utf8').split('\n').filter(Boolean));
   // The third column is the time of the transaction, in µs.
   const sorted = Float64Array.from(lines, (line) => Number(line.split(' ', 3)[2]) / 1_000).sort();
-  return {
-    ...{ requests: sorted.length, seconds, refused: 0, failed: 0 },
-    ...toPercentiles(sorted),
-  };
+  // By the nearest rank.
+  const percentile = (part: number) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN;
+  const latencies = { p50: percentile(0.5), p90: percentile(0.9), p99: percentile(0.99) };
+  return { requests: sorted.length, seconds, refused: 0, failed: 0, ...latencies };
 }

@@ -1,37 +1,32 @@
-// What all reports have: where and with what they were measured, and tables in Markdown.
+// What all reports have: where and with what they were measured, medians, and tables in Markdown.
 
 import { readFileSync } from 'node:fs';
 import { arch, cpus, totalmem, type } from 'node:os';
 import { join } from 'node:path';
+import { FILES } from '../../src/config.ts';
 import type { Size } from './data.ts';
 
-/** The date, the machine, the versions, and how much data. */
-export type Place = {
-  /** ISO 8601. */
-  readonly date: string;
-  readonly machine: string;
-  readonly versions: readonly string[];
-  readonly size: Size;
-};
+/** The median and the range of several values. */
+export type Spread = { readonly median: number; readonly min: number; readonly max: number };
 
-/** The place of a run that starts now. */
-export function readPlace(postgres: string, size: Size, generator: string): Place {
-  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
-  const versions = [generator, `gateway ${version}`, `Node ${process.versions.node}`, `Postgres ${postgres}`];
-  const memory = Math.round(totalmem() / 2 ** 30);
-  return {
-    date: new Date().toISOString().slice(0, 10),
-    machine: `${cpus().length} processors (${cpus()[0]?.model.trim()}), ${memory} GB, ${type()} ${arch()}`,
-    versions,
-    size,
-  };
+/** Undefined without values. */
+export function toSpread(values: readonly number[]): Spread | undefined {
+  const sorted = [...values].sort((a, b) => a - b);
+  const [min, max] = [sorted[0], sorted.at(-1)];
+  if (min === undefined || max === undefined) return undefined;
+  const middle = sorted.length / 2;
+  const median = ((sorted[Math.ceil(middle) - 1] ?? min) + (sorted[Math.floor(middle)] ?? max)) / 2;
+  return { median, min, max };
 }
 
-/** The first lines of a report. */
-export function toPlace({ date, machine, versions, size }: Place): string {
+/** The first lines of a report: the date, the machine, the versions, and how much data. */
+export function toPlace(versions: readonly string[], { tenants, students }: Size): string {
+  const { version } = JSON.parse(readFileSync(join(FILES.document, '../package.json'), 'utf8'));
+  const machine = `${cpus().length} processors (${cpus()[0]?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GB`;
+  const all = [`gateway ${version}`, `Node ${process.versions.node}`, ...versions];
   return [
-    `${date}, on ${machine}; ${versions.join(', ')}.`,
-    `${toNumber(size.tenants)} tenants with ${toNumber(size.students)} students each.`,
+    `${new Date().toISOString().slice(0, 10)}, on ${machine}, ${type()} ${arch()}; ${all.join(', ')}.`,
+    `${toNumber(tenants)} tenants with ${toNumber(students)} students each.`,
   ].join('\n');
 }
 
@@ -40,19 +35,16 @@ export function toConnections(count: number): string {
   return `${count} connection${count === 1 ? '' : 's'}`;
 }
 
-/** Milliseconds with two decimals, from 10 on with one. */
-export function toMilliseconds(value: number | undefined): string {
-  return value === undefined ? '–' : value.toFixed(value < 10 ? 2 : 1);
+/** A number with separated thousands. */
+export function toNumber(value: number | undefined, decimals = 0): string {
+  const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  return value === undefined ? '–' : value.toLocaleString('en-US', digits);
 }
 
-/** Bytes as whole megabytes. */
-export function toMegabytes(bytes: number | undefined): string {
-  return toNumber(bytes && bytes / 1e6);
-}
-
-/** A whole number with separated thousands. */
-export function toNumber(value: number | undefined): string {
-  return value === undefined ? '–' : Math.round(value).toLocaleString('en-US');
+/** The median, and the range in parentheses. */
+export function toRange(spread: Spread | undefined, decimals = 0): string {
+  const [median, min, max] = [spread?.median, spread?.min, spread?.max].map((value) => toNumber(value, decimals));
+  return spread ? `${median} (${min}–${max})` : '–';
 }
 
 /** A table: the first column is text, the others are numbers. */

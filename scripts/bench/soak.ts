@@ -1,20 +1,22 @@
 // Hours of mixed load with faults in between, and whether anything grows, fails or is lost: npm run soak -- --help
 
 import { execFile, execFileSync } from 'node:child_process';
-import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { chmodSync, closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Command, Option } from 'commander';
+import { readInteger } from '../../src/admin/arguments.ts';
 import { toPaths } from '../../src/store/embedded/folder.ts';
-import { readInteger } from '../integer.ts';
-import { toKey } from './data.ts';
-import { readFamilyMemory } from './process-figures.ts';
-import { type Cleanup, createFolder, startGateway, withCleanup } from './processes.ts';
-import { toMarkdown, toNumber } from './report.ts';
-import { makeStore, startPostgres } from './servers.ts';
-import { toSpread } from './statistics.ts';
+import { type Answer, Client, findMistakes } from '../../test/helpers/clients.ts';
+import { type Environment, startProduction } from '../../test/helpers/process.ts';
+import { canReplicate, startReplication, toGatewayUrl } from '../../test/helpers/replication.ts';
+import { createLogins } from '../../test/helpers/servers.ts';
+import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
+import { load as fill, makeStore, toKeys } from './data.ts';
+import { readFamilyMemory } from './proc.ts';
+import { toMarkdown, toNumber, toSpread } from './report.ts';
 
 type Options = { readonly store: 'postgres' | 'embedded'; readonly minutes: number };
 
@@ -38,8 +40,6 @@ type Kind = keyof typeof EXPECTED;
 /** What the load has seen. */
 class Observations {
   readonly answers = new Map<string, number>();
-  /** Names of created students by tenant. */
-  readonly created = new Map<number, string[]>();
   /** Answers that no fault explains. */
   readonly unexpected: string[] = [];
   #faultyUntil = 0;
@@ -59,7 +59,7 @@ class Observations {
   }
 }
 
-/** Requests in turn until the signal aborts. */
+/** What the load needs, until the signal aborts. */
 type Load = {
   readonly origin: string;
   readonly record: Observations;
@@ -70,7 +70,7 @@ type Load = {
 const LISTS = [
   ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/alunos?ativo=true&limit=50'],
   ...['/academias', '/personais', '/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'],
-];
+].map((path) => ({ path }));
 
 const pick = (count: number) => Math.floor(Math.random() * count);
 
@@ -81,45 +81,23 @@ async function repeat({ signal }: Load, pauseMs: number, work: () => Promise<voi
   }
 }
 
-async function ask({ origin, record }: Load, kind: Kind, path: string, init: RequestInit): Promise<number | undefined> {
-  try {
-    const res = await fetch(`${origin}/v1${path}`, init);
-    await res.arrayBuffer();
-    record.count(kind, res.status);
-    return res.status;
-  } catch (error) {
-    record.count(kind, String((error as Error).cause ?? error));
-    return undefined;
-  }
+/** Starts a client that lists, or one that creates. */
+function startClient({ origin, record, keys }: Load, creates?: 'repeated'): Client {
+  const onAnswer = ({ action, status, body }: Answer) =>
+    record.count(action === 'create' ? 'creation' : 'list', status || String(body));
+  const own = creates ? { creates, lists: [], pauseMs: 20 } : { lists: LISTS, pauseMs: 5 };
+  return new Client({ url: `${origin}/v1`, keys, onAnswer, ...own });
 }
-
-const read = (load: Load) =>
-  repeat(load, 5, async () => {
-    const headers = { 'X-Api-Key': load.keys[pick(SIZE.tenants)] ?? '' };
-    await ask(load, 'list', LISTS[pick(LISTS.length)] ?? '', { headers });
-  });
 
 const refuse = (load: Load) =>
   repeat(load, 500, async () => {
-    await ask(load, 'refused key', '/alunos', { headers: { 'X-Api-Key': `wms_live_${pick(1e9)}` } });
+    const headers = { 'X-Api-Key': `wms_live_${pick(1e9)}` };
+    const ended = fetch(`${load.origin}/v1/alunos`, { headers }).then(
+      async (answer) => answer.text().then(() => answer.status),
+      (error) => String(error.cause ?? error),
+    );
+    load.record.count('refused key', await ended);
   });
-
-/** Creates students, each with an idempotency key, and asks again until it is acknowledged. */
-const create = (load: Load, letter: string) => {
-  let count = 0;
-  return repeat(load, 20, async () => {
-    count += 1;
-    const tenant = pick(SIZE.tenants);
-    const name = `Soak-${letter}${count}`;
-    const body = JSON.stringify({ p_nome: name, p_email: 'soak@bench.example' });
-    const toHeaders = () => ({ 'X-Api-Key': load.keys[tenant] ?? '', 'Idempotency-Key': name });
-    while ((await ask(load, 'creation', '/alunos', { method: 'POST', headers: toHeaders(), body })) !== 201) {
-      if (load.signal.aborted) return;
-      await delay(500);
-    }
-    load.record.created.set(tenant, [...(load.record.created.get(tenant) ?? []), name]);
-  });
-};
 
 /** Clients that read slowly, or go away before the answer. */
 const stall = (load: Load, isSlow: boolean) =>
@@ -140,10 +118,12 @@ const stall = (load: Load, isSlow: boolean) =>
   });
 
 /** What an administrator does beside the load: an import, an export and a rotation, each on another tenant. */
-async function administer(load: Load, cleanup: Cleanup, env: NodeJS.ProcessEnv, round: number): Promise<void> {
+async function administer(load: Load, cleanup: Cleanup, env: Environment, round: number): Promise<void> {
   const admin = async (...args: string[]) => {
     const file = join(ROOT, 'src/admin/main.ts');
-    const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], { env, cwd: ROOT });
+    const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], {
+      ...{ env: { ...process.env, ...env }, cwd: ROOT },
+    });
     return JSON.parse(stdout);
   };
   const tenants: { id: string }[] = await admin('tenant', 'list');
@@ -208,35 +188,26 @@ async function sample(load: Load, pid: number, series: Map<string, number[]>): P
   }
 }
 
-/** The students whose name says that this created them, by tenant and name, with their number. */
-async function countCreated(origin: string, keys: readonly string[]): Promise<Map<string, number>> {
-  const counts = new Map<string, number>();
-  for (const [tenant, key] of keys.entries()) {
-    let after = '';
-    for (;;) {
-      const url = `${origin}/v1/alunos?nome=Soak&limit=1000${after && `&after=${after}`}`;
-      const answer = await fetch(url, { headers: { 'X-Api-Key': key } });
-      const page = (await answer.json()) as { id: string; nome: string }[];
-      for (const { nome } of page) counts.set(`${tenant} ${nome}`, (counts.get(`${tenant} ${nome}`) ?? 0) + 1);
-      after = page.at(-1)?.id ?? '';
-      if (page.length < 1000) break;
-    }
-  }
-  return counts;
-}
-
 type Place = {
   readonly gateways: readonly { readonly origin: string; readonly pid: number }[];
-  readonly env: NodeJS.ProcessEnv;
+  /** The administrator's. */
+  readonly env: Environment;
   /** What happens in between, in this order. */
   readonly faults: readonly { readonly name: string; readonly run: () => Promise<void> }[];
 };
 
 async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
   const folder = createFolder(cleanup, 'soak-disk');
+  // The user that Postgres runs as has to reach its data.
+  chmodSync(folder, 0o755);
   const isDisk = mountDisk(cleanup, folder);
   if (!isDisk) console.error('No disk can be mounted here: none will be full');
   const full = isDisk ? [{ name: 'a full disk', run: () => fillDisk(folder) }] : [];
+  const start = async (env: Environment) => {
+    const gateway = await startProduction(env);
+    cleanup.defer(async () => void (await gateway.stop()));
+    return gateway;
+  };
   if (store === 'embedded') {
     await makeStore(folder, SIZE);
     const env = { DATA_DIR: folder };
@@ -245,25 +216,33 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
       process.kill(Number(pid), 'SIGKILL');
     };
     return {
-      gateways: [await startGateway(cleanup, env)],
-      env: { ...process.env, ...env },
+      gateways: [await start(env)],
+      env,
       faults: [{ name: 'a kill of the server', run: killServer }, ...full],
     };
   }
+  if (!canReplicate()) throw new Error('this needs the package postgresql-15');
+  const servers = await startReplication(2, folder, async (db) => {
+    await fill(db, SIZE);
+    await createLogins(db);
+  });
+  cleanup.defer(async () => void (await Promise.all(servers.map((server) => server.remove()))));
+  const [primary, standby] = servers;
   // So that no acknowledged creation is lost at the failover.
-  const postgres = await startPostgres(cleanup, SIZE, { folder, hasStandby: true, isSynchronous: true });
-  const env = { DATABASE_URL: postgres.replicatedUrl('bench_gateway') };
+  await primary.set('synchronous_standby_names', '*');
+  const env = { DATABASE_URL: toGatewayUrl(servers, 'target_session_attrs=read-write') };
   // A worker that is replaced has to announce it, so that its clients send nothing more to it.
   const rolling = { ...env, WORKERS: '2', DRAIN_MS: '7000' };
-  const gateways = [await startGateway(cleanup, env), await startGateway(cleanup, rolling)];
+  const restart = () => primary.shutDown().then(() => primary.start());
+  const failOver = () => primary.kill().then(() => standby?.promote());
   return {
-    gateways,
-    env: { ...process.env, DATABASE_URL: postgres.replicatedUrl('postgres') },
+    gateways: [await start(env), await start(rolling)],
+    env: { DATABASE_URL: toGatewayUrl(servers, 'target_session_attrs=read-write', 'postgres') },
     faults: [
-      { name: 'a restart of Postgres', run: () => postgres.restart() },
+      { name: 'a restart of Postgres', run: restart },
       // Postgres ends when it cannot write, and has to be started again.
-      ...full.map(({ name, run }) => ({ name, run: () => run().then(postgres.restart) })),
-      { name: 'a failover', run: () => postgres.failOver() },
+      ...full.map(({ name, run }) => ({ name, run: () => run().then(restart) })),
+      { name: 'a failover', run: failOver },
     ],
   };
 }
@@ -275,7 +254,7 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
   const ms = options.minutes * 60_000;
   const record = new Observations();
   const end = AbortSignal.any([AbortSignal.timeout(ms), interrupt]);
-  const keys = Array.from({ length: SIZE.tenants }, (_, n) => toKey(n + 1));
+  const keys = toKeys(false, SIZE.tenants);
   const load: Load = { origin: steady.origin, record, signal: end, keys };
   const others: Load = { ...load, origin: rolling.origin };
   const series = new Map<string, number[]>();
@@ -286,9 +265,10 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
         if (!end.aborted) await work(round);
       }
     })();
+  const readers = Array.from({ length: 4 }, () => [startClient(load), startClient(others)]).flat();
+  const creators = [load, load, others].map((one) => startClient(one, 'repeated'));
   const working = [
-    ...Array.from({ length: 4 }, () => [read(load), read(others)]).flat(),
-    ...[create(load, 'a'), create(load, 'b'), create(others, 'c'), refuse(load)],
+    refuse(load),
     ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
     every(ADMINISTER_MS, async (round) => {
       const outcome = await administer(load, cleanup, env, round).then(
@@ -309,15 +289,20 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
       await record.during(run);
     }),
   ];
+  const clients = [...readers, ...creators];
   await Promise.all(working);
+  await Promise.all(clients.map((client) => client.stop()));
   interrupt.throwIfAborted();
-  await report(record, series, await countCreated(steady.origin, keys));
+  const mistakes = await findMistakes(clients, `${steady.origin}/v1`);
+  const created = creators.reduce((sum, client) => sum + client.created.size, 0);
+  report(record, series, created, mistakes.map(String));
 }
 
 function report(
   record: Observations,
   series: ReadonlyMap<string, number[]>,
-  counts: ReadonlyMap<string, number>,
+  created: number,
+  mistakes: readonly string[],
 ): void {
   const quarter = (name: string, values: readonly number[], n: number) => {
     const spread = toSpread(values.slice((values.length * (n - 1)) / 4, (values.length * n) / 4));
@@ -339,12 +324,10 @@ function report(
       [...record.answers].toSorted().map(([name, n]) => [name, toNumber(n)]),
     )}`,
   );
-  const created = [...record.created].flatMap(([tenant, names]) => names.map((name) => `${tenant} ${name}`));
-  const wrong = created.filter((name) => counts.get(name) !== 1);
-  console.log(`\n${toNumber(created.length)} students created; ${wrong.length} of them not exactly once.`);
+  console.log(`\n${toNumber(created)} students created, each there exactly once but for ${mistakes.length} mistakes.`);
   console.log(`${record.unexpected.length} failures outside of faults.`);
-  for (const line of [...record.unexpected, ...wrong].slice(0, 20)) console.log(line);
-  if (rows.some(({ grows }) => grows) || wrong.length + record.unexpected.length > 0) process.exitCode = 1;
+  for (const line of [...record.unexpected, ...mistakes].slice(0, 20)) console.log(line);
+  if (rows.some(({ grows }) => grows) || mistakes.length + record.unexpected.length > 0) process.exitCode = 1;
 }
 
 await new Command('npm run soak --')

@@ -78,6 +78,14 @@ export function readSetting(text: string, earlier: ReadonlyMap<string, string> =
   return new Map([...earlier, [column, value]]);
 }
 
+/** Makes the parser of an integer within bounds. */
+export function readInteger(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+    return expect(number >= min && number <= max ? number : undefined, `an integer from ${min} to ${max}`);
+  };
+}
+
 /** A number of calls, or of days. */
 export function readQuantity(text: string): number {
   return expect(/^[1-9]\d{0,11}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999999999');

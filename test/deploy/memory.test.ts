@@ -7,7 +7,7 @@ import type { HttpRequest } from '../../scripts/bench/cases.ts';
 import { findWrk, runWrk } from '../../scripts/bench/wrk.ts';
 import { copyDataDir } from '../helpers/gateway.ts';
 import { canLimitMemory, limitMemory } from '../helpers/memory-limit.ts';
-import { GatewayProcess } from '../helpers/process.ts';
+import { GatewayProcess, readNodeArgs } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { createDatabase, loginUrl } from '../helpers/servers.ts';
 
@@ -41,14 +41,11 @@ function readLimit(): number {
   return Number(/^(\d+)Mi$/.exec(resources.limits.memory)?.[1]) * 2 ** 20;
 }
 
-/** The arguments of Node in `npm start`. */
-const nodeArgs: string[] = JSON.parse(readFileSync('package.json', 'utf8')).scripts.start.split(' ').slice(2, -1);
-
 /** Sends the requests for a while to a gateway in a memory limit. It has to answer everything, even if nobody reads its log. */
 async function checkServes(limit: number, env: Record<string, string>): Promise<void> {
   const memory = limitMemory(limit);
   const { launcher } = memory;
-  const gateway = new GatewayProcess({ NODE_ENV: 'production', ...env }, { launcher, nodeArgs });
+  const gateway = new GatewayProcess({ NODE_ENV: 'production', ...env }, { launcher, nodeArgs: readNodeArgs() });
   try {
     await gateway.printed(/Listening on .*\n/);
     gateway.child.stdout?.pause();

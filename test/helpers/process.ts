@@ -1,11 +1,17 @@
-// The gateway in a process of its own.
+// The gateway, and other servers, in processes of their own.
 
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
 
 const NODE_COMPILE_CACHE = resolve('node_modules/.cache/compiled');
+
+/** Environment variables; those that are undefined are not set. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A line of the log. */
 export type LogLine = Readonly<Record<string, unknown>>;
@@ -32,8 +38,27 @@ export function killAll(): void {
   for (const child of running) child.kill('SIGKILL');
 }
 
+/** The arguments of Node in `npm start` of a repository, before the file. */
+export function readNodeArgs(root = '.'): string[] {
+  const { start } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).scripts;
+  return start.split(' ').slice(2, -1);
+}
+
+/** Starts the gateway of a repository as in production, without its output, and waits until it is ready. */
+export async function startProduction(env: Environment, root = '.', nodeArgs: readonly string[] = []) {
+  const port = await findPort();
+  const gateway = new GatewayProcess(
+    { NODE_ENV: 'production', LOG_FORMAT: 'json', NODE_COMPILE_CACHE: undefined, PORT: `${port}`, ...env },
+    // /dev/null: a benchmark measures the cost of writing a log, not of a disk.
+    { nodeArgs: [...readNodeArgs(root), ...nodeArgs], cwd: root, stdio: ['ignore', 'ignore', 'inherit'] },
+  );
+  const origin = `http://127.0.0.1:${port}`;
+  await waitForAnswer(`${origin}/readyz`, gateway.child);
+  return { origin, pid: gateway.child.pid ?? 0, stop: (signal?: NodeJS.Signals) => gateway.stop(signal) };
+}
+
 /** Starts a gateway and waits until it listens. */
-export async function startProcess(env: Record<string, string>, options?: ProcessOptions): Promise<GatewayProcess> {
+export async function startProcess(env: Environment, options?: ProcessOptions): Promise<GatewayProcess> {
   const gateway = new GatewayProcess(env, options);
   await gateway.printed(/Listening on .*\n/);
   return gateway;
@@ -55,7 +80,7 @@ export class GatewayProcess {
   /** Checks of those who wait for output. */
   readonly #waiting = new Set<() => void>();
 
-  constructor(env: Record<string, string>, options: ProcessOptions = {}) {
+  constructor(env: Environment, options: ProcessOptions = {}) {
     const { launcher = [], nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false, isText } = options;
     const [command = '', ...rest] = [...launcher, process.execPath, ...nodeArgs, 'src/start.js', ...args];
     this.child = spawn(command, rest, {
@@ -143,4 +168,29 @@ export class GatewayProcess {
       check();
     });
   }
+}
+
+/** Waits until a server that was started is ready. Throws if its process ends first. */
+export async function untilReady(child: ChildProcess, isReady: () => Promise<boolean>): Promise<void> {
+  while (!(await isReady().catch(() => false))) {
+    const end = child.exitCode ?? child.signalCode;
+    if (end !== null) throw new Error(`${child.spawnargs.join(' ')} ended with ${end}`);
+    await delay(20);
+  }
+}
+
+/** Waits until a server answers, even with an error other than 503. Throws if its process ends first. */
+export function waitForAnswer(url: string, child: ChildProcess, headers: Record<string, string> = {}): Promise<void> {
+  // PostgREST and the gateway answer 503 until they are ready.
+  return untilReady(child, async () => (await fetch(url, { headers })).status !== 503);
+}
+
+/** Finds a port that nobody listens on now. */
+export async function findPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
 }

@@ -122,12 +122,16 @@ export class ReplicatedServer {
 
 const toConninfo = ({ port }: ReplicatedServer) => `host=127.0.0.1 port=${port} user=${SUPERUSER} dbname=postgres`;
 
-/** Starts a primary with the demo data, and its standbys. */
-export async function startReplication(count: number): Promise<readonly [ReplicatedServer, ...ReplicatedServer[]]> {
-  const primary = await createServer();
+/** Starts a primary, by default with the demo data, and its standbys. */
+export async function startReplication(
+  count: number,
+  folder = tmpdir(),
+  fill = fillDatabase,
+): Promise<readonly [ReplicatedServer, ...ReplicatedServer[]]> {
+  const primary = await createServer(folder);
   primary.run('initdb', `--username=${SUPERUSER}`, '--auth=trust', '--encoding=UTF8', '--locale=C', '-N', 'data');
   await primary.start();
-  await asAdmin(primary.adminUrl, fillDatabase);
+  await asAdmin(primary.adminUrl, fill);
   return [primary, ...(await Promise.all(Array.from({ length: count - 1 }, () => startStandby(primary))))];
 }
 
@@ -139,19 +143,19 @@ export async function startStandby(primary: ReplicatedServer): Promise<Replicate
   return standby;
 }
 
-async function createServer(): Promise<ReplicatedServer> {
-  const folder = mkdtempSync(join(tmpdir(), 'replicated-'));
+async function createServer(parent = tmpdir()): Promise<ReplicatedServer> {
+  const folder = mkdtempSync(join(parent, 'replicated-'));
   const user = findUser();
   if (user) chownSync(folder, user.uid, user.gid);
   const port = await findPort();
   return new ReplicatedServer(folder, port, await startFaultProxy({ host: '127.0.0.1', port }));
 }
 
-/** The URL of all servers, through their proxies, for the login of a gateway. */
-export function toGatewayUrl(servers: readonly ReplicatedServer[], parameters: string): string {
+/** The URL of all servers, through their proxies, by default for the login of a gateway. */
+export function toGatewayUrl(servers: readonly ReplicatedServer[], parameters: string, login = 'gateway_test'): string {
   const hosts = servers.map(({ proxy }) => `127.0.0.1:${proxy.port}`).join(',');
   const [first] = servers;
-  return loginUrl(first?.adminUrl ?? '', 'gateway_test')
+  return loginUrl(first?.adminUrl ?? '', login)
     .replace(/@[^/]*/, `@${hosts}`)
     .concat(`?${parameters}`);
 }

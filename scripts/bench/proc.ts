@@ -6,22 +6,22 @@ import { readFileSync, writeFileSync } from 'node:fs';
 /** Clock ticks per second, on every architecture that Node supports. */
 const TICKS_PER_SECOND = 100;
 
-/** The processor time that a process has used, in µs. */
-export function readCpu(pid: number): number | undefined {
+/** Processor time in µs. */
+export type Cpu = { readonly user: number; readonly system: number };
+
+/** The processor time that a process has used. */
+export function readCpu(pid: number): Cpu | undefined {
   const stat = read(pid, 'stat');
   return stat === undefined ? undefined : parseCpu(stat);
 }
 
-/** The processor time in the text of /proc/PID/stat, in µs. */
-export function parseCpu(stat: string): number {
+/** The processor time in the text of /proc/PID/stat. */
+export function parseCpu(stat: string): Cpu {
   // The program's name is in parentheses and may contain blanks and parentheses. utime and stime are the 14th and 15th field,
   // the 12th and 13th after the name.
-  const [user = 0, system = 0] = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .slice(11, 13)
-    .map(Number);
-  return ((user + system) / TICKS_PER_SECOND) * 1e6;
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [user = 0, system = 0] = fields.slice(11, 13).map((ticks) => (Number(ticks) / TICKS_PER_SECOND) * 1e6);
+  return { user, system };
 }
 
 /** The peak resident memory of a process since resetPeakMemory, in bytes. */

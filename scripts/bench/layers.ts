@@ -1,0 +1,107 @@
+// What each layer of the gateway costs: npm run bench:layers -- --help
+
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { Command, Option } from 'commander';
+import { readInteger } from '../../src/admin/arguments.ts';
+import { CASES, type CaseId, findCase } from './cases.ts';
+import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
+import { toKeys } from './data.ts';
+import { measure } from './measure.ts';
+import { checkAgreement, openWorld, type Peer, TITLES } from './peers.ts';
+import { toConnections, toMarkdown, toPlace, toRange, toSpread } from './report.ts';
+import { LAYERS, NATIVE, NODE, toShares } from './shares.ts';
+import { requireWrk } from './wrk.ts';
+
+type Options = { readonly case: CaseId; readonly rounds: number; readonly seconds: number };
+
+const SIZE = { tenants: 20, students: 1_000 };
+const CONNECTIONS = [32, 8];
+/** Requests before the first measurement: a JavaScript engine is slow at first. */
+const WARM_UP = 10_000;
+const OWN = 'own cost';
+
+/** Runs a load that is profiled. */
+async function profile({ pid }: Peer, file: string, load: () => Promise<unknown>): Promise<Map<string, number>> {
+  process.kill(pid, 'SIGUSR2');
+  await load();
+  process.kill(pid, 'SIGUSR2');
+  while (!existsSync(file)) await delay(50);
+  const shares = toShares(JSON.parse(readFileSync(file, 'utf8')));
+  rmSync(file);
+  return shares;
+}
+
+async function measureLayers({ rounds, seconds, ...options }: Options, cleanup: Cleanup, signal: AbortSignal) {
+  const wrk = requireWrk();
+  const case_ = findCase(options.case);
+  const keys = toKeys(case_.isRefused, SIZE.tenants);
+  const file = join(createFolder(cleanup, 'layers'), 'profile.json');
+  const profiler = `${pathToFileURL(join(import.meta.dirname, 'profiler.ts'))}?to=${encodeURIComponent(file)}`;
+  const only = ['node-store', 'gateway-postgres'] as const;
+  const { peers, version } = await openWorld(cleanup, { ...SIZE, only }, ['--import', profiler]);
+  await checkAgreement(peers, case_, SIZE.tenants);
+  const load = (peer: Peer, connections: number) => peer.load(case_, keys, { connections, seconds, signal });
+  for (const peer of peers) {
+    for (let sent = 0; sent < WARM_UP; ) sent += (await load(peer, CONNECTIONS[0] ?? 1)).requests;
+  }
+
+  /** For each peer and number of connections, the values of all rounds by row. */
+  const columns = CONNECTIONS.flatMap((connections) =>
+    peers.map((peer) => ({ peer, connections, values: new Map<string, number[]>() })),
+  );
+  for (let round = 1; round <= rounds; round += 1) {
+    let [base, whole] = [Number.NaN, Number.NaN];
+    for (const { peer, connections, values } of columns) {
+      console.error(`round ${round} of ${rounds}: ${TITLES[peer.id]}, ${toConnections(connections)}`);
+      const add = (name: string, value: number) => values.set(name, [...(values.get(name) ?? []), value]);
+      const step = { round, case: case_, connections, peers };
+      const { rate, cpu = { user: Number.NaN, system: Number.NaN } } = await measure(peer, step, () =>
+        load(peer, connections),
+      );
+      [base, whole] = [whole, cpu.user + cpu.system];
+      add('requests/s', rate);
+      add('user', cpu.user);
+      add('system', cpu.system);
+      // The bare server comes before the gateway.
+      if (peer !== peers[0]) add(OWN, whole - base);
+      for (const [layer, share] of await profile(peer, file, () => load(peer, connections))) add(layer, share * whole);
+      signal.throwIfAborted();
+    }
+  }
+
+  const names = new Set(columns.flatMap(({ values }) => [...values.keys()]));
+  const order = [
+    'requests/s',
+    'user',
+    'system',
+    OWN,
+    ...LAYERS.map(([layer]) => layer),
+    NODE,
+    ...Object.values(NATIVE),
+  ];
+  const rows = [...new Set(order).intersection(names), ...names.difference(new Set(order))].map((name) => [
+    name,
+    ...columns.map(({ values }) => toRange(toSpread(values.get(name) ?? []))),
+  ]);
+  const head = columns.map(({ peer, connections }) => `${TITLES[peer.id]}, ${connections}`);
+  console.log(`${toPlace([`Postgres ${version}`, wrk], SIZE)} A measurement takes ${seconds} s.
+Processor time of a ${case_.title} in µs, medians of ${rounds} rounds, minimum and maximum in parentheses. The\nlayers are the parts of user and system time together that a profile shows. The own cost is the gateway's time without the bare server's.\n`);
+  console.log(toMarkdown(['', ...head], rows));
+}
+
+const HELP = `
+It measures the store behind a bare node:http server and the whole gateway, one after the other; the difference is the gateway's
+own cost. A profile divides the gateway's time into its layers. Processor time varies less than throughput on a busy machine. It
+needs Linux, and wrk (Debian: apt-get install wrk).`;
+
+await new Command('npm run bench:layers --')
+  .description("Measures the processor time of each of the gateway's layers.")
+  .addHelpText('after', HELP)
+  .addOption(new Option('--case <CASE>', 'the requests').choices(CASES.map(({ id }) => id)).default('rows10'))
+  .option('--rounds <N>', 'number of rounds', readInteger(1, 100), 5)
+  .option('--seconds <N>', 'length of a measurement', readInteger(1, 600), 3)
+  .action((options: Options) => withCleanup((cleanup, signal) => measureLayers(options, cleanup, signal)))
+  .parseAsync();

@@ -1,0 +1,14 @@
+// The bare server with the gateway's store: what the gateway takes beyond this is its own cost.
+
+import { openPostgres } from '../../../src/store/postgres/store.ts';
+import { KeyRefused, serve } from './bare.ts';
+
+const { DATABASE_URL: url = '', STORE_CONNECTIONS } = process.env;
+const store = openPostgres({ url, connections: Number(STORE_CONNECTIONS), prepare: true, deadlineMs: 5_000 });
+
+serve(async (call) => {
+  const result = await store.call(call, new AbortController().signal);
+  if ('json' in result) return result.json;
+  const { failure } = result;
+  throw failure.kind === 'refusedKey' ? new KeyRefused(failure.text) : new Error(failure.kind);
+});
