@@ -36,7 +36,7 @@ export async function load(db: Database, { tenants, students }: Size): Promise<v
 
 /** Creates an embedded store with the data. */
 export async function makeStore(dataDir: string, size: Size): Promise<void> {
-  const config = { kind: 'embedded', dataDir, programs: undefined, fsync: true, demoData: false } as const;
+  const config = { kind: 'embedded', dataDir, programs: undefined, demoData: false } as const;
   const server = await reachServer(config, toContent(config, FILES));
   await asAdmin(server.url, (db) => load(db, size)).finally(server.close);
 }

@@ -48,7 +48,7 @@ export function readNodeArgs(root = '.'): string[] {
 export async function startProduction(env: Environment, root = '.', nodeArgs: readonly string[] = []) {
   const port = await findPort();
   const gateway = new GatewayProcess(
-    { NODE_ENV: 'production', LOG_FORMAT: 'json', NODE_COMPILE_CACHE: undefined, PORT: `${port}`, ...env },
+    { NODE_ENV: 'production', NODE_COMPILE_CACHE: undefined, PORT: `${port}`, ...env },
     // /dev/null: a benchmark measures the cost of writing a log, not of a disk.
     { nodeArgs: [...readNodeArgs(root), ...nodeArgs], cwd: root, stdio: ['ignore', 'ignore', 'inherit'] },
   );
