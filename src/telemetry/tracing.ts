@@ -35,6 +35,8 @@ export type TracingOptions = {
   /** Sampling ratio for root traces, from 0 to 1; the caller decides about other traces. */
   readonly ratio: number;
   readonly warn: (text: string) => void;
+  /** Takes the spans instead of the collector, in tests. */
+  readonly exporter?: SpanExporter;
 };
 
 /** The export of traces. */
@@ -55,12 +57,12 @@ const EXPORT_MS = 3_000;
  * Starts tracing. The exporter also reads OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_HEADERS;
  * OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES name the service.
  */
-export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
+export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tracing {
   const ignore = () => {};
   const toLog = (text: string) => warn(`Traces: ${text}`);
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
-  const { exporter, isLost } = watch(new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
+  const watched = watch(exporter ?? new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
     onLost: (cause) => toLog(`cannot send to ${new URL(target).host}: ${cause}`),
     onBack: () => toLog('sending again'),
   });
@@ -69,12 +71,12 @@ export function openTracing({ url, ratio, warn }: TracingOptions): Tracing {
       .merge(resourceFromAttributes({ 'service.name': SERVICE }))
       .merge(detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] })),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
-    spanProcessors: [new BatchSpanProcessor({ exporter })],
+    spanProcessors: [new BatchSpanProcessor(watched)],
   });
   const tracer = provider.getTracer(SERVICE);
   return {
     start: (record) => startSpan(tracer, record),
-    isExporting: () => !isLost(),
+    isExporting: () => !watched.isLost(),
     // A stop must not fail because the last spans cannot be sent.
     close: () => provider.shutdown().catch((error: Error) => toLog(messageOf(error))),
   };

@@ -19,13 +19,10 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import ms from 'ms';
 import ts from 'typescript';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config.ts';
 import { serveHealth } from '../../src/http/health.ts';
-import { createRecord } from '../../src/telemetry/record.ts';
-import { openTracing } from '../../src/telemetry/tracing.ts';
-import { startCollector } from '../helpers/collector.ts';
 import { startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -156,23 +153,6 @@ describe('compose.yaml', () => {
     expect([...new Set(known(names)), ...own].sort()).toEqual(NAMES.toSorted());
     for (const [, { environment = {} }] of gateways)
       expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
-  });
-
-  test("may give OpenTelemetry's own variables empty", async () => {
-    const collector = await startCollector();
-    const warnings: string[] = [];
-    for (const name of STANDARD) vi.stubEnv(name, '');
-    try {
-      const tracing = openTracing({ url: collector.url, ratio: 1, warn: (text) => warnings.push(text) });
-      tracing.start(createRecord('GET', '/', {})).end({});
-      await tracing.close();
-    } finally {
-      vi.unstubAllEnvs();
-      await collector.close();
-    }
-    expect(warnings).toEqual([]);
-    expect(collector.requests).toEqual([{ path: '/v1/traces', type: 'application/x-protobuf' }]);
-    expect(collector.text()).toMatch(/service\.name.*wellness-gateway/s);
   });
 
   test('configures each gateway, and the migrations', () => {
