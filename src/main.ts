@@ -65,8 +65,7 @@ async function runPrimary(config: Config, handlers: SignalHandlers): Promise<voi
   handlers.stop = async (noticeMs) => primary.stop(noticeMs);
   handlers.cut = () => primary.kill();
   listenToHangup(() => void primary.replaceWorkers());
-  await primary.start();
-  process.exit(await primary.ended);
+  process.exit(await primary.run());
 }
 
 async function runWorker(): Promise<void> {

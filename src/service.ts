@@ -48,6 +48,8 @@ export type Ending = {
 
 /** What a service shares with those of other processes. */
 export type Group = StoreGroup & {
+  /** The number of this process, for its metrics and its log. */
+  readonly worker: number;
   /** The metrics of all services. */
   readonly readMetrics: () => Promise<string>;
   /** Takes a token from buckets of all services. */
@@ -73,11 +75,14 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const document = await compileFile(file);
   if (!group) await checkPorts(config);
   // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
-  const log = openLog(config, readKeyHeaders(document));
+  const log = openLog(config, readKeyHeaders(document), group?.worker);
+  // What is outside is the same for all processes: the first one logs it.
+  const ignore = () => {};
+  const outside: Log = isFirst ? log : { ...log, info: ignore, warn: ignore, fault: ignore };
   if (!group) await refuseNewDemo(config);
-  const { store, own } = await openStore(config, FILES, log, group);
+  const { store, own } = await openStore(config, FILES, outside, group);
 
-  const metrics = createMetrics();
+  const metrics = createMetrics(group?.worker);
   const onFault = createFaultHandler(log);
   const addressOf = createAddressReader(config.proxyHops);
   const callStore = createCallStore({ ...config, store, onCall: metrics.call });
@@ -87,6 +92,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     usageFunction: findUsageFunction(document),
     takeToken: group?.takeToken,
     log,
+    outside,
   });
   const served = serveDocument(document, { ...config, callStore, limits, onFault });
   const readDocument = () => served.document;
@@ -94,13 +100,12 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     store,
     readDocument,
     deadlineMs: config.deadlineMs,
-    // One process logs drift.
-    log: isFirst ? log : { ...log, warn: () => {} },
+    log: outside,
     isDriftFatal: config.contractCheck === 'error' && !isWatching,
   });
 
   const unread = createUnread(config.unreadLimit);
-  const tracing = await openTraces(config, log);
+  const tracing = await openTraces(config, outside);
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
   const sinks = [log.request, metrics.request, limits.request];

@@ -28,6 +28,8 @@ export type Limits = Guard & {
 /** What limits need beside the numbers. */
 export type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> & {
   readonly rateLimits: RateLimitConfig;
+  /** Receives what all processes see. */
+  readonly outside: UsageOptions['log'];
   /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
   readonly refusalsPerMinute: number;
   /** The function that records the usage of keys; undefined if the document names none. */
@@ -39,10 +41,10 @@ export type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> & {
 /** Opens the limits. A Redis that cannot be reached is not an error. */
 export async function openLimits({ rateLimits, usageFunction, ...options }: LimitsOptions): Promise<Limits> {
   const { perAddress, redisUrl } = rateLimits;
-  const { log } = options;
+  const { outside } = options;
   const onLost = (cause: Error) =>
-    log.warn(`Redis is lost, and each gateway counts requests by itself: ${messageOf(cause)}`);
-  const onBack = () => log.info('Requests are counted in Redis again');
+    outside.warn(`Redis is lost, and each gateway counts requests by itself: ${messageOf(cause)}`);
+  const onBack = () => outside.info('Requests are counted in Redis again');
   const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, { onLost, onBack });
   const takeOwn = options.takeToken ?? createBuckets();
   const takeToken = redis ? createRedisBuckets(redis, takeOwn) : takeOwn;

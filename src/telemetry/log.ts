@@ -33,6 +33,8 @@ export type LogOptions = {
   readonly hasColors?: boolean;
   /** Whether other processes write to the same output. */
   readonly isShared?: boolean;
+  /** The number of this process among several. */
+  readonly worker?: number | undefined;
 };
 
 const STDOUT = 1;
@@ -45,12 +47,12 @@ const MAX_TEXT_LENGTH = 500;
 const MIN_LENGTH_TO_HIDE = 8;
 
 /** Opens the log of the process, on standard output. */
-export function openLog({ logLevel: level, workers }: Config, keyHeaders: readonly string[]): Log {
+export function openLog({ logLevel: level, workers }: Config, keyHeaders: readonly string[], worker?: number): Log {
   // process.stdout.isTTY would open the stream, which makes a pipe non-blocking.
   const isTerminal = isatty(STDOUT);
   const hasColors = isTerminal && process.stdout.hasColors();
   const isShared = workers > 1;
-  return createLog({ level, keyHeaders, isTerminal, hasColors, isShared }, new Output({ isShared }));
+  return createLog({ level, keyHeaders, isTerminal, hasColors, isShared, worker }, new Output({ isShared }));
 }
 
 /** Creates a log. */
@@ -74,12 +76,12 @@ export function createLog(options: LogOptions, destination: Destination): Log {
 }
 
 function createLogger(
-  { level, isTerminal, hasColors = false, isShared = false }: LogOptions,
+  { level, isTerminal, hasColors = false, isShared = false, worker }: LogOptions,
   destination: Destination,
 ): Logger {
   const options = {
     level,
-    base: null,
+    base: worker === undefined ? null : { worker },
     timestamp: createClock(),
     formatters: { level: (label: string) => ({ level: label }) },
     ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
@@ -141,7 +143,7 @@ const COLORS: Readonly<Record<string, 'green' | 'yellow' | 'red' | 'blue'>> = {
 
 /** A line for people: the local time, the level and a sentence, with a fault below it. */
 function toText(line: Record<string, unknown>, hasColors: boolean): string {
-  const { time, level, fault } = line;
+  const { time, level, worker, fault } = line;
   const label = String(level).toUpperCase();
   const color = hasColors && COLORS[String(level)];
   const shown = color ? styleText(color, label, { validateStream: false }) : label;
@@ -151,7 +153,8 @@ function toText(line: Record<string, unknown>, hasColors: boolean): string {
   const below = fault
     ? `\nfault: ${JSON.stringify(fault, null, 2).replaceAll('\\n', '\n')}`.replaceAll('\n', '\n    ')
     : '';
-  return `[${clock}] ${shown}: ${toSentence(line)}${below}\n`;
+  const from = worker === undefined ? '' : ` worker ${worker}`;
+  return `[${clock}]${from} ${shown}: ${toSentence(line)}${below}\n`;
 }
 
 function toSentence(line: Record<string, unknown>): string {

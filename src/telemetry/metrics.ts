@@ -19,7 +19,7 @@ export type MetricSources = {
   readonly isExporting?: (() => boolean) | undefined;
 };
 
-/** Metrics as data, which the primary process can combine. */
+/** Metrics as data, which the primary process can join. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** The metrics of the process. */
@@ -44,9 +44,13 @@ const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 /** The largest body that can be configured, in bytes. */
 const MAX_SIZE = 10_000_000;
 
-/** Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. */
-export function createMetrics(): Metrics {
+/**
+ * Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. With `worker`, the label
+ * of one of several processes, their series can be joined.
+ */
+export function createMetrics(worker?: number | 'primary'): Metrics {
   const registry = new Registry();
+  if (worker !== undefined) registry.setDefaultLabels({ worker });
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   const labelNames = ['operation', 'status'] as const;

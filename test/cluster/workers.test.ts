@@ -8,10 +8,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
-import { createGroupMetrics } from '../../src/cluster/combined-metrics.ts';
+import { createGroupMetrics } from '../../src/cluster/metrics.ts';
 import { divide, readNumber, toArgument, toShare } from '../../src/cluster/protocol.ts';
 import { readConfig } from '../../src/config.ts';
-import { createMetrics, type Figures } from '../../src/telemetry/metrics.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
@@ -75,18 +75,21 @@ const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1
 const refuses = ({ origin }: GatewayProcess) =>
   waitFor(async () => expect(await Promise.race([ask(origin, '/healthz'), delay(500, 'none')])).toBe(''));
 
-async function readSeries(origin: string): Promise<ReadonlyMap<string, number>> {
+/** What each process says of a metric: the workers in their order, then the primary process. */
+async function readEach(origin: string, name: string, labels = ''): Promise<number[]> {
   const text = await ask(origin, '/metrics');
-  return new Map([...text.matchAll(/^([^#\n].*) (\S+)$/gm)].map(([, name = '', value]) => [name, Number(value)]));
+  const pattern = new RegExp(`^${name}\\{${labels}worker="(?:\\d|primary)"\\} (\\S+)$`, 'gm');
+  return [...text.matchAll(pattern)].map(([, value]) => Number(value));
 }
 
+const areReady = (origin: string, each = [1, 1]) =>
+  waitFor(async () => expect(await readEach(origin, 'gateway_ready')).toEqual(each));
+
 /** Waits until the metrics are those of both workers, each with one connection. */
-const areSeen = (origin: string) =>
-  waitFor(async () => {
-    const series = await readSeries(origin);
-    expect(series.get('gateway_store_connections{state="idle"}')).toBe(2);
-    expect(series.get('gateway_ready')).toBe(1);
-  });
+const areSeen = async (origin: string) => {
+  await areReady(origin);
+  expect(await readEach(origin, 'gateway_store_connections', 'state="idle",')).toEqual([1, 1]);
+};
 
 /** Holds up the function of a list until `work` lets go of it, or ends. */
 function whileHeld(work: (letGo: () => Promise<unknown>) => Promise<void>): Promise<void> {
@@ -122,7 +125,7 @@ describe('a gateway of two workers', () => {
 
   afterAll(() => gateway.stop('SIGKILL'));
 
-  const isServing = ({ msg }: LogLine) => /^Worker \d+ is serving$/.test(String(msg));
+  const isServing = ({ msg }: LogLine) => /^Worker \d \(process \d+\) is serving$/.test(String(msg));
   /** Waits until so many workers have been replaced since a line of the log. */
   const areServing = (count: number, from: number) =>
     waitFor(() => expect(gateway.lines().slice(from).filter(isServing)).toHaveLength(count));
@@ -159,12 +162,6 @@ describe('a gateway of two workers', () => {
   test('replaces a killed worker while the other serves', async () => {
     const from = gateway.lines().length;
     const [victim = 0, other] = childrenOf(gateway);
-    const count = 'http_server_request_duration_seconds_count{operation="listarAcademias",status="200"}';
-    const readCount = async () => (await readSeries(gateway.managementOrigin)).get(count) ?? 0;
-    const before = await readCount();
-    const isCounted = (more: number) => waitFor(async () => expect(await readCount()).toBe(before + more));
-    for (let n = 0; n < 10; n += 1) expect(statusOf(await ask(gateway.origin))).toBe(200);
-    await isCounted(10);
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
       process.kill(victim, 'SIGKILL');
@@ -172,10 +169,8 @@ describe('a gateway of two workers', () => {
       await letGo();
       expect((await Promise.all(answers)).map(statusOf).toSorted()).toEqual([0, 200]);
     });
-    const { level } = await gateway.line(({ msg }) => String(msg).startsWith(`Worker ${victim} ended with SIGKILL: `));
-    expect(level).toBe('error');
-    // What it had counted is not lost, or Prometheus would take all of the rest for new.
-    await isCounted(11);
+    const ended = new RegExp(`^Worker \\d \\(process ${victim}\\) ended with SIGKILL: starting a new one`);
+    expect((await gateway.line(({ msg }) => ended.test(String(msg)))).level).toBe('error');
     await areServing(1, from);
     expect(childrenOf(gateway)).toHaveLength(2);
     expect(childrenOf(gateway)).toContain(other);
@@ -220,21 +215,43 @@ describe('a gateway of two workers', () => {
   test('replaces a worker that no longer answers; METRICS_PORT does not wait for it', async () => {
     const from = gateway.lines().length;
     const [victim = 0, other] = childrenOf(gateway);
-    const readAll = () => readSeries(gateway.managementOrigin);
-    const isReady = () => waitFor(async () => expect((await readAll()).get('gateway_ready')).toBe(1));
-    await isReady();
-    const startedAt = (await readAll()).get('process_start_time_seconds');
+    const readStarts = () => readEach(gateway.managementOrigin, 'process_start_time_seconds');
+    await areReady(gateway.managementOrigin);
+    const before = await readStarts();
     process.kill(victim, 'SIGSTOP');
-    expect((await readAll()).get('gateway_ready')).toBe(0);
+    await areReady(gateway.managementOrigin, expect.arrayContaining([0, 1]));
+    // The series of the worker have ended.
+    expect(await readStarts()).toHaveLength(before.length - 1);
     expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
-    const isKilled = ({ msg }: LogLine) => msg === `Worker ${victim} has not answered for 10 s and is killed`;
+    const text = new RegExp(`^Worker \\d \\(process ${victim}\\) has not answered for 10 s and is killed$`);
+    const isKilled = ({ msg }: LogLine) => text.test(String(msg));
     expect(gateway.lines().filter(isKilled)).toEqual([]);
     expect((await gateway.line(isKilled)).level).toBe('error');
     await areServing(1, from);
-    await isReady();
-    expect((await readAll()).get('process_start_time_seconds')).toBeGreaterThan(startedAt ?? 0);
+    await areReady(gateway.managementOrigin);
+    expect((await readStarts()).filter((at) => !before.includes(at))).toEqual([expect.toSatisfy((at) => at > 0)]);
     expect(childrenOf(gateway)).toHaveLength(2);
     expect(childrenOf(gateway)).toContain(other);
+  });
+
+  test('names the worker in its lines, and logs once what happens outside', async () => {
+    const from = gateway.lines().length;
+    await database.query(`revoke connect on database ${database.name} from public`);
+    await database.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and usename = 'gateway_test'`);
+    await areReady(gateway.managementOrigin, [0, 0]);
+    await database.query(`grant connect on database ${database.name} to public`);
+    await areReady(gateway.managementOrigin);
+    await Promise.all(Array.from({ length: 8 }, () => ask(gateway.origin, '/v1/nada')));
+    await waitFor(() => {
+      const lines = gateway.lines().slice(from);
+      const requests = lines.filter(({ status }) => status === 404);
+      expect(new Set(requests.map(({ worker }) => worker))).toEqual(new Set([1, 2]));
+      const others = lines.filter(({ msg }) => String(msg).startsWith('The store '));
+      expect(new Set(others.map(({ worker }) => worker))).toEqual(new Set([1]));
+      expect(new Set(others.map(({ msg }) => msg)).size).toBe(others.length);
+      expect(others.at(-1)?.msg).toBe('The store answers again');
+    });
   });
 
   test('leaves no worker when the primary is killed', async () => {
@@ -251,6 +268,20 @@ describe('a gateway of two workers', () => {
 });
 
 describe('a gateway of two workers that has just started', () => {
+  let stuck: GatewayProcess;
+  let first: number[];
+
+  // It takes half a minute: meanwhile the others run.
+  beforeAll(async () => {
+    stuck = await startProcess({ ...env, DEADLINE_MS: '1000' });
+    first = childrenOf(stuck);
+    stuck.child.kill('SIGHUP');
+    await waitFor(() => expect(childrenOf(stuck)).toHaveLength(3));
+    for (const pid of childrenOf(stuck).filter((pid) => !first.includes(pid))) process.kill(pid, 'SIGSTOP');
+  });
+
+  afterAll(() => stuck.stop('SIGKILL'));
+
   test.each(['SIGTERM', 'SIGINT'])(
     'on %s to the whole group answers the requests in progress and accepts no more',
     async (signal) => {
@@ -359,6 +390,16 @@ describe('a gateway of two workers that has just started', () => {
     expect(new Set(ids).size).toBe(1_600);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
   });
+
+  test('gives up a replacement whose new worker hangs, and a later SIGHUP replaces the workers', async () => {
+    await stuck.line(({ msg }) => String(msg).endsWith('has not served after 33 s and is killed'));
+    await stuck.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
+    expect(childrenOf(stuck)).toEqual(first);
+    stuck.child.kill('SIGHUP');
+    await stuck.line(({ msg }) => msg === 'The workers are replaced');
+    expect(childrenOf(stuck).filter((pid) => first.includes(pid))).toEqual([]);
+    expect(childrenOf(stuck)).toHaveLength(2);
+  });
 });
 
 describe('a start', () => {
@@ -441,64 +482,27 @@ test('a channel asks nothing of a process that has ended', async () => {
   await expect(ask({}, 60_000)).rejects.toThrow('the other process has ended');
 });
 
-describe('the metrics of a group', () => {
-  const load = { running: 1, waiting: 0, open: 2, idle: 1 };
-  const readFigures = (isReady: boolean): Promise<Figures> => {
-    const metrics = createMetrics();
-    const readSockets = () => ({ open: 1, refused: 0, unread: 0 });
-    metrics.observe({ readLoad: () => load, readSockets, isReady: async () => isReady });
-    return metrics.readFigures();
-  };
-  const readValue = (text: string, name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
-
-  test('are ready when all are, and have the sum of their connections', async () => {
-    const metrics = createGroupMetrics();
-    const both = (one: boolean, other: boolean) =>
-      metrics.read(
-        new Map([
-          [1, () => readFigures(one)],
-          [2, () => readFigures(other)],
-        ]),
-      );
-    const text = await both(true, true);
-    expect(readValue(text, 'gateway_ready')).toBe(1);
-    expect(readValue(text, 'gateway_store_connections{state="idle"}')).toBe(2);
-    expect(readValue(text, 'process_start_time_seconds')).toBeGreaterThan(1e9);
-    expect(readValue(text, 'process_start_time_seconds')).toBeLessThan(Date.now() / 1e3 + 1);
-    expect(readValue(await both(true, false), 'gateway_ready')).toBe(0);
+test('the metrics of a group are those of each worker, of which one that does not answer is not ready', async () => {
+  const metrics = createMetrics(1);
+  metrics.observe({
+    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
+    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
+    isReady: async () => true,
   });
-
-  test('keep what a worker has counted that is silent or has ended, and nothing else of it', async () => {
-    const counted = (value: number): Figures =>
-      [
-        { name: 'count', help: 'A count', type: 'counter', aggregator: 'sum', values: [{ value, labels: {} }] },
-        { name: 'gauge', help: 'A gauge', type: 'gauge', aggregator: 'sum', values: [{ value, labels: {} }] },
-      ] as unknown as Figures;
-    const metrics = createGroupMetrics();
-    const silent = () => Promise.reject(new Error('late'));
-    const read = async (one: () => Promise<Figures>, other: number) => {
-      const text = await metrics.read(
-        new Map([
-          [1, one],
-          [2, async () => counted(other)],
-        ]),
-      );
-      return [readValue(text, 'count'), readValue(text, 'gauge')];
-    };
-    expect(await read(async () => counted(5), 1)).toEqual([6, 6]);
-    expect(await read(silent, 2)).toEqual([7, 2]);
-    const never = await createGroupMetrics().read(new Map([[1, silent]]));
-    expect(readValue(never, 'gateway_ready')).toBe(0);
-    metrics.end(1);
-    const after = await metrics.read(
-      new Map([
-        [2, async () => counted(3)],
-        [3, async () => counted(1)],
-      ]),
-    );
-    expect([readValue(after, 'count'), readValue(after, 'gauge')]).toEqual([9, 4]);
-    metrics.end(2);
-    const last = await metrics.read(new Map([[3, async () => counted(2)]]));
-    expect([readValue(last, 'count'), readValue(last, 'gauge')]).toEqual([10, 2]);
-  });
+  const group = createGroupMetrics(() => [metrics.readFigures(), Promise.reject(new Error('late'))]);
+  expect(group.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
+  const text = await group.read();
+  const linesOf = (name: string) => text.split('\n').filter((line) => line.includes(name));
+  expect(linesOf('gateway_ready')).toEqual([
+    '# HELP gateway_ready Whether /readyz answers 200',
+    '# TYPE gateway_ready gauge',
+    'gateway_ready{worker="1"} 1',
+    'gateway_ready{worker="2"} 0',
+  ]);
+  expect(linesOf('gateway_store_connections{')).toEqual([
+    'gateway_store_connections{state="used",worker="1"} 1',
+    'gateway_store_connections{state="idle",worker="1"} 1',
+  ]);
+  const processes = linesOf('process_start_time_seconds{').map((line) => /worker="(.*)"/.exec(line)?.[1]);
+  expect(processes).toEqual(['1', 'primary']);
 });

@@ -1,0 +1,99 @@
+// A worker, as the primary process sees it.
+
+import cluster, { type Worker } from 'node:cluster';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Config } from '../config.ts';
+import { DeadlineError, within } from '../deadline.ts';
+import type { Ending } from '../service.ts';
+import { type Channel, openChannel } from './channel.ts';
+import { type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
+
+/** How long a worker may take until it serves, in milliseconds, and without the three calls of the store before. */
+const START_MS = 30_000;
+/** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
+const PING_EVERY_MS = 1_000;
+const PING_MS = 10_000;
+/** How long a worker may take to stop after the notice, in milliseconds: longer than it drains its two ports. */
+const STOP_MS = 22_000;
+
+type Options = {
+  readonly env: Readonly<Record<string, string>>;
+  readonly answer: (message: Exclude<ToPrimary, { kind: 'serving' }>) => unknown;
+  /** Receives a line about a worker that had to be killed. */
+  readonly onHung: (text: string) => void;
+};
+
+/** How a worker has ended: the exit code, or the signal or error. */
+export type End = { readonly code: number | null; readonly reason?: string | null };
+
+/** A worker from its start to its end. It is killed if it does not serve in time, or no longer answers. */
+export class WorkerProcess {
+  readonly name: string;
+  readonly channel: Channel<ToWorker>;
+  /** Fulfilled when it serves, with true, or has ended before. */
+  readonly served: Promise<boolean>;
+  readonly ended: Promise<End>;
+  isServing = false;
+  readonly #worker: Worker;
+  readonly #begunAt = performance.now();
+
+  constructor(number: number, { workers, deadlineMs }: Config, { env, answer, onHung }: Options) {
+    cluster.setupPrimary({ args: [toArgument({ number, of: workers })] });
+    const worker = cluster.fork(env);
+    const served = Promise.withResolvers<boolean>();
+    const ended = Promise.withResolvers<End>();
+    this.name = `Worker ${number} (process ${worker.process.pid})`;
+    this.channel = openChannel<ToWorker, ToPrimary>(worker, (message) => {
+      if (message.kind !== 'serving') return answer(message);
+      this.isServing = true;
+      return served.resolve(true);
+    });
+    this.served = served.promise;
+    this.ended = ended.promise;
+    this.#worker = worker;
+    worker.once('exit', (code, reason) => ended.resolve({ code, reason }));
+    // A worker that could not be spawned emits no exit event. Other errors, such as a failed send, are followed by one.
+    worker.on('error', ({ message }) => {
+      if (worker.process.pid === undefined) ended.resolve({ code: null, reason: message });
+    });
+    void this.ended.then(() => served.resolve(false));
+    void this.#watch(START_MS + 3 * deadlineMs, onHung);
+  }
+
+  /** How long it has run, in milliseconds. */
+  uptimeMs(): number {
+    return performance.now() - this.#begunAt;
+  }
+
+  /** Stops it after its current requests, and kills it if that takes too long. Resolves when it has ended. */
+  stop(ending: Ending): Promise<End> {
+    this.channel.tell({ kind: 'stop', ending });
+    setTimeout(() => this.kill(), (ending.noticeMs ?? 0) + STOP_MS).unref();
+    return this.ended;
+  }
+
+  kill(): void {
+    this.#worker.process.kill('SIGKILL');
+  }
+
+  /**
+   * Kills a worker that no longer answers, such as one that is stopped or in an endless loop. Its clients would wait
+   * without an answer, and a load balancer would go on sending it requests, because /readyz of the others is 200. A new one
+   * that does not serve would hold up a replacement.
+   */
+  async #watch(startMs: number, onHung: (text: string) => void): Promise<void> {
+    try {
+      await within(startMs, () => this.served);
+      for (;;) {
+        await this.channel.ask({ kind: 'ping' }, PING_MS);
+        await delay(PING_EVERY_MS);
+      }
+    } catch (error) {
+      // Otherwise it has ended.
+      if (!(error instanceof DeadlineError)) return;
+      this.kill();
+      const what = this.isServing ? `answered for ${PING_MS / 1_000}` : `served after ${startMs / 1_000}`;
+      onHung(`${this.name} has not ${what} s and is killed`);
+    }
+  }
+}
