@@ -1,6 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLog } from '../../src/telemetry/log.ts';
-import { createRecord } from '../../src/telemetry/record.ts';
 import { withBody as withFunctionBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import {
@@ -126,35 +124,4 @@ test("the log of Postgres contains the key without the database's setting", asyn
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} reset log_parameter_max_length`);
   await read(key);
   await waitFor(() => expect(postgresLog).toContain(key));
-});
-
-test('a fault is logged in full, except for the key', () => {
-  const lines: string[] = [];
-  const write = (line: string) => lines.push(line);
-  const options = { level: 'info', keyHeaders: ['x-api-key'], isTerminal: false } as const;
-  const log = createLog(options, { write, flush: async () => {} });
-  const headers = { 'x-api-key': 'a "quoted" key', 'x-request-id': 'request-1' };
-  const cause = { code: '22P02', message: 'bad: a "quoted" key', detail: ['a "quoted" key', 7] };
-  const record = createRecord('GET', '/v1/a?x=1', headers);
-  const ended = { ...record, endpoint: 'none', status: 502, durationMs: 1.26, responseBytes: 10 };
-  log.request({ ...ended, fault: { kind: 'storeError', cause } });
-  log.fault('A fault', { kind: 'internal', cause: new Error('a "quoted" key') }, record);
-  expect(JSON.parse(lines[0] ?? '')).toEqual({
-    level: 'error',
-    time: expect.any(String),
-    requestId: 'request-1',
-    method: 'GET',
-    path: '/v1/a',
-    status: 502,
-    durationMs: 1.3,
-    responseBytes: 10,
-    fault: {
-      kind: 'storeError',
-      cause: 'bad: [API key]',
-      code: '22P02',
-      detail: ['[API key]', 7],
-    },
-  });
-  expect(lines[1]).toContain('secrets.test.ts');
-  expect(lines.join('\n')).not.toContain('quoted');
 });
