@@ -281,13 +281,17 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
       record.count('administration', outcome);
     }),
     ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
-    ...faults.map(async ({ name, run }, n) => {
-      // In the first quarter: the second and the last, which are compared, are alike then.
-      await delay((ms * (n + 0.5)) / faults.length / 4, undefined, { signal: end }).catch(() => {});
-      if (end.aborted) return;
-      console.error(`${new Date().toISOString()} ${name}`);
-      await record.during(run);
-    }),
+    (async () => {
+      const begin = performance.now();
+      for (const [n, { name, run }] of faults.entries()) {
+        // In the first quarter: the second and the last, which are compared, are alike then.
+        const at = begin + (ms * (n + 0.5)) / faults.length / 4;
+        await delay(Math.max(0, at - performance.now()), undefined, { signal: end }).catch(() => {});
+        if (end.aborted) return;
+        console.error(`${new Date().toISOString()} ${name}`);
+        await record.during(run);
+      }
+    })(),
   ];
   const clients = [...readers, ...creators];
   await Promise.all(working);
