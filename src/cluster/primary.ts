@@ -111,7 +111,7 @@ export class Primary {
     for (const slot of this.#slots) {
       if (this.#isStopping()) return false;
       const next = this.#launch(slot);
-      if (!(await next.served)) return false;
+      if (!(await next.servesInTime())) return false;
       const old = slot.current;
       slot.current = next;
       await old?.stop({ noticeMs: this.#config.drainMs, isReplaced: true });

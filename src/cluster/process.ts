@@ -8,8 +8,8 @@ import type { Ending } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
 
-/** How long a worker may take until it serves, in milliseconds, and without the three calls of the store before. */
-const START_MS = 30_000;
+/** How long a new worker may take until it serves, in milliseconds, without the three calls of the store before. */
+const START_MS = 60_000;
 /** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
 const PING_EVERY_MS = 1_000;
 const PING_MS = 10_000;
@@ -26,7 +26,7 @@ type Options = {
 /** How a worker has ended: the exit code, or the signal or error. */
 export type End = { readonly code: number | null; readonly reason?: string | null };
 
-/** A worker from its start to its end. It is killed if it does not serve in time, or no longer answers. */
+/** A worker from its start to its end. It is killed if it no longer answers. */
 export class WorkerProcess {
   readonly name: string;
   readonly channel: Channel<ToWorker>;
@@ -35,6 +35,8 @@ export class WorkerProcess {
   readonly ended: Promise<End>;
   isServing = false;
   readonly #worker: Worker;
+  readonly #onHung: (text: string) => void;
+  readonly #startMs: number;
   readonly #begunAt = performance.now();
 
   constructor(number: number, { workers, deadlineMs }: Config, { env, answer, onHung }: Options) {
@@ -51,13 +53,15 @@ export class WorkerProcess {
     this.served = served.promise;
     this.ended = ended.promise;
     this.#worker = worker;
+    this.#onHung = onHung;
+    this.#startMs = START_MS + 3 * deadlineMs;
     worker.once('exit', (code, reason) => ended.resolve({ code, reason }));
     // A worker that could not be spawned emits no exit event. Other errors, such as a failed send, are followed by one.
     worker.on('error', ({ message }) => {
       if (worker.process.pid === undefined) ended.resolve({ code: null, reason: message });
     });
     void this.ended.then(() => served.resolve(false));
-    void this.#watch(START_MS + 3 * deadlineMs, onHung);
+    void this.#watch();
   }
 
   /** How long it has run, in milliseconds. */
@@ -76,24 +80,35 @@ export class WorkerProcess {
     this.#worker.process.kill('SIGKILL');
   }
 
+  /** Resolves with whether it serves. Kills one that does not in time, which would hold up a replacement without an end. */
+  async servesInTime(): Promise<boolean> {
+    try {
+      return await within(this.#startMs, () => this.served);
+    } catch {
+      this.#killHung(`served after ${this.#startMs / 1_000} s`);
+      return false;
+    }
+  }
+
   /**
    * Kills a worker that no longer answers, such as one that is stopped or in an endless loop. Its clients would wait
-   * without an answer, and a load balancer would go on sending it requests, because /readyz of the others is 200. A new one
-   * that does not serve would hold up a replacement.
+   * without an answer, and a load balancer would go on sending it requests, because /readyz of the others is 200.
    */
-  async #watch(startMs: number, onHung: (text: string) => void): Promise<void> {
+  async #watch(): Promise<void> {
+    await this.served;
     try {
-      await within(startMs, () => this.served);
       for (;;) {
         await this.channel.ask({ kind: 'ping' }, PING_MS);
         await delay(PING_EVERY_MS);
       }
     } catch (error) {
       // Otherwise it has ended.
-      if (!(error instanceof DeadlineError)) return;
-      this.kill();
-      const what = this.isServing ? `answered for ${PING_MS / 1_000}` : `served after ${startMs / 1_000}`;
-      onHung(`${this.name} has not ${what} s and is killed`);
+      if (error instanceof DeadlineError) this.#killHung(`answered for ${PING_MS / 1_000} s`);
     }
+  }
+
+  #killHung(what: string): void {
+    this.kill();
+    this.#onHung(`${this.name} has not ${what} and is killed`);
   }
 }
