@@ -1,4 +1,4 @@
-// Writes what docs/configuration.md and .env.example say of the variables, from the table in src/config.ts:
+// Writes what docs/configuration.md, .env.example and compose.yaml say of the variables, from the table in src/config.ts:
 // node scripts/variables.ts [--check]
 
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -28,6 +28,16 @@ function wrap(text: string): string {
   return text.replace(/(.{1,118})(?: |$)/g, '# $1\n');
 }
 
+/** What compose.yaml sets for each of its gateways, or the image. */
+const SET_BY_COMPOSE =
+  /^(PORT|HOST|METRICS_PORT|DATA_DIR|POSTGRES_BIN|FSYNC|DEMO_DATA|PREPARE|DATABASE_URL|SUPABASE_.*)$/;
+
+/** The variables that compose.yaml passes on. */
+function toSettings(): string {
+  const names = entries.flatMap(([name]) => (SET_BY_COMPOSE.test(name) ? [] : name));
+  return names.map((name) => `  ${name}: \${${name}:-}\n`).join('');
+}
+
 /** The part of each file that is written. */
 const FILES = [
   { file: 'docs/configuration.md', pattern: /\| Variable \|[\s\S]*?\n(?=\n)/, write: toTable },
@@ -35,6 +45,11 @@ const FILES = [
     file: '.env.example',
     pattern: /(?<=^# Variables of the gateway\n\n)[\s\S]*?(?=\n# OpenTelemetry:)/m,
     write: toExample,
+  },
+  {
+    file: 'compose.yaml',
+    pattern: /(?<=^x-settings: &settings\n)[\s\S]*?(?= {2}OTEL_SERVICE_NAME:)/m,
+    write: toSettings,
   },
 ];
 

@@ -41,32 +41,13 @@ const STOP_MS =
 /** What OpenTelemetry reads from the environment by itself: of its own variables those that deployments pass on. */
 const STANDARD = ['OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_EXPORTER_OTLP_HEADERS'];
 
-const known = (names: readonly string[]) => names.filter((name) => NAMES.includes(name));
 const unknown = (names: readonly string[]) => names.filter((name) => !NAMES.includes(name) && !STANDARD.includes(name));
 
-type Entry = { readonly name: string; readonly value: string; readonly isSet: boolean; readonly comment: string };
-
-function readEntries(text: string): Entry[] {
-  return [...text.matchAll(/^(.*)\n(# )?([A-Z]\w*)=(.*)$/gm)].map(([, comment = '', mark, name = '', value = '']) => ({
-    ...{ name, value, comment },
-    isSet: mark === undefined,
-  }));
-}
-
 const EXAMPLE = read('.env.example');
-const [, ofStandard = '', ofCompose = ''] = EXAMPLE.split(/^# (?:OpenTelemetry|compose\.yaml):.*$/m);
+const [, ofCompose = ''] = EXAMPLE.split(/^# compose\.yaml:.*$/m);
 
-describe('.env.example', () => {
-  test("has OpenTelemetry's own variables that deployments pass on, and sets none", () => {
-    const standard = readEntries(ofStandard);
-    expect(standard.map(({ name }) => name)).toEqual(STANDARD);
-    expect(standard.filter(({ isSet }) => isSet)).toEqual([]);
-    expect(standard[0]?.value).toBe(/SERVICE = '(.+)';/.exec(read('src/telemetry/tracing.ts'))?.[1]);
-  });
-
-  test('is an environment that the gateway can start with', () => {
-    expect(readConfig(parseEnv(EXAMPLE))).toEqual(readConfig({}));
-  });
+test('.env.example is an environment that the gateway can start with', () => {
+  expect(readConfig(parseEnv(EXAMPLE))).toEqual(readConfig({}));
 });
 
 type Service = {
@@ -111,25 +92,10 @@ describe('compose.yaml', () => {
   const conditionsOf = (name: string) =>
     Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
 
-  test('reads variables of the configuration, and those that .env.example has for it', () => {
-    const own = new Set(unknown(references.map(({ name }) => name)));
-    expect(
-      readEntries(ofCompose)
-        .map(({ name }) => name)
-        .sort(),
-    ).toEqual([...own].sort());
-  });
-
-  test('requires what has no default; .env.example shows the defaults of the rest', () => {
-    for (const { name, value, isSet } of readEntries(ofCompose)) {
-      const uses = references.filter((reference) => reference.name === name);
-      for (const { operator, word } of uses) {
-        expect([name, operator]).toEqual([name, isSet ? ':?' : ':-']);
-        expect([name, value]).toEqual([name, isSet ? '' : word]);
-      }
-    }
-    for (const { name, word } of references.filter(({ name }) => [...NAMES, ...STANDARD].includes(name)))
-      expect([name, word]).toEqual([name, '']);
+  test('reads variables that .env.example has, with their defaults; it requires those that have none', () => {
+    const used = references.filter(({ name }) => ![...NAMES, ...STANDARD].includes(name));
+    const lines = used.map(({ name, operator, word }) => (operator === ':?' ? `${name}=` : `# ${name}=${word}`));
+    expect([...new Set(lines)].toSorted()).toEqual((ofCompose.match(/^(# )?[A-Z]\w*=.*$/gm) ?? []).toSorted());
   });
 
   test('requires nothing more for a service of a profile', () => {
@@ -140,22 +106,13 @@ describe('compose.yaml', () => {
     expect([...required(true).difference(required(false))]).toEqual([]);
   });
 
-  test('passes every variable to the gateways, except for its own', () => {
-    const names = gateways.flatMap(([, { environment = {} }]) => Object.keys(environment));
-    expect(gateways.map(([name]) => name)).toEqual([
-      'gateway',
-      'gateway-on-postgrest',
-      'gateway-on-citus',
-      'gateway-on-standby',
-    ]);
-    expect(unknown(names)).toEqual([]);
-    const own = ['PORT', 'HOST', 'DATA_DIR', 'POSTGRES_BIN', 'DEMO_DATA', 'PREPARE'];
-    expect([...new Set(known(names)), ...own].sort()).toEqual(NAMES.toSorted());
-    for (const [, { environment = {} }] of gateways)
-      expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
-  });
-
   test('configures each gateway, and the migrations', () => {
+    const names = ['gateway', 'gateway-on-postgrest', 'gateway-on-citus', 'gateway-on-standby'];
+    expect(gateways.map(([name]) => name)).toEqual(names);
+    for (const [, { environment = {} }] of gateways) {
+      expect(unknown(Object.keys(environment))).toEqual([]);
+      expect(Object.keys(environment)).toEqual(expect.arrayContaining(STANDARD));
+    }
     const passwords = { POSTGRES_PASSWORD: 'one', GATEWAY_PASSWORD: 'two', POSTGREST_KEY: 'three' };
     const { metricsPort, store, ...rest } = readConfig(environmentOf('gateway', passwords));
     expect({ ...readConfig({}), ...rest }).toEqual(readConfig({}));
@@ -176,7 +133,7 @@ describe('compose.yaml', () => {
     });
     expect(metricsPort).not.toBe(readConfig({}).port);
     expect(read('scripts/deploy/prometheus.yaml')).toContain(
-      `names: [${gateways.map(([name]) => name).join(', ')}], type: A, port: ${metricsPort}`,
+      `names: [${names.join(', ')}], type: A, port: ${metricsPort}`,
     );
   });
 
@@ -210,16 +167,35 @@ describe('compose.yaml', () => {
     }
   });
 
-  describe('profile standby', () => {
-    test('runs the steps in order: primary, standby, migrations, logins, gateway', () => {
-      expect(conditionsOf('postgres-b')).toEqual(['postgres-a service_healthy']);
-      expect(conditionsOf('migrate-standby')).toEqual(['postgres-b service_healthy']);
-      expect(conditionsOf('logins-standby')).toEqual(['migrate-standby service_completed_successfully']);
-      expect(conditionsOf('gateway-on-standby')).toEqual(['logins-standby service_completed_successfully']);
-      expect(services['logins-standby']?.command).toEqual(services.logins?.command);
-      expect(services['migrate-standby']?.command).toEqual(services.migrate?.command);
-    });
+  const [HEALTHY, DONE] = ['service_healthy', 'service_completed_successfully'];
+  const NODES = ['citus-coordinator', 'citus-worker-1', 'citus-worker-2'];
 
+  test.each<[string, steps: (readonly [name: string, ...needed: string[]])[]]>([
+    [
+      'standby',
+      [
+        ['postgres-b', `postgres-a ${HEALTHY}`],
+        ['migrate-standby', `postgres-b ${HEALTHY}`],
+        ['logins-standby', `migrate-standby ${DONE}`],
+        ['gateway-on-standby', `logins-standby ${DONE}`],
+      ],
+    ],
+    [
+      'citus',
+      [
+        ['citus-cluster', ...NODES.map((node) => `${node} ${HEALTHY}`)],
+        ['migrate-citus', `citus-cluster ${DONE}`],
+        ['logins-citus', `migrate-citus ${DONE}`],
+        ['gateway-on-citus', `logins-citus ${DONE}`],
+      ],
+    ],
+  ])('runs the steps of profile %s in order: servers, migrations, logins, gateway', (profile, steps) => {
+    for (const [name, ...needed] of steps) expect(conditionsOf(name), name).toEqual(needed);
+    for (const step of ['logins', 'migrate'])
+      expect(services[`${step}-${profile}`]?.command).toEqual(services[step]?.command);
+  });
+
+  describe('profile standby', () => {
     test.runIf(canReplicate())('makes the standby by its own command, under its own rules for clients', async () => {
       const rules = resolve('scripts/deploy/standby-pg_hba.conf');
       const [script = ''] = services['postgres-b']?.command ?? [];
@@ -268,17 +244,8 @@ describe('compose.yaml', () => {
     );
 
     test('has a coordinator and two workers, each with a volume of its own', () => {
-      expect(nodes.map(([name]) => name)).toEqual(['citus-coordinator', 'citus-worker-1', 'citus-worker-2']);
+      expect(nodes.map(([name]) => name)).toEqual(NODES);
       for (const [name, { volumes }] of nodes) expect(volumes).toContain(`${name}:/var/lib/postgresql/data`);
-    });
-
-    test('runs the steps in order: nodes, cluster, migrations, logins, gateway', () => {
-      expect(conditionsOf('citus-cluster')).toEqual(nodes.map(([name]) => `${name} service_healthy`));
-      expect(conditionsOf('migrate-citus')).toEqual(['citus-cluster service_completed_successfully']);
-      expect(conditionsOf('logins-citus')).toEqual(['migrate-citus service_completed_successfully']);
-      expect(conditionsOf('gateway-on-citus')).toEqual(['logins-citus service_completed_successfully']);
-      expect(services['logins-citus']?.command).toEqual(services.logins?.command);
-      expect(services['migrate-citus']?.command).toEqual(services.migrate?.command);
     });
 
     test('makes a cluster of all nodes, by names that only their own network has', () => {
