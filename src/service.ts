@@ -19,13 +19,15 @@ import type { TakeToken } from './limits/buckets.ts';
 import { openLimits } from './limits/limits.ts';
 import { findUsageFunction } from './limits/usage.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
-import { openStore as openConfiguredStore, type StoreGroup } from './store/open.ts';
+import { openStore as openConfiguredStore } from './store/open.ts';
 import { type Log, openLog } from './telemetry/log.ts';
 import { createMetrics, type Figures } from './telemetry/metrics.ts';
 import type { Tracing } from './telemetry/tracing.ts';
 
 /** A gateway that serves. */
 export type Service = {
+  /** The server of clients. */
+  readonly server: GatewayServer;
   /** Logs the listen address. */
   welcome(welcome: Welcome): Promise<void>;
   /** Runs what goes on beside requests. Throws DriftError if a store that was away at the start turns out to drift. */
@@ -47,8 +49,8 @@ export type Ending = {
 };
 
 /** What a service shares with those of other processes. */
-export type Group = StoreGroup & {
-  /** The number of this process, for its metrics and its log. */
+export type Group = {
+  /** The number of this process, from 1, for its metrics and its log. */
   readonly worker: number;
   /** The metrics of all services. */
   readonly readMetrics: () => Promise<string>;
@@ -61,26 +63,27 @@ export type ServiceOptions = {
   /** Whether it follows the document and the migrations as they are saved. */
   readonly isWatching?: boolean;
   readonly group?: Group;
-  /** For tests: another document's file, and what opens another store. */
-  readonly file?: string;
+  /** For tests: another document and log, and what opens another store. */
+  readonly document?: CompiledDocument;
+  readonly log?: Log;
   readonly openStore?: typeof openConfiguredStore;
 };
 
 /** Opens a gateway and listens. Throws OperatorError for what an operator can fix. */
 export async function openService(config: Config, options: ServiceOptions = {}): Promise<Service> {
-  const { isWatching = false, group, file = FILES.document, openStore = openConfiguredStore } = options;
-  const isFirst = group?.isFirst ?? true;
+  const { isWatching = false, group, openStore = openConfiguredStore } = options;
+  const isFirst = group === undefined || group.worker === 1;
 
   // Before the store: an applied migration stays, even if the document is invalid.
-  const document = await compileFile(file);
+  const document = options.document ?? (await compileFile(FILES.document));
   if (!group) await checkPorts(config);
   // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
-  const log = openLog(config, readKeyHeaders(document), group?.worker);
+  const log = options.log ?? openLog(config, readKeyHeaders(document), group?.worker);
   // What is outside is the same for all processes: the first one logs it.
   const ignore = () => {};
   const outside: Log = isFirst ? log : { ...log, info: ignore, warn: ignore, fault: ignore };
   if (!group) await refuseNewDemo(config);
-  const { store, own } = await openStore(config, FILES, outside, group);
+  const { store, own } = await openStore(config, FILES, outside, group !== undefined);
 
   const metrics = createMetrics(group?.worker);
   const onFault = createFaultHandler(log);
@@ -162,6 +165,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
     return {
+      server,
       welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) => {
         const { docs, mcp } = config;
         const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
@@ -170,9 +174,8 @@ export async function openService(config: Config, options: ServiceOptions = {}):
       follow: async () => {
         if (isWatching) {
           const { develop } = await import('./dev.ts');
-          const files = { ...FILES, document: file };
           const { deadlineMs } = config;
-          stopWatching = develop({ ...files, store, own, serve: served.replace, deadlineMs, log }, document);
+          stopWatching = develop({ ...FILES, store, own, serve: served.replace, deadlineMs, log }, document);
         }
         if (!fault) return;
         await readiness.reportUntilReachable(fault);

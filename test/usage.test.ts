@@ -56,22 +56,6 @@ describe('a gateway', () => {
     expect(await gateway.stop()).toBe(0);
     expect(await readCalls(other.id)).toBe(6);
   });
-
-  test('loses at most the last seconds when it is killed', async () => {
-    const { id, key } = await createKey();
-    const killed = await start();
-    expect(await send(killed, key)).toBe(200);
-    await waitFor(async () => expect(await readCalls(id)).toBe(1));
-    expect(await send(killed, key)).toBe(200);
-    await killed.stop('SIGKILL');
-    const left = await readCalls(id);
-    expect([1, 2]).toContain(left);
-
-    const next = await start();
-    expect(await send(next, key)).toBe(200);
-    await next.stop();
-    expect(await readCalls(id)).toBe(left + 1);
-  });
 });
 
 describe('a batch', () => {

@@ -35,7 +35,6 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
   stopWithPrimary(stop);
   service = await openService(toShare(config, worker), {
     group: {
-      isFirst: worker.number === 1,
       worker: worker.number,
       readMetrics: () => channel.ask({ kind: 'readMetrics' }, METRICS_MS),
       takeToken: createSharedBuckets(channel, worker),

@@ -87,7 +87,7 @@ export function createGuard(perMinute: number): Guard {
 }
 
 /** Delays refusals by their source: a network, or a key that is over its limits. */
-type Delays = {
+export type Delays = {
   /** Takes one of a source's permits; undefined if none is left. */
   takePermit(source: string): Permit | undefined;
   /** Waits for the delay of a refusal. Returns false if too many are delayed already, and this one must be dropped. */
@@ -95,7 +95,7 @@ type Delays = {
 };
 
 /** Refusals are counted by source, for a minute from the first one. */
-function createDelays(perMinute: number): Delays {
+export function createDelays(perMinute: number): Delays {
   if (perMinute === 0) return { takePermit: () => UNLIMITED, holdBack: async () => true };
   const counts = new LRUCache<string, number>({ max: MAX_SOURCES, ttl: MINUTE_MS, noUpdateTTL: true });
   /** The number of taken permits by source: keys being verified and delayed refusals. */

@@ -31,12 +31,6 @@ export type OwnStore = {
   attempt(call: Call): Promise<Result>;
 };
 
-/** What a store needs where the gateway has several processes. */
-export type StoreGroup = {
-  /** Whether this process logs what all of them see. */
-  readonly isFirst: boolean;
-};
-
 export type { EmbeddedServer };
 
 /** The configuration of an embedded store. */
@@ -45,17 +39,17 @@ export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
 type StoreLog = { info(text: string): void; warn(text: string): void };
 
 /**
- * Opens the configured store, and starts the server of an embedded one, which in a group the primary process has. Throws what
+ * Opens the configured store, and starts the server of an embedded one, which the primary process has where there are workers. Throws what
  * openServer throws; a store that cannot be reached is not an error.
  */
 export async function openStore(
   config: Config,
   files: StoreFiles,
   log: StoreLog,
-  group?: StoreGroup,
+  isWorker = false,
 ): Promise<OpenStore> {
-  const server = group ? undefined : await openServer(config, files, log);
-  const store = await openServed(config, log, { group, dataDir: server?.dataDir });
+  const server = isWorker ? undefined : await openServer(config, files, log);
+  const store = await openServed(config, log, server?.dataDir);
   if (!server) return { store };
   const own: OwnStore = {
     migrate: async () => {
@@ -72,12 +66,8 @@ export async function openStore(
 }
 
 /** Opens the configured store; the server of an embedded one runs. */
-export async function openServed(
-  config: Config,
-  log: StoreLog,
-  { group, dataDir }: { readonly group?: StoreGroup | undefined; readonly dataDir?: string | undefined } = {},
-): Promise<LimitedStore> {
-  const store = await openUnlimited(config, log, group, dataDir);
+export async function openServed(config: Config, log: StoreLog, dataDir?: string): Promise<LimitedStore> {
+  const store = await openUnlimited(config, log, dataDir);
   const { connections, waiting } = config;
   return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), waiting });
 }
@@ -209,7 +199,6 @@ async function inspectDatabase(url: string, deadlineMs: number, folder: string):
 async function openUnlimited(
   { store, connections, deadlineMs, answerLimit }: Config,
   log: StoreLog,
-  group: StoreGroup | undefined,
   dataDir: string | undefined,
 ): Promise<Store> {
   if (store.kind === 'supabase') {
@@ -217,7 +206,6 @@ async function openUnlimited(
     return openSupabase({ ...store, connections, deadlineMs, answerLimit });
   }
   const { openPostgres } = await import('./postgres/store.ts');
-  const { isFirst = true } = group ?? {};
   const onChange = (text: string, isProblem: boolean) => (isProblem ? log.warn : log.info)(text);
   return openPostgres({
     ...(store.kind === 'embedded' ? await toPostgres(store, dataDir) : store),
@@ -225,7 +213,7 @@ async function openUnlimited(
     deadlineMs,
     answerLimit,
     onWarning: log.warn,
-    onChange: isFirst ? onChange : undefined,
+    onChange,
   });
 }
 

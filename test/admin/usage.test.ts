@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createCalendar } from '../../src/api/calendar.ts';
+import { createCalendar } from '../../src/limits/account.ts';
 import { runAdmin, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createBuckets } from '../../src/api/buckets.ts';
+import { createBuckets } from '../../src/limits/buckets.ts';
 
 const SIZE = { perMinute: 60, burst: 3 };
 

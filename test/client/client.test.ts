@@ -16,8 +16,6 @@ import {
   type ListPath,
 } from '../../client/src/client.ts';
 import { storeFault } from '../../src/errors.ts';
-import { createRecorder } from '../../src/http/recorder.ts';
-import type { Store } from '../../src/store/store.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { canTestInBrowser, runPage } from '../helpers/browser.ts';
 import { openTestStore, startGateway } from '../helpers/gateway.ts';
@@ -232,9 +230,8 @@ describe('a failure', () => {
 
   test('has the id of its request, as the log of the gateway has it', async () => {
     const told: string[] = [];
-    const store = { call: async () => storeFault('storeTimeout', 'late') } as unknown as Store;
-    const recorder = createRecorder([({ id }) => told.push(id)]);
-    const gateway = await startGateway({ store, parts: { recorder } });
+    const store = createStubStore(() => storeFault('storeTimeout', 'late'));
+    const gateway = await startGateway({ store, onEnd: ({ id }) => told.push(id) });
     const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora, retry: 0 });
     const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
     expect(error.message).toBe(`502: Data store timeout (request ${error.failure.requestId})`);
@@ -476,7 +473,7 @@ describe('the built module', () => {
     const store = createStubStore(({ function: name }) =>
       name === 'listar_treinos' ? storeFault('storeTimeout', 'late') : { json: '[{"nome":"Ana"}]', count: 1 },
     );
-    const gateway = await startGateway({ store, parts: { corsOrigins: ['*'] } });
+    const gateway = await startGateway({ store, corsOrigins: ['*'] });
     const page = `
       import { ClientError, createClient } from './client.js';
       const options = { apiKey: 'key', language: 'pt-BR' };

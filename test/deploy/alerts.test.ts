@@ -3,16 +3,12 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { StoreFaultKind } from '../../src/errors.ts';
-import { serveMetrics } from '../../src/http/health.ts';
-import { createRecorder } from '../../src/http/recorder.ts';
-import type { Result } from '../../src/store/store.ts';
+import { createRecord } from '../../src/http/context.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { isPresent } from '../helpers/requirement.ts';
-import { createStubStore } from '../helpers/stub-store.ts';
 
 type Sample = { readonly name: string; readonly labels: Readonly<Record<string, string>> };
 /** An expression with its place, and the labels that texts beside it show. */
@@ -20,11 +16,7 @@ type Use = { readonly place: string; readonly expression: string; readonly shown
 
 /** Of each there is a result: of those that a client can mend, those that it cannot, and success. */
 const FAULTS: readonly StoreFaultKind[] = ['storeUnavailable', 'storeOverloaded', 'storeTimeout', 'storeError'];
-const RESULTS: readonly Result[] = [
-  { json: '[]' },
-  { failure: { kind: 'refusedKey', text: 'API Key inválida' } },
-  ...FAULTS.map((kind) => ({ failure: { kind, cause: 'a fault' } })),
-];
+const RESULTS = ['ok', 'refusedKey', ...FAULTS];
 /** What Prometheus adds to what it reads. */
 const ADDED_LABELS = ['job', 'instance'];
 const UP: Sample = { name: 'up', labels: {} };
@@ -35,7 +27,6 @@ const DASHBOARD = 'scripts/deploy/grafana-dashboard.json';
 
 const rules = readRules();
 const uses = [...readAlertUses(), ...readDashboardUses()];
-let gateway: TestGateway;
 let exposition: string;
 let samples: readonly Sample[];
 
@@ -51,27 +42,19 @@ beforeAll(async () => {
     isCountingShared: () => true,
     isExporting: () => true,
   });
-  const results = RESULTS.values();
-  gateway = await startGateway({
-    store: createStubStore(() => results.next().value ?? { json: '[]' }),
-    onCall: metrics.call,
-    parts: { recorder: createRecorder([metrics.request]), operational: [serveMetrics(metrics)] },
-  });
-  const headers = { 'X-Api-Key': 'a-key' };
-  for (const _ of RESULTS) await fetch(`${gateway.url}/academias`, { headers });
-  const body = JSON.stringify({ p_nome: 'Ana', p_email: 'ana@aurora.example' });
-  await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body });
-  await fetch(`${gateway.url}/alunos?limit=-1`, { headers });
+  for (const result of RESULTS) metrics.call('listar_academias', result, 1);
+  for (const status of [200, 201, 401, 422, 502]) {
+    const request = createRecord('POST', '/v1/alunos', { 'content-length': '10' });
+    metrics.request({ ...request, endpoint: 'criarAluno', status, durationMs: 1, responseBytes: 1_000 });
+  }
   setFlagsFromString('--expose-gc');
   runInNewContext('gc')();
   do {
     await delay(10);
-    exposition = await (await fetch(new URL('/metrics', gateway.url))).text();
+    exposition = await metrics.read();
   } while (!exposition.includes('nodejs_gc_duration_seconds_count'));
   samples = [UP, ...readSamples(exposition)];
 });
-
-afterAll(() => gateway.close());
 
 function readSamples(text: string): Sample[] {
   return [...text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? /gm)].map(([, name = '', labels = '']) => ({

@@ -22,12 +22,12 @@ import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config.ts';
-import { serveHealth } from '../../src/http/health.ts';
 import { startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { BINARIES, canReplicate } from '../helpers/replication.ts';
 import { asAdmin, findPort } from '../helpers/servers.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const read = (file: string) => readFileSync(file, 'utf8');
@@ -322,9 +322,7 @@ describe('kubernetes.yaml', () => {
   let gateway: TestGateway;
 
   beforeAll(async () => {
-    const checks = { store: 'ok', contract: 'ok' };
-    const readiness = { read: async () => ({ status: 'ready', checks }) as const };
-    gateway = await startGateway({ store: undefined as never, parts: { operational: [serveHealth(readiness)] } });
+    gateway = await startGateway({ store: createStubStore() });
   });
 
   afterAll(() => gateway.close());

@@ -2,9 +2,9 @@ import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { inject } from 'vitest';
 import { createAjv } from '../../src/openapi/compile.ts';
-import { readOwnDocument } from './gateway.ts';
+import { compileOnce } from './gateway.ts';
 
-export const document = await readOwnDocument();
+export const { source: document } = await compileOnce();
 
 type RpcName = { readonly 'x-rpc'?: string };
 

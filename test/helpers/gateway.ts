@@ -1,26 +1,20 @@
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createBuckets } from '../../src/api/buckets.ts';
-import { createHandler, type HandlerOptions } from '../../src/api/handler.ts';
-import { createAcceptedKeys } from '../../src/api/keys.ts';
-import { openUsage, type Usage, type UsageOptions } from '../../src/api/usage.ts';
-import type { RateLimitConfig } from '../../src/config.ts';
+import { type Config, readConfig } from '../../src/config.ts';
 import type { Fault } from '../../src/errors.ts';
-import { type AppParts, createApp } from '../../src/http/app.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
-import { openRateLimits, type RateLimitOptions, type RateLimits } from '../../src/http/rate-limits.ts';
-import { createRecorder } from '../../src/http/recorder.ts';
-import { createServer, type GatewayServer } from '../../src/http/server.ts';
-import { createUnread } from '../../src/http/unread.ts';
-import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
-import { readApiRoot, readDocument } from '../../src/openapi/document.ts';
+import { toOrigin } from '../../src/http/ports.ts';
+import type { GatewayServer } from '../../src/http/server.ts';
+import { findUsageFunction } from '../../src/limits/usage.ts';
+import { type CompiledDocument, compile, compileFile } from '../../src/openapi/compile.ts';
+import { readApiRoot } from '../../src/openapi/document.ts';
+import { type Group, openService } from '../../src/service.ts';
 import { distribute, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Result, Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
+import { type LimitedStore, limited } from '../../src/store/turns.ts';
+import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { copyCitusDatabase } from './citus.ts';
 import { asAdmin, createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPostgrest } from './servers.ts';
 
@@ -30,20 +24,16 @@ export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/see
 /** The kinds of store; Citus by each of its two ways. */
 export type StoreKind = 'postgres' | 'supabase' | 'citus' | 'citus by PostgREST';
 
-export type TestGatewayOptions = {
+/** The configuration of a gateway where it is not that of the tests, and what it serves. */
+export type TestGatewayOptions = Partial<Omit<Config, 'store'>> & {
   readonly store: Store;
-  readonly document?: OpenAPIV3.Document;
-  readonly deadlineMs?: number;
-  readonly bodyLimit?: number;
-  readonly answerLimit?: number;
-  readonly unreadLimit?: number;
-  readonly maxSockets?: number;
-  readonly refusalsPerMinute?: number;
-  /** What the application has beside the gateway. */
-  readonly parts?: Partial<AppParts>;
-  readonly proxyHops?: number;
-  readonly onCall?: HandlerOptions['onCall'];
-  readonly usage?: Usage;
+  readonly document?: OpenAPIV3.Document | undefined;
+  /** Whether the store is asked for the demo data, and told of the use of keys; otherwise it gets the calls of requests alone. */
+  readonly hasWholeStore?: boolean;
+  /** What it shares with other processes. */
+  readonly group?: Group | undefined;
+  /** Receives each request that has ended. */
+  readonly onEnd?: (request: EndedRequest) => void;
 };
 
 export type TestGateway = {
@@ -51,8 +41,10 @@ export type TestGateway = {
   readonly url: string;
   readonly server: GatewayServer;
   readonly store: Store;
-  /** What was told to the log. */
+  /** The faults of requests, as they were logged. */
   readonly faults: Fault[];
+  /** The other lines of the log. */
+  readonly told: string[];
   close(): Promise<void>;
 };
 
@@ -128,74 +120,67 @@ function closing(store: Store, stop: () => Promise<void>): Store {
   };
 }
 
-/** Opens the usage of a test, which records when it is told to. */
-export function openTestUsage(options: Pick<UsageOptions, 'store'> & Partial<UsageOptions>): Usage {
-  const common = { function: 'record_usage', timeZone: 'America/Sao_Paulo', deadlineMs: 5_000 };
-  const log = { info: () => {}, warn: () => {} };
-  const takeToken = createBuckets();
-  return openUsage({ ...common, answerLimit: 4_000_000, log, takeToken, recordEveryMs: 2 ** 31 - 1, ...options });
-}
-
-/** Opens the limits of a test's requests, of which there are none unless told. */
-export function openTestRateLimits(
-  limits: Partial<RateLimitConfig>,
-  options: Partial<RateLimitOptions> = {},
-): Promise<RateLimits> {
-  return openRateLimits(
-    { perAddress: 0, redisUrl: undefined, ...limits },
-    {
-      addressOf: createAddressReader(0),
-      identify: () => {},
-      onFault: () => {},
-      onRecovered: () => {},
-      ...options,
-    },
-  );
-}
-
-let ownDocument: Promise<OpenAPIV3.Document> | undefined;
-
-/** Reads openapi.yaml once. */
-export function readOwnDocument(): Promise<OpenAPIV3.Document> {
-  ownDocument ??= readDocument('openapi.yaml');
-  return ownDocument;
-}
-
+const ownProgram = compileFile('openapi.yaml');
 const programs = new WeakMap<OpenAPIV3.Document, Promise<CompiledDocument>>();
 
 /** Compiles a document once, by default openapi.yaml: most gateways of the tests have the same one, and none changes it. */
-export async function compileOnce(document?: OpenAPIV3.Document): Promise<CompiledDocument> {
-  const source = document ?? (await readOwnDocument());
-  const program = programs.get(source) ?? compile(source);
-  programs.set(source, program);
+export function compileOnce(document?: OpenAPIV3.Document): Promise<CompiledDocument> {
+  if (!document) return ownProgram;
+  const program = programs.get(document) ?? compile(document);
+  programs.set(document, program);
   return program;
 }
 
+/** The configuration of a test's gateway, whose store is given. */
+const CONFIG = readConfig({
+  PORT: '0',
+  DATABASE_URL: 'postgres://test@127.0.0.1/test',
+  CONTRACT_CHECK: 'warn',
+  REFUSALS_PER_MINUTE: '0',
+});
+
+/** What a store answers to calls that it does not get: there is no demo data, and no key has limits. */
+const NO_DEMO: Result = { failure: { kind: 'refusedKey', text: 'no demo data' } };
+const RECORDED: Result = { json: '[]', count: 0 };
+
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
+  const { store, document, hasWholeStore = false, group, onEnd, ...own } = options;
+  const config = { ...CONFIG, ...own };
   const faults: Fault[] = [];
-  const onFault = (fault: Fault) => faults.push(fault);
-  const recorder = createRecorder(options.usage ? [options.usage.request] : []);
-  const compiled = await compileOnce(options.document);
-  const addressOf = createAddressReader(options.proxyHops ?? 0);
-  const unread = createUnread(options.unreadLimit ?? 100_000_000);
-  const acceptedKeys = createAcceptedKeys();
-  const limits = { deadlineMs: 5_000, bodyLimit: 100_000, answerLimit: 4_000_000, refusalsPerMinute: 0 };
-  const { bodyLimit, ...rest } = { ...limits, acceptedKeys, ...options };
-  const handler = createHandler(compiled, { ...rest, onFault });
-  const app = createApp({ handler, addressOf, bodyLimit, unread, onFault, recorder, ...options.parts });
-  const server = createServer(app, { maxSockets: options.maxSockets ?? 10_000 });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const told: string[] = [];
+  const tell = (text: string) => void told.push(text);
+  const log = {
+    ...{ info: tell, warn: tell, error: tell, flush: async () => {} },
+    request: (request: EndedRequest) => {
+      if (request.fault) faults.push(request.fault);
+      onEnd?.(request);
+    },
+    fault: (text: string, fault: Fault, record?: object) => void (record ? faults.push(fault) : tell(text)),
+  };
+  const compiled = await compileOnce(document);
+  const turns =
+    'load' in store ? (store as LimitedStore) : limited(store, { slots: config.connections, waiting: 1_000 });
+  let isStarting = true;
+  const callOfRequest: Store['call'] = async (asked, ...others) => {
+    if (isStarting) return NO_DEMO;
+    return asked.function === findUsageFunction(compiled) ? RECORDED : turns.call(asked, ...others);
+  };
+  const served = { ...turns, call: hasWholeStore ? turns.call : callOfRequest, close: async () => {} };
+  const service = await openService(config, {
+    document: compiled,
+    log,
+    openStore: async () => ({ store: served }),
+    ...(group && { group }),
+  });
+  isStarting = false;
+  const { server } = service;
   return {
-    url: `http://127.0.0.1:${port}${readApiRoot(compiled.source)}`,
-    server,
-    store: options.store,
-    faults,
+    url: toOrigin(server) + readApiRoot(compiled.source),
+    ...{ server, store, faults, told },
     close: async () => {
-      server.close();
       server.closeAllConnections();
+      await service.close();
     },
   };
 }

@@ -1,7 +1,7 @@
-import { storeFault } from '../../src/errors.ts';
+import { hash } from 'node:crypto';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
-/** A store that answers as it is told, and tells what it was asked; what it is told of the use of keys is not counted. */
+/** A store that answers as it is told, and tells what it was asked. */
 export type StubStore = Store & { readonly calls: Call[] };
 
 /** Makes a store of one function, which by default gives no rows. */
@@ -13,7 +13,6 @@ export function createStubStore(
     description: 'stub',
     calls,
     call: async (call) => {
-      if (call.function === 'record_usage') return { json: '[]', count: 0 };
       calls.push(call);
       return answer(call);
     },
@@ -23,10 +22,19 @@ export function createStubStore(
   };
 }
 
+/** What a store answers that is told of the use of a key, which has these limits. */
+export const limitsOf = (key: string, limits: object): Result => {
+  const row = { key: hash('sha256', key, 'hex'), original_id: key, limits, today: 0, month: 0 };
+  return { json: JSON.stringify([row]), count: 1 };
+};
+
+/** The id of a student of createStudents. */
+export const idOfStudent = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+
 /** A store in which every list has this many students. */
 export function createStudents(count: number): StubStore {
   const all = Array.from({ length: count }, (_, n) => ({
-    id: `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`,
+    id: idOfStudent(n),
     nome: `Aluna nº ${n}`,
     email: `aluna${n}@aurora.example`,
     ativo: true,
@@ -38,24 +46,4 @@ export function createStudents(count: number): StubStore {
     const page = all.slice(begin, begin + Number(p_limit));
     return { json: JSON.stringify(page), count: page.length };
   });
-}
-
-/** Students whose creation succeeds; the key `refused` is refused, and the key `unlucky` finds no database. */
-export function createStudentsAndFailures(count: number): StubStore {
-  const students = createStudents(count);
-  return createStubStore((call) => {
-    if (call.args.p_api_key === 'refused') return { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
-    if (call.args.p_api_key === 'unlucky') return storeFault('storeUnavailable', 'down');
-    return call.returns === 'row' ? { json: '{}' } : students.call(call, new AbortController().signal);
-  });
-}
-
-/** Another store, with the calls that it was asked for. */
-export function recordCalls(store: Store): StubStore {
-  const stub = createStubStore();
-  const call: Store['call'] = (asked, signal, origin) => {
-    if (asked.readOnly) stub.calls.push(asked);
-    return store.call(asked, signal, origin);
-  };
-  return { ...stub, call };
 }

@@ -1,12 +1,17 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import express from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readInstalled } from '../../scripts/scalar.ts';
 import { serveDocs } from '../../src/http/docs.ts';
+import { toOrigin } from '../../src/http/ports.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { readTexts } from '../../src/openapi/translations.ts';
+import type { Store } from '../../src/store/store.ts';
 import { operations } from '../helpers/api.ts';
 import { canTestInBrowser, launchBrowser } from '../helpers/browser.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -19,22 +24,18 @@ const document = await readDocument('openapi.yaml');
 const translations = readTexts('openapi.yaml');
 let texts = translations;
 let served = document;
-let demoKey: string | undefined;
-let gateway: TestGateway;
+let server: Server;
 let origin: string;
 
 beforeAll(async () => {
-  gateway = await startGateway({
-    store: await openTestStore(),
-    parts: { docs: serveDocs(() => ({ source: served, texts, demoKey })) },
-  });
-  origin = new URL(gateway.url).origin;
+  const app = express().disable('x-powered-by').enable('strict routing');
+  serveDocs(() => ({ source: served, texts }))(app);
+  server = createServer(app).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  origin = toOrigin(server);
 });
 
-afterAll(async () => {
-  await gateway.close();
-  await gateway.store.close();
-});
+afterAll(() => void server.close().closeAllConnections());
 
 const get = (path: string, headers: Record<string, string> = {}) => send(origin + path, { headers });
 
@@ -209,6 +210,10 @@ describe("Scalar's script", () => {
 });
 
 describe.skipIf(!canTestInBrowser())('in a browser', () => {
+  let store: Store;
+  /** Without a look for the demo data, and with it. */
+  let gateways: readonly [TestGateway, TestGateway];
+  let gateway: TestGateway;
   let browser: Browser;
   let page: Page;
   const urls: string[] = [];
@@ -216,9 +221,15 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
 
   beforeAll(async () => {
     browser = await launchBrowser();
+    store = await openTestStore();
+    gateways = [await startGateway({ store }), await startGateway({ store, hasWholeStore: true })];
   });
 
-  afterAll(() => browser.close());
+  afterAll(async () => {
+    await browser.close();
+    for (const { close } of gateways) await close();
+    await store.close();
+  });
 
   beforeEach(() => {
     urls.length = 0;
@@ -228,14 +239,16 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
   afterEach(async () => {
     await page.close();
     expect(faults).toEqual([]);
-    expect(urls.filter((url) => new URL(url).origin !== origin && !url.startsWith('data:'))).toEqual([]);
+    const own = new URL(gateway.url).origin;
+    expect(urls.filter((url) => new URL(url).origin !== own && !url.startsWith('data:'))).toEqual([]);
   });
 
   const DESKTOP = { width: 1440, height: 900 };
   const PHONE = { width: 390, height: 844 };
   const IN_PORTUGUESE = '?lang=pt-BR#tag/alunos/POST/alunos';
 
-  async function open(viewport: typeof DESKTOP, address = ''): Promise<void> {
+  async function open(opened: TestGateway, viewport: typeof DESKTOP, address = ''): Promise<void> {
+    gateway = opened;
     page = await browser.newPage({ viewport });
     page.setDefaultTimeout(15_000);
     page.on('request', (sent) => urls.push(sent.url()));
@@ -246,8 +259,10 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
       const isAnswer = message.text().startsWith('Failed to load resource: the server responded with a status of 4');
       if (['error', 'warning'].includes(message.type()) && !isAnswer) faults.push(message.text());
     });
-    await page.goto(`${origin}/docs${address}`);
+    await show(address);
   }
+
+  const show = (address: string) => page.goto(new URL(`/docs${address}`, gateway.url).href);
 
   async function expectPortuguese({ width }: typeof DESKTOP): Promise<void> {
     await page.getByRole('heading', { name: 'Criar um aluno', exact: true }).waitFor();
@@ -259,7 +274,7 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
   /** Goes to an operation, whose button opens the dialog that sends its request. */
   async function findRequest(method: string, path: string, tag = '') {
     const { search } = new URL(page.url());
-    await page.goto(`${origin}/docs${search}#tag/${tag.toLowerCase()}/${method.toUpperCase()}${path}`);
+    await show(`${search}#tag/${tag.toLowerCase()}/${method.toUpperCase()}${path}`);
     return page.getByRole('button', { name: `Test Request (${method} ${path})` });
   }
 
@@ -300,7 +315,7 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
 
   // All on one page: to load it takes most of the time.
   test('of a desktop shows every operation, sends requests with the key that was entered, and changes to Portuguese', async () => {
-    await open(DESKTOP);
+    await open(gateways[0], DESKTOP);
     await expectOperations();
     await page.getByRole('textbox', { name: 'Value' }).fill(KEY);
     await expectAnswers();
@@ -308,22 +323,17 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
     expect(kept).not.toContain(KEY);
     await page.getByRole('link', { name: 'Esta página em português' }).click();
     await page.getByText('Envie sua chave de API no cabeçalho').waitFor();
-    await page.goto(`${origin}/docs${IN_PORTUGUESE}`);
+    await show(IN_PORTUGUESE);
     await expectPortuguese(DESKTOP);
   });
 
   test("of a phone changes to English, shows every operation, and fills in the demo data's key while that is served, and says so", async () => {
-    demoKey = KEY;
-    try {
-      await open(PHONE, IN_PORTUGUESE);
-      await expectPortuguese(PHONE);
-      await page.getByRole('link', { name: 'This page in English' }).click();
-      await page.getByText('Send your API key in the header').waitFor();
-      await page.getByText('This gateway serves its demo data, whose key').waitFor();
-      await expectOperations();
-      await expectAnswers();
-    } finally {
-      demoKey = undefined;
-    }
+    await open(gateways[1], PHONE, IN_PORTUGUESE);
+    await expectPortuguese(PHONE);
+    await page.getByRole('link', { name: 'This page in English' }).click();
+    await page.getByText('Send your API key in the header').waitFor();
+    await page.getByText('This gateway serves its demo data, whose key').waitFor();
+    await expectOperations();
+    await expectAnswers();
   });
 });

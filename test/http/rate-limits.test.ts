@@ -1,18 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
-import type { IRouter } from 'express';
 import { Redis } from 'ioredis';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createBuckets, type TakeToken } from '../../src/api/buckets.ts';
-import { identify } from '../../src/api/validate.ts';
 import type { RateLimitConfig } from '../../src/config.ts';
-import type { AppParts } from '../../src/http/app.ts';
-import { createAddressReader } from '../../src/http/client-address.ts';
-import { serveDocs } from '../../src/http/docs.ts';
-import { createRecorder } from '../../src/http/recorder.ts';
+import { createBuckets, type TakeToken } from '../../src/limits/buckets.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
-import { compileOnce, openTestRateLimits, startGateway } from '../helpers/gateway.ts';
+import { startGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStudents } from '../helpers/stub-store.ts';
@@ -30,41 +24,28 @@ type LimitedGateway = {
   /** How many requests have come to the store. */
   calls(): number;
   /** What was told of Redis. */
-  readonly told: string[];
+  told(): readonly string[];
   /** Whether requests are counted in Redis, as the metrics have it. */
-  isShared(): boolean | undefined;
+  isShared(): Promise<boolean>;
   send(headers?: Record<string, string>): Promise<Answer>;
 };
 
-type Options = Partial<RateLimitConfig> & {
-  /** What the application has beside its limits. */
-  readonly parts?: Partial<AppParts>;
+type Options = Partial<RateLimitConfig & Omit<TestGatewayOptions, 'store'>> & {
   /** The buckets that the workers of a gateway share. */
   readonly takeToken?: TakeToken;
 };
 
-const compiled = await compileOnce();
+/** What is told when Redis is back. */
+const BACK = 'Requests are counted in Redis again';
 
 /** A gateway with a limit, behind a proxy, which ends with its test. */
 async function startLimited(options: Options): Promise<LimitedGateway> {
-  const { parts, takeToken, ...config } = options;
-  const told: string[] = [];
-  const limits = await openTestRateLimits(config, {
-    addressOf: createAddressReader(1),
-    takeToken,
-    identify: (record) => identify(compiled, record),
-    onFault: ({ message }) => told.push(message),
-    onRecovered: () => told.push('back'),
-  });
+  const { perAddress = 0, redisUrl, takeToken, ...others } = options;
   const store = createStudents(0);
-  const gateway = await startGateway({
-    store,
-    parts: { ...(limits.middleware && { rateLimiter: limits.middleware }), ...parts },
-  });
-  onTestFinished(async () => {
-    await gateway.close();
-    await limits.close();
-  });
+  const rateLimits = { perAddress, redisUrl };
+  const group = takeToken && { worker: 1, readMetrics: async () => '', takeToken };
+  const gateway = await startGateway({ store, rateLimits, proxyHops: 1, group, ...others });
+  onTestFinished(gateway.close);
   const url = `${gateway.url}/academias`;
   const send = async (headers: Record<string, string> = {}): Promise<Answer> => {
     const begun = performance.now();
@@ -73,7 +54,12 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
     const body = text === '' ? '' : JSON.parse(text);
     return { status: answer.status, body, headers: answer.headers, ms: performance.now() - begun };
   };
-  return { url, calls: () => store.calls.length, told, isShared: () => limits.isShared?.(), send };
+  const isShared = async () => {
+    const metrics = await (await fetch(new URL('/metrics', url))).text();
+    return /^gateway_rate_limits_shared 1$/m.test(metrics);
+  };
+  const told = () => gateway.told.filter((text) => text.includes('Redis'));
+  return { url, calls: () => store.calls.length, told, isShared, send };
 }
 
 async function startTestRedis(...args: Parameters<typeof startRedis>): Promise<RedisServer> {
@@ -101,10 +87,7 @@ async function statuses(count: number, send: () => Promise<Answer>): Promise<num
 
 test('counts a refused request for its operation', async () => {
   const ended: EndedRequest[] = [];
-  const { url, send } = await startLimited({
-    perAddress: 1,
-    parts: { recorder: createRecorder([(one) => ended.push(one)]) },
-  });
+  const { url, send } = await startLimited({ perAddress: 1, onEnd: (request) => ended.push(request) });
   expect(await statuses(2, () => send(ONE))).toEqual([200, 429]);
   await fetch(new URL('/v1/nada', url), { headers: ONE });
   await waitFor(() =>
@@ -117,8 +100,8 @@ test('counts a refused request for its operation', async () => {
 });
 
 test('counts no request if no limit is configured', async () => {
-  const limits = await openTestRateLimits({});
-  expect(limits.middleware).toBeUndefined();
+  const { send } = await startLimited({});
+  expect((await send(ONE)).headers.get('RateLimit')).toBeNull();
 });
 
 describe('a limit per address', () => {
@@ -164,7 +147,7 @@ describe('a limit per address', () => {
 
 describe('the application', () => {
   test('answers a request too many with an id, and lets a page of another origin read it', async () => {
-    const { send } = await startLimited({ perAddress: 1, parts: { corsOrigins: ['https://painel.example'] } });
+    const { send } = await startLimited({ perAddress: 1, corsOrigins: ['https://painel.example'] });
     const headers = { ...ONE, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
     await send(headers);
     const refused = await send(headers);
@@ -177,9 +160,7 @@ describe('the application', () => {
   });
 
   test('limits nothing but the interface', async () => {
-    const operational = [(router: IRouter) => router.get('/healthz', (_req, res) => void res.json({ status: 'ok' }))];
-    const docs = serveDocs(() => compiled);
-    const { send, url } = await startLimited({ perAddress: 1, parts: { operational, docs, corsOrigins: ['*'] } });
+    const { send, url } = await startLimited({ perAddress: 1, corsOrigins: ['*'] });
     await send(ONE);
     expect((await send(ONE)).status).toBe(429);
     for (const path of ['/healthz', '/docs', '/openapi.json', '/docs/start.js']) {
@@ -220,10 +201,10 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
       expect(remaining(await other.send(ONE))).toBe(left - 1);
     });
 
-  const isBack = ({ send, told }: LimitedGateway) =>
+  const isBack = (gateway: LimitedGateway) =>
     waitFor(async () => {
-      expect((await send(OTHER)).status).toBe(200);
-      expect(told.at(-1)).toBe('back');
+      expect((await gateway.send(OTHER)).status).toBe(200);
+      expect(gateway.told().at(-1)).toBe(BACK);
     });
 
   test('count together, and refuse together', async () => {
@@ -236,7 +217,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
       const refused = await gateway.send(ONE);
       expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
       expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(20);
-      expect(gateway.told).toEqual([]);
+      expect(gateway.told()).toEqual([]);
     }
   });
 
@@ -263,7 +244,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('count each by itself while Redis is gone, and together when it is back', async () => {
     const redis = await startTestRedis();
     const [one, other] = await startTwo(redis.url);
-    expect([one.isShared(), other.isShared()]).toEqual([true, true]);
+    expect([await one.isShared(), await other.isShared()]).toEqual([true, true]);
     await redis.stop();
     for (const gateway of [one, other]) {
       const first = await gateway.send(ONE);
@@ -271,16 +252,16 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
       expect(remaining(first)).toBe(PER_MINUTE - 1);
       expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(5_000);
-      expect(gateway.told).toEqual([
+      expect(gateway.told()).toEqual([
         expect.stringMatching(/^Redis is lost, and each gateway counts requests by itself/),
       ]);
-      expect(gateway.isShared()).toBe(false);
+      expect(await gateway.isShared()).toBe(false);
     }
     await startTestRedis([], redis.port);
     for (const gateway of [one, other]) {
       await isBack(gateway);
-      expect(gateway.told).toEqual([expect.stringContaining('Redis is lost'), 'back']);
-      expect(gateway.isShared()).toBe(true);
+      expect(gateway.told()).toEqual([expect.stringContaining('Redis is lost'), BACK]);
+      expect(await gateway.isShared()).toBe(true);
     }
     await expectShared(one, other);
   });
@@ -301,7 +282,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     expect(performance.now() - begun).toBeLessThan(6_000);
     await other.send(ONE);
     // A slow one may be found again in between, and lost again.
-    for (const { told } of [one, other]) expect(told[0]).toContain('no answer within 120 ms');
+    for (const { told } of [one, other]) expect(told()[0]).toContain('no answer within 120 ms');
     await proxy.pass();
     for (const gateway of [one, other]) await isBack(gateway);
     await expectShared(one, other);
@@ -310,23 +291,23 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('log once that Redis refuses to count, after any number of connections', async () => {
     const replica = await startTestRedis(['--replicaof', '127.0.0.1', `${await findPort()}`]);
     const proxy = await startTestProxy(replica);
-    const { send, told, isShared } = await startLimited({ perAddress: PER_MINUTE, redisUrl: proxy.url });
+    const gateway = await startLimited({ perAddress: PER_MINUTE, redisUrl: proxy.url });
     await waitFor(async () => {
-      expect((await send(ONE)).status).toBe(200);
+      expect((await gateway.send(ONE)).status).toBe(200);
       expect(proxy.sent('gateway:check')).toBeGreaterThan(2);
     });
-    expect(told).toEqual([expect.stringContaining('READONLY')]);
-    expect(isShared()).toBe(false);
+    expect(gateway.told()).toEqual([expect.stringContaining('READONLY')]);
+    expect(await gateway.isShared()).toBe(false);
   });
 
   test('use the password of the URL, and serve with a wrong one, which is told without it', async () => {
     const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
     const { send, told } = await startLimited({ perAddress: 2, redisUrl: `redis://:mistaken@127.0.0.1:${port}` });
     expect(await statuses(3, () => send(ONE))).toEqual([200, 200, 429]);
-    expect(told).toEqual([expect.stringContaining('WRONGPASS')]);
-    expect(told[0]).not.toContain('mistaken');
+    expect(told()).toEqual([expect.stringContaining('WRONGPASS')]);
+    expect(told()[0]).not.toContain('mistaken');
     const { isShared } = await startLimited({ perAddress: 2, redisUrl: `redis://:only-for-tests@127.0.0.1:${port}` });
-    expect(isShared()).toBe(true);
+    expect(await isShared()).toBe(true);
   });
 
   test('start without Redis, and count together when it comes', async () => {
@@ -336,7 +317,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     const other = await startLimited({ perAddress: PER_MINUTE, redisUrl });
     expect(remaining(await one.send(ONE))).toBe(PER_MINUTE - 1);
     expect(remaining(await other.send(ONE))).toBe(PER_MINUTE - 1);
-    expect(one.told).toEqual([expect.stringContaining('ECONNREFUSED')]);
+    expect(one.told()).toEqual([expect.stringContaining('ECONNREFUSED')]);
     await startTestRedis([], port);
     for (const gateway of [one, other]) await isBack(gateway);
     await expectShared(one, other);
@@ -359,5 +340,5 @@ test('starts and serves in spite of a Redis that accepts connections and never a
   const redisUrl = `redis://127.0.0.1:${(silent.address() as AddressInfo).port}`;
   const { send, told } = await startLimited({ perAddress: 2, redisUrl });
   expect(await statuses(3, () => send(ONE))).toEqual([200, 200, 429]);
-  expect(told).toEqual([expect.stringContaining('Command timed out')]);
+  expect(told()).toEqual([expect.stringContaining('Command timed out')]);
 });

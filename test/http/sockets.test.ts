@@ -3,7 +3,6 @@ import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createUnread, limitReading } from '../../src/http/unread.ts';
-import type { Result } from '../../src/store/store.ts';
 import { startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { openRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -36,69 +35,6 @@ async function askSilently({ url }: TestGateway, text: string): Promise<Socket> 
   socket.write(text);
   return socket;
 }
-
-test('handles the requests of one socket in sequence, and different sockets in parallel', async () => {
-  const ends: ((result: Result) => void)[] = [];
-  const store = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
-  const gateway = await start({ store });
-  const { socket, read } = await open(gateway);
-  socket.write(get('/academias?limit=1') + get('/academias?limit=2') + get('/nada') + get('/academias?limit=3'));
-  await waitFor(() => expect(store.calls).toHaveLength(1));
-  const other = ask(gateway);
-  await waitFor(() => expect(store.calls).toHaveLength(2));
-  ends[1]?.({ json: '[]', count: 0 });
-  expect(await other).toMatchObject({ status: 200 });
-  expect(store.calls.map(({ args }) => args.p_limit)).toEqual([1, 100]);
-  ends[0]?.({ json: '[]', count: 0 });
-  await waitFor(() => expect(store.calls).toHaveLength(3));
-  ends[2]?.({ json: '[]', count: 0 });
-  await waitFor(() => expect(store.calls).toHaveLength(4));
-  ends[3]?.({ json: '[]', count: 0 });
-  await waitFor(() =>
-    expect(read().match(/HTTP\/1\.1 \d+/g)).toEqual([200, 200, 404, 200].map((s) => `HTTP/1.1 ${s}`)),
-  );
-});
-
-/** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
-async function startUnread(requests: string, length = 8_000_000) {
-  const store = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
-  const gateway = await start({ store });
-  const socket = await askSilently(gateway, requests);
-  await waitFor(() => expect(store.calls).toHaveLength(1));
-  return { store, gateway, socket };
-}
-
-/** Stops a gateway while a client begins to read, and gives all that the client has read. */
-async function readDuringStop({ server }: TestGateway, socket: Socket): Promise<string> {
-  const drained = server.drain({ noticeMs: 0, finishMs: 60_000 });
-  const chunks: Buffer[] = [];
-  socket.on('data', (chunk) => chunks.push(chunk)).resume();
-  await once(socket, 'close');
-  await drained;
-  return Buffer.concat(chunks).toString();
-}
-
-test('a socket that reads nothing holds only one answer in memory', async () => {
-  const { store, gateway } = await startUnread(get('/academias').repeat(32));
-  expect(await ask(gateway)).toMatchObject({ status: 200 });
-  expect(store.calls).toHaveLength(2);
-});
-
-test('an unreadable body behind an unread answer is answered once, during a stop too', async () => {
-  const { gateway, socket } = await startUnread(get('/academias'));
-  const failed = once(gateway.server, 'clientError');
-  const head = 'POST /v1/alunos HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n';
-  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
-  await failed;
-  const text = await readDuringStop(gateway, socket);
-  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
-  expect(gateway.faults).toEqual([]);
-});
-
-test('a stop gives a client the whole answer that it is reading', async () => {
-  const { gateway, socket } = await startUnread(get('/academias'), 20_000_000);
-  expect((await readDuringStop(gateway, socket)).length).toBeGreaterThan(20_000_000);
-});
 
 test('refuses lists, but not creations, while too many bytes are unread', async () => {
   const json = JSON.stringify('x'.repeat(8_000_000));

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
 import { type Example, type ExampleRequest, readExamples } from '../../src/openapi/examples.ts';
 import { type Answer, call, document, operations } from '../helpers/api.ts';
-import { openTestRateLimits, openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
@@ -17,9 +17,8 @@ let limited: TestGateway;
 beforeAll(async () => {
   writable = await startGateway({ store: await openTestStore() });
   withoutStore = await startGateway({ store: createStubStore(() => storeFault('storeUnavailable', 'down')) });
-  const takeToken = async () => ({ isOver: true, remaining: 0, seconds: 60 });
-  const { middleware } = await openTestRateLimits({ perAddress: 1 }, { takeToken });
-  limited = await startGateway({ store: writable.store, parts: { rateLimiter: middleware } });
+  const rateLimits = { perAddress: 1, redisUrl: undefined };
+  limited = await startGateway({ store: writable.store, rateLimits });
 });
 
 afterAll(async () => {
@@ -55,6 +54,8 @@ describe.each(operations)('$id', ({ id, method, operation }) => {
   test.each(sent)('answers the example $name with $status', async (example) => {
     const { request, status, value, generated, after } = example;
     const url = findUrl(example);
+    // It takes the one token, which comes back after a minute.
+    if (url === limited.url) await fetch(`${url}/nada`);
     const before = own.find(({ name }) => name === after);
     expect(before?.name).toBe(after);
     if (before) expect((await send(before.request, url)).status).toBe(before.status);

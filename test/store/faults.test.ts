@@ -11,7 +11,7 @@ import type { Failure } from '../../src/errors.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
-import { limited } from '../../src/store/turns.ts';
+import { type LimitedStore, limited } from '../../src/store/turns.ts';
 import { document, KEYS } from '../helpers/api.ts';
 import { type Address, type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -23,6 +23,7 @@ import {
   type PostgrestServer,
   startPostgrest,
 } from '../helpers/servers.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Everything that a store, or the network before it, can do wrong: what a read and a create are answered then, that
@@ -364,16 +365,13 @@ let proxies: Record<Kind, FaultProxy>;
 /** By the deadline of their calls. */
 const gateways = new Map<number, TestGateway>();
 let stores: Store[] = [];
-/** The results of calls in the metrics. */
-let counted: string[] = [];
+/** How the requests that have called the store have ended, as it is recorded. */
+let ended: (string | number)[] = [];
 
-/** The store that was opened last. */
-const newest: Store = {
-  description: 'the store that was opened last',
+/** The store that was opened last, which has its own turns. */
+const newest: LimitedStore = {
+  ...limited(createStubStore(), { slots: 1, waiting: 0 }),
   call: (call, signal) => current().call(call, signal),
-  check: (signal) => current().check(signal),
-  describe: (signal) => current().describe(signal),
-  close: () => current().close(),
 };
 
 function current(): Store {
@@ -393,9 +391,7 @@ beforeAll(async () => {
       store: newest,
       document: { ...document, paths: { ...document.paths, ...PATHS } },
       deadlineMs,
-      onCall: (_name, result) => {
-        counted.push(result);
-      },
+      onEnd: ({ fault, status, storeMs }) => storeMs !== undefined && ended.push(fault?.kind ?? status),
     });
     gateways.set(deadlineMs, gateway);
   }
@@ -548,7 +544,7 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   if (!run.cold) await serves();
 
   await run.begin?.(kind);
-  counted = [];
+  ended = [];
   const [answer] = await Promise.all([send(request(action, nome), deadlineMs), run.meanwhile?.()]).finally(async () => {
     await proxies[kind].pass();
     await run.end?.(kind);
@@ -558,7 +554,7 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   expect(answer.status).toBe(Number(expected.slice(0, 3)));
   expect(answer.ms).toBeLessThan(inTime(deadlineMs));
   const result = results[expected];
-  expect(counted).toEqual([result]);
+  expect(ended).toEqual([result.startsWith('store') ? result : answer.status]);
   const faults = gateways.get(deadlineMs)?.faults ?? [];
   expect(faults).toMatchObject(result.startsWith('store') ? [{ kind: result }] : []);
   for (const { cause } of faults) expect(textOf(cause)).toMatch(run.cause ?? /\S/);
@@ -572,10 +568,10 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
 test.each(BOTH)('%s: calls that wait for a connection until their deadline are timeouts', async (kind) => {
   stores.unshift(limited(openStore(kind, { connections: 1, deadlineMs: DEADLINE_MS }), { slots: 20, waiting: 100 }));
   proxies[kind].fail({ on: 'response', does: 'stall' });
-  counted = [];
+  ended = [];
   const creates = Array.from({ length: 20 }, () => send(toRequest('create', 'Ana'), DEADLINE_MS));
   const answers = await Promise.all(creates).finally(() => proxies[kind].pass());
   expect(answers.map(({ body }) => body)).toEqual(Array(20).fill(bodies[TIMEOUT]('')));
-  expect(counted).toEqual(Array(20).fill('storeTimeout'));
-  expect(gateways.get(DEADLINE_MS)?.faults.map(({ kind }) => kind)).toEqual(counted);
+  expect(ended).toEqual(Array(20).fill('storeTimeout'));
+  expect(gateways.get(DEADLINE_MS)?.faults.map(({ kind }) => kind)).toEqual(ended);
 });

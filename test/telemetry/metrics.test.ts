@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createRecord } from '../../src/http/context.ts';
 import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts';
-import { createRecord } from '../../src/telemetry/record.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';

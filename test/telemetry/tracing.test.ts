@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { diag, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createRecord } from '../../src/telemetry/record.ts';
+import { createRecord } from '../../src/http/context.ts';
 import { openTracing } from '../../src/telemetry/tracing.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';

@@ -1,0 +1,344 @@
+// What depends on the bytes of a connection: how they are split into requests, and who writes or closes when.
+
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Result, Store } from '../../src/store/store.ts';
+import { STUDENT } from '../helpers/api.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { openRaw, sendAndReset, sendRaw } from '../helpers/raw.ts';
+import { expectSecure } from '../helpers/secure-headers.ts';
+import { send } from '../helpers/send.ts';
+import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+const students = createStudents(1_000);
+const never = new AbortController().signal;
+const store = createStubStore((call) =>
+  call.returns === 'rows' ? students.call(call, never) : { json: '{}', count: 1 },
+);
+
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  gateway = await startGateway({ store });
+});
+
+afterAll(() => gateway.close());
+
+/** A gateway of its own, which ends with its test. */
+async function start(own: Store): Promise<TestGateway> {
+  const started = await startGateway({ store: own });
+  onTestFinished(started.close);
+  return started;
+}
+
+const HEAD = 'Host: x\r\nX-Api-Key: k\r\n';
+const CLOSE = `${HEAD}Connection: close\r\n`;
+const GET = `GET /v1/alunos?limit=1 HTTP/1.1\r\n${CLOSE}`;
+const POST = `POST /v1/alunos HTTP/1.1\r\n${HEAD}`;
+const LONG = 'a'.repeat(20_000);
+const BODY = JSON.stringify(STUDENT);
+const get = (path: string, more = '') => `GET /v1${path} HTTP/1.1\r\n${HEAD}${more}\r\n`;
+const statusesOf = (text: string) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
+
+/** Sends bytes and takes the one answer apart, whose headers have to be those of every answer. */
+async function raw(text: string): Promise<{ status: number; body: string }> {
+  const [head = '', body = ''] = (await sendRaw(gateway.url, text)).split('\r\n\r\n');
+  const [first = '', ...lines] = head.split('\r\n');
+  const fields = lines.map((line) => line.split(': ')).map(([name = '', value]) => [name.toLowerCase(), value]);
+  const headers: Record<string, string> = Object.fromEntries(fields);
+  if (!first.includes(' 304 ')) expect(headers['content-type']).toBe('application/json; charset=utf-8');
+  expect(headers['x-request-id']).toMatch(/^\S+$/);
+  expectSecure(headers);
+  return { status: Number(first.split(' ')[1]), body };
+}
+
+async function open(to = gateway): ReturnType<typeof openRaw> {
+  const opened = await openRaw(to.url);
+  onTestFinished(() => void opened.socket.destroy());
+  return opened;
+}
+
+/** Everything that is answered to bytes, until the gateway closes its side. */
+async function exchange(text: string): Promise<string> {
+  const { socket, read, ended } = await open();
+  socket.write(text);
+  await ended;
+  return read();
+}
+
+/** Asks on a socket that reads nothing. */
+async function askSilently({ url }: TestGateway, text: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) }).pause();
+  onTestFinished(() => void socket.destroy());
+  await once(socket, 'connect');
+  socket.write(text);
+  return socket;
+}
+
+const isServing = async (to = gateway) =>
+  expect((await send(`${to.url}/alunos`, { headers: { 'X-Api-Key': 'k' } })).status).toBe(200);
+
+describe('a request', () => {
+  test.each([
+    ['no HTTP at all', 'hello\r\n\r\n'],
+    ['an unknown method', `FETCH /v1/alunos HTTP/1.1\r\n${CLOSE}\r\n`],
+    ['another protocol', `GET /v1/alunos SPDY/3\r\n${CLOSE}\r\n`],
+    ['a space in the path', `GET /v1/alu nos HTTP/1.1\r\n${CLOSE}\r\n`],
+    ['a header without a name', `${GET}: x\r\n\r\n`],
+    ['a header with a control character', `${GET}X-Request-Id: odd\x01odd\r\n\r\n`],
+    ['a header with U+0000', `${GET}X-Request-Id: odd\x00odd\r\n\r\n`],
+    ['a header that is folded', `${GET}X-Request-Id: odd\n odd\r\n\r\n`],
+    ['two lengths', `${POST}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
+    ['a length that is none', `${POST}Content-Length: x\r\n\r\n{}`],
+    ['a length and chunks', `${POST}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['a chunk of a size that is none', `${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n`],
+    ['two Hosts', `${GET}Host: x\r\n\r\n`],
+    ['a Host that is none', 'GET /v1/alunos HTTP/1.1\r\nHost: a b/@c\r\nConnection: close\r\n\r\n'],
+    ['an empty Host', 'GET /v1/alunos HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n'],
+    ['no Host', 'GET /v1/alunos HTTP/1.1\r\nConnection: close\r\n\r\n'],
+  ])('that is not HTTP as it should be is refused: %s', async (_what, text) => {
+    const { status, body } = await raw(text);
+    expect(status).toBe(400);
+    expect(body).toMatch(/^\{"error":"(Bad request|Invalid JSON body)"\}$/);
+  });
+
+  test.each([
+    [
+      400,
+      'Malformed URL',
+      'characters that are not encoded',
+      `GET /v1/alunos?nome=L\xc3\xadgia HTTP/1.1\r\n${CLOSE}\r\n`,
+    ],
+    [405, 'Method not allowed', 'CONNECT', `CONNECT x HTTP/1.1\r\n${CLOSE}\r\n`],
+    [408, 'Request timeout', 'a head without an end', 'GET /v1/alunos HTTP/1.1\r\nHost: x\r\n'],
+    [417, 'Expectation failed', 'an expectation that is not known', `${GET}Expect: the-impossible\r\n\r\n`],
+    [431, 'Request header fields too large', 'a header that is too large', `${GET}X-A: ${LONG}\r\n\r\n`],
+    [431, 'Request header fields too large', 'a URL that is too long', `GET /v1/${LONG} HTTP/1.1\r\n${CLOSE}\r\n`],
+  ])('is a %i, %s: %s', async (status, error, _what, text) => {
+    expect(await raw(text)).toEqual({ status, body: JSON.stringify({ error }) });
+  });
+
+  test.each<readonly [what: string, text: string]>([
+    ['to an absolute URL, as sent to a proxy', `GET http://x/v1/alunos?limit=1 HTTP/1.1\r\n${CLOSE}\r\n`],
+    ...['Accept: */*', 'Content-Type: text/plain', 'User-Agent: x', 'X-Nobody: y'].map(
+      (line) => [`with two lines ${line}`, `${GET}${line}\r\n${line}\r\n\r\n`] as const,
+    ),
+    ...['gym.example', 'gym.example:3000', '127.0.0.1', '[::1]:3000', 'gym_1.example:'].map(
+      (host) => [`to the Host ${host}`, `${GET.replace('Host: x', `Host: ${host}`)}\r\n`] as const,
+    ),
+    ['of HTTP/1.0, without Host too', 'GET /v1/alunos?limit=1 HTTP/1.0\r\nX-Api-Key: k\r\n\r\n'],
+    ['to GET with a body, which nobody reads', `${GET}Content-Length: 5\r\n\r\nhello`],
+  ])('is served %s', async (_what, text) => {
+    expect((await raw(text)).status).toBe(200);
+  });
+
+  test('has the keys of two header lines as one, which is none, and their tags as a list', async () => {
+    store.calls.length = 0;
+    expect(await raw(`${GET}X-Api-Key: k\r\nIf-None-Match: "a"\r\nIf-None-Match: *\r\n\r\n`)).toMatchObject({
+      status: 200,
+    });
+    const [, tag = ''] = /etag: (\S+)/i.exec(await exchange(`${GET}\r\n`)) ?? [];
+    expect(await raw(`${GET}If-None-Match: "a"\r\nIf-None-Match: ${tag}\r\n\r\n`)).toEqual({ status: 304, body: '' });
+    expect(store.calls.map(({ args }) => args.p_api_key)).toEqual(['k, k', 'k', 'k']);
+  });
+});
+
+describe('a body', () => {
+  test.each([
+    [2_500, 201],
+    [2_501, 413],
+  ])('of 100 kB may have 2,500 chunks: %i are a %i', async (count, status) => {
+    const close = status === 413 ? '' : 'Connection: close\r\n';
+    const body = `${BODY}${' '.repeat(count - BODY.length)}`.replace(/./g, '1\r\n$&\r\n');
+    const answer = await sendRaw(gateway.url, `${POST}Transfer-Encoding: chunked\r\n${close}\r\n${body}0\r\n\r\n`);
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} (.+\r\n)+connection: close\r\n`, 'i'));
+  });
+
+  test.each(['', 'Expect: 100-continue\r\n'])(
+    'that says to be too large is refused before it comes: %j',
+    async (expectation) => {
+      const { status } = await raw(`${POST}Connection: close\r\nContent-Length: 10000000000\r\n${expectation}\r\n`);
+      expect(status).toBe(413);
+    },
+  );
+
+  test('is asked for when the client waits to be', async () => {
+    const head = `${POST}Connection: close\r\nExpect: 100-continue\r\nContent-Length: ${BODY.length}\r\n\r\n`;
+    const answer = await sendRaw(gateway.url, head + BODY);
+    expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/);
+  });
+});
+
+describe('a connection', () => {
+  test.each([
+    ['an unknown upgrade', get('/alunos', 'Connection: Upgrade\r\nUpgrade: websocket\r\n') + get('/alunos')],
+    ['invalid HTTP behind a request', `${get('/alunos?limit=1000')}hello\r\n\r\n`],
+  ])('has one answer, and is closed, after %s', async (_what, text) => {
+    const answers = await exchange(text);
+    expect(answers).toMatch(/^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/);
+    expect(statusesOf(answers)).toEqual([200]);
+  });
+
+  test.each([
+    ['CONNECT', `CONNECT x HTTP/1.1\r\n${CLOSE}\r\n`],
+    ['what is no HTTP', 'hello\r\n\r\n'],
+  ])('is closed after %s, though the client keeps its side open', async (_what, text) => {
+    const { socket, ended } = await open();
+    socket.write(text);
+    await ended;
+    // To a connection that is closed on the other side the second write fails.
+    const writing = setInterval(() => socket.write('more'), 20);
+    await new Promise((resolve) => socket.once('close', resolve).once('error', resolve));
+    clearInterval(writing);
+    expect(socket.destroyed).toBe(true);
+  });
+
+  test('that is reset does not affect other clients', async () => {
+    const posted = `${POST}Content-Length: 100\r\n\r\n{`;
+    const texts = [
+      `CONNECT x HTTP/1.1\r\n${CLOSE}\r\n`,
+      'hello\r\n\r\n',
+      `${GET}\r\n`,
+      `${GET}Expect: x\r\n\r\n`,
+      posted,
+    ];
+    for (const text of texts) for (let i = 0; i < 10; i += 1) await sendAndReset(gateway.url, text);
+    await isServing();
+  });
+
+  test('has its requests answered in turn, while others have theirs', async () => {
+    const ends: ((result: Result) => void)[] = [];
+    const slow = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
+    const slowly = await start(slow);
+    const { socket, read } = await open(slowly);
+    socket.write(get('/alunos?limit=1') + get('/alunos?limit=2') + get('/nada') + get('/alunos?limit=3'));
+    await waitFor(() => expect(slow.calls).toHaveLength(1));
+    const other = isServing(slowly);
+    await waitFor(() => expect(slow.calls).toHaveLength(2));
+    const end = (call: number) => ends[call]?.({ json: '[]', count: 0 });
+    end(1);
+    await other;
+    for (const [call, next] of [
+      [0, 3],
+      [2, 4],
+    ] as const) {
+      end(call);
+      await waitFor(() => expect(slow.calls).toHaveLength(next));
+    }
+    end(3);
+    await waitFor(() => expect(statusesOf(read())).toEqual([200, 200, 404, 200]));
+    expect(slow.calls.map(({ args }) => args.p_limit)).toEqual([1, 100, 2, 3]);
+  });
+
+  test.each([
+    [32, Array(32).fill(200)],
+    [200, []],
+  ])('may have 32 requests that wait: %i', async (count, statuses) => {
+    const text = `${get('/alunos?limit=1').repeat(count - 1)}${GET}\r\n`;
+    expect(statusesOf(await exchange(text))).toEqual(statuses);
+    await isServing();
+  });
+});
+
+describe('while a client reads nothing', () => {
+  /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
+  async function startUnread(requests: string, length = 8_000_000) {
+    const long = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
+    const stopped = await start(long);
+    const socket = await askSilently(stopped, requests);
+    await waitFor(() => expect(long.calls).toHaveLength(1));
+    return { long, stopped, socket };
+  }
+
+  /** Stops a gateway while a client begins to read, and gives all that the client has read. */
+  async function readDuringStop({ server }: TestGateway, socket: Socket): Promise<string> {
+    const drained = server.drain({ noticeMs: 0, finishMs: 60_000 });
+    const chunks: Buffer[] = [];
+    socket.on('data', (chunk) => chunks.push(chunk)).resume();
+    await once(socket, 'close');
+    await drained;
+    return Buffer.concat(chunks).toString();
+  }
+
+  test('only one answer is in memory', async () => {
+    const { long, stopped } = await startUnread(get('/alunos').repeat(32));
+    await isServing(stopped);
+    expect(long.calls).toHaveLength(2);
+  });
+
+  test('an unreadable body behind its answer is answered once, during a stop too', async () => {
+    const { stopped, socket } = await startUnread(get('/alunos'));
+    const failed = once(stopped.server, 'clientError');
+    socket.write(`${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+    await failed;
+    expect(statusesOf(await readDuringStop(stopped, socket))).toEqual([200, 400]);
+    expect(stopped.faults).toEqual([]);
+  });
+
+  test('a stop gives it the whole answer', async () => {
+    const { stopped, socket } = await startUnread(get('/alunos'), 20_000_000);
+    expect((await readDuringStop(stopped, socket)).length).toBeGreaterThan(20_000_000);
+  });
+});
+
+describe('while an answer is compressed', () => {
+  const LIST = get('/alunos?limit=1000', 'Accept-Encoding: gzip\r\n');
+
+  /** A gateway that does something as soon as it has begun to. */
+  const startWith = (act: () => void) =>
+    start({
+      ...students,
+      call: (asked, ...others) => {
+        if (asked.readOnly) setImmediate(act);
+        return students.call(asked, ...others);
+      },
+    });
+
+  test('a stop waits for it', async () => {
+    let drained: Promise<void> | undefined;
+    const stopped = await startWith(() => {
+      drained = stopped.server.drain({ noticeMs: 0, finishMs: 5_000 });
+    });
+    const headers = { 'X-Api-Key': 'k', 'Accept-Encoding': 'gzip' };
+    const answer = await send(`${stopped.url}/alunos?limit=1000`, { headers });
+    expect([answer.status, answer.headers.connection]).toEqual([200, 'close']);
+    expect(JSON.parse(gunzipSync(answer.bytes).toString())).toHaveLength(1_000);
+    await drained;
+  });
+
+  test('an unreadable request behind it does not corrupt it', async () => {
+    const broken = await startWith(() => client.socket.write('NO HTTP\r\n\r\n'));
+    const client = await open(broken);
+    client.socket.write(LIST);
+    await client.ended;
+    expect(statusesOf(client.read())).toEqual([200]);
+  });
+
+  test('its client may go away', async () => {
+    const left = await startWith(() => client.socket.resetAndDestroy());
+    const client = await open(left);
+    const closed = once(client.socket, 'close');
+    client.socket.write(LIST);
+    await closed;
+    expect((await send(`${left.url}/alunos`)).status).toBe(400);
+    expect(left.faults).toEqual([]);
+  });
+
+  test('clients that go away in the middle of it harm nobody', async () => {
+    for (let n = 0; n < 20; n += 1) {
+      const { socket, read } = await openRaw(gateway.url);
+      // Several on one connection, so that most of them wait for their turn when it ends.
+      socket.write(LIST.repeat(5));
+      await once(socket, 'data');
+      expect(read()).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+      if (n % 2 === 0) socket.resetAndDestroy();
+      else socket.destroy();
+    }
+    await isServing();
+    expect(gateway.faults).toEqual([]);
+  });
+});

@@ -1,0 +1,792 @@
+// What is answered to a request, by tables of requests: whatever the store is, so that it is a stub.
+
+import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { messages } from '../../src/api/messages.ts';
+import { storeFault } from '../../src/errors.ts';
+import type { Result, Store } from '../../src/store/store.ts';
+import { document, jsonBody, operations, STUDENT } from '../helpers/api.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { expectSecure } from '../helpers/secure-headers.ts';
+import { namesIn, type RawAnswer, type SendOptions, send } from '../helpers/send.ts';
+import { createStubStore, createStudents, idOfStudent, limitsOf } from '../helpers/stub-store.ts';
+
+const PANEL = 'https://painel.example';
+const LOCAL = 'http://localhost:5173';
+
+/** A schema, a value that breaks it, the message in either language, and where in the field. */
+const RULES: readonly [schema: object, value: unknown, english: string, portuguese: string, place?: string][] = [
+  [{ type: 'string' }, 1, 'must be string', 'Informe um texto'],
+  [{ type: 'integer' }, 1.5, 'must be integer', 'Informe um número inteiro'],
+  [{ type: 'number', nullable: true }, '1', 'must be number', 'Informe um número'],
+  [{ type: 'boolean' }, 'sim', 'must be boolean', 'Informe true ou false'],
+  [{ type: 'object' }, [], 'must be object', 'Informe um objeto'],
+  [{ type: 'array', items: {} }, {}, 'must be array', 'Informe uma lista'],
+  [{ type: 'string', minLength: 1 }, '', 'must NOT have fewer than 1 characters', 'Informe pelo menos 1 caractere'],
+  [{ type: 'string', minLength: 2 }, 'a', 'must NOT have fewer than 2 characters', 'Informe pelo menos 2 caracteres'],
+  [{ type: 'string', maxLength: 1 }, 'ab', 'must NOT have more than 1 characters', 'Informe no máximo 1 caractere'],
+  [{ type: 'string', maxLength: 2 }, 'abc', 'must NOT have more than 2 characters', 'Informe no máximo 2 caracteres'],
+  [{ pattern: '^a$' }, 'b', 'must match pattern "^a$"', 'Informe um valor que corresponda ao padrão "^a$"'],
+  [{ format: 'date' }, 'b', 'must match format "date"', 'Informe uma data válida, como 2026-12-31'],
+  [{ type: 'integer', minimum: 2 }, 1, 'must be >= 2', 'Informe um número maior ou igual a 2'],
+  [{ type: 'integer', maximum: 2 }, 3, 'must be <= 2', 'Informe um número menor ou igual a 2'],
+  [{ type: 'integer', multipleOf: 2 }, 3, 'must be multiple of 2', 'Informe um múltiplo de 2'],
+  [{ enum: ['a', 'b'] }, 'c', 'must be equal to one of the allowed values: a, b', 'Escolha um destes valores: a, b'],
+  [{ type: 'array', items: {}, maxItems: 1 }, [1, 2], 'must NOT have more than 1 items', 'Informe no máximo 1 item'],
+  [{ not: { type: 'integer' } }, 1, 'must NOT be valid', 'Informe um valor válido'],
+  [{ type: 'array', items: { type: 'integer' } }, ['a'], 'must be integer', 'Informe um número inteiro', '.0'],
+  [{ type: 'object', required: ['a'] }, {}, messages.isRequired.en, messages.isRequired['pt-BR'], '.a'],
+  [
+    ...([{ type: 'object', additionalProperties: false }, { a: 1 }] as const),
+    ...([messages.isNoField.en, messages.isNoField['pt-BR'], '.a'] as const),
+  ],
+  [
+    { type: 'array', items: { type: 'string', pattern: 'a', 'x-pattern-message': 'must not be blank' } },
+    ...([['b'], 'must not be blank', 'Preencha este campo', '.0'] as const),
+  ],
+];
+const toFields = (toValue: (rule: (typeof RULES)[number]) => unknown, toPlace: typeof toValue = () => '') =>
+  Object.fromEntries(RULES.map((rule, n) => [`p_${n}${toPlace(rule)}`, toValue(rule)]));
+
+const TYPES = [{ type: 'integer' }, { type: 'boolean' }];
+const UNTRANSLATED = { type: 'string', minLength: 3, pattern: '^b', 'x-pattern-message': 'must begin with b' };
+const ITEM = { type: 'object', additionalProperties: false, required: ['a'], properties: { a: { type: 'integer' } } };
+
+/** The paths of a POST whose body has fields of these schemas. */
+const BODIES: Readonly<Record<string, object>> = {
+  '/regras': toFields(([schema]) => schema),
+  '/formas': { p_um: { oneOf: TYPES }, p_algum: { anyOf: TYPES } },
+  '/textos': { p_valor: UNTRANSLATED },
+  '/itens': { p_itens: { type: 'array', items: ITEM } },
+};
+
+const list = document.paths['/alunos']?.get as OpenAPIV3.OperationObject & { parameters: OpenAPIV3.ParameterObject[] };
+const ARRAY = { type: 'array', items: { type: 'string' } } as const;
+const ARRAYS = [
+  { in: 'query', name: 'each', schema: ARRAY },
+  { in: 'query', name: 'commas', explode: false, schema: ARRAY },
+  { in: 'query', name: 'bars', style: 'pipeDelimited', schema: ARRAY },
+];
+const NO_RECORDS = { type: 'integer', default: 100, minimum: 0, maximum: 1_000 };
+const mayBeEmpty = (parameter: OpenAPIV3.ParameterObject) =>
+  parameter.name === 'limit' ? { ...parameter, schema: NO_RECORDS } : parameter;
+
+const PATHS = {
+  ...Object.fromEntries(
+    Object.entries(BODIES).map(([path, properties]) => {
+      const body = jsonBody({ type: 'object', additionalProperties: false, properties });
+      const responses = { 204: { description: 'Done' } };
+      return [path, { post: { operationId: path.slice(1), 'x-rpc': 'um', ...body, responses } }];
+    }),
+  ),
+  '/filtros': { get: { ...list, operationId: 'filtros', parameters: [...list.parameters, ...ARRAYS] } },
+  '/vazia': { get: { ...list, operationId: 'vazia', parameters: list.parameters.map(mayBeEmpty) } },
+};
+
+/** What the store answers for keys that are no good. */
+const RESULTS: Readonly<Record<string, Result>> = {
+  refused: { failure: { kind: 'refusedKey', text: 'API Key inválida' } },
+  unlucky: storeFault('storeUnavailable', 'down'),
+  raising: {
+    failure: {
+      kind: 'invalidInput',
+      fields: { p_a: ['must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY'], p_b: ['must be in the future'] },
+    },
+  },
+};
+const students = createStudents(1_000);
+const never = new AbortController().signal;
+const store = createStubStore((call) => {
+  if (call.function === 'record_usage') return limitsOf('limited', { per_minute: 1, burst: 2 });
+  const key = String(call.args.p_api_key);
+  if (key === 'broken') throw new Error('a mistake of ours');
+  return RESULTS[key] ?? (call.returns === 'rows' ? students.call(call, never) : { json: '{}', count: 1 });
+});
+
+let gateway: TestGateway;
+/** For pages of two origins. */
+let forPages: TestGateway;
+/** For all pages, without a store. */
+let forAll: TestGateway;
+/** What befalls a check of its store. */
+let check = async () => storeFault('storeUnavailable', 'down').failure;
+
+beforeAll(async () => {
+  gateway = await startGateway({ store, document: { ...document, paths: { ...document.paths, ...PATHS } } as never });
+  forPages = await startGateway({ store, corsOrigins: [PANEL, LOCAL] });
+  forAll = await startGateway({ store: { ...store, check: () => check() }, corsOrigins: [PANEL, '*'] });
+});
+
+afterAll(() => Promise.all([gateway, forPages, forAll].map(({ close }) => close())));
+
+type Options = SendOptions & { readonly key?: string | null; readonly language?: string; readonly to?: TestGateway };
+
+/** Sends a request to an operation, and holds the answer against what all of them have in common. */
+async function ask(
+  target: string,
+  { key = 'k', language, to = gateway, ...options }: Options = {},
+): Promise<RawAnswer> {
+  const headers = {
+    ...(key === null ? {} : { 'X-Api-Key': key }),
+    ...(language === undefined ? {} : { 'Accept-Language': language }),
+    ...options.headers,
+  };
+  const answer = await send(to.url + target, { ...options, headers });
+  expectSecure(answer.headers);
+  expect(answer.headers['x-request-id']).toMatch(/^\S+$/);
+  if (answer.bytes.length > 0) {
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(answer.headers['content-length']).toBe(String(answer.bytes.length));
+  }
+  if (answer.status >= 400) {
+    expect(answer.headers['cache-control']).toBe('no-store');
+    for (const name of ['etag', 'link']) expect(answer.headers).not.toHaveProperty(name);
+  }
+  return answer;
+}
+
+/** The status of an answer, its language, and what is wrong with the request. */
+async function refuse(target: string, options?: Options): Promise<unknown[]> {
+  const { status, headers, text } = await ask(target, options);
+  expect(namesIn(headers.vary).includes('accept-language')).toBe(status === 422);
+  const { error, ...others } = JSON.parse(text);
+  expect(others).toEqual({});
+  return [status, error, headers['content-language']].slice(0, status === 422 ? 3 : 2);
+}
+
+const post = (body: string | Buffer, options: Options = {}): Options => ({ method: 'POST', body, ...options });
+const withHeader = (name: string, value: string): Options => ({ headers: { [name]: value } });
+
+/** Every way in which a request to an operation ends. */
+const ENDINGS: readonly (readonly [what: string, status: number, target: string, options: Options])[] = [
+  ['a list', 200, '/alunos?limit=1', {}],
+  ['a list for HEAD', 200, '/alunos', { method: 'HEAD' }],
+  ['a compressed list', 200, '/alunos', withHeader('Accept-Encoding', 'br')],
+  ['a creation', 201, '/alunos', post(JSON.stringify(STUDENT))],
+  ['a copy that holds', 304, '/alunos', withHeader('If-None-Match', '*')],
+  ['no key', 400, '/alunos', { key: '' }],
+  ['no JSON', 400, '/alunos', post('{')],
+  ['no URL', 400, '/%ff', {}],
+  ['a refused key', 401, '/alunos', { key: 'refused' }],
+  ['no such path', 404, '/nada', {}],
+  ['no such method', 405, '/alunos', { method: 'DELETE' }],
+  ['a body that is too large', 413, '/alunos', post('x'.repeat(100_001))],
+  ['invalid parameters', 422, '/alunos?limit=0', {}],
+  ['a mistake of ours', 500, '/alunos', { key: 'broken' }],
+  ['a fault of the store', 502, '/alunos', { key: 'unlucky' }],
+];
+
+test.each<(typeof ENDINGS)[number]>([
+  ...ENDINGS.map(([what, status, target, options]) => [what, status, `/v1${target}`, options] as const),
+  ['another path', 404, '/nada', {}],
+  ['the root', 302, '/', {}],
+  ['the health', 200, '/healthz', {}],
+  ['the readiness', 503, '/readyz', {}],
+  ['the metrics', 200, '/metrics', {}],
+  ['the document', 200, '/openapi.json', {}],
+  ['the document as YAML', 200, '/openapi.yaml', {}],
+  ['the page with a slash', 308, '/docs/', {}],
+  ['the page', 200, '/docs', {}],
+])(
+  'the answer to %s, a %i, has the id of its request, and is of no use to a browser',
+  async (_what, status, target, options) => {
+    const { key = 'k', ...rest } = options;
+    const headers = { 'X-Api-Key': key ?? '', 'X-Request-Id': 'asked', ...rest.headers };
+    const answer = await send(new URL(forAll.url).origin + target, { ...rest, headers });
+    expect([answer.status, answer.headers['x-request-id']]).toEqual([status, 'asked']);
+    expectSecure(answer.headers);
+    // The page has a policy of its own.
+    expect(answer.headers['content-security-policy']?.includes('script-src')).toBe(target === '/docs');
+  },
+);
+
+test('the store is told the id of the request, and whose turn it takes', async () => {
+  const told: unknown[] = [];
+  const call: Store['call'] = (asked, signal, origin) => {
+    told.push(origin);
+    return store.call(asked, signal, origin);
+  };
+  const to = await startGateway({ store: { ...store, call } });
+  for (const _ of [1, 2]) await ask('/alunos', { to, headers: { 'X-Request-Id': 'asked' } });
+  const requestId = 'asked';
+  expect(told).toMatchObject([
+    { requestId, share: 'address 127.0.0.1' },
+    { requestId, share: 'k' },
+  ]);
+  await to.close();
+});
+
+test('a mistake of ours in an endpoint of operators is a 500 too', async () => {
+  const before = check;
+  // Its result is kept for a second.
+  check = () => Promise.reject(new Error('a mistake of ours'));
+  await expect
+    .poll(async () => (await send(new URL('/readyz', forAll.url).href)).text, { timeout: 60_000 })
+    .toBe('{"error":"Internal error"}');
+  check = before;
+});
+
+describe('a path', () => {
+  test.each([
+    ...['/', '', '/alunos/', '/aluno', '/alunos/1', '/ALUNOS', '/alunos.json', '//alunos', '/anamnese', '/alunos%2F'],
+    ...['/..%2Falunos', '/healthz'],
+  ])('that is none is not found, without a key too: %j', async (path) => {
+    expect(await refuse(path, { key: null })).toEqual([404, 'Not found']);
+  });
+
+  test.each(['/v1', '/v2/alunos', '/alunos', '/v1alunos', '/favicon.ico', '/readyz/x', '/healthz/', '/METRICS'])(
+    'outside of the interface is not found: %s',
+    async (path) => {
+      const { status, text } = await send(new URL(gateway.url).origin + path, withHeader('X-Api-Key', 'k'));
+      expect([status, text]).toEqual([404, '{"error":"Not found"}']);
+    },
+  );
+
+  test.each(['/alunos%', '/%ff', '/%zz/alunos', '/alunos%ED%A0%80'])(
+    'that cannot be decoded is malformed: %s',
+    async (path) => {
+      expect(await refuse(path)).toEqual([400, 'Malformed URL']);
+    },
+  );
+
+  test('is the same however its characters are encoded', async () => {
+    expect((await ask('/%61lunos?%6Cimit=%31')).text).toBe((await ask('/alunos?limit=1')).text);
+  });
+
+  test.each([...new Set(operations.map(({ path }) => path))])(
+    '%s allows its methods alone, without a key too',
+    async (path) => {
+      const methods = operations.filter((one) => one.path === path).map(({ method }) => method);
+      const others = ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'POST', 'PROPFIND'].filter((one) => !methods.includes(one));
+      for (const method of others) {
+        expect(await refuse(path, { method, key: null })).toEqual([405, 'Method not allowed']);
+        expect((await ask(path, { method })).headers.allow).toBe([...methods, 'HEAD'].sort().join(', '));
+      }
+    },
+  );
+
+  test.each(['?limit=2', '?limit=1&offset=1', '?limit=0'])(
+    'answers HEAD as GET, without the body: %s',
+    async (query) => {
+      const [get, head] = [await ask(`/alunos${query}`), await ask(`/alunos${query}`, { method: 'HEAD' })];
+      expect([head.status, head.text]).toEqual([get.status, '']);
+      const hop = ['date', 'connection', 'keep-alive', 'x-request-id'];
+      const lasting = ({ headers }: RawAnswer) => Object.entries(headers).filter(([name]) => !hop.includes(name));
+      expect(lasting(head)).toEqual(lasting(get));
+    },
+  );
+});
+
+describe('the key', () => {
+  const taken = async (options: Options) => {
+    store.calls.length = 0;
+    const { status } = await ask('/alunos?limit=1', options);
+    return [status, store.calls.map(({ args }) => args.p_api_key)];
+  };
+
+  test.each([[null], [''], ['  ']])('is missing: %j', async (key) => {
+    for (const target of ['/alunos', '/alunos?p_api_key=k&api_key=k']) {
+      expect(await refuse(target, { key })).toEqual([400, 'Missing X-Api-Key header']);
+    }
+  });
+
+  test.each([
+    ['k', 'k'],
+    ["' or true --", "' or true --"],
+    ['chave-\xe9', 'chave-\xe9'],
+    [Buffer.from('chave-é').toString('latin1'), 'chave-é'],
+    ['x'.repeat(8_000), 'x'.repeat(8_000)],
+  ])('is passed to the store as it was meant: %#', async (key, expected) => {
+    expect(await taken({ key })).toEqual([200, [expected]]);
+  });
+
+  test('is in its header, whatever the case of that', async () => {
+    expect(await taken({ key: null, headers: { 'x-aPI-kEY': 'k' } })).toEqual([200, ['k']]);
+  });
+});
+
+test('a key with limits has them on its answers, and one call too many is refused without a body and a call', async () => {
+  const rateLimits = { perAddress: 9, redisUrl: undefined };
+  const to = await startGateway({ store, rateLimits, hasWholeStore: true });
+  const limitsTo = async (options: Options, target = '/alunos') => {
+    const { status, headers, text } = await ask(target, { key: 'limited', to, ...options });
+    expect(headers['ratelimit-policy']).toBe('"address";q=9;w=60, "minute";q=1;w=60');
+    return { status, left: headers.ratelimit?.replace(/;t=\d+/g, ''), wait: headers['retry-after'], text };
+  };
+  expect(await limitsTo({})).toMatchObject({ status: 200, left: '"address";r=8, "minute";r=1' });
+  expect(await limitsTo({}, '/alunos?limit=0')).toMatchObject({ status: 422, left: '"address";r=7, "minute";r=0' });
+  store.calls.length = 0;
+  const [left, wait] = ['"address";r=6, "minute";r=0', expect.stringMatching(/^(59|60)$/)];
+  expect(await limitsTo(post('{'))).toEqual({ status: 429, left, wait, text: '{"error":"Too many requests"}' });
+  expect(store.calls).toEqual([]);
+  expect((await ask('/alunos', { to })).headers['ratelimit-policy']).toBe('"address";q=9;w=60');
+  await to.close();
+});
+
+describe('a query', () => {
+  test.each(['%', '%f', '%zz', '%ff', '%C3', '%ED%A0%80', '%C0%80'])(
+    'is not percent-encoded UTF-8: %s',
+    async (text) => {
+      for (const query of [`limit=${text}`, `${text}=1`, `foo=${text}&limit=0`]) {
+        expect(await refuse(`/alunos?${query}`)).toEqual([400, 'Malformed URL']);
+      }
+    },
+  );
+
+  const names = (count: number) => Array.from({ length: count }, (_, n) => `a${n}=`).join('&');
+
+  test.each([
+    ['limit=99999999999999999999', { limit: ['must be <= 1000'] }],
+    [`offset=${'9'.repeat(400)}`, { offset: ['must be integer'] }],
+    ['limit=-0&offset=%2B5', { limit: ['must be integer'], offset: ['must be integer'] }],
+    ['limit=1&limit=1&offset=1&offset=2&offset=3', { limit: ['must be given once'], offset: ['must be given once'] }],
+    [
+      'toString=1&__proto__=1',
+      JSON.parse(`{"toString":["${messages.isNoParameter.en}"],"__proto__":["${messages.isNoParameter.en}"]}`),
+    ],
+    [names(101), { query: ['must not have more than 100 parameters'] }],
+  ])('is refused: %#', async (query, error) => {
+    const answer = await refuse(`/alunos?${query}`);
+    expect(JSON.stringify(answer)).toEqual(JSON.stringify([422, error, 'en']));
+  });
+
+  test('may have separators that separate nothing, and + for a blank', async () => {
+    store.calls.length = 0;
+    expect((await ask('/alunos?&limit=1&&offset=0&nome=na+al&')).status).toBe(200);
+    expect(store.calls[0]?.args).toEqual({ p_api_key: 'k', p_limit: 1, p_offset: 0, p_nome: 'na al' });
+  });
+});
+
+describe('a body', () => {
+  const TEXT = JSON.stringify(STUDENT);
+  const NOT_JSON = [400, 'Invalid JSON body'];
+  const TOO_LARGE = [413, 'Request body too large'];
+  const TOO_DEEP = 'must not be nested deeper than 64 levels';
+  const NO_TEXT = 'must not contain U+0000 or an unpaired surrogate';
+  const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
+  const withField = (value: string) => `{"p_nome":"Ana","p_email":"ana@aurora.example","p_sexo":${value}}`;
+  const fields = (count: number) =>
+    JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, n])));
+
+  test.each<[what: string, body: string | Buffer, answer: unknown[]]>([
+    ['no JSON', '{', NOT_JSON],
+    ['empty', '', NOT_JSON],
+    ['UTF-16', Buffer.from(TEXT, 'utf16le'), NOT_JSON],
+    ['Latin-1', Buffer.from('{"p_nome":"Jos\xe9","p_email":"a@b.co"}', 'latin1'), NOT_JSON],
+    ['a surrogate as UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), NOT_JSON],
+    ['a byte more than the limit', TEXT.padEnd(100_001), TOO_LARGE],
+    ['20 MB', ' '.repeat(20_000_000), TOO_LARGE],
+    ['nested 40,000 deep', nested(40_000), [422, { body: ['must be object'] }, 'en']],
+    ['of 101 fields', fields(101), [422, { body: ['must not have more than 100 fields'] }, 'en']],
+    ['with a field nested 65 deep', withField(nested(65)), [422, { p_sexo: [TOO_DEEP] }, 'en']],
+    ['with a field nested 20,000 deep', withField(nested(20_000)), [422, { p_sexo: [TOO_DEEP] }, 'en']],
+    ...['"\\ud800"', '"a\\udc00b"', '"\\u0000"'].map(
+      (value) =>
+        [`with the field ${value}`, withField(value), [422, { p_sexo: [NO_TEXT] }, 'en']] as [
+          string,
+          string,
+          unknown[],
+        ],
+    ),
+    [
+      'with a name twice, whatever the value that it hides',
+      `{"p_sexo":${nested(40_000)},"p_sexo":"x","p_nome":"\\u0000","p_nome":"Ana","p_email":"a@b.co"}`,
+      [422, { p_sexo: [TOO_DEEP], p_nome: ['must be given once'] }, 'en'],
+    ],
+    [
+      'with a name twice, in another spelling',
+      '{"p_nome":"Ana","p_email":"a@b.co","p_\\u006eome":"Bia"}',
+      [422, { p_nome: ['must be given once'] }, 'en'],
+    ],
+  ])('is refused before the key is verified: %s', async (_what, body, expected) => {
+    store.calls.length = 0;
+    expect(await refuse('/alunos', post(body))).toEqual(expected);
+    expect(store.calls).toEqual([]);
+  });
+
+  test.each([
+    ['nonsense', { 'Content-Type': 'nonsense' }, TEXT],
+    ['a form', { 'Content-Type': 'application/x-www-form-urlencoded' }, TEXT],
+    ['nothing', {}, TEXT],
+    ['JSON, with a byte order mark', { 'Content-Type': 'application/json' }, `\uFEFF${TEXT}`],
+    ['JSON, of exactly the limit', { 'Content-Type': 'application/json' }, TEXT.padEnd(100_000)],
+  ])('is read as JSON, whatever it says that it is: %s', async (_what, headers, body) => {
+    expect((await ask('/alunos', post(body, { headers }))).status).toBe(201);
+  });
+
+  test('that is compressed is not decompressed', async () => {
+    const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
+    expect(bomb.length).toBeLessThan(100_000);
+    expect(await refuse('/alunos', post(bomb, withHeader('Content-Encoding', 'gzip')))).toEqual(NOT_JSON);
+  });
+
+  test.each(['{', ' '.repeat(200_000)])('is not looked at without a key: %#', async (body) => {
+    expect(await refuse('/alunos', post(body, { key: '' }))).toEqual([400, 'Missing X-Api-Key header']);
+  });
+
+  test.each(['x'.repeat(9_000_000), '\n'.repeat(4_500_000)])('with a string of 9 MB is read: %#', async (p_nome) => {
+    const to = await startGateway({ store, bodyLimit: 10_000_000 });
+    const answer = await refuse('/alunos', post(JSON.stringify({ ...STUDENT, p_nome }), { to }));
+    expect(answer).toMatchObject([422, { p_nome: expect.any(Array) }, 'en']);
+    await to.close();
+  });
+
+  test('reports every invalid field of up to 100, and of thousands 300 places and the total', async () => {
+    const [, error] = await refuse('/alunos', post(fields(100)));
+    expect(Object.keys(error as object)).toHaveLength(102);
+    const [, many] = await refuse('/itens', post(JSON.stringify({ p_itens: Array(5_000).fill({ b: 1 }) })));
+    expect(Object.keys(many as object)).toHaveLength(300);
+    const body = ['has 10000 errors, of which not all are listed'];
+    expect(many).toMatchObject({ 'p_itens.0.a': ['is required'], body });
+  });
+});
+
+describe('the language of a 422', () => {
+  const given = '"p_nome":"Ana","p_email":"ana@aurora.example"';
+
+  test.each([
+    ['{}', 'p_nome', messages.isRequired],
+    [`{${given},"p_x":1}`, 'p_x', messages.isNoField],
+    [`{${given},"p_sexo":"a","p_sexo":"b"}`, 'p_sexo', messages.isRepeated],
+    ['[]', 'body', messages.isNoObject],
+    [`{${given},"p_sexo":${'['.repeat(65)}${']'.repeat(65)}}`, 'p_sexo', messages.isTooDeep],
+    [`{${given},"p_sexo":"\\u0000"}`, 'p_sexo', messages.isNoText],
+    [`{${given},"p_sexo":1e400}`, 'p_sexo', messages.isOutOfRange],
+  ])('is that of the client: %#', async (body, field, message) => {
+    for (const language of ['en', 'pt-BR'] as const) {
+      const error = { [field]: [message[language]] };
+      expect(await refuse('/alunos', post(body, { language }))).toMatchObject([422, error, language]);
+    }
+  });
+
+  test('is one for all messages', async () => {
+    const body = '{"p_nome":" ","p_email":"ana","p_telefone":1,"p_sexo":"\\u0000","p_x":1}';
+    expect(await refuse('/alunos', post(body, { language: 'pt', headers: { 'Idempotency-Key': 'a b' } }))).toEqual([
+      422,
+      {
+        p_nome: ['Preencha este campo'],
+        p_email: ['Informe um e-mail válido'],
+        p_telefone: ['Informe um texto'],
+        p_sexo: ['Remova os caracteres inválidos (U+0000 ou surrogate sem par)'],
+        p_x: ['Este campo não existe nesta operação'],
+        'Idempotency-Key': ['Use somente caracteres ASCII visíveis'],
+      },
+      'pt-BR',
+    ]);
+    const query = 'limit=1&limit=2&nome=%00&ativo=sim&academia_id=x&id_personal=%2D&offset=-1&sort=1';
+    expect(await refuse(`/alunos?${query}`, { language: 'pt-BR' })).toEqual([
+      422,
+      {
+        limit: [messages.isRepeated['pt-BR']],
+        nome: [messages.isNoText['pt-BR']],
+        sort: [messages.isNoParameter['pt-BR']],
+        ativo: ['Escolha um destes valores: true, false'],
+        academia_id: ['Informe um identificador (UUID) válido'],
+        id_personal: ['Informe o id do personal sem hífens (de 1 a 64 letras, dígitos ou sublinhados)'],
+        offset: ['Informe um número maior ou igual a 0'],
+      },
+      'pt-BR',
+    ]);
+  });
+
+  test.each([
+    ['en', 2],
+    ['pt-BR', 3],
+  ] as const)('is %s for every rule of a schema', async (language, column) => {
+    const body = JSON.stringify(toFields(([, value]) => value));
+    const errors = toFields(
+      (rule) => [rule[column]],
+      ([, , , , place = '']) => place,
+    );
+    expect(await refuse('/regras', post(body, { language }))).toEqual([422, errors, language]);
+  });
+
+  test('is Portuguese where one of several schemas has to hold', async () => {
+    const told = ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'];
+    const answer = await refuse('/formas', post('{"p_um":"a","p_algum":"a"}', { language: 'pt' }));
+    expect(answer).toEqual([422, { p_um: told, p_algum: told }, 'pt-BR']);
+  });
+
+  const [english, portuguese] = ['must begin with b', 'Informe pelo menos 3 caracteres'];
+  const date = 'Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA';
+
+  test.each([
+    ['k', '{"p_valor":"abc"}', { p_valor: [english] }, 'en'],
+    ['k', '{"p_valor":"a"}', { p_valor: [portuguese, english] }, 'pt-BR, en'],
+    ['raising', '{}', { p_a: [date], p_b: ['must be in the future'] }, 'pt-BR, en'],
+  ])('is English where nobody has translated a text: %s %s', async (key, body, error, languages) => {
+    expect(await refuse('/textos', post(body, { key, language: 'pt' }))).toEqual([422, error, languages]);
+  });
+
+  test.each(ENDINGS.filter(([, status]) => status !== 422))(
+    'is not told of the answer to %s, a %i, whose text is fixed',
+    async (_what, _status, target, options) => {
+      const answer = await ask(target, { ...options, language: 'pt-BR' });
+      expect(answer.headers).not.toHaveProperty('content-language');
+      expect(namesIn(answer.headers.vary)).not.toContain('accept-language');
+    },
+  );
+});
+
+describe('the links of a page', () => {
+  const next = (query: string) => `<?${query}>; rel="next"`;
+  const prev = (query: string) => `<?${query}>; rel="prev"`;
+  const from = (n: number) => `after=${idOfStudent(n)}`;
+
+  test.each<[target: string, link: string | undefined]>([
+    ['/alunos', next(`limit=100&${from(99)}`)],
+    [`/alunos?limit=100&${from(99)}`, next(`limit=100&${from(199)}`)],
+    ['/alunos?limit=1000', next(`limit=1000&${from(999)}`)],
+    [`/alunos?limit=1000&${from(999)}`, undefined],
+    [`/alunos?limit=10&${from(998)}`, undefined],
+    ['/alunos?limit=400&offset=0', next('limit=400&offset=400')],
+    ['/alunos?limit=400&offset=400', `${next('limit=400&offset=800')}, ${prev('limit=400&offset=0')}`],
+    ['/alunos?limit=400&offset=800', prev('limit=400&offset=400')],
+    ['/alunos?limit=1000&offset=1000', prev('limit=1000&offset=0')],
+    ['/alunos?limit=10&offset=3', `${next('limit=10&offset=13')}, ${prev('limit=3&offset=0')}`],
+    ['/alunos?offset=1', `${next('limit=100&offset=101')}, ${prev('limit=1&offset=0')}`],
+    ['/alunos?limit=2&nome=%26%25+%C3%A9&ativo=true', next(`ativo=true&nome=%26%25%20%C3%A9&limit=2&${from(1)}`)],
+    [
+      "/alunos?nome='😀+~<b>;,%22%23%3F=/\\&limit=1",
+      next(`nome='%F0%9F%98%80%20~%3Cb%3E%3B%2C%22%23%3F%3D%2F%5C&limit=1&${from(0)}`),
+    ],
+    // A page of no records, which a document may allow.
+    ...['', '&offset=0', '&offset=5', `&${from(1)}`].map(
+      (place) => [`/vazia?limit=0${place}`, undefined] as [string, undefined],
+    ),
+  ])('%s are %s', async (target, link) => {
+    store.calls.length = 0;
+    const { status, headers } = await ask(target);
+    expect([status, headers.link]).toEqual([200, link]);
+    expect(store.calls).toHaveLength(1);
+  });
+
+  test('have the arrays that filter the list', async () => {
+    const query = 'each=a&each=b%2Cc&commas=d%2Ce,f&bars=g%7Ch&limit=2&offset=2';
+    store.calls.length = 0;
+    const { link = '' } = (await ask(`/filtros?${query}`)).headers;
+    for (const [, reference] of link.matchAll(/<(.*?)>/g)) await ask(`/filtros${reference}`);
+    const arrays = store.calls.map(({ args: { p_each, p_commas, p_bars } }) => [p_each, p_commas, p_bars]);
+    expect(arrays).toEqual(
+      Array(3).fill([
+        ['a', 'b,c'],
+        ['d,e', 'f'],
+        ['g', 'h'],
+      ]),
+    );
+  });
+});
+
+describe('a copy', () => {
+  const TARGET = '/alunos?limit=3&offset=1';
+  let whole: RawAnswer;
+  let tag: string;
+
+  beforeAll(async () => {
+    whole = await ask(TARGET);
+    tag = whole.headers.etag ?? '';
+  });
+
+  /** That an answer says nothing but that the copy holds (RFC 9110, 15.4.5), and calls the store all the same. */
+  async function expectNotModified(options: Options): Promise<void> {
+    store.calls.length = 0;
+    const { status, headers, text } = await ask(TARGET, options);
+    expect([status, text, store.calls.length]).toEqual([304, '', 1]);
+    for (const name of ['content-length', 'transfer-encoding', 'content-encoding', 'content-type']) {
+      expect(headers).not.toHaveProperty(name);
+    }
+    for (const name of ['etag', 'cache-control', 'vary', 'link']) expect(headers[name], name).toBe(whole.headers[name]);
+  }
+
+  test('has a weak tag, which is that of the text, and only its client may keep it', async () => {
+    expect(tag).toMatch(/^W\/"[\w-]{27}"$/);
+    expect(whole.headers['cache-control']).toBe('private, no-cache');
+    expect(namesIn(whole.headers.vary)).toEqual(['x-api-key', 'accept-encoding']);
+    const others = ['/alunos?offset=1&limit=3', '/alunos?limit=3', '/alunos?limit=4&offset=1'];
+    const tags = await Promise.all(others.map(async (target) => (await ask(target)).headers.etag));
+    expect(tags.map((other) => other === tag)).toEqual([true, false, false]);
+    expect((await ask('/alunos', post(JSON.stringify(STUDENT)))).headers).toMatchObject({
+      'cache-control': 'no-store',
+    });
+  });
+
+  test.each<[string, (tag: string) => string]>([
+    ['the tag', () => tag],
+    ['its strong form, since the comparison is weak', () => tag.slice(2)],
+    ['any', () => '*'],
+    ['it among others', () => `"a", ${tag}, W/"b"`],
+    ['it among others without blanks', () => `"a",${tag},W/"b"`],
+    ['it among others with many blanks', () => ` "a"  ,   ${tag}  ,W/"b" `],
+    ['it and empty elements', () => `, ,${tag}, ,`],
+    ['it twice', () => `${tag}, ${tag}`],
+    ['it behind one with a comma', () => `"a,b", ${tag}`],
+    ['it among a hundred', () => [...Array.from({ length: 100 }, (_, n) => `W/"${n}"`), tag].join(', ')],
+  ])('holds for If-None-Match with %s', (_what, toField) =>
+    expectNotModified(withHeader('If-None-Match', toField(tag))),
+  );
+
+  test.each(['no-cache', 'max-age=0, no-cache', 'no-store'])(
+    "holds whatever the request's Cache-Control is: %s",
+    (value) => expectNotModified({ headers: { 'If-None-Match': tag, 'Cache-Control': value } }),
+  );
+
+  test('holds for HEAD, and for a client that takes it compressed', async () => {
+    await expectNotModified({ method: 'HEAD', headers: { 'If-None-Match': tag } });
+    await expectNotModified({ headers: { 'If-None-Match': tag, 'Accept-Encoding': 'gzip' } });
+  });
+
+  const tomorrow = new Date(Date.now() + 86_400_000).toUTCString();
+
+  test.each<[string, () => Record<string, string>]>([
+    ['another tag', () => ({ 'If-None-Match': 'W/"0000000000000000000000000000"' })],
+    ['nothing', () => ({ 'If-None-Match': '' })],
+    ['a part of it', () => ({ 'If-None-Match': `${tag.slice(0, -2)}"` })],
+    ['it without quotes', () => ({ 'If-None-Match': tag.slice(3, -1) })],
+    ['it in lower case', () => ({ 'If-None-Match': tag.toLowerCase().replace('w/', 'W/') })],
+    ['a weak mark in lower case', () => ({ 'If-None-Match': tag.replace('W/', 'w/') })],
+    ['its quotes twice', () => ({ 'If-None-Match': tag.replaceAll('"', '""') })],
+    ['it in a longer one', () => ({ 'If-None-Match': `W/"x${tag.slice(3)}` })],
+    ['any in quotes', () => ({ 'If-None-Match': '"*"' })],
+    ['garbage', () => ({ 'If-None-Match': ',;"\\ W/ """' })],
+    ['bytes that are no ASCII', () => ({ 'If-None-Match': '\xff\xfe' })],
+    ['a date alone, which is ignored', () => ({ 'If-Modified-Since': tomorrow })],
+    ['a date beside another tag', () => ({ 'If-Modified-Since': tomorrow, 'If-None-Match': '"a"' })],
+  ])('does not hold for %s', async (_what, toHeaders) => {
+    const { status, text, headers } = await ask(TARGET, { headers: toHeaders() });
+    expect([status, text, headers.etag]).toEqual([200, whole.text, tag]);
+  });
+
+  test.each(ENDINGS.filter(([, status, , { method }]) => status > 400 || method === 'POST'))(
+    'is not asked for by %s, a %i',
+    async (_what, status, target, options) => {
+      const answer = await ask(target, { ...options, headers: { ...options.headers, 'If-None-Match': '*' } });
+      expect([answer.status, answer.headers.etag]).toEqual([status, undefined]);
+    },
+  );
+});
+
+describe('compression', () => {
+  const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync, deflate: inflateSync };
+  const accept = (encoding: string): Options => withHeader('Accept-Encoding', encoding);
+  const decode = ({ headers: { 'content-encoding': encoding }, bytes }: RawAnswer) =>
+    (encoding ? DECODERS[encoding as 'br'](bytes) : bytes).toString();
+
+  // From what is too short, by what is encoded at once, to what is encoded aside.
+  test.each(Object.keys(DECODERS))('by %s gives the same text from a kilobyte on', async (encoding) => {
+    for (const limit of [5, 7, 10, 100, 180, 185, 190, 195, 200, 500, 1_000]) {
+      const [answer, plain] = [
+        await ask(`/alunos?limit=${limit}`, accept(encoding)),
+        await ask(`/alunos?limit=${limit}`),
+      ];
+      expect(plain.headers).not.toHaveProperty('content-encoding');
+      expect(answer.headers['content-encoding']).toBe(plain.bytes.length < 1_024 ? undefined : encoding);
+      expect(decode(answer) === plain.text).toBe(true);
+      if (limit >= 500) expect(answer.bytes.length).toBeLessThan(plain.bytes.length / 10);
+      for (const name of ['etag', 'link', 'vary']) expect(answer.headers[name]).toBe(plain.headers[name]);
+      expect(plain.bytes.length < 1_024).toBe(limit === 5);
+    }
+  });
+
+  test.each(Object.keys(DECODERS))('by %s mixes no lists that are asked for at once', async (encoding) => {
+    const targets = Array.from({ length: 50 }, (_, n) => `/alunos?limit=${10 + (n % 5) * 150}&offset=${n}`);
+    const [answers, plain] = await Promise.all(
+      [accept(encoding), {}].map((options) => Promise.all(targets.map((target) => ask(target, options)))),
+    );
+    expect(answers?.map(decode)).toEqual(plain?.map(({ text }) => text));
+    expect(new Set(plain?.map(({ text }) => text)).size).toBe(targets.length);
+  });
+
+  test('has no length for HEAD, which is not known without the body', async () => {
+    const { headers, text } = await ask('/alunos?limit=1000', { method: 'HEAD', ...accept('gzip') });
+    expect([text, headers['content-encoding'], headers['content-length']]).toEqual(['', 'gzip', undefined]);
+  });
+
+  test('is of long errors too, and not of short ones', async () => {
+    const query = Array.from({ length: 60 }, (_, n) => `filtro_${n}=1`).join('&');
+    const [long, short] = [await ask(`/alunos?${query}`, accept('gzip')), await ask('/alunos?limit=0', accept('gzip'))];
+    expect(Object.keys(JSON.parse(decode(long)).error)).toHaveLength(60);
+    expect([long, short].map(({ headers }) => headers['content-encoding'])).toEqual(['gzip', undefined]);
+    for (const { headers } of [long, short])
+      expect(namesIn(headers.vary)).toEqual(['accept-language', 'accept-encoding']);
+  });
+});
+
+describe('a page of another origin', () => {
+  const preflight = (origin: string, { url }: TestGateway) =>
+    send(`${url}/alunos`, {
+      method: 'OPTIONS',
+      headers: {
+        Origin: origin,
+        'Access-Control-Request-Method': 'POST',
+        'Access-Control-Request-Headers': 'content-type,idempotency-key,x-api-key,x-request-id',
+      },
+    });
+  const askFrom = (origin: string, target: string, options: Options, to: TestGateway) =>
+    ask(target, { ...options, to, headers: { ...options.headers, Origin: origin } });
+  const allowed = ({ headers }: RawAnswer) => Object.keys(headers).filter((name) => name.startsWith('access-control-'));
+
+  test.each(ENDINGS)(
+    'may read nothing of the answer to %s, a %i, where no origin is configured',
+    async (_what, _status, target, options) => {
+      const answer = await askFrom(PANEL, target, options, gateway);
+      expect(allowed(answer)).toEqual([]);
+      expect(namesIn(answer.headers.vary)).not.toContain('origin');
+    },
+  );
+
+  test.each([PANEL, LOCAL])(
+    'of %s may ask with the methods and headers that there are, which is no call',
+    async (origin) => {
+      store.calls.length = 0;
+      const { status, headers } = await preflight(origin, forPages);
+      expect([status, store.calls]).toEqual([204, []]);
+      const { 'access-control-allow-headers': names, 'access-control-allow-methods': methods } = headers;
+      expect(namesIn(names)).toEqual(['content-type', 'idempotency-key', 'x-api-key', 'x-request-id']);
+      expect(namesIn(methods)).toEqual(expect.arrayContaining(['get', 'post']));
+      expect(headers).toMatchObject({ 'access-control-allow-origin': origin, 'access-control-max-age': '600' });
+      expect(namesIn(headers.vary)).toEqual(['origin', 'access-control-request-headers']);
+    },
+  );
+
+  test.each(ENDINGS)('that is allowed may read the answer to %s, a %i', async (_what, status, target, options) => {
+    const { headers, ...answer } = await askFrom(PANEL, target, options, forPages);
+    expect([answer.status, headers['access-control-allow-origin']]).toEqual([status, PANEL]);
+    expect(namesIn(headers['access-control-expose-headers'])).toEqual([
+      ...['content-language', 'etag', 'link', 'ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
+    ]);
+    expect(namesIn(headers.vary)[0]).toBe('origin');
+    expect(headers).not.toHaveProperty('access-control-allow-credentials');
+    const every = await askFrom('null', target, options, forAll);
+    expect([every.status, every.headers['access-control-allow-origin']]).toEqual([status, '*']);
+    expect(every.headers).not.toHaveProperty('access-control-allow-credentials');
+  });
+
+  test.each([
+    ...[
+      'https://outro.example',
+      'null',
+      'http://painel.example',
+      'https://painel.example:443',
+      'https://PAINEL.example',
+    ],
+    ...['https://painel.example.outro.example', 'https://outro.painel.example', `${PANEL}, ${LOCAL}`, '*', ''],
+  ])('of %j may read nothing', async (origin) => {
+    const answers = [await preflight(origin, forPages)];
+    for (const [, , target, options] of ENDINGS) answers.push(await askFrom(origin, target, options, forPages));
+    for (const { headers } of answers) {
+      expect(headers).not.toHaveProperty('access-control-allow-origin');
+      // Or a cache would give the one origin's answer to another.
+      expect(namesIn(headers.vary)).toContain('origin');
+    }
+    expect((await preflight(origin, forAll)).headers['access-control-allow-origin']).toBe('*');
+  });
+
+  test('is told apart beside what else tells answers apart', async () => {
+    const { headers } = await ask('/alunos?limit=1', { to: forPages });
+    expect(headers).not.toHaveProperty('access-control-allow-origin');
+    expect(namesIn(headers.vary)).toEqual(['origin', 'x-api-key', 'accept-encoding']);
+    const refused = await askFrom(PANEL, '/alunos?limit=0', { language: 'pt-BR' }, forPages);
+    expect(namesIn(refused.headers.vary)).toEqual(['origin', 'accept-language', 'accept-encoding']);
+  });
+});

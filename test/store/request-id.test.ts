@@ -1,0 +1,151 @@
+// The id of a request is with what the database does for it, and not longer.
+
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Call, Store } from '../../src/store/store.ts';
+import { openSupabase } from '../../src/store/supabase/store.ts';
+import { createCall } from '../helpers/calls.ts';
+import { withBody } from '../helpers/function-body.ts';
+import {
+  hasPostgrest,
+  loginUrl,
+  POSTGREST_KEY,
+  type PostgresServer,
+  type PostgrestServer,
+  runSql,
+  startLoggingPostgres,
+  startPostgrest,
+} from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
+
+/** What this Postgres puts in front of each line of its log: the name of the application in brackets. */
+const LOG_PREFIX = '[%a] ';
+const LIST: Call = {
+  function: 'listar_academias',
+  args: { p_api_key: 'wms_demo_aurora' },
+  returns: 'rows',
+  readOnly: true,
+};
+const NAME = `current_setting('application_name')`;
+const HEADER = `'wellness-gateway ' || (current_setting('request.headers', true)::json->>'x-request-id')`;
+/** The login of each store, and how SQL reads the id. */
+const KINDS = [
+  ['postgres', 'gateway_test', NAME],
+  ['postgres without prepared statements', 'gateway_pooled', NAME],
+  ...(hasPostgrest ? [['supabase', '', HEADER] as const] : []),
+] as const;
+
+let postgresLog = '';
+let server: PostgresServer;
+let postgrest: PostgrestServer | undefined;
+const stores = new Map<string, Store>();
+
+const admin = (sql: string, values?: unknown[]) => runSql(server.adminUrl, sql, values);
+
+beforeAll(async () => {
+  const write = (text: string) => {
+    postgresLog += text;
+  };
+  server = await startLoggingPostgres(write, { log_line_prefix: LOG_PREFIX });
+  // A statement that is logged as it begins is not told again with its duration.
+  await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
+  postgrest = hasPostgrest ? await startPostgrest(server) : undefined;
+  const common = { connections: 4, deadlineMs: 20_000 };
+  for (const [kind, login] of KINDS) {
+    if (login === '') {
+      stores.set(kind, openSupabase({ ...common, url: postgrest?.url ?? '', key: POSTGREST_KEY, restPath: '/' }));
+    } else {
+      const url = loginUrl(server.adminUrl, login);
+      stores.set(kind, openPostgres({ ...common, url, prepare: login === 'gateway_test' }));
+    }
+    // The first connection of a busy machine may come late.
+    await waitFor(async () => expect(await ask(kind, 'first')).toMatch(/^\[\{/));
+  }
+});
+
+afterAll(async () => {
+  for (const store of stores.values()) await store.close();
+  await postgrest?.stop();
+  await server.stop();
+});
+
+/** The rows, the text of a refusal, or the kind of another failure. */
+async function ask(kind: string, requestId: string, call = LIST, ms = 20_000): Promise<string | undefined> {
+  const result = await stores.get(kind)?.call(call, AbortSignal.timeout(ms), { requestId });
+  if (!result || !('failure' in result)) return result?.json;
+  return result.failure.kind === 'refusedKey' ? result.failure.text : result.failure.kind;
+}
+
+/** While each call tells how SQL reads the id. */
+const telling = (sql: string, work: () => Promise<void>, name = 'listar_academias') =>
+  withBody(server.adminUrl, name, `perform pg_sleep(random() / 50); raise exception '%', ${sql}`, work);
+
+describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) => {
+  /** What the database calls each of the store's connections. */
+  const names = async () => {
+    const sql = 'select distinct application_name as name from pg_stat_activity where usename = $1 order by 1';
+    return (await admin(sql, [login])).map(({ name }) => name);
+  };
+  const idle = async () => expect(await names()).toEqual(['wellness-gateway']);
+
+  /** Waits until the database names a connection after the request, and then for the request. */
+  async function watch(id: string, ms?: number) {
+    const answer = ask(kind, id, LIST, ms);
+    await waitFor(async () => expect(await names()).toContain(`wellness-gateway ${id}`));
+    return answer;
+  }
+
+  test('the database shows it while the function runs, and in what it logs of it, and not longer', async () => {
+    const id = `slow-${login}`;
+    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(2)', async () => {
+      expect(await watch(id)).toBe('[]');
+    });
+    await idle();
+    await waitFor(() => {
+      const lines = postgresLog.split('\n').filter((line) => line.startsWith(`[wellness-gateway ${id}] `));
+      expect(lines.some((line) => /LOG: .*duration: [\d.]+ ms .*listar_academias/.test(line))).toBe(true);
+    });
+  });
+
+  test('the name is as before after an error and a cancellation, which the database logs with it', async () => {
+    const [error, late] = [`error-${login}`, `late-${login}`];
+    await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
+      expect(await ask(kind, error)).toBe('storeError');
+    });
+    await idle();
+    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
+      expect(await watch(late, 1_000)).toBe('storeTimeout');
+    });
+    await waitFor(idle);
+    for (const id of [error, late])
+      await waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
+  });
+
+  test('a function that makes one row sees it too, and the first characters of a long one', async () => {
+    await telling(
+      NAME,
+      async () => expect(await ask(kind, 'one', createCall())).toBe('wellness-gateway one'),
+      'criar_aluno',
+    );
+    await telling(NAME, async () => expect(await ask(kind, 'x'.repeat(128))).toMatch(/^wellness-gateway x{46,128}$/));
+    await idle();
+  });
+
+  test('no id stays for later requests on the same connections', async () => {
+    const ids = Array.from({ length: 50 }, (_, n) => `turn-${n}`);
+    await telling(NAME, async () => {
+      for (const id of ids) expect(await ask(kind, id)).toBe(`wellness-gateway ${id}`);
+    });
+    for (const id of ids) expect(await ask(kind, id)).toMatch(/^\[\{/);
+    await idle();
+  });
+});
+
+test.each(KINDS)('the ids of 50 requests at a time do not mix on %s', async (kind, _login, sql) => {
+  await telling(sql, async () => {
+    const ids = Array.from({ length: 50 }, () => randomUUID());
+    const answers = await Promise.all(ids.map((id) => ask(kind, id)));
+    expect(answers).toEqual(ids.map((id) => `wellness-gateway ${id}`));
+  });
+});
