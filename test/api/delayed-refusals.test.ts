@@ -114,11 +114,15 @@ describe('a gateway that gives an address one refusal a minute at once', () => {
     expect(await send(gateway, 'wrong')).toEqual(wrong);
     expect((await send(gateway, KEYS.bosque))[0]).toBe(200);
     expect(await send(gateway, KEYS.bosque)).toEqual(tooMany);
-    const begun = performance.now();
-    const late = [send(gateway, 'wrong'), send(gateway, KEYS.bosque)];
+    const sendLate = async (key: string) => {
+      const begun = performance.now();
+      const answer = await send(gateway, key);
+      expect(performance.now() - begun).toBeGreaterThan(4_000);
+      return answer;
+    };
+    const late = [sendLate('wrong'), sendLate(KEYS.bosque)];
     expect(await isLate(gateway)).toBe(true);
     expect(await Promise.all(late)).toEqual([wrong, tooMany]);
-    expect(performance.now() - begun).toBeGreaterThan(4_000);
   });
 
   test('takes the address as the configured proxy says it', async () => {
