@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type pg from 'pg';
+import { toPath } from '../src/admin/arguments.ts';
 import { failWith, openFolder } from '../src/admin/database.ts';
-import { toPath } from '../src/admin/path.ts';
 import { FILES, readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
 import { runScript } from '../src/store/migrations.ts';

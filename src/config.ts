@@ -284,7 +284,7 @@ export const VARIABLES = {
     (text) => hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(new URL(text).pathname),
   ),
   TIME_ZONE: variable(
-    'time zone of the days of [usage](usage.md)',
+    'time zone of the days of [usage](usage.md), and of imported times without a zone',
     'America/Sao_Paulo',
     'a time zone such as America/Sao_Paulo',
     (text) => (isTimeZone(text) ? text : undefined),

@@ -3,8 +3,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { readInteger } from '../../src/admin/arguments.ts';
-import { toPath } from '../../src/admin/path.ts';
+import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { startProduction } from '../../test/helpers/process.ts';
 import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
 import { readFamilyMemory } from './proc.ts';

@@ -3,8 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
-import { readInteger } from '../../src/admin/arguments.ts';
-import { toPath } from '../../src/admin/path.ts';
+import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { CASES, type CaseId } from './cases.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { isForGoal, toGoals, toTables } from './comparison.ts';

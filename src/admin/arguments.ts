@@ -1,5 +1,6 @@
-// Argument parsers for commander; all throw InvalidArgumentError.
+// Argument parsers for commander; they throw InvalidArgumentError.
 
+import { resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import ms from 'ms';
 
@@ -14,22 +15,19 @@ const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 /** Postgres's time that never comes. */
 export const NEVER = 'infinity';
 
-export function readTenantId(text: string): string {
-  return expect(UUID.test(text) ? text : undefined, "a tenant's id, as in `npm run admin -- tenant list`");
-}
+export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
+export const readName = matching(/\S/, 'a name that is not blank');
+export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
+const readFunction = matching(/\S/, 'the name of a function');
 
-export function readName(text: string): string {
-  return expect(/\S/.test(text) ? text : undefined, 'a name that is not blank');
+/** A path as the caller means it: npm runs in the package's folder, and names the caller's in INIT_CWD. */
+export function toPath(name: string): string {
+  return resolve(process.env.INIT_CWD ?? '.', name);
 }
 
 /** Adds a function to those before it. */
 export function readPermission(text: string, earlier: readonly string[] = []): readonly string[] {
-  const name = expect(/\S/.test(text) ? text : undefined, 'the name of a function');
-  return [...new Set([...earlier, name])];
-}
-
-export function readEnvironment(text: string): string {
-  return expect(/^[a-z]{1,10}$/.test(text) ? text : undefined, '1 to 10 letters of a-z');
+  return [...new Set([...earlier, readFunction(text)])];
 }
 
 /** A duration in ms. */
@@ -93,6 +91,11 @@ export function readQuantity(text: string): number {
 
 export function readLimit(text: string): number {
   return expect(/^[1-9]\d{0,5}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999');
+}
+
+/** Creates a parser that gives the text as it is. */
+function matching(pattern: RegExp, expected: string): (text: string) => string {
+  return (text) => expect(pattern.test(text) ? text : undefined, expected);
 }
 
 function expect<T>(value: T | undefined, expected: string): T {

@@ -11,15 +11,14 @@ import { createGzip } from 'node:zlib';
 import pg from 'pg';
 import { extract } from 'tar';
 import { FILES, type StoreConfig } from '../config.ts';
-import { syncPath, toPaths } from '../store/embedded/folder.ts';
+import { FolderInUse, syncPath, toPaths } from '../store/embedded/folder.ts';
 import { ServerError } from '../store/embedded/server.ts';
 import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
+import { toPath } from './arguments.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './output.ts';
-import { toPath } from './path.ts';
-import { createProgress } from './progress.ts';
+import { createProgress, type Output } from './output.ts';
 
 /** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */
 const ARCHIVE = 'd'.charCodeAt(0);
@@ -35,7 +34,9 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   const server = await reachServer({ dataDir, ...embedded });
   try {
     const archive = new PassThrough();
-    const output = createWriteStream(part, { mode: 0o600 });
+    // One that is there may be another's, or lead elsewhere.
+    await rm(part, { force: true });
+    const output = createWriteStream(part, { mode: 0o600, flags: 'wx' });
     await Promise.all([streamBackup(server.url, archive), pipeline(archive, createGzip(), output)]);
     await syncPath(part);
     await rename(part, file);
@@ -56,14 +57,18 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
   const { dataDir } = embedded;
   if (!existsSync(toPath(name))) throw new CommandError({ error: `There is no file ${name}` });
   if (existsSync(toPaths(dataDir).database) && !replace) {
-    const hint = 'Set DATA_DIR to a new folder, or replace that store for good with --replace.';
+    const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
     throw new CommandError({ error: `There is a store in ${dataDir} already: nothing was restored`, hint });
   }
   const unpackTo = (folder: string) => unpack(toPath(name), folder);
   const applied = await restoreStore({ ...embedded, onWarning: console.error }, FILES.migrations, unpackTo).catch(
     (error) => {
-      if (!(error instanceof ServerError)) throw error;
-      throw new CommandError({ error: error.message, hint: 'A backup of version 1 is restored by version 1.' });
+      const hint =
+        error instanceof FolderInUse
+          ? 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.'
+          : 'A backup of version 1 is restored by version 1.';
+      if (!(error instanceof FolderInUse || error instanceof ServerError)) throw error;
+      throw new CommandError({ error: error.message, hint });
     },
   );
   const migrations = applied.length > 0 ? `, and applied ${applied.length} new migrations` : '';

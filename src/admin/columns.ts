@@ -49,10 +49,10 @@ const FALSE = ['false', 'falso', 'f', 'nao', 'n', 'no', '0', 'inativo', 'inativa
 
 /** DD/MM/YYYY or YYYY-MM-DD, alone or with a time of day, which Excel adds to dates. */
 const DATE =
-  /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})[/-](\d{1,2})[/-](\d{1,2}))(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d))?)?$/;
+  /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})[/-](\d{1,2})[/-](\d{1,2}))(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?)?$/;
 const MIDNIGHT = '00:00:00';
-/** Brasília's, which has no daylight saving time since 2019: for a time without a zone. */
-const ZONE = '-03:00';
+const ZONE = /:.*(z|[+-]\d\d(:?\d\d)?)$/i;
+const TIME = 'timestamp with time zone';
 
 const NUMBER_TYPE = /^(numeric|smallint|integer|bigint|real|double precision)/;
 const INTEGER_TYPE = /^(smallint|integer|bigint)$/;
@@ -128,7 +128,7 @@ export function toValue(text: string, { name, type, refers_to }: Column): string
   const value = text.trim();
   if (type === 'boolean') return toBoolean(value);
   if (type === 'date') return toDate(value);
-  if (type === 'timestamp with time zone') return toTime(value);
+  if (type === TIME) return toTime(value);
   if (NUMBER_TYPE.test(type)) return toNumber(value, type);
   return refers_to || type === 'uuid' || name === 'email' ? value : text;
 }
@@ -155,7 +155,12 @@ function toDate(text: string): string {
 
 function toTime(text: string): string {
   const read = readDate(text);
-  return read ? `${read.date}T${read.time ?? MIDNIGHT}${ZONE}` : text;
+  return read ? `${read.date}T${read.time ?? MIDNIGHT}` : text;
+}
+
+/** A checked value, with the time zone of a time that has none. Postgres knows its daylight saving time at each date. */
+export function inZone(text: string, { type }: Column, timeZone: string): string {
+  return type !== TIME || ZONE.test(text) ? text : `${text} ${timeZone}`;
 }
 
 /** `R$ 1.234,56` and `1234.56`. */
@@ -214,8 +219,8 @@ function toSchema({ name, type, required, max_length: maxLength, refers_to }: Co
       return { pattern: '^(true|false)$', 'x-pattern-message': 'must be true or false, or sim or não' };
     case 'date':
       return { format: 'date', 'x-format-message': 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY' };
-    case 'timestamp with time zone':
-      return { format: 'date-time', 'x-format-message': 'must be a time, as 2026-12-31T18:00:00Z' };
+    case TIME:
+      return { format: 'iso-date-time', 'x-format-message': 'must be a time, as 2026-12-31T18:00:00Z' };
     default:
       return {
         ...(maxLength === null ? {} : { maxLength }),

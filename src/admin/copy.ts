@@ -6,11 +6,10 @@ import type { StoreConfig } from '../config.ts';
 import { isVersion1, toPaths } from '../store/embedded/folder.ts';
 import { toUrl } from '../store/embedded/store.ts';
 import { type Database, inTransaction } from '../store/migrations.ts';
+import { toPath } from './arguments.ts';
+import { openStore, queryRows, queryTexts } from './database.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './output.ts';
-import { toPath } from './path.ts';
-import { createProgress } from './progress.ts';
-import { openStore, queryRows } from './store.ts';
+import { createProgress, type Output } from './output.ts';
 
 /** Rows that are in memory at once. */
 const BATCH = 5_000;
@@ -39,10 +38,11 @@ const SEQUENCES = `
    where schemaname = 'private' and last_value is not null`;
 
 /** Copies the embedded store in a folder to the configured store, which has to be without rows; an embedded one is made. */
-export async function copyStore(target: StoreConfig, name: string, programs?: string): Promise<Output> {
-  const source = await openSource(toPath(name), programs);
+export async function copyStore(target: StoreConfig, name: string, options: CopyOptions): Promise<Output> {
+  const source = await openSource(toPath(name), options);
   try {
-    const database = await openStore(target.kind === 'embedded' ? { ...target, demoData: false } : target);
+    const empty = target.kind === 'embedded' ? { ...target, demoData: false } : target;
+    const database = await openStore(empty, options.note);
     try {
       const copied = await inTransaction(database, () => inTransaction(source, () => copyTables(source, database)));
       for (const [table] of copied) await database.query(`analyze ${table}`);
@@ -56,12 +56,17 @@ export async function copyStore(target: StoreConfig, name: string, programs?: st
   }
 }
 
+type CopyOptions = {
+  /** The folder of the programs of Postgres. */
+  readonly programs: string | undefined;
+  note(text: string): void;
+};
 type Source = Database & { close(): Promise<void> };
 
-async function openSource(dataDir: string, programs: string | undefined): Promise<Source> {
+async function openSource(dataDir: string, { programs, note }: CopyOptions): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
   if (!existsSync(toPaths(dataDir).database)) throw new CommandError({ error: `There is no store in ${dataDir}` });
-  const source = await openStore({ kind: 'embedded', dataDir, programs, demoData: false });
+  const source = await openStore({ kind: 'embedded', dataDir, programs, demoData: false }, note);
   if (!source.isServed) return source;
   await source.close();
   const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';
@@ -137,17 +142,13 @@ async function copyRows(
   const list = columns.join(', ');
   const insert = `insert into ${name} (${list}) overriding system value
     select ${list} from json_populate_recordset(null::${name}, $1::json)`;
-  await source.query(`declare copied no scroll cursor for select row_to_json(t)::text as row from ${name} t`);
+  const query = `select row_to_json(t)::text as texts from ${name} t`;
+  let count = 0;
   // References are checked at the end of a statement.
-  const size = refers_to_itself ? 'all' : BATCH;
-  for (let count = 0; ; ) {
-    const { rows } = (await source.query(`fetch ${size} from copied`)) as { rows: { row: string }[] };
-    if (rows.length === 0) {
-      await source.query('close copied');
-      return count;
-    }
-    await target.query(insert, [`[${rows.map(({ row }) => row).join(',')}]`]);
+  for await (const rows of queryTexts(source, query, refers_to_itself ? 'all' : BATCH)) {
+    await target.query(insert, [`[${rows.join(',')}]`]);
     count += rows.length;
     onCopied(rows.length);
   }
+  return count;
 }

@@ -88,7 +88,7 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The records of a CSV text without blank lines. The default delimiter is the one that a first line `sep=;` names, or the
+ * The records of a CSV text without those that are blank. The default delimiter is the one that a first line `sep=;` names, or the
  * most frequent of comma, semicolon and tab in the header. Malformed quotes end the reading, and the last record says so.
  */
 export async function* readRecords(text: AsyncIterable<string>, delimiter?: string): AsyncGenerator<CsvRecord, void> {
@@ -150,9 +150,8 @@ function createParser(delimiter: string): RecordParser {
     const error = await promise;
     const records: CsvRecord[] = [];
     for (const cells of found.splice(0)) {
-      // A blank line has one empty value.
-      if (cells.length > 1 || cells[0] !== '') records.push({ line, cells });
-      // The parser counts CRLF within quotes as two lines.
+      if (cells.some((cell) => cell.trim() !== '')) records.push({ line, cells });
+      // The parser's own `info.lines` counts CRLF within quotes as two lines.
       line += 1 + cells.reduce((sum, cell) => sum + countBreaks(cell), 0);
     }
     if (!error) return records;

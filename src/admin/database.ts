@@ -1,15 +1,18 @@
-// Connects an administrator to a database: the folder of an embedded store, or DATABASE_URL.
+// Connects an administrator to the configured store: the folder of an embedded one, or DATABASE_URL.
 
 import pg from 'pg';
+import { type Environment, FILES, type StoreConfig } from '../config.ts';
 import { readDatabaseUrl, type ServerAddress } from '../database-url.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Content } from '../store/embedded/store.ts';
-import { type EmbeddedConfig, reachServer } from '../store/open.ts';
-import { connectToPrimary } from '../store/postgres/servers.ts';
+import type { Database } from '../store/migrations.ts';
+import { type EmbeddedConfig, reachServer, toContent } from '../store/open.ts';
+import { connectToPrimary, describeServers } from '../store/postgres/servers.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}
 
+const PROGRAM = 'wellness-admin';
 /** Timeout of connecting, in ms. */
 const CONNECT_MS = 10_000;
 
@@ -23,12 +26,63 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /** An administrator's connection to an embedded store. */
-export type OpenFolder = {
+type OpenFolder = {
   readonly client: pg.Client;
   /** Whether a gateway serves the store meanwhile. */
   readonly isServed: boolean;
   close(): Promise<void>;
 };
+
+/** An open store. */
+type AdminStore = Database & Omit<OpenFolder, 'client'>;
+
+/** Which store a command works on, in the words of the gateway's log; without a password. */
+export function describeStore(config: StoreConfig, env: Environment): string {
+  if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
+  if (config.kind === 'postgres') return `Store: ${describeServers(readDatabaseUrl(config.url))}`;
+  const reason = env.DATA_DIR ? '' : ', because neither DATABASE_URL nor DATA_DIR is set';
+  return `Store: embedded Postgres, data in ${config.dataDir ?? 'memory'}${reason}`;
+}
+
+/**
+ * Opens the configured store for its administrator. An embedded one is made or migrated first, unless a gateway runs, which did that
+ * at its start. `note` tells people. Throws AccessError and FolderError.
+ */
+export async function openStore(config: StoreConfig, note: (text: string) => void): Promise<AdminStore> {
+  if (config.kind === 'supabase') {
+    throw new AccessError(
+      "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
+    );
+  }
+  const { client, isServed, close } =
+    config.kind === 'embedded'
+      ? await openFolder(config, PROGRAM, toContent(config, FILES), (text) => note(`${text}\n`))
+      : await openUrl(config.url);
+  return { query: (sql, values) => client.query(sql, values).catch(failWith), isServed, close };
+}
+
+async function openUrl(url: string): Promise<OpenFolder> {
+  const client = await connect(url, PROGRAM);
+  return { client, isServed: false, close: () => client.end() };
+}
+
+/** The rows of a query as JSON. */
+export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
+  const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
+  const [{ json }] = rows as [{ json: T[] }];
+  return json;
+}
+
+/** The texts of a query whose one column is `texts`, a batch at a time, within a transaction. */
+export async function* queryTexts(db: Database, sql: string, batch: number | 'all'): AsyncGenerator<string[]> {
+  await db.query(`declare texts no scroll cursor for ${sql}`);
+  for (;;) {
+    const { rows } = (await db.query(`fetch ${batch} from texts`)) as { rows: { texts: string }[] };
+    if (rows.length === 0) break;
+    yield rows.map(({ texts }) => texts);
+  }
+  await db.query('close texts');
+}
 
 /**
  * Connects to an embedded store as its administrator: to the server that a gateway runs, or to one that it starts, with `content` on

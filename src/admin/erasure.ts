@@ -3,19 +3,22 @@
 import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';
 import type { Database } from '../store/migrations.ts';
+import { queryRows } from './database.ts';
 import { CommandError } from './errors.ts';
-import type { Output } from './output.ts';
-import { type Found, findRecord, openTable } from './records.ts';
-import { queryRows } from './store.ts';
+import { type Output, showControls } from './output.ts';
+import { findRecord, nameOf } from './records.ts';
+import { openTable } from './tables.ts';
 
 /** Whether a command that destroys asks first. */
 export type Confirmed = { readonly yes?: boolean };
+/** What has an id, and the name to type. */
+type Named = { readonly id: string; readonly name: string };
 type Deleted = { readonly name: string; readonly deleted: number };
 
 /** Deletes a tenant with everything that it has. */
 export async function deleteTenant(db: Database, id: string, { yes }: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
-  const [tenant] = (await queryRows<Found>(db, 'select id, name from private.tenants where id = $1', [id])) as [Found];
+  const [tenant] = (await queryRows(db, 'select id, name from private.tenants where id = $1', [id])) as [Named];
   await confirm(`Deletes the tenant ${tenant.name}, its keys and all its data.`, tenant.name, yes);
   return toOutput(`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
 }
@@ -37,8 +40,10 @@ export async function eraseStudent(db: Database, tenant: string, name: string, {
   return toOutput(`Student ${student.id} was erased`, await queryRows(db, sql, [tenant, student.id]));
 }
 
-async function findStudent(db: Database, tenant: string, name: string): Promise<Found> {
-  return findRecord(db, await openTable(db, { tenant, resource: 'alunos' }), tenant, name);
+async function findStudent(db: Database, tenant: string, name: string): Promise<Named> {
+  const table = await openTable(db, { tenant, resource: 'alunos' });
+  const row = await findRecord(db, table, tenant, name);
+  return { id: String(row.id), name: nameOf(table, row) };
 }
 
 /** Throws unless the name is typed on the terminal, or `isSure`. */
@@ -47,8 +52,10 @@ export async function confirm(warning: string, name: string, isSure = false): Pr
   if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    const typed = await terminal.question(`${warning} This cannot be undone.\nType its name to go on: `);
-    if (typed.trim() !== name.trim()) throw new CommandError({ error: 'That is another name: nothing was changed.' });
+    const question = showControls(`${warning} This cannot be undone.`);
+    const typed = await terminal.question(`${question}\nType its name to go on: `);
+    if (showControls(typed).trim() !== showControls(name).trim())
+      throw new CommandError({ error: 'That is another name: nothing was changed.' });
   } finally {
     terminal.close();
   }

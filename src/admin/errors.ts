@@ -1,8 +1,16 @@
 import { OperatorError } from '../errors.ts';
 import { FolderInUse } from '../store/embedded/folder.ts';
 
-/** One problem in a line of a file, with the file's name for the field. */
-export type BadLine = { readonly line: number; readonly field: string | null; readonly message: string };
+/** One problem in a line of a file, with the file's name for the field and the text that is there. */
+export type BadLine = {
+  readonly line: number;
+  readonly field: string | null;
+  readonly value: string | null;
+  readonly message: string;
+};
+
+/** What is shown of a value, in characters. */
+const MAX_VALUE = 60;
 
 /** A failure as it is printed on standard error: as text, or as JSON. */
 export type Report = {
@@ -35,6 +43,14 @@ const COMMANDS: Readonly<Record<string, string>> = {
   'private.list_tenants()': 'npm run admin -- tenant list',
   'private.list_keys()': 'npm run admin -- key list',
 };
+
+/** A problem in words: `email "ana": must match format "email"`. */
+export function describeBad({ field, value, message }: Omit<BadLine, 'line'>): string {
+  if (field === null) return message;
+  if (value === null) return `${field} ${message}`;
+  const shown = value.length > MAX_VALUE ? `${value.slice(0, MAX_VALUE - 1)}…` : value;
+  return `${field} ${JSON.stringify(shown)}: ${message}`;
+}
 
 /** The report of an error; undefined for a bug. */
 export function toReport(error: unknown): Report | undefined {

@@ -3,10 +3,10 @@
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, inTransaction } from '../store/migrations.ts';
+import { toPath } from './arguments.ts';
+import { queryRows, queryTexts } from './database.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
-import { toPath } from './path.ts';
-import { queryRows } from './store.ts';
 import { readTables } from './tables.ts';
 
 /** The file of the usage of keys, which is not imported. */
@@ -84,15 +84,11 @@ async function writeRows(
   onCreated();
   try {
     await file.write(toLine(titles));
-    await db.query(`declare exported no scroll cursor for ${query}`);
     let count = 0;
-    for (;;) {
-      const { rows } = (await db.query(`fetch ${BATCH} from exported`)) as { rows: { texts: string }[] };
-      if (rows.length === 0) break;
-      await file.write(rows.map(({ texts }) => toLine(JSON.parse(texts))).join(''));
+    for await (const rows of queryTexts(db, query, BATCH)) {
+      await file.write(rows.map((texts) => toLine(JSON.parse(texts))).join(''));
       count += rows.length;
     }
-    await db.query('close exported');
     return count;
   } finally {
     await file.close();

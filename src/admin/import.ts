@@ -1,33 +1,28 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
-import { hash } from 'node:crypto';
 import { createReadStream, readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { addBlankTexts, createCheck, type Fields, findColumns, toValue } from './columns.ts';
+import { toPath } from './arguments.ts';
+import { findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { type BadLine, CommandError } from './errors.ts';
+import { createSettler, type ExistingOptions } from './existing.ts';
 import { USAGE } from './export.ts';
-import { type Output, toCount, toTable } from './output.ts';
-import { toPath } from './path.ts';
-import { createProgress, toBar } from './progress.ts';
-import { createFinder, type FileLine, type Header } from './references.ts';
-import { queryRows } from './store.ts';
-import { findTable, readTables, type Table } from './tables.ts';
+import { createProgress, type Output, toBar, toCount, toTable } from './output.ts';
+import { createWriter, findTable, type Header, type Line, readTables, type Table, type Writer } from './tables.ts';
 
-export type ImportOptions = {
+export type ImportOptions = ExistingOptions & {
   readonly tenant: string;
+  /** Of times without a zone. */
+  readonly timeZone: string;
   readonly delimiter?: string;
   readonly encoding: string;
   readonly dryRun?: boolean;
   /** The columns of titles, by title. */
   readonly map?: ReadonlyMap<string, string>;
   readonly ignoreUnknown?: boolean;
-  /** What becomes of a line whose record exists; without any of them it is bad. */
-  readonly skipExisting?: boolean;
-  readonly update?: boolean;
-  readonly allowDuplicates?: boolean;
 };
 
 /** A file for a table; its size in bytes if that is known. */
@@ -36,12 +31,6 @@ type Source = {
   readonly name: string;
   readonly size?: number;
   open(): AsyncIterable<Uint8Array>;
-};
-
-type Line = FileLine & {
-  /** The record that it changes. */
-  id?: string;
-  isSkipped?: boolean;
 };
 
 /** The first lines of a file as they are imported. */
@@ -138,24 +127,21 @@ export async function importSource(
   let sending: Promise<readonly BadLine[]> = Promise.resolve([]);
   try {
     const headers = await readHeader(name, records, table, options);
-    const check = createCheck(table.columns, { isPartial: options.update === true });
-    const find = createFinder(db, options.tenant);
-    const settler = await createSettler(db, table, headers, options);
+    const writer = createWriter(db, table, headers, { ...options, isPartial: options.update === true });
+    const settler = await createSettler(db, table, headers, writer, options);
     const preview: Preview = { file: name, lines: [], columns: headers.map(toPreview) };
     const counts = { created: 0, updated: 0, skipped: 0 };
     const bad: BadLine[] = [];
     let total = 0;
     for await (const batch of inBatches(records)) {
-      const filled = batch.filter((record) => !('cells' in record) || record.cells.some((cell) => cell.trim() !== ''));
-      addToPreview(preview, filled, headers);
-      const lines = filled.map((record) => checkRecord(record, headers, { table, check }, options));
+      addToPreview(preview, batch, headers);
+      const lines = batch.map((record) => readLine(record, headers, writer, options));
       bad.push(...(await sending));
-      await find(lines, headers);
+      await writer.resolve(lines);
       await settler.settle(lines);
-      if (options.update) requireFields(lines, table);
       bad.push(...lines.flatMap((line) => line.bad));
       // The database works on these lines while the next are read.
-      sending = send(db, options.tenant, table, lines, headers);
+      sending = writer.send(lines);
       sending.catch(() => {});
       total += lines.length;
       for (const { id, isSkipped } of lines) counts[isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
@@ -199,14 +185,16 @@ async function readHeader(
   return titles.map((title, index) => ({ title, column: found[index] }));
 }
 
-function checkRecord(
+function readLine(
   record: CsvRecord,
   headers: readonly Header[],
-  { table, check }: { readonly table: Table; readonly check: ReturnType<typeof createCheck> },
-  { ignoreUnknown, update }: ImportOptions,
+  writer: Writer,
+  { ignoreUnknown }: ImportOptions,
 ): Line {
   const { line } = record;
-  const unusable = (message: string) => ({ line, fields: undefined, bad: [{ line, field: null, message }] });
+  const unusable = (message: string) => {
+    return { line, texts: [], fields: undefined, bad: [{ line, field: null, value: null, message }] };
+  };
   if ('problem' in record) return unusable(record.problem);
   const { cells } = record;
   if (cells.length !== headers.length) {
@@ -214,134 +202,7 @@ function checkRecord(
   }
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
   if (untitled >= 0 && !ignoreUnknown) return unusable(`has a value in column ${untitled + 1}, which has no name`);
-  const pairs = headers.flatMap(({ column }, index) =>
-    column ? [[column.name, toValue(cells[index] ?? '', column)] as const] : [],
-  );
-  const fields = Object.fromEntries(pairs.filter(([, text]) => text !== ''));
-  if (!update) addBlankTexts(fields, table.columns);
-  const errors = Object.entries(check(fields));
-  const bad = errors.flatMap(([field, messages]) =>
-    messages.map((message) => ({ line, field: toTitle(field, headers), message })),
-  );
-  for (const [field] of errors) delete fields[field];
-  return { line, fields, bad };
-}
-
-/** Decides what becomes of lines whose records exist. */
-type Settler = {
-  settle(lines: readonly Line[]): Promise<void>;
-  /** How many lines are bad because their records exist. */
-  refused(): number;
-};
-
-/**
- * A line is of a record that exists if it has its id, or the e-mail or name by which people know it; in a table whose records
- * have none, if all its columns are the same.
- */
-async function createSettler(
-  db: Database,
-  table: Table,
-  headers: readonly Header[],
-  { tenant, update = false, skipExisting = false, allowDuplicates = false }: ImportOptions,
-): Promise<Settler> {
-  const names = headers.flatMap(({ column }) => column?.name ?? []);
-  const label = ['id', table.knownBy].find((name) => name !== undefined && names.includes(name));
-  if (update && !label) {
-    throw new CommandError({ error: `--update expects a column ${['id', table.knownBy ?? []].flat().join(' or ')}` });
-  }
-  const identity = label ? [label] : names;
-  const isChecked = !allowDuplicates && (await hasRows(db, table, tenant));
-  /** By the first line: a record that an earlier line has created does not count. */
-  const found = new Map<string, string[]>();
-  const changed = new Map<string, number>();
-  let refused = 0;
-
-  const keyOf = (fields: Fields) =>
-    hash('sha1', JSON.stringify(identity.map((name) => fields[name]?.toLowerCase())), 'base64');
-
-  async function find(lines: readonly (Line & { readonly key: string })[]): Promise<void> {
-    const unknown = lines.filter(({ key }) => !found.has(key) && found.set(key, []));
-    const keys = new Map(unknown.map(({ line, key }) => [line, key]));
-    const texts = unknown.map(({ line, fields }) => ({ line, fields }));
-    const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
-    const values = [tenant, `private.${table.name}`, identity, JSON.stringify(texts)];
-    for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
-      found.get(keys.get(line) ?? '')?.push(id);
-    }
-  }
-
-  return {
-    refused: () => refused,
-    settle: async (lines) => {
-      if (!isChecked) return;
-      const good = lines.flatMap((line) => {
-        const { fields, bad } = line;
-        if (!fields || bad.length > 0 || (label && fields[label] === undefined)) return [];
-        return [Object.assign(line, { key: keyOf(fields) })];
-      });
-      await find(good);
-      for (const line of good) {
-        const [id, another] = found.get(line.key) ?? [];
-        const refuse = (message: string) =>
-          line.bad.push({ line: line.line, field: label ? toTitle(label, headers) : null, message });
-        if (id === undefined) continue;
-        if (skipExisting) line.isSkipped = true;
-        else if (update && another !== undefined) refuse(`is the ${label} of several ${table.name}: give the id`);
-        else if (update && changed.has(line.key)) refuse(`is also that of line ${changed.get(line.key)}`);
-        else if (update) {
-          line.id = id;
-          changed.set(line.key, line.line);
-        } else {
-          refused += 1;
-          refuse(`is ${label ? 'that of' : 'the same as'} one of the tenant's ${table.name}`);
-        }
-      }
-    },
-  };
-}
-
-async function hasRows(db: Database, { name, columns }: Table, tenant: string): Promise<boolean> {
-  if (!columns.some((column) => column.name === 'id')) return false;
-  return (await queryRows(db, `select from private.${name} where tenant_id = $1 limit 1`, [tenant])).length > 0;
-}
-
-/** A line that creates a record needs what one that changes it does not. */
-function requireFields(lines: readonly Line[], { columns }: Table): void {
-  const required = columns.filter((column) => column.required);
-  for (const { line, id, fields, bad } of lines) {
-    if (id !== undefined || bad.length > 0 || !fields) continue;
-    addBlankTexts(fields, columns);
-    const missing = required.filter(({ name }) => fields[name] === undefined);
-    bad.push(...missing.map(({ name }) => ({ line, field: name, message: 'is required' })));
-  }
-}
-
-/** Sends the good lines to SQL, and returns those that the table refuses. */
-async function send(
-  db: Database,
-  tenant: string,
-  { name }: Table,
-  lines: readonly Line[],
-  headers: readonly Header[],
-): Promise<BadLine[]> {
-  const good = lines.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped);
-  const bad: BadLine[] = [];
-  for (const isUpdate of [false, true]) {
-    const sent = good.filter(({ id }) => (id !== undefined) === isUpdate);
-    if (sent.length === 0) continue;
-    const refused = await queryRows<BadLine>(db, 'select * from private.import_rows($1, $2::text::regclass, $3, $4)', [
-      tenant,
-      `private.${name}`,
-      JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id }))),
-      isUpdate,
-    ]);
-    bad.push(...refused);
-  }
-  return bad.map(({ line, field, message }) => ({ line, field: field && toTitle(field, headers), message }));
-}
-
-function toTitle(name: string, headers: readonly Header[]): string {
-  return headers.find(({ column }) => column?.name === name)?.title ?? name;
+  return writer.read(line, cells);
 }
 
 async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {

@@ -3,10 +3,10 @@
 import { InvalidArgumentError } from 'commander';
 import type { Database } from '../store/migrations.ts';
 import { NEVER } from './arguments.ts';
+import { queryRows } from './database.ts';
 import { type Confirmed, confirm } from './erasure.ts';
 import { CommandError } from './errors.ts';
 import { type Output, toTable } from './output.ts';
-import { queryRows } from './store.ts';
 
 type Tenant = {
   readonly id: string;

@@ -19,8 +19,9 @@ import {
   readTenantId,
   readWhen,
 } from './arguments.ts';
+import { describeStore, openStore } from './database.ts';
 import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
-import { type BadLine, CommandError, type Report, toReport } from './errors.ts';
+import { type BadLine, CommandError, describeBad, type Report, toReport } from './errors.ts';
 import { exportData } from './export.ts';
 import type { ImportOptions } from './import.ts';
 import {
@@ -34,9 +35,8 @@ import {
   revokeKey,
   rotateKey,
 } from './keys.ts';
-import type { Output } from './output.ts';
+import { type Output, showControls } from './output.ts';
 import { findRecords, showRecord, updateRecord } from './records.ts';
-import { describeStore, openStore } from './store.ts';
 import { type LimitRequest, limitKey, limitTenant, showKeyUsage, showTenantUsage, type UsageRequest } from './usage.ts';
 
 /** Where a command finds the configuration, and where it prints. */
@@ -105,12 +105,13 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   addTenantCommands(tenant, run);
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
   addKeyCommands(key, run);
-  addUsageCommands(tenant, key, run, () => readConfig(env).timeZone);
+  const readTimeZone = () => readConfig(env).timeZone;
+  addUsageCommands(tenant, key, run, readTimeZone);
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
-  addRecordCommands(program, run);
-  addDataCommands(program, run);
+  addRecordCommands(program, run, readTimeZone);
+  addDataCommands(program, run, readTimeZone);
   addBackupCommands(program, runOnStore);
-  addCopyCommand(program, runOnStore, () => env.POSTGRES_BIN);
+  addCopyCommand(program, runOnStore, env, note);
   return program;
 }
 
@@ -250,8 +251,15 @@ function addUsageCommands(tenant: Command, key: Command, run: Run, readTimeZone:
     .action((name: string, options: WithJson & LimitRequest) => run(options, (db) => limitKey(db, name, options)));
 }
 
-function addRecordCommands(program: Command, run: Run): void {
+function addRecordCommands(program: Command, run: Run, readTimeZone: () => string): void {
   type Options = WithJson & { tenant: string };
+  const update = (
+    db: Database,
+    resource: string,
+    name: string,
+    { tenant }: Options,
+    set: ReadonlyMap<string, string>,
+  ) => updateRecord(db, { tenant, resource, timeZone: readTimeZone() }, name, set);
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples)
       .argument('<RESOURCE>', RESOURCES)
@@ -276,7 +284,7 @@ function addRecordCommands(program: Command, run: Run): void {
     .argument('<RECORD>', RECORD)
     .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
     .action((resource: string, name: string, options: Options & { set: ReadonlyMap<string, string> }) =>
-      run(options, (db) => updateRecord(db, { tenant: options.tenant, resource }, name, options.set)),
+      run(options, (db) => update(db, resource, name, options, options.set)),
     );
   addOne(
     'deactivate',
@@ -285,11 +293,11 @@ function addRecordCommands(program: Command, run: Run): void {
   )
     .argument('<RECORD>', RECORD)
     .action((resource: string, name: string, options: Options) =>
-      run(options, (db) => updateRecord(db, { tenant: options.tenant, resource }, name, new Map([['ativo', 'false']]))),
+      run(options, (db) => update(db, resource, name, options, new Map([['ativo', 'false']]))),
     );
 }
 
-function addDataCommands(program: Command, run: Run): void {
+function addDataCommands(program: Command, run: Run, readTimeZone: () => string): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples).requiredOption(...TENANT);
   addOne(
@@ -316,10 +324,10 @@ function addDataCommands(program: Command, run: Run): void {
       ),
     )
     .option('--allow-duplicates', 'create another record where one exists')
-    .action(async (resource: string, file: string, options: WithJson & ImportOptions) => {
+    .action(async (resource: string, file: string, options: WithJson & Omit<ImportOptions, 'timeZone'>) => {
       // The other commands should not wait for the CSV parser and the validator.
       const { importData } = await import('./import.ts');
-      await importData(resource, file, options, (work) => run(options, work));
+      await importData(resource, file, { ...options, timeZone: readTimeZone() }, (work) => run(options, work));
     });
   addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export export --tenant ID')
     .argument('<FOLDER>', 'where to write them; it is created')
@@ -347,11 +355,16 @@ function addBackupCommands(program: Command, run: RunOnStore): void {
     );
 }
 
-function addCopyCommand(program: Command, run: RunOnStore, readPrograms: () => string | undefined): void {
+function addCopyCommand(
+  program: Command,
+  run: RunOnStore,
+  { POSTGRES_BIN: programs }: Surroundings['env'],
+  note: Surroundings['note'],
+): void {
   add(program, 'copy', 'copy an embedded store, keys included, to the configured one', 'copy .data')
     .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
     .action((folder: string, options: WithJson) =>
-      run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder, readPrograms())),
+      run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder, { programs, note })),
     );
 }
 
@@ -364,8 +377,14 @@ function add(parent: Command, name: string, description: string, ...examples: st
     .addHelpText('after', `\n${lines.length > 1 ? 'Examples' : 'Example'}:\n${lines.join('\n')}`);
 }
 
-/** Runs a command and returns its exit code. */
-export async function administer(args: readonly string[], surroundings: Surroundings): Promise<number> {
+/** Runs a command and returns its exit code. Nothing that it prints controls the terminal. */
+export async function administer(args: readonly string[], { env, ...printers }: Surroundings): Promise<number> {
+  const surroundings: Surroundings = {
+    env,
+    print: (text) => printers.print(showControls(text)),
+    printError: (text) => printers.printError(showControls(text)),
+    note: (text) => printers.note(showControls(text)),
+  };
   try {
     await createProgram(surroundings).parseAsync(args, { from: 'user' });
     return 0;
@@ -399,18 +418,17 @@ function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
 
 /** One text for each bad line, or for many in a row that are bad in the same way. */
 function toRuns(lines: readonly BadLine[]): string[] {
-  const runs: { first: BadLine; last: number }[] = [];
+  const runs: [BadLine, ...BadLine[]][] = [];
   for (const bad of lines) {
-    const run = runs.at(-1);
-    const isSame = run?.first.message === bad.message && run.first.field === bad.field && run.last + 1 === bad.line;
-    if (run && isSame) run.last = bad.line;
-    else runs.push({ first: bad, last: bad.line });
+    const [run, last] = [runs.at(-1), runs.at(-1)?.at(-1)];
+    const isSame = last?.message === bad.message && last.field === bad.field && last.line + 1 === bad.line;
+    if (run && isSame) run.push(bad);
+    else runs.push([bad]);
   }
-  return runs.flatMap(({ first, last }) => {
-    const { line, field, message } = first;
-    const text = `${field === null ? '' : `${field} `}${message}`;
-    if (last - line >= LONG_RUN) return [`lines ${line} to ${last}: ${text}`];
-    return Array.from({ length: last - line + 1 }, (_, n) => `line ${line + n}: ${text}`);
+  return runs.flatMap((run) => {
+    const [first, last] = [run[0], run.at(-1)];
+    if (run.length <= LONG_RUN) return run.map((bad) => `line ${bad.line}: ${describeBad(bad)}`);
+    return [`lines ${first.line} to ${last?.line}: ${describeBad({ ...first, value: null })}`];
   });
 }
 

@@ -2,10 +2,10 @@
 
 import { createCalendar, type KeyLimits } from '../limits/account.ts';
 import type { Database } from '../store/migrations.ts';
+import { queryRows } from './database.ts';
 import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './output.ts';
-import { queryRows } from './store.ts';
 
 /** A row of list_usage. */
 type Row = {

@@ -1,20 +1,18 @@
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { administer } from '../../src/admin/main.ts';
 import { lockFolder } from '../../src/store/embedded/folder.ts';
 import { openServer } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
-import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Store } from '../../src/store/store.ts';
+import { AURORA, BOSQUE, useAdmin, useGateway } from '../helpers/admin.ts';
 import { call, operations } from '../helpers/api.ts';
-import { MIGRATIONS, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
 import { startProcess } from '../helpers/process.ts';
-import { fail, type Run, runAdmin, runCommand, succeed } from '../helpers/run.ts';
-import { asAdmin, createDatabase, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
+import { runCommand } from '../helpers/run.ts';
+import { createDatabase, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
-const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const NOBODY = '00000000-0000-4000-8000-000000000000';
 const WHOLE_KEY = /^wms_[a-z]+_[0-9A-Za-z]{38}$/;
 const DAY_MS = 24 * 3_600_000;
@@ -24,36 +22,10 @@ const FUNCTIONS = operations
   .join(', ');
 
 const root = mkdtempSync(join(tmpdir(), 'admin-'));
-let database: Database;
-let store: Store;
-let gateway: TestGateway;
+const { admin, database, failure, json, printed, rows } = useAdmin();
+const gatewayUrl = useGateway({ database });
 
-beforeAll(async () => {
-  database = await createDatabase();
-  const url = loginUrl(database.adminUrl, 'gateway_test');
-  store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 5_000 });
-  gateway = await startGateway({ store });
-});
-
-afterAll(async () => {
-  await gateway.close();
-  await store.close();
-  await database.drop();
-  rmSync(root, { recursive: true });
-});
-
-/** What `npm run admin -- …` runs. */
-const admin = (args: string[], env: Record<string, string> = { DATABASE_URL: database.adminUrl }): Promise<Run> =>
-  runAdmin(args, env);
-
-/** The value that a command which has to succeed gives to scripts. */
-// biome-ignore lint/suspicious/noExplicitAny: it is of as many types as there are commands
-async function json(args: string[], env?: Record<string, string>): Promise<any> {
-  return JSON.parse(succeed(await admin([...args, '--json'], env)));
-}
-
-/** What a command that fails says to scripts, with its exit code. */
-const failure = async (args: string[], env?: Record<string, string>) => fail(await admin([...args, '--json'], env));
+afterAll(() => rmSync(root, { recursive: true }));
 
 type Issued = { id: string; key: string; prefix: string; expires_at: string | null };
 
@@ -61,7 +33,7 @@ const issue = (...args: string[]): Promise<Issued> =>
   json(['key', 'issue', '--tenant', AURORA, '--name', 'Teste', ...args]);
 
 /** The status that the key gives, and the error where there is one. */
-async function answerTo(key: string, path = '/alunos', url = gateway.url): Promise<[number, string?]> {
+async function answerTo(key: string, path = '/alunos', url = gatewayUrl()): Promise<[number, string?]> {
   const { status, body } = await call(`${path}?limit=1`, { url, key });
   return status === 200 ? [status] : [status, (body as { error: string }).error];
 }
@@ -76,7 +48,7 @@ const REVOKED = [401, 'API Key inativa'];
 
 describe('tenant', () => {
   test('create gives its id and the command for its first key, and list shows it', async () => {
-    const output = succeed(await admin(['tenant', 'create', 'Academia São João']));
+    const output = await printed('tenant', 'create', 'Academia São João');
     const [, id = ''] = /^Tenant (\S+) was created\.\n/.exec(output) ?? [];
     expect(output).toContain(`npm run admin -- key issue --tenant ${id} --name NAME\n`);
 
@@ -98,7 +70,7 @@ describe('tenant', () => {
 
 describe('key issue', () => {
   test('shows a key that works, once, and says so', async () => {
-    const output = succeed(await admin(['key', 'issue', '--tenant', AURORA, '--name', 'Site']));
+    const output = await printed('key', 'issue', '--tenant', AURORA, '--name', 'Site');
     const [, key = '', prefix = '', id = ''] =
       /^Key {6}(\S+)\nPrefix {3}(\S+)\nId {7}(\S+)\nExpires {2}never\n\nSave the key now: [^\n]* not shown again\.\n$/.exec(
         output,
@@ -166,15 +138,12 @@ describe('key issue', () => {
 
 describe('key list', () => {
   test('shows the keys of one tenant, with times to the minute and a line for each permission', async () => {
-    const bosque = 'b0000000-0000-4000-8000-000000000000';
-    await asAdmin(database.adminUrl, (db) =>
-      db.query(
-        `insert into private.api_keys (tenant_id, id, name, key_hash, permissions, created_at, last_used_at) values
+    await rows(
+      `insert into private.api_keys (tenant_id, id, name, key_hash, permissions, created_at, last_used_at) values
          ($1, $2, 'De antes', sha256('de antes'), '{listar_alunos,listar_treinos}', '2024-02-01Z', '2024-03-01 12:34:56-03')`,
-        [bosque, NOBODY],
-      ),
+      [BOSQUE, NOBODY],
     );
-    expect(await admin(['key', 'list', '--tenant', bosque])).toEqual({
+    expect(await admin(['key', 'list', '--tenant', BOSQUE])).toEqual({
       code: 0,
       output: [
         'PREFIX        NAME      PERMISSIONS     STATE   CREATED            EXPIRES  LAST USED          ID',
@@ -202,7 +171,7 @@ describe('key rotate', () => {
   test('gives a key like the old one, which works until the overlap of a day ends', async () => {
     const old = await issue('--permission', 'listar_alunos', '--expires', '2099-12-31');
     const before = Date.now();
-    const output = succeed(await admin(['key', 'rotate', old.prefix]));
+    const output = await printed('key', 'rotate', old.prefix);
     const [, key = '', id = ''] = /^Key +(\S+)\n.*\nId +(\S+)$/m.exec(output) ?? [];
     expect([await answerTo(key), await answerTo(old.key)]).toEqual([[200], [200]]);
     expect(await listed(id)).toMatchObject({
@@ -215,9 +184,7 @@ describe('key rotate', () => {
     expect(output).toContain(`The old key, ${old.prefix}, works until ${end.slice(0, 16)}Z.\n`);
     expect(Date.parse(end)).toBeGreaterThanOrEqual(before + DAY_MS);
     expect(Date.parse(end)).toBeLessThanOrEqual(Date.now() + DAY_MS);
-    await asAdmin(database.adminUrl, (db) =>
-      db.query(`update private.api_keys set expires_at = expires_at - interval '24 hours' where id = $1`, [old.id]),
-    );
+    await rows(`update private.api_keys set expires_at = expires_at - interval '24 hours' where id = $1`, [old.id]);
     expect([await answerTo(key), await answerTo(old.key)]).toEqual([[200], EXPIRED]);
   });
 
@@ -351,7 +318,7 @@ test.each(
     ['deactivate'],
   ].map((args) => [args.join(' '), args]),
 )('help of "%s" tells the usage and the exit codes, and a command of examples', async (name, args) => {
-  const output = succeed(await admin([...args, '--help'], {}));
+  const output = await printed(...args, '--help');
   expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
   expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
   const isCommand = !output.includes('Commands:');
@@ -370,9 +337,9 @@ async function noted(env: Record<string, string>, ...args: string[]): Promise<st
 
 describe('the store', () => {
   test('that a command works on is said in a line, without the password', async () => {
-    const { hostname, port } = new URL(database.adminUrl);
-    const env = { DATABASE_URL: database.adminUrl };
-    expect(await noted(env, 'tenant', 'list')).toBe(`Store: Postgres at ${hostname}:${port}/${database.name}\n`);
+    const { hostname, port } = new URL(database().adminUrl);
+    const env = { DATABASE_URL: database().adminUrl };
+    expect(await noted(env, 'tenant', 'list')).toBe(`Store: Postgres at ${hostname}:${port}/${database().name}\n`);
     expect(await noted(env, 'tenant', 'list', '--json')).toBe('');
     expect(await noted({ DATA_DIR: ':memory:' }, 'tenant', 'list')).toBe('Store: embedded Postgres, data in memory\n');
     expect(await noted({ SUPABASE_URL: 'https://p.supabase.co', SUPABASE_KEY: 'k' }, 'tenant', 'list')).toBe(
@@ -425,7 +392,7 @@ describe('a store that cannot be had', () => {
   });
 
   test('is a database without the migrations: the command that applies them is told', async () => {
-    const env = { DATABASE_URL: databaseUrl(database.adminUrl, 'postgres') };
+    const env = { DATABASE_URL: databaseUrl(database().adminUrl, 'postgres') };
     expect(await failure(['tenant', 'list'], env)).toEqual({
       code: 1,
       error: 'schema "private" does not exist (3F000)',
@@ -435,7 +402,7 @@ describe('a store that cannot be had', () => {
 
   test('is one of an older version: the command that applies the migrations is told', async () => {
     const older = await createDatabase();
-    await asAdmin(older.adminUrl, (db) => db.query('drop function private.revoke_key(uuid)'));
+    await older.query('drop function private.revoke_key(uuid)');
     const { id } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'x'], { DATABASE_URL: older.adminUrl });
     expect(await failure(['key', 'revoke', id, '--yes'], { DATABASE_URL: older.adminUrl })).toMatchObject({
       code: 1,
@@ -446,7 +413,7 @@ describe('a store that cannot be had', () => {
   });
 
   test('is one whose role may not administer: the role that may is told', async () => {
-    const env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') };
+    const env = { DATABASE_URL: loginUrl(database().adminUrl, 'gateway_test') };
     expect(await failure(['key', 'list'], env)).toEqual({
       code: 1,
       error: 'permission denied for schema private (42501)',

@@ -1,34 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { fail, type Run, runAdmin, succeed } from '../helpers/run.ts';
-import { createDatabase, type Database } from '../helpers/servers.ts';
+import { describe, expect, test } from 'vitest';
+import { ANA, AURORA, BOSQUE, BOSQUE_GYM, EMAIL, AURORA_GYM as GYM, useAdmin } from '../helpers/admin.ts';
+import { succeed } from '../helpers/run.ts';
 
-const AURORA = 'a0000000-0000-4000-8000-000000000000';
-const BOSQUE = 'b0000000-0000-4000-8000-000000000000';
-const ANA = 'a3000000-0000-4000-8000-000000000001';
-const EMAIL = 'aluno001@aurora.example';
-const CENTRO = 'a1000000-0000-4000-8000-000000000001';
-const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
-
-let database: Database;
-
-beforeAll(async () => {
-  database = await createDatabase();
-});
-
-afterAll(async () => {
-  await database.drop();
-});
-
-const admin = (...args: string[]): Promise<Run> => runAdmin(args, { DATABASE_URL: database.adminUrl });
-const ofAurora = (...args: string[]) => admin(...args, '--tenant', AURORA);
-const rows = (sql: string) => database.query<Record<string, unknown>>(sql);
+const { admin, rows, ...commands } = useAdmin();
+const ofAurora = (...args: string[]) => admin([...args, '--tenant', AURORA]);
+const json = (...args: string[]) => commands.json([...args, '--tenant', AURORA]);
+const failure = (...args: string[]) => commands.failure([...args, '--tenant', AURORA]);
 const others = () =>
   rows(`select * from private.alunos where tenant_id <> '${AURORA}' or id <> '${ANA}' order by tenant_id, id`);
-
-/** A command that succeeds, and its output for scripts. */
-const json = async (...args: string[]) => JSON.parse(succeed(await ofAurora(...args, '--json')));
-
-const refusal = async (...args: string[]) => fail(await ofAurora(...args, '--json'));
 
 describe('find', () => {
   test('lists the records with a text in any column, ignoring capitals and accents', async () => {
@@ -46,6 +25,16 @@ describe('find', () => {
     expect(await json('find', 'personais', 'bruno@')).toMatchObject([{ email: 'bruno@aurora.example' }]);
   });
 
+  test('shows control characters of a record, of any kind, and sends none', async () => {
+    await rows(`update private.alunos set telefone = E'\\x1b]0;x\\x07\\u009b2J\\r\\u202e' where id = '${ANA}'`);
+    const shown = '\\u001b]0;x\\u0007\\u009b2J\\u000d\\u202e';
+    expect(succeed(await ofAurora('show', 'alunos', ANA))).toContain(`telefone         ${shown}\n`);
+    expect((await ofAurora('show', 'alunos', ANA, '--json')).output).not.toMatch(/\p{Cc}(?!$)/u);
+    expect(await json('show', 'alunos', ANA)).toMatchObject({ telefone: '\x1b]0;x\x07\x9b2J\r\u202e' });
+    expect((await ofAurora('update', 'alunos', ANA, '--set', 'telefone=+55 11 90000-0001')).output).toContain(shown);
+    expect((await ofAurora('show', 'alunos', '\x1b[2J')).errors).toMatch(/^the tenant has no \\u001b\[2J in alunos\n/);
+  });
+
   test('says that there are more, or none, and finds nothing of another tenant', async () => {
     const { output } = await ofAurora('find', 'alunos', 'aurora.example', '--limit', '2');
     expect(output).toMatch(/^(?:.*\n){3}There are more: --limit 20\n$/);
@@ -54,13 +43,13 @@ describe('find', () => {
       code: 0,
     });
     expect(await json('find', 'alunos', 'bosque.example')).toEqual([]);
-    expect(await refusal('find', 'aluno', 'x')).toMatchObject({ code: 1, error: 'There is no resource aluno' });
+    expect(await failure('find', 'aluno', 'x')).toMatchObject({ code: 1, error: 'There is no resource aluno' });
   });
 });
 
 describe('show', () => {
   test('prints a record by e-mail or id, with the names of those that it refers to', async () => {
-    const output = succeed(await ofAurora('show', 'alunos', EMAIL.toUpperCase()));
+    const { output } = await ofAurora('show', 'alunos', EMAIL.toUpperCase());
     expect(output).toContain(`id               ${ANA}\nnome             Ana Alves\n`);
     expect(output).toMatch(/^academia_id {6}\S{36} \(Aurora \w+\)$/m);
     const record = await json('show', 'alunos', ANA);
@@ -77,7 +66,7 @@ describe('update', () => {
     const set = [
       'Telefone=9',
       'Data de Nascimento=1/5/1985',
-      'academia=AURORA centro',
+      'Unidade=AURORA centro',
       'email=ana@nova.example',
       'sexo=',
     ];
@@ -94,7 +83,7 @@ describe('update', () => {
       email: 'ana@nova.example',
       telefone: '9',
       data_nascimento: '1985-05-01',
-      academia_id: CENTRO,
+      academia_id: GYM,
       sexo: null,
     });
     expect(await ofAurora('update', 'alunos', ANA, '--set', 'telefone=9')).toMatchObject({
@@ -109,7 +98,7 @@ describe('update', () => {
 
   test('knows and changes no record of another tenant', async () => {
     const before = await rows('select * from private.alunos order by tenant_id, id');
-    expect(await admin('update', 'alunos', ANA, '--tenant', BOSQUE, '--set', 'telefone=1')).toMatchObject({
+    expect(await admin(['update', 'alunos', ANA, '--tenant', BOSQUE, '--set', 'telefone=1'])).toMatchObject({
       ...{ code: 1, errors: expect.stringContaining(`the tenant has no ${ANA} in alunos\n`) },
     });
     expect(await rows('select * from private.alunos order by tenant_id, id')).toEqual(before);
@@ -118,17 +107,17 @@ describe('update', () => {
   test('says all that is wrong, and changes nothing', async () => {
     const before = await json('show', 'alunos', ANA);
     const set = ['email=ana', 'ativo=talvez', `academia=${BOSQUE_GYM}`, 'nome=', 'telefone=1'];
-    expect(await refusal('update', 'alunos', ANA, '--set', ...set)).toEqual({
+    expect(await failure('update', 'alunos', ANA, '--set', ...set)).toEqual({
       code: 1,
       error: [
-        'email must match format "email"',
-        'ativo must be true or false, or sim or não',
+        'email "ana": must match format "email"',
+        'ativo "talvez": must be true or false, or sim or não',
         'nome is required',
-        "academia_id must be the id or the nome of one of the tenant's academias",
+        `academia "${BOSQUE_GYM}": none of the tenant's academias has this id or nome`,
       ].join('\n'),
       hint: 'Nothing was changed.',
     });
-    expect(await refusal('update', 'anamnese_secoes', 'x', '--set', 'ordem=1')).toMatchObject({
+    expect(await failure('update', 'anamnese_secoes', 'x', '--set', 'ordem=1')).toMatchObject({
       code: 1,
       error: 'the tenant has no x in anamnese_secoes',
     });
@@ -136,12 +125,17 @@ describe('update', () => {
   });
 
   test.each([
-    ['a column that there is not', ['--set', 'idade=3'], /^alunos has no column "idade": expected one of nome, /],
-    ['the id', ['--set', 'id=3'], /^alunos has no column "id"/],
+    ['a column that there is not', ['--set', 'idade=3'], /^alunos: unknown column "idade": expected one of nome, /],
+    ['the id', ['--set', 'id=3'], /^alunos: unknown column "id"/],
+    [
+      'a column twice',
+      ['--set', 'p_telefone=3', 'Telefone=4'],
+      /^alunos: columns "p_telefone" and "Telefone" are both telefone/,
+    ],
     ['no value', ['--set', 'nome'], /Expected COLUMN=VALUE/],
     ['nothing to set', [], /required option '--set/],
   ])('refuses %s with 2', async (_what, args, message) => {
-    expect(await refusal('update', 'alunos', ANA, ...args)).toMatchObject({
+    expect(await failure('update', 'alunos', ANA, ...args)).toMatchObject({
       code: 2,
       error: expect.stringMatching(message),
     });
@@ -165,9 +159,9 @@ describe('deactivate', () => {
 
   test('refuses a table without that column', async () => {
     const [form] = await rows(`select id from private.anamneses where tenant_id = '${AURORA}' limit 1`);
-    expect(await refusal('deactivate', 'anamneses', String(form?.id))).toMatchObject({
+    expect(await failure('deactivate', 'anamneses', String(form?.id))).toMatchObject({
       code: 2,
-      error: expect.stringMatching(/^anamneses has no column "ativo"/),
+      error: expect.stringMatching(/^anamneses: unknown column "ativo"/),
     });
   });
 });

@@ -1,36 +1,25 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { createCalendar } from '../../src/limits/account.ts';
-import { runAdmin, succeed } from '../helpers/run.ts';
-import { asAdmin, createDatabase, type Database } from '../helpers/servers.ts';
+import { AURORA, BOSQUE, useAdmin } from '../helpers/admin.ts';
 
-const AURORA = 'a0000000-0000-4000-8000-000000000000';
-const BOSQUE = 'b0000000-0000-4000-8000-000000000000';
 const NAME = 'wms_demo_aur';
 const ID = 'a9000000-0000-4000-8000-000000000001';
 
-let database: Database;
+const { admin, printed, rows } = useAdmin();
 const { day: today } = createCalendar('America/Sao_Paulo', Date.now)();
 const daysAgo = (days: number) => new Date(Date.parse(today) - days * 86_400_000).toISOString().slice(0, 10);
 
 beforeAll(async () => {
-  database = await createDatabase();
-  await asAdmin(database.adminUrl, (db) =>
-    db.query(
-      `insert into private.usage (tenant_id, key_id, day, operation, class, calls)
+  await rows(
+    `insert into private.usage (tenant_id, key_id, day, operation, class, calls)
        select $1::uuid, $2::uuid, $5::date - d.ago, d.operation, d.class, d.calls
          from (values (0, 'listarAlunos', '2xx', 100), (0, 'listarAlunos', '429', 5), (1, 'criarAluno', '5xx', 50),
                       (40, 'listarAlunos', '2xx', 7)) as d (ago, operation, class, calls)
         union all
        select $3::uuid, $4::uuid, $5::date, 'listarAlunos', '4xx', 1`,
-      [AURORA, ID, BOSQUE, 'b9000000-0000-4000-8000-000000000001', today],
-    ),
+    [AURORA, ID, BOSQUE, 'b9000000-0000-4000-8000-000000000001', today],
   );
 });
-
-afterAll(() => database.drop());
-
-const admin = (...args: string[]) => runAdmin(args, { DATABASE_URL: database.adminUrl });
-const printed = async (...args: string[]) => succeed(await admin(...args));
 
 test('the usage of a key is a table, and a bar for each day', async () => {
   expect(await printed('key', 'usage', NAME)).toBe(
@@ -96,7 +85,7 @@ test('a key has its own limits, or those of its tenant, or none', async () => {
     are_own: false,
   });
   expect(await limit('tenant', 'limit', AURORA, '--none')).toBe('any number of calls.\n');
-  expect(await admin('key', 'limit', NAME, '--burst', '5')).toMatchObject({
+  expect(await admin(['key', 'limit', NAME, '--burst', '5'])).toMatchObject({
     code: 1,
     errors: expect.stringContaining('a burst needs a limit per minute\n'),
   });

@@ -283,7 +283,7 @@ async function importFile(file: Iterable<string>): Promise<void> {
   const db = { query: async () => ({ rows: [{ json: [] }] }) };
   const source = { table: 'alunos', name: 'file', open: toBytes };
   try {
-    await importSource(db, TABLE, source, { tenant: 'tenant', encoding: 'utf-8' });
+    await importSource(db, TABLE, source, { tenant: 'tenant', timeZone: 'UTC', encoding: 'utf-8' });
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
   }

@@ -1,0 +1,241 @@
+import { expect, test } from 'vitest';
+import { createCheck, findColumns, inZone, toValue } from '../../src/admin/columns.ts';
+import { CommandError, describeBad } from '../../src/admin/errors.ts';
+import { type ImportOptions, importSource } from '../../src/admin/import.ts';
+import type { Column } from '../../src/admin/tables.ts';
+
+const TIME = 'timestamp with time zone';
+const column = (name: string, type = 'text', more: Partial<Column> = {}): Column => ({
+  ...{ name, type, required: false, max_length: null, refers_to: null, known_by: null },
+  ...more,
+});
+const COLUMNS = [
+  column('id', 'uuid'),
+  column('nome', 'text', { required: true, max_length: 255 }),
+  column('email', 'text', { required: true }),
+  column('telefone'),
+  column('data_nascimento', 'date'),
+  column('academia_id', 'uuid', { refers_to: 'private.academias', known_by: 'nome' }),
+  column('resposta', 'jsonb'),
+  column('ordem', 'integer'),
+  column('ativo', 'boolean'),
+  column('criado_em', TIME),
+];
+const HINT =
+  'The first line names the columns: id, nome, email, telefone, data_nascimento, academia_id (an id or nome), resposta, ordem, ativo, criado_em; required: nome, email.';
+const UNKNOWN =
+  "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
+const NOT_READ = 'the rest was not read';
+
+/** Imports a file into a table that has no rows and takes all; gives the lines that it is sent, or the problems. */
+async function importing(content: string, options: Partial<ImportOptions> = {}) {
+  const sent: unknown[] = [];
+  const query = async (sql: string, values: unknown[] = []) => {
+    if (sql.includes('import_rows')) sent.push(...JSON.parse(String(values[2])));
+    return { rows: [{ json: [] }] };
+  };
+  async function* open() {
+    yield Buffer.from(content);
+  }
+  const [table, source] = [
+    { name: 'alunos', columns: COLUMNS, knownBy: 'email' },
+    { table: 'alunos', name: 'file', open },
+  ];
+  const all = { tenant: 'tenant', timeZone: 'America/Sao_Paulo', encoding: 'utf-8', ...options };
+  try {
+    await importSource({ query }, table, source, all);
+    return sent;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    const { error: summary, hint, lines = [] } = error.report;
+    return [...lines.map((bad) => `line ${bad.line}: ${describeBad(bad)}`), summary, hint];
+  }
+}
+
+const refused = (summary: string, ...lines: string[]) => [
+  ...lines,
+  `Nothing was imported from file: ${summary}`,
+  'Correct them and import the file again: all lines are imported, or none.',
+];
+
+test.each([
+  ['boolean', 'S', 'true'],
+  ['boolean', ' Nao ', 'false'],
+  ['boolean', '1', 'true'],
+  ['boolean', 'FALSO', 'false'],
+  ['boolean', 'Inativo', 'false'],
+  ['boolean', 'talvez', 'talvez'],
+  ['date', '1-5-1985', '1985-05-01'],
+  ['date', '1985/5/1', '1985-05-01'],
+  ['date', '1985-05-01 00:00:00', '1985-05-01'],
+  ['date', '01/05/1985 10:30', '01/05/1985 10:30'],
+  ['date', '1/5/85', '1/5/85'],
+  [TIME, '1/5/2024', '2024-05-01T00:00:00'],
+  [TIME, '01/05/2024 9:30', '2024-05-01T09:30:00'],
+  [TIME, '01/05/2024 9:30:15.250', '2024-05-01T09:30:15.250'],
+  [TIME, '2024-05-01T09:30:00.5Z', '2024-05-01T09:30:00.5Z'],
+  ['numeric(8,2)', 'R$ 1.234,56', '1234.56'],
+  ['numeric(8,2)', '1,234.56', '1234.56'],
+  ['numeric(8,2)', '1.234', '1234'],
+  ['numeric(8,3)', '1.234', '1.234'],
+  ['numeric(8,3)', 'R$\u00a01.234', '1234'],
+  ['numeric', '-99,90', '-99.90'],
+  ['integer', '1.234.567', '1234567'],
+  ['double precision', '1e+20', '1e+20'],
+  ['text', ' 1,5 ', ' 1,5 '],
+])('a value of type %s may be written %j', (type, text, value) => {
+  expect(toValue(text, column('x', type))).toBe(value);
+});
+
+test.each([
+  ['2018-12-01T09:30:00', '2018-12-01T09:30:00 America/Sao_Paulo'],
+  ['2018-12-01T09:30:00.25', '2018-12-01T09:30:00.25 America/Sao_Paulo'],
+  ['2018-12-01T09:30:00Z', '2018-12-01T09:30:00Z'],
+  ['2018-12-01T09:30:00-03:00', '2018-12-01T09:30:00-03:00'],
+])('the time %s is %s for Postgres', (text, value) => {
+  expect(createCheck(COLUMNS, { isPartial: true })({ criado_em: text })).toEqual({});
+  expect(inZone(text, column('x', TIME), 'America/Sao_Paulo')).toBe(value);
+  expect(inZone(text, column('x'), 'America/Sao_Paulo')).toBe(text);
+});
+
+const namesOf = (...titles: string[]) => findColumns(titles, COLUMNS, {}).columns.map((found) => found?.name);
+
+test('a column has the names of the table, of the interface and of spreadsheets, however they are written', () => {
+  expect(namesOf('p_email', 'NOME')).toEqual(['email', 'nome']);
+  expect(namesOf('Nome completo', 'E-mail', 'Data de Nascimento', 'Telefone celular', 'Situação')).toEqual(
+    'nome email data_nascimento telefone ativo'.split(' '),
+  );
+  expect(namesOf('academia')).toEqual(['academia_id']);
+  expect(namesOf('ID Academia')).toEqual(['academia_id']);
+  expect(namesOf('Unidade', '')).toEqual(['academia_id', undefined]);
+  // A common name gives way to a column that has the name itself.
+  expect(namesOf('Celular', 'telefone')).toEqual([undefined, 'telefone']);
+});
+
+test('--map names columns, and --ignore-unknown leaves out others', async () => {
+  const map = new Map(Object.entries({ apelido: 'nome', MAIL: 'email' }));
+  expect(await importing('Apelido,mail,Idade\nAna,ana@x.example,1\n', { map, ignoreUnknown: true })).toEqual([
+    { line: 2, fields: { nome: 'Ana', email: 'ana@x.example' } },
+  ]);
+  const wrong = new Map(Object.entries({ x: 'idade', y: 'sexo' }));
+  expect(await importing('nome,email,x\n', { map: wrong })).toEqual([
+    'file, line 1: --map names "idade", which is no column; --map names "y", which is not in the first line',
+    HINT,
+  ]);
+});
+
+test.each([
+  ['an unknown column', 'nome,email,idade\n', 'unknown column "idade"'],
+  ['a repeated column', 'nome,email,p_nome\n', 'columns "nome" and "p_nome" are both nome'],
+  ['no column of the e-mail', 'nome,ativo\n', 'column "email" is missing'],
+  [
+    'all of that',
+    'idade,nome,Nome,\n',
+    'unknown column "idade"; columns "nome" and "Nome" are both nome; column "email" is missing',
+  ],
+  [
+    'many mistakes',
+    'x,'.repeat(1_500),
+    `${Array.from({ length: 20 }, () => 'unknown column "x"').join('; ')}; and more`,
+  ],
+  ['millions of columns', ','.repeat(3_000_000), 'has 3000003 columns: the file may not be CSV'],
+  [
+    'a long name',
+    `${'x'.repeat(500_000)}\n`,
+    `unknown column "${'x'.repeat(100)}"; column "nome" is missing; column "email" is missing`,
+  ],
+  [
+    'quotes that are malformed',
+    '"nome"x,email\n',
+    `a value continues after its closing quote; write a quote within a value twice; ${NOT_READ}`,
+  ],
+])('a header with %s is refused with the columns that there are', async (_what, header, problem) => {
+  const more = problem.includes('unknown') ? `\n${UNKNOWN}` : '';
+  expect(await importing(`${header}Ana,ana@x.example,1\n`)).toEqual([`file, line 1: ${problem}`, HINT + more]);
+});
+
+test.each([
+  ['nothing', ''],
+  ['blank lines alone', '\n\r\n\n'],
+  ['a byte order mark alone', '\ufeff'],
+])('a file with %s in it is refused as empty', async (_what, content) => {
+  expect(await importing(content)).toEqual(['file is empty: expected CSV with a header', HINT]);
+});
+
+test('every bad line is reported, with the value, by the title of its column', async () => {
+  const content = [
+    'sep=;',
+    'Nome;email;p_data_nascimento;resposta;ordem;Situação;criado_em;id;',
+    'Ana;ana@x.example;31/12/1990;{};1;;;;',
+    ' ;bia@x.example;1990-02-30;{;1.5;talvez;ontem;;',
+    `Caio;caio;1990-13-01;"{""a"": ""\\u0000""}";;;31/02/2018 10:00;7;`,
+    ';;;;1;;;;',
+    'Davi;davi@x.example',
+    `Ester;ester@x.example;;;;;;;;`,
+    'Fábio;f@x.example;;;;;;;7',
+    `G\0;${'g'.repeat(80)};;;;;;;`,
+  ].join('\n');
+  const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
+  const BAD_TIME = 'must be a time, as 2026-12-31T18:00:00Z';
+  const BAD_EMAIL = 'must match format "email"';
+  expect(await importing(content)).toEqual(
+    refused(
+      '7 of 8 lines are bad',
+      'line 4: resposta "{": must be JSON',
+      'line 4: Nome must not be blank',
+      `line 4: p_data_nascimento "1990-02-30": ${BAD_DATE}`,
+      'line 4: ordem "1.5": must be an integer',
+      'line 4: Situação "talvez": must be true or false, or sim or não',
+      `line 4: criado_em "ontem": ${BAD_TIME}`,
+      'line 5: resposta "{\\"a\\": \\"\\\\u0000\\"}": must not contain U+0000 or an unpaired surrogate',
+      'line 5: id "7": must match format "uuid"',
+      `line 5: email "caio": ${BAD_EMAIL}`,
+      `line 5: p_data_nascimento "1990-13-01": ${BAD_DATE}`,
+      `line 5: criado_em "31/02/2018 10:00": ${BAD_TIME}`,
+      'line 6: Nome is required',
+      'line 6: email is required',
+      'line 7: has 2 values, but the header has 9 columns',
+      'line 8: has 10 values, but the header has 9 columns',
+      'line 9: has a value in column 9, which has no name',
+      'line 10: Nome "G\\u0000": must not contain U+0000 or an unpaired surrogate',
+      `line 10: email "${'g'.repeat(59)}…": ${BAD_EMAIL}`,
+    ),
+  );
+});
+
+test('two lines of a file with the same e-mail or id, in any case of its letters, are refused, and --allow-duplicates takes them', async () => {
+  const content = 'nome,email\nAna,ana@x.example\nBia,\nEva,ANA@x.example\nIvo,ana@X.example\n';
+  const again = (line: number, text: string) => `line ${line}: email "${text}": is also that of line 2`;
+  const problems = ['line 3: email is required', again(4, 'ANA@x.example'), again(5, 'ana@X.example')];
+  expect(await importing(content)).toEqual(refused('3 of 4 lines are bad', ...problems));
+  expect(await importing(content, { skipExisting: true })).toEqual(refused('3 of 4 lines are bad', ...problems));
+  expect(await importing(content.replace('Bia,\n', ''), { allowDuplicates: true })).toHaveLength(3);
+  const id = 'A3000000-0000-4000-8000-000000000001';
+  const ids = [
+    `${id},Ana,ana@x.example`,
+    `,Eva,e@x.example`,
+    `${id.toLowerCase()},Eva,e@x.example`,
+    `,Eva,e@x.example`,
+  ];
+  expect(await importing(`id,nome,email\n${ids.join('\n')}\n`)).toEqual(
+    refused(
+      '2 of 4 lines are bad',
+      `line 4: id "${id.toLowerCase()}": is also that of line 2`,
+      'line 5: email "e@x.example": is also that of line 3',
+    ),
+  );
+});
+
+test('an update names records that there are, and one record once', async () => {
+  const id = 'a3000000-0000-4000-8000-000000000001';
+  const options = { update: true };
+  const none = `line 2: id "${id}": none of the tenant's alunos has this id`;
+  expect(await importing(`id,nome,email\n${id},Ana,a@x.example\n`, options)).toEqual(
+    refused('1 of 1 lines is bad', none),
+  );
+  expect(await importing(`id,telefone\n${id},1\n`, options)).toEqual(refused('1 of 1 lines is bad', none));
+  expect(await importing('email,telefone\na@x.example,1\n', options)).toEqual(
+    refused('1 of 1 lines is bad', 'line 2: nome is required'),
+  );
+  expect(await importing('telefone\n1\n', options)).toEqual(['--update expects a column id or email', undefined]);
+});

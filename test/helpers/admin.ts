@@ -1,0 +1,58 @@
+// A database for the tests of the administration, and its commands, run in this process.
+
+import { afterAll, beforeAll } from 'vitest';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startGateway, type TestGateway } from './gateway.ts';
+import { fail, type Run, runAdmin, succeed } from './run.ts';
+import { createDatabase, type Database, loginUrl } from './servers.ts';
+
+export const AURORA = 'a0000000-0000-4000-8000-000000000000';
+export const BOSQUE = 'b0000000-0000-4000-8000-000000000000';
+export const AURORA_GYM = 'a1000000-0000-4000-8000-000000000001';
+export const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
+/** A student of Aurora. */
+export const ANA = 'a3000000-0000-4000-8000-000000000001';
+export const EMAIL = 'aluno001@aurora.example';
+
+type Env = Record<string, string>;
+
+/** Gives the tests of a file a database of their own with the demo data. */
+export function useAdmin() {
+  let database: Database;
+  beforeAll(async () => {
+    database = await createDatabase();
+  });
+  afterAll(() => database.drop());
+  const admin = (args: readonly string[], env: Env = { DATABASE_URL: database.adminUrl }): Promise<Run> =>
+    runAdmin(args, env);
+  return {
+    admin,
+    database: () => database,
+    rows: (sql: string, values?: unknown[]) => database.query<Record<string, unknown>>(sql, values),
+    /** What a command that has to succeed prints. */
+    printed: async (...args: string[]) => succeed(await admin(args)),
+    /** The value that a command which has to succeed gives to scripts. */
+    // biome-ignore lint/suspicious/noExplicitAny: it is of as many types as there are commands
+    json: async (args: readonly string[], env?: Env): Promise<any> =>
+      JSON.parse(succeed(await admin([...args, '--json'], env))),
+    /** What a command that fails says to scripts, with its exit code. */
+    failure: async (args: readonly string[], env?: Env) => fail(await admin([...args, '--json'], env)),
+  };
+}
+
+/** Serves the database of useAdmin, and gives the base URL. */
+export function useGateway({ database }: Pick<ReturnType<typeof useAdmin>, 'database'>): () => string {
+  let store: Store;
+  let gateway: TestGateway;
+  beforeAll(async () => {
+    const url = loginUrl(database().adminUrl, 'gateway_test');
+    store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 5_000 });
+    gateway = await startGateway({ store });
+  });
+  afterAll(async () => {
+    await gateway.close();
+    await store.close();
+  });
+  return () => gateway.url;
+}
