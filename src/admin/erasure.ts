@@ -7,7 +7,7 @@ import { queryRows } from './database.ts';
 import { CommandError } from './errors.ts';
 import { type Output, showControls } from './output.ts';
 import { findRecord, nameOf } from './records.ts';
-import { openTable } from './tables.ts';
+import { type OfTenant, openTable } from './tables.ts';
 
 /** Whether a command that destroys asks first. */
 export type Confirmed = { readonly yes?: boolean };
@@ -24,7 +24,7 @@ export async function deleteTenant(db: Database, id: string, { yes }: Confirmed)
 }
 
 /** Everything that the store has of a student, as JSON. */
-export async function showStudent(db: Database, tenant: string, name: string): Promise<Output> {
+export async function showStudent(db: Database, name: string, { tenant }: OfTenant): Promise<Output> {
   const { id } = await findStudent(db, tenant, name);
   const [{ data }] = (await queryRows(db, 'select private.student_data($1, $2) as data', [tenant, id])) as [
     { data: unknown },
@@ -33,7 +33,7 @@ export async function showStudent(db: Database, tenant: string, name: string): P
 }
 
 /** Deletes everything that the store has of a student. */
-export async function eraseStudent(db: Database, tenant: string, name: string, { yes }: Confirmed): Promise<Output> {
+export async function eraseStudent(db: Database, name: string, { tenant, yes }: OfTenant & Confirmed): Promise<Output> {
   const student = await findStudent(db, tenant, name);
   await confirm(`Erases the student ${student.name} and everything that refers to it.`, student.name, yes);
   const sql = 'select * from private.erase_student($1, $2)';
@@ -41,7 +41,7 @@ export async function eraseStudent(db: Database, tenant: string, name: string, {
 }
 
 async function findStudent(db: Database, tenant: string, name: string): Promise<Named> {
-  const table = await openTable(db, { tenant, resource: 'alunos' });
+  const table = await openTable(db, tenant, 'alunos');
   const row = await findRecord(db, table, tenant, name);
   return { id: String(row.id), name: nameOf(table, row) };
 }

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import type { Database } from '../store/migrations.ts';
 import { queryRows } from './database.ts';
 import { CommandError } from './errors.ts';
-import type { Header, Line, Table, Writer } from './tables.ts';
+import type { Header, Line, OfTenant, Table, Writer } from './tables.ts';
 
 /** What becomes of a line whose record exists; without any of them it is bad. */
 export type ExistingOptions = {
@@ -29,7 +29,7 @@ export async function createSettler(
   table: Table,
   headers: readonly Header[],
   writer: Writer,
-  { tenant, update = false, skipExisting = false, allowDuplicates = false }: ExistingOptions & { tenant: string },
+  { tenant, update = false, skipExisting = false, allowDuplicates = false }: ExistingOptions & OfTenant,
 ): Promise<Settler> {
   const names = headers.flatMap(({ column }) => column?.name ?? []);
   const all = ['id', ...(table.knownBy ? [table.knownBy] : [])];

@@ -7,7 +7,7 @@ import { toPath } from './arguments.ts';
 import { queryRows, queryTexts } from './database.ts';
 import { CommandError } from './errors.ts';
 import type { Output } from './output.ts';
-import { readTables } from './tables.ts';
+import { type OfTenant, readTables } from './tables.ts';
 
 /** The file of the usage of keys, which is not imported. */
 export const USAGE = 'usage';
@@ -15,7 +15,7 @@ export const USAGE = 'usage';
 const BATCH = 5_000;
 
 /** Writes a file for each table, with the rows of one moment. It replaces no file; after a failure it leaves none. */
-export async function exportData(db: Database, tenant: string, folder: string): Promise<Output> {
+export async function exportData(db: Database, folder: string, { tenant }: OfTenant): Promise<Output> {
   const path = toPath(folder);
   const written: string[] = [];
   try {

@@ -11,19 +11,28 @@ import { type BadLine, CommandError } from './errors.ts';
 import { createSettler, type ExistingOptions } from './existing.ts';
 import { USAGE } from './export.ts';
 import { createProgress, type Output, toBar, toCount, toTable } from './output.ts';
-import { createWriter, findTable, type Header, type Line, readTables, type Table, type Writer } from './tables.ts';
+import {
+  createWriter,
+  findTable,
+  type Header,
+  type Line,
+  type OfTenant,
+  readTables,
+  type Table,
+  type Writer,
+} from './tables.ts';
 
-export type ImportOptions = ExistingOptions & {
-  readonly tenant: string;
-  /** Of times without a zone. */
-  readonly timeZone: string;
-  readonly delimiter?: string;
-  readonly encoding: string;
-  readonly dryRun?: boolean;
-  /** The columns of titles, by title. */
-  readonly map?: ReadonlyMap<string, string>;
-  readonly ignoreUnknown?: boolean;
-};
+export type ImportOptions = ExistingOptions &
+  OfTenant & {
+    /** Of times without a zone. */
+    readonly timeZone: string;
+    readonly delimiter?: string;
+    readonly encoding: string;
+    readonly dryRun?: boolean;
+    /** The columns of titles, by title. */
+    readonly map?: ReadonlyMap<string, string>;
+    readonly ignoreUnknown?: boolean;
+  };
 
 /** A file for a table; its size in bytes if that is known. */
 type Source = {
@@ -62,16 +71,15 @@ const EXISTING =
 const UNKNOWN =
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
 
-/** Imports a file, or all files of a folder. A file that is not there is found before the store is opened. */
-export async function importData(
+/** Finds a file, or all files of a folder, before the store is opened, and gives the function that imports them. */
+export function prepareImport(
   resource: string,
   path: string,
-  options: ImportOptions,
-  run: (work: (db: Database) => Promise<Output>) => Promise<void>,
-): Promise<void> {
-  if (resource === ALL && options.map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
+  { map }: Pick<ImportOptions, 'map'>,
+): (db: Database, options: ImportOptions) => Promise<Output> {
+  if (resource === ALL && map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
-  await run(async (db) => {
+  return async (db, options) => {
     const tables = await readTables(db);
     for (const { table } of sources) findTable(tables, table);
     const imported = await inTransaction(db, async () => {
@@ -86,7 +94,7 @@ export async function importData(
       return imported;
     });
     return toOutput(imported, options);
-  });
+  };
 }
 
 function findFile(table: string, name: string): Source {

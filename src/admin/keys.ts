@@ -7,6 +7,7 @@ import { queryRows } from './database.ts';
 import { type Confirmed, confirm } from './erasure.ts';
 import { CommandError } from './errors.ts';
 import { type Output, toTable } from './output.ts';
+import type { OfTenant } from './tables.ts';
 
 type Tenant = {
   readonly id: string;
@@ -38,16 +39,17 @@ type IssuedKey = {
   readonly expires_at: string | null;
 };
 
-export type KeyRequest = {
-  readonly tenant: string;
-  readonly name: string;
-  /** Functions that it may call; all by default. */
-  readonly permission?: readonly string[];
-  readonly expires: string;
-  readonly environment: string;
-};
+/** Functions that a key may call; all by default. */
+type Permissions = { readonly permission?: readonly string[] | null };
 
-export type Rotation = {
+type KeyRequest = OfTenant &
+  Permissions & {
+    readonly name: string;
+    readonly expires: string;
+    readonly environment: string;
+  };
+
+type Rotation = {
   /** How long the old key still works, in ms. */
   readonly overlap: number;
   /** The end of the new key; by default that of the old one. */
@@ -94,7 +96,7 @@ export async function issueKey(db: Database, request: KeyRequest): Promise<Outpu
 }
 
 /** Lists the keys of one tenant, or of all. */
-export async function listKeys(db: Database, tenant: string | undefined): Promise<Output> {
+export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Promise<Output> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const keys = await queryKeys(db, 'select * from private.list_keys($1)', [tenant ?? null]);
   const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
@@ -130,13 +132,13 @@ export async function revokeKey(db: Database, name: string, { yes }: Confirmed):
   };
 }
 
-/** Sets the functions that a key may call; null means all. */
-export async function permitKey(db: Database, name: string, permissions: readonly string[] | null): Promise<Output> {
+/** Sets the functions that a key may call. */
+export async function permitKey(db: Database, name: string, { permission = null }: Permissions): Promise<Output> {
   const key = await findKey(db, name);
-  await db.query('select private.set_key_permissions($1, $2::text[])', [key.id, permissions]);
+  await db.query('select private.set_key_permissions($1, $2::text[])', [key.id, permission]);
   return {
-    json: { id: key.id, prefix: key.prefix, permissions },
-    text: `Key ${labelOf(key)} may call ${permissions?.join(', ') ?? 'all functions'}.`,
+    json: { id: key.id, prefix: key.prefix, permissions: permission },
+    text: `Key ${labelOf(key)} may call ${permission?.join(', ') ?? 'all functions'}.`,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { inspect } from 'node:util';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
-import { type Config, readConfig } from '../config.ts';
+import { readConfig, type StoreConfig } from '../config.ts';
 import type { Database } from '../store/migrations.ts';
 import {
   NEVER,
@@ -24,20 +24,10 @@ import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
 import { type BadLine, CommandError, describeBad, type Report, toReport } from './errors.ts';
 import { exportData } from './export.ts';
 import type { ImportOptions } from './import.ts';
-import {
-  createTenant,
-  issueKey,
-  type KeyRequest,
-  listKeys,
-  listTenants,
-  permitKey,
-  type Rotation,
-  revokeKey,
-  rotateKey,
-} from './keys.ts';
+import { createTenant, issueKey, listKeys, listTenants, permitKey, revokeKey, rotateKey } from './keys.ts';
 import { type Output, showControls } from './output.ts';
-import { findRecords, showRecord, updateRecord } from './records.ts';
-import { type LimitRequest, limitKey, limitTenant, showKeyUsage, showTenantUsage, type UsageRequest } from './usage.ts';
+import { deactivateRecord, findRecords, showRecord, updateRecord } from './records.ts';
+import { limitKey, limitTenant, showKeyUsage, showTenantUsage } from './usage.ts';
 
 /** Where a command finds the configuration, and where it prints. */
 export type Surroundings = {
@@ -48,11 +38,16 @@ export type Surroundings = {
   note(text: string): void;
 };
 
-/** Opens the store, works in it, and prints the output. */
-type Run = (options: WithJson, work: (db: Database) => Promise<Output>) => Promise<void>;
+/**
+ * Makes the action of a command of its work, whose last argument has the options, and the time zone of the configuration: opens the
+ * store, works in it, and prints the output.
+ */
+type Run = <A extends unknown[]>(work: (db: Database, ...args: A) => Promise<Output>) => (...args: A) => Promise<void>;
 
-/** Works on the configured store without opening it, and prints the output. */
-type RunOnStore = (options: WithJson, work: (store: Config['store']) => Promise<Output>) => Promise<void>;
+/** As Run, without opening the store. */
+type RunOnStore = <A extends unknown[]>(
+  work: (store: StoreConfig, ...args: A) => Promise<Output>,
+) => (...args: A) => Promise<void>;
 
 type WithJson = { readonly json?: boolean };
 
@@ -82,16 +77,21 @@ const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
 function createProgram({ env, print, printError, note }: Surroundings): Command {
-  const runOnStore: RunOnStore = async ({ json: isJson = false }, work) => {
-    const { store } = readConfig(env);
-    if (!isJson) note(`${describeStore(store, env)}\n`);
-    const { json, text } = await work(store);
-    print(`${isJson ? JSON.stringify(json) : text}\n`);
-  };
-  const run: Run = (options, work) =>
-    runOnStore(options, async (store) => {
+  const runOnStore: RunOnStore =
+    (work) =>
+    async (...given) => {
+      // The last is Commander's.
+      given.pop();
+      const { store, usage } = readConfig(env);
+      const options = Object.assign(given.at(-1) as WithJson, { timeZone: usage.timeZone });
+      if (!options.json) note(`${describeStore(store, env)}\n`);
+      const { json, text } = await work(store, ...given);
+      print(`${options.json ? JSON.stringify(json) : text}\n`);
+    };
+  const run: Run = (work) =>
+    runOnStore(async (store, ...args) => {
       const db = await openStore(store, note);
-      return work(db).finally(() => db.close());
+      return work(db, ...args).finally(() => db.close());
     });
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
@@ -105,11 +105,10 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   addTenantCommands(tenant, run);
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
   addKeyCommands(key, run);
-  const readTimeZone = () => readConfig(env).timeZone;
-  addUsageCommands(tenant, key, run, readTimeZone);
+  addUsageCommands(tenant, key, run);
   addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
-  addRecordCommands(program, run, readTimeZone);
-  addDataCommands(program, run, readTimeZone);
+  addRecordCommands(program, run);
+  addDataCommands(program, run);
   addBackupCommands(program, runOnStore);
   addCopyCommand(program, runOnStore, env, note);
   return program;
@@ -122,28 +121,25 @@ function describeOption(option: Option): string {
 function addTenantCommands(tenant: Command, run: Run): void {
   add(tenant, 'create', 'create a tenant', "tenant create 'Academia Aurora'")
     .argument('<NAME>', 'its name', readName)
-    .action((name: string, options: WithJson) => run(options, (db) => createTenant(db, name)));
-  add(tenant, 'list', 'list the tenants with their ids', 'tenant list').action((options: WithJson) =>
-    run(options, listTenants),
-  );
+    .action(run(createTenant));
+  add(tenant, 'list', 'list the tenants with their ids', 'tenant list').action(run(listTenants));
   add(tenant, 'delete', 'delete a tenant, its keys and all its data', 'tenant delete ID')
     .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
     .option('--yes', YES)
-    .action((id: string, options: WithJson & { yes?: boolean }) => run(options, (db) => deleteTenant(db, id, options)));
+    .action(run(deleteTenant));
 }
 
 function addStudentCommands(student: Command, run: Run): void {
-  type Options = WithJson & { tenant: string; yes?: boolean };
   const addOne = (name: string, description: string, example: string) =>
     add(student, name, description, example)
       .argument('<STUDENT>', "the student's id or e-mail")
       .requiredOption(...TENANT);
   addOne('data', 'print all data about a student as JSON', 'student data ana@minha.example --tenant ID').action(
-    (name: string, options: Options) => run(options, (db) => showStudent(db, options.tenant, name)),
+    run(showStudent),
   );
   addOne('erase', 'delete all data about a student', 'student erase ana@minha.example --tenant ID')
     .option('--yes', YES)
-    .action((name: string, options: Options) => run(options, (db) => eraseStudent(db, options.tenant, name, options)));
+    .action(run(eraseStudent));
 }
 
 function addKeyCommands(key: Command, run: Run): void {
@@ -161,10 +157,10 @@ function addKeyCommands(key: Command, run: Run): void {
     .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
     .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
     .option('--environment <WORD>', 'a word at the beginning of the key', readEnvironment, 'live')
-    .action((options: KeyRequest & WithJson) => run(options, (db) => issueKey(db, options)));
+    .action(run(issueKey));
   add(key, 'list', 'list keys: everything except the key itself', 'key list', 'key list --tenant ID')
     .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
-    .action((options: WithJson & { tenant?: string }) => run(options, (db) => listKeys(db, options.tenant)));
+    .action(run(listKeys));
   add(
     key,
     'rotate',
@@ -179,13 +175,11 @@ function addKeyCommands(key: Command, run: Run): void {
         .default(readDuration('24h'), '24h'),
     )
     .option('--expires <WHEN>', `${WHEN}; by default like the old key`, readWhen)
-    .action((name: string, options: Rotation & WithJson) => run(options, (db) => rotateKey(db, name, options)));
+    .action(run(rotateKey));
   add(key, 'revoke', 'end a key, now and for good', 'key revoke wms_live_4fG7kQz1')
     .argument('<KEY>', KEY_HELP)
     .option('--yes', YES)
-    .action((name: string, options: WithJson & { yes?: boolean }) =>
-      run(options, (db) => revokeKey(db, name, options)),
-    );
+    .action(run(revokeKey));
   add(
     key,
     'permit',
@@ -200,30 +194,25 @@ function addKeyCommands(key: Command, run: Run): void {
         .conflicts('all'),
     )
     .option('--all', 'it may call all functions')
-    .action((name: string, options: WithJson & { permission?: readonly string[]; all?: boolean }) => {
-      const { permission = null, all } = options;
+    .hook('preAction', (command) => {
+      const { permission, all } = command.opts();
       if (!permission && !all) throw new InvalidArgumentError('Expected --permission FUNCTION or --all.');
-      return run(options, (db) => permitKey(db, name, permission));
-    });
+    })
+    .action(run(permitKey));
 }
 
-function addUsageCommands(tenant: Command, key: Command, run: Run, readTimeZone: () => string): void {
-  type Options = WithJson & Omit<UsageRequest, 'key' | 'timeZone'>;
+function addUsageCommands(tenant: Command, key: Command, run: Run): void {
   const addUsage = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'usage', description, ...examples)
       .addOption(new Option('--days <NUMBER>', 'how many days, today included').argParser(readLimit).default(30))
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
   addUsage(tenant, 'show the calls of tenants', 'tenant usage ID --days 90 --csv', 'tenant usage')
     .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
-    .action((id: string | undefined, options: Options) =>
-      run(options, (db) => showTenantUsage(db, { ...options, tenant: id, timeZone: readTimeZone() })),
-    );
+    .action(run(showTenantUsage));
   addUsage(key, 'show the calls of keys', 'key usage wms_live_4fG7kQz1 --days 7', 'key usage --tenant ID --csv')
     .argument('[KEY]', `${KEY_HELP}; all by default. It counts together with the keys that it replaced.`)
     .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
-    .action((name: string | undefined, options: Options) =>
-      run(options, (db) => showKeyUsage(db, { ...options, key: name, timeZone: readTimeZone() })),
-    );
+    .action(run(showKeyUsage));
   const others = ['perMinute', 'burst', 'perDay', 'perMonth'];
   const addLimit = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'limit', description, ...examples)
@@ -239,7 +228,7 @@ function addUsageCommands(tenant: Command, key: Command, run: Run, readTimeZone:
     'tenant limit ID --none',
   )
     .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
-    .action((id: string, options: WithJson & LimitRequest) => run(options, (db) => limitTenant(db, id, options)));
+    .action(run(limitTenant));
   addLimit(
     key,
     'set or show the limits of a key; those that are left out are lifted',
@@ -248,18 +237,10 @@ function addUsageCommands(tenant: Command, key: Command, run: Run, readTimeZone:
   )
     .argument('<KEY>', KEY_HELP)
     .addOption(new Option('--default', 'the limits of its tenant').conflicts([...others, 'none']))
-    .action((name: string, options: WithJson & LimitRequest) => run(options, (db) => limitKey(db, name, options)));
+    .action(run(limitKey));
 }
 
-function addRecordCommands(program: Command, run: Run, readTimeZone: () => string): void {
-  type Options = WithJson & { tenant: string };
-  const update = (
-    db: Database,
-    resource: string,
-    name: string,
-    { tenant }: Options,
-    set: ReadonlyMap<string, string>,
-  ) => updateRecord(db, { tenant, resource, timeZone: readTimeZone() }, name, set);
+function addRecordCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples)
       .argument('<RESOURCE>', RESOURCES)
@@ -267,14 +248,10 @@ function addRecordCommands(program: Command, run: Run, readTimeZone: () => strin
   addOne('find', 'list the records that have a text, such as a part of a name', 'find alunos prado --tenant ID')
     .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
     .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readLimit).default(20))
-    .action((resource: string, text: string, options: Options & { limit: number }) =>
-      run(options, (db) => findRecords(db, { tenant: options.tenant, resource }, text, options.limit)),
-    );
+    .action(run(findRecords));
   addOne('show', 'show a record', 'show alunos ana@minha.example --tenant ID')
     .argument('<RECORD>', RECORD)
-    .action((resource: string, name: string, options: Options) =>
-      run(options, (db) => showRecord(db, { tenant: options.tenant, resource }, name)),
-    );
+    .action(run(showRecord));
   addOne(
     'update',
     'correct a record, and show what has changed',
@@ -283,21 +260,17 @@ function addRecordCommands(program: Command, run: Run, readTimeZone: () => strin
   )
     .argument('<RECORD>', RECORD)
     .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
-    .action((resource: string, name: string, options: Options & { set: ReadonlyMap<string, string> }) =>
-      run(options, (db) => update(db, resource, name, options, options.set)),
-    );
+    .action(run(updateRecord));
   addOne(
     'deactivate',
     'set ativo to false; update sets it to true again',
     'deactivate personais bia@minha.example --tenant ID',
   )
     .argument('<RECORD>', RECORD)
-    .action((resource: string, name: string, options: Options) =>
-      run(options, (db) => update(db, resource, name, options, new Map([['ativo', 'false']]))),
-    );
+    .action(run(deactivateRecord));
 }
 
-function addDataCommands(program: Command, run: Run, readTimeZone: () => string): void {
+function addDataCommands(program: Command, run: Run): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples).requiredOption(...TENANT);
   addOne(
@@ -324,16 +297,14 @@ function addDataCommands(program: Command, run: Run, readTimeZone: () => string)
       ),
     )
     .option('--allow-duplicates', 'create another record where one exists')
-    .action(async (resource: string, file: string, options: WithJson & Omit<ImportOptions, 'timeZone'>) => {
+    .action(async (resource: string, file: string, ...options: [ImportOptions]) => {
       // The other commands should not wait for the CSV parser and the validator.
-      const { importData } = await import('./import.ts');
-      await importData(resource, file, { ...options, timeZone: readTimeZone() }, (work) => run(options, work));
+      const { prepareImport } = await import('./import.ts');
+      await run(prepareImport(resource, file, ...options))(...options);
     });
   addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export export --tenant ID')
     .argument('<FOLDER>', 'where to write them; it is created')
-    .action((folder: string, options: WithJson & { tenant: string }) =>
-      run(options, (db) => exportData(db, options.tenant, folder)),
-    );
+    .action(run(exportData));
 }
 
 function addBackupCommands(program: Command, run: RunOnStore): void {
@@ -344,14 +315,14 @@ function addBackupCommands(program: Command, run: RunOnStore): void {
     'backup /backup/wellness-2026-12-01.tar.gz',
   )
     .argument('<FILE>', 'where to write it; it replaces no file')
-    .action((file: string, options: WithJson) =>
-      run(options, async (store) => (await import('./backup.ts')).backUp(store, file)),
-    );
+    .action(run(async (store, file: string) => (await import('./backup.ts')).backUp(store, file)));
   add(program, 'restore', 'restore a backup into the folder DATA_DIR', 'restore /backup/wellness-2026-12-01.tar.gz')
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
-    .action((file: string, options: WithJson & { replace?: boolean }) =>
-      run(options, async (store) => (await import('./backup.ts')).restore(store, file, options)),
+    .action(
+      run(async (store, file: string, options: { replace?: boolean }) =>
+        (await import('./backup.ts')).restore(store, file, options),
+      ),
     );
 }
 
@@ -363,8 +334,8 @@ function addCopyCommand(
 ): void {
   add(program, 'copy', 'copy an embedded store, keys included, to the configured one', 'copy .data')
     .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
-    .action((folder: string, options: WithJson) =>
-      run(options, async (store) => (await import('./copy.ts')).copyStore(store, folder, { programs, note })),
+    .action(
+      run(async (store, folder: string) => (await import('./copy.ts')).copyStore(store, folder, { programs, note })),
     );
 }
 

@@ -6,24 +6,31 @@ import { findColumns } from './columns.ts';
 import { queryRows } from './database.ts';
 import { type BadLine, CommandError, describeBad } from './errors.ts';
 import { type Output, toTable } from './output.ts';
-import { type Column, createWriter, findIds, openTable, type Place, type Table, withoutSchema } from './tables.ts';
+import { type Column, createWriter, findIds, type OfTenant, openTable, type Table, withoutSchema } from './tables.ts';
 
 /** A record: its values by column. */
 export type Row = Readonly<Record<string, unknown>>;
+
+type UpdateOptions = OfTenant & { readonly timeZone: string; readonly set: ReadonlyMap<string, string> };
 
 /** What an update shows of a column, in characters. */
 const MAX_SHOWN = 60;
 
 /** Lists the records that have a text in any of their columns of text, ignoring capitals and accents. */
-export async function findRecords(db: Database, place: Place, text: string, limit: number): Promise<Output> {
-  const table = await openTable(db, place);
+export async function findRecords(
+  db: Database,
+  resource: string,
+  text: string,
+  { tenant, limit }: OfTenant & { readonly limit: number },
+): Promise<Output> {
+  const table = await openTable(db, tenant, resource);
   const texts = table.columns.filter(({ type }) => type === 'text');
   const matches = texts.map(
     ({ name }) => `position(private.to_searchable($2) in private.to_searchable(r.${quote(name)})) > 0`,
   );
   const condition = ['r.id = private.to_uuid($2)', ...matches].join(' or ');
   const order = [...listed(table), 'id'];
-  const found = await readRows(db, table, condition, order, [place.tenant, text, limit + 1]);
+  const found = await readRows(db, table, condition, order, [tenant, text, limit + 1]);
   const rows = found.slice(0, limit);
   if (rows.length === 0) return { json: [], text: `None of the tenant's ${table.name} has ${JSON.stringify(text)}.` };
   const columns = ['id', ...listed(table), ...table.columns.flatMap(({ name }) => (name === 'ativo' ? [name] : []))];
@@ -34,26 +41,26 @@ export async function findRecords(db: Database, place: Place, text: string, limi
 }
 
 /** Shows a record, with the names of those that it refers to. */
-export async function showRecord(db: Database, place: Place, name: string): Promise<Output> {
-  const table = await openTable(db, place);
-  const row = await findRecord(db, table, place.tenant, name);
+export async function showRecord(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
+  const table = await openTable(db, tenant, resource);
+  const row = await findRecord(db, table, tenant, name);
   const cells: [string, string][] = [];
-  for (const column of table.columns) cells.push([column.name, await describeValue(db, place.tenant, column, row)]);
+  for (const column of table.columns) cells.push([column.name, await describeValue(db, tenant, column, row)]);
   return { json: row, text: toTable([], cells) };
 }
 
 /** Changes columns of a record, by their names as in a file to import; an empty value clears one. */
 export async function updateRecord(
   db: Database,
-  place: Place & { readonly timeZone: string },
+  resource: string,
   name: string,
-  settings: ReadonlyMap<string, string>,
+  { set, ...options }: UpdateOptions,
 ): Promise<Output> {
-  const table = await openTable(db, place);
-  const before = await findRecord(db, table, place.tenant, name);
-  const headers = readSettings(table, [...settings.keys()]);
-  const writer = createWriter(db, table, headers, { ...place, isPartial: true });
-  const line = Object.assign(writer.read(1, [...settings.values()]), { id: String(before.id) });
+  const table = await openTable(db, options.tenant, resource);
+  const before = await findRecord(db, table, options.tenant, name);
+  const headers = readSettings(table, [...set.keys()]);
+  const writer = createWriter(db, table, headers, { ...options, isPartial: true });
+  const line = Object.assign(writer.read(1, [...set.values()]), { id: String(before.id) });
   for (const [index, { column }] of headers.entries()) {
     if (!line.fields || column.name in line.fields || line.texts[index]?.trim() !== '') continue;
     if (column.required) writer.refuse(line, column.name, 'is required');
@@ -63,7 +70,7 @@ export async function updateRecord(
   fail(line.bad);
   const after = await inTransaction(db, async () => {
     fail(await writer.send([line]));
-    return findRecord(db, table, place.tenant, line.id);
+    return findRecord(db, table, options.tenant, line.id);
   });
   const changed = Object.keys(after).filter((name) => toText(before[name]) !== toText(after[name]));
   const shorten = (value: unknown) => toText(value).slice(0, MAX_SHOWN) || '(empty)';
@@ -74,6 +81,11 @@ export async function updateRecord(
     text:
       lines.length > 0 ? `Changed ${nameOf(table, before)} (${line.id})\n${toTable([], lines)}` : 'Nothing changed.',
   };
+}
+
+/** Sets `ativo` to false. */
+export function deactivateRecord(db: Database, resource: string, name: string, options: Omit<UpdateOptions, 'set'>) {
+  return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
 }
 
 /** Finds a record by its id, or by the e-mail or name that people know it by. */

@@ -26,8 +26,7 @@ export type Table = {
   readonly knownBy?: string | undefined;
 };
 
-/** A tenant, and a table of its data. */
-export type Place = { readonly tenant: string; readonly resource: string };
+export type OfTenant = { readonly tenant: string };
 
 /** A column of a file: its name there, and the table's column; undefined for one that is left out. */
 export type Header = { readonly title: string; readonly column: Column | undefined };
@@ -46,8 +45,7 @@ export type Line = {
   isSkipped?: boolean;
 };
 
-export type WriterOptions = {
-  readonly tenant: string;
+export type WriterOptions = OfTenant & {
   /** Of times without a zone. */
   readonly timeZone: string;
   /** Whether a line may lack required columns, because it changes a record. */
@@ -86,7 +84,7 @@ export function findTable(tables: readonly Table[], name: string): Table {
 }
 
 /** Opens a table of a tenant. */
-export async function openTable(db: Database, { tenant, resource }: Place): Promise<Table> {
+export async function openTable(db: Database, tenant: string, resource: string): Promise<Table> {
   await db.query('select private.require_tenant($1)', [tenant]);
   return findTable(await readTables(db), resource);
 }

@@ -21,8 +21,7 @@ type Row = {
 };
 
 /** Whose usage is shown, of how many days, and how. */
-export type UsageRequest = {
-  readonly key?: string | undefined;
+type UsageRequest = {
   readonly tenant?: string | undefined;
   readonly days: number;
   readonly csv?: boolean;
@@ -31,7 +30,7 @@ export type UsageRequest = {
 };
 
 /** Limits as options: `none` for none, `default` for those of the tenant. */
-export type LimitRequest = {
+type LimitRequest = {
   readonly perMinute?: number;
   readonly burst?: number;
   readonly perDay?: number;
@@ -46,8 +45,8 @@ const WIDTH = 50;
 const DAY_MS = 86_400_000;
 
 /** Shows the calls of a key, of a tenant's keys, or of all keys. */
-export async function showKeyUsage(db: Database, request: UsageRequest): Promise<Output> {
-  const rows = await readUsage(db, request);
+export async function showKeyUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<Output> {
+  const rows = await readUsage(db, key, request);
   const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
   return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], (row) => [
     row.name,
@@ -57,8 +56,13 @@ export async function showKeyUsage(db: Database, request: UsageRequest): Promise
 }
 
 /** Shows the calls of a tenant or of each tenant, all keys and operations together. */
-export async function showTenantUsage(db: Database, request: UsageRequest): Promise<Output> {
-  const groups = Map.groupBy(await readUsage(db, request), (row) => `${row.tenant_id} ${row.day} ${row.class}`);
+export async function showTenantUsage(
+  db: Database,
+  tenant: string | undefined,
+  request: UsageRequest,
+): Promise<Output> {
+  const usage = await readUsage(db, undefined, { ...request, tenant });
+  const groups = Map.groupBy(usage, (row) => `${row.tenant_id} ${row.day} ${row.class}`);
   const rows = [...groups.values()].map((group) => ({ ...(group[0] as Row), calls: sumOf(group) }));
   const columns = ['day', 'tenant_id', 'tenant', 'class', 'calls'] as const;
   return toOutput(rows, columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
@@ -103,7 +107,11 @@ export async function limitTenant(db: Database, id: string, request: LimitReques
   };
 }
 
-async function readUsage(db: Database, { key, tenant, days, timeZone }: UsageRequest): Promise<Row[]> {
+async function readUsage(
+  db: Database,
+  key: string | undefined,
+  { tenant, days, timeZone }: UsageRequest,
+): Promise<Row[]> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();
@@ -160,30 +168,19 @@ function sumOf(rows: readonly Row[]): number {
 }
 
 /** Undefined if there is nothing to set, and null for the limits of the tenant. */
-function toLimits({
-  perMinute,
-  burst,
-  perDay,
-  perMonth,
-  none,
-  default: isDefault,
-}: LimitRequest): KeyLimits | null | undefined {
-  if (isDefault) return null;
+function toLimits({ perMinute, burst, perDay, perMonth, ...of }: LimitRequest): KeyLimits | null | undefined {
+  if (of.default) return null;
   const given = { per_minute: perMinute, burst, per_day: perDay, per_month: perMonth };
   const limits = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
-  return none || Object.keys(limits).length > 0 ? limits : undefined;
+  return of.none || Object.keys(limits).length > 0 ? limits : undefined;
 }
 
 function toJson(limits: KeyLimits | null): string | null {
   return limits === null ? null : JSON.stringify(limits);
 }
 
-function describe({
-  per_minute: perMinute,
-  burst = perMinute,
-  per_day: perDay,
-  per_month: perMonth,
-}: KeyLimits): string {
+function describe({ per_minute: perMinute, burst = perMinute, ...limits }: KeyLimits): string {
+  const { per_day: perDay, per_month: perMonth } = limits;
   const parts = [
     ...(perMinute ? [`${perMinute} calls a minute (${burst} at once)`] : []),
     ...(perDay ? [`${perDay} calls a day`] : []),
