@@ -158,7 +158,7 @@ function toTime(text: string): string {
   return read ? `${read.date}T${read.time ?? MIDNIGHT}` : text;
 }
 
-/** A checked value, with the time zone of a time that has none. Postgres knows its daylight saving time at each date. */
+/** A checked value, with the time zone for a time without one. Postgres knows the daylight saving time of each date. */
 export function inZone(text: string, { type }: Column, timeZone: string): string {
   return type !== TIME || ZONE.test(text) ? text : `${text} ${timeZone}`;
 }

@@ -88,8 +88,8 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The records of a CSV text without those that are blank. The default delimiter is the one that a first line `sep=;` names, or the
- * most frequent of comma, semicolon and tab in the header. Malformed quotes end the reading, and the last record says so.
+ * The records of a CSV text without those that are blank. The default delimiter is the one that a first line `sep=;`
+ * names, or the most frequent of comma, semicolon and tab in the header. Malformed quotes end the reading, and the last record says so.
  */
 export async function* readRecords(text: AsyncIterable<string>, delimiter?: string): AsyncGenerator<CsvRecord, void> {
   let parser: RecordParser | undefined;

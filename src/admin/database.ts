@@ -45,8 +45,8 @@ export function describeStore(config: StoreConfig, env: Environment): string {
 }
 
 /**
- * Opens the configured store for its administrator. An embedded one is made or migrated first, unless a gateway runs, which did that
- * at its start. `note` tells people. Throws AccessError and FolderError.
+ * Opens the configured store for its administrator. An embedded one is made or migrated first, unless a gateway runs,
+ * which did that at its start. `note` tells people. Throws AccessError and FolderError.
  */
 export async function openStore(config: StoreConfig, note: (text: string) => void): Promise<AdminStore> {
   if (config.kind === 'supabase') {

@@ -20,7 +20,7 @@ export type Settler = {
   refused(): number;
 };
 
-/** A line, and what it is compared by: its id, the e-mail or name by which people know its record, or all columns if it has none. */
+/** A line, and what it is compared by: its id, the e-mail or name that people know it by, or else all columns. */
 type Candidate = { readonly line: Line; readonly label: string | undefined; readonly key: string };
 
 /** Throws CommandError if the file names no record to update. */

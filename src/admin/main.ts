@@ -39,8 +39,8 @@ export type Surroundings = {
 };
 
 /**
- * Makes the action of a command of its work, whose last argument has the options, and the time zone of the configuration: opens the
- * store, works in it, and prints the output.
+ * Makes the action of a command: opens the store, works in it, and prints the output. The last argument of the work has
+ * the options, and the time zone of the configuration.
  */
 type Run = <A extends unknown[]>(work: (db: Database, ...args: A) => Promise<Output>) => (...args: A) => Promise<void>;
 

@@ -6,7 +6,7 @@ export type Progress = { add(amount: number): void; end(): void };
 
 const EVERY_MS = 500;
 const BAR_WIDTH = 20;
-/** Those that move the cursor, colour or rename a terminal, or reverse a text. They may come from anyone, such as in a name. */
+/** Those that move the cursor, colour or rename a terminal, or reverse a text. A name from anyone may have them. */
 const CONTROLS = /(?!\n|\t|\r\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
 
 /** A text for a terminal, in which control characters other than line breaks are `\u001b` and the like, as in JSON. */

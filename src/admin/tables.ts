@@ -32,8 +32,8 @@ export type OfTenant = { readonly tenant: string };
 export type Header = { readonly title: string; readonly column: Column | undefined };
 
 /**
- * A line: its texts as they are written, its valid fields, null for one to clear, or undefined if it cannot be read, and its
- * problems.
+ * A line: its texts as they are written, its valid fields (null for one to clear; undefined if it cannot be read), and
+ * its problems.
  */
 export type Line = {
   readonly line: number;
