@@ -29,8 +29,7 @@ function wrap(text: string): string {
 }
 
 /** What compose.yaml sets for each of its gateways, or the image. */
-const SET_BY_COMPOSE =
-  /^(PORT|HOST|METRICS_PORT|DATA_DIR|POSTGRES_BIN|DEMO_DATA|PREPARE|DATABASE_URL|SUPABASE_.*)$/;
+const SET_BY_COMPOSE = /^(PORT|HOST|METRICS_PORT|DATA_DIR|POSTGRES_BIN|DEMO_DATA|PREPARE|DATABASE_URL|SUPABASE_.*)$/;
 
 /** The variables that compose.yaml passes on. */
 function toSettings(): string {

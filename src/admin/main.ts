@@ -83,7 +83,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
       // The last is Commander's.
       given.pop();
       const { store, usage } = readConfig(env);
-      const options = Object.assign(given.at(-1) as WithJson, { timeZone: usage.timeZone });
+      const options = Object.assign(given.at(-1) as WithJson, { timeZone });
       if (!options.json) note(`${describeStore(store, env)}\n`);
       const { json, text } = await work(store, ...given);
       print(`${options.json ? JSON.stringify(json) : text}\n`);
