@@ -2,7 +2,6 @@
 
 import { execFile } from 'node:child_process';
 import { existsSync, type FSWatcher, watch } from 'node:fs';
-import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { toCall } from './api/call.ts';
@@ -149,8 +148,8 @@ function onChange(folder: string, isWanted: (file: string) => boolean, callback:
   });
 }
 
+/** In a process of its own: it takes a second of the processor. */
 async function generateTypes(document: string, types: string): Promise<void> {
-  const require = createRequire(import.meta.url);
-  const manifest = require.resolve('openapi-typescript/package.json');
-  await promisify(execFile)(process.execPath, [join(dirname(manifest), 'bin/cli.js'), document, '--output', types]);
+  const script = join(import.meta.dirname, '../scripts/client-types.ts');
+  await promisify(execFile)(process.execPath, [script, document, types]);
 }

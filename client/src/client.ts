@@ -1,7 +1,7 @@
 // A client of the API for Node and browsers. Only the document's types describe the operations; the code names none.
 
 import createFetchClient from 'openapi-fetch';
-import type { paths } from './openapi.ts';
+import { separators as own, type paths } from './openapi.ts';
 
 export type { components, paths } from './openapi.ts';
 
@@ -29,7 +29,12 @@ export type ClientOptions = {
   readonly retry?: number;
   /** Sends the requests; by default the global `fetch`. */
   readonly fetch?: (request: Request) => Promise<Response>;
+  /** How the arrays of another document than the gateway's are written, as `scripts/client-types.ts` writes it. */
+  readonly separators?: Separators;
 };
+
+/** What separates the items of an array in one parameter of a query, by operation (`GET /alunos`) and parameter. */
+export type Separators = Readonly<Record<string, Readonly<Record<string, ',' | ' ' | '|'>>>>;
 
 /** The result of a call: data, or a failure as a value. */
 export type Result<Data> = { readonly ok: true; readonly data: Data } | Failure;
@@ -155,14 +160,15 @@ export function createClient<Paths = paths>(options: ClientOptions): Client<Path
   return client as unknown as Client<Paths>;
 }
 
-type AnyInit = { query?: object; header?: object; path?: object; body?: unknown; signal?: AbortSignal };
+type Values = Readonly<Record<string, unknown>>;
+type AnyInit = { query?: Values; header?: Values; path?: Values; body?: unknown; signal?: AbortSignal };
 type AnyListInit = AnyInit & { pageSize?: number };
 /** A result, and the header `Link` of its answer. */
 type Answer = { readonly result: Result<unknown>; readonly link?: string | null };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender(options: ClientOptions): Sender {
-  const { baseUrl, apiKey, language, timeout = 30_000, retry = 2, fetch = currentFetch } = options;
+  const { baseUrl, apiKey, language, timeout = 30_000, retry = 2, fetch = currentFetch, separators = own } = options;
   if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
   if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
   // A redirect would send the key to another server, and the gateway never redirects.
@@ -180,11 +186,13 @@ function createSender(options: ClientOptions): Sender {
       isSent = true;
       return fetch(request);
     };
-    const params = { query, header, path: names };
     try {
       signal?.throwIfAborted();
-      const sent = { params, body, signal, fetch: send, parseAs: 'text' } as Record<string, unknown>;
-      const { response, data, error } = await http.request(method as 'get', path, sent);
+      const querySerializer = () => toQuery(query, separators[`${method} ${path}`]);
+      const params = { query, header: toHeader(header), path: names };
+      const pathSerializer = (url: string) => toPath(url, names);
+      const sent = { params, body, signal, fetch: send, parseAs: 'text', querySerializer, pathSerializer };
+      const { response, data, error } = await http.request(method as 'get', path, sent as Record<string, unknown>);
       const result = response.ok ? readData(response, data) : toFailure(response, error);
       return { result, link: response.headers.get('Link'), isSent };
     } catch (cause) {
@@ -239,7 +247,57 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-function hasIdempotencyKey(header: object = {}): boolean {
+/** The query, without what no URL can carry: null and an array without items. */
+function toQuery(values: Values = {}, separators: Separators[string] = {}): string {
+  const pairs = readValues(values).flatMap(([name, items]) => {
+    const separator = Array.isArray(values[name]) ? separators[name] : undefined;
+    const texts = separator === undefined ? items.map(encodeURIComponent) : [join(name, items, separator)];
+    return texts.map((text) => `${encodeURIComponent(name)}=${text}`);
+  });
+  return pairs.join('&');
+}
+
+function toPath(template: string, values: Values = {}): string {
+  const texts = readValues(values).map(([name, items]) => [name, join(name, items, ',')] as const);
+  return texts.reduce((path, [name, text]) => {
+    // An empty segment or dots make another path, which may be that of another operation.
+    if (/^\.{0,2}$/.test(text)) throw new RangeError(`${name} cannot be ${JSON.stringify(text)} in a path`);
+    return path.replace(`{${name}}`, () => text);
+  }, template);
+}
+
+/** A header carries bytes: letters outside ASCII are in UTF-8. */
+function toHeader(values: Values = {}): Record<string, string> {
+  const texts = readValues(values).map(([name, items]) => {
+    const isList = items.length > 1 || Array.isArray(values[name]);
+    if (items.some((item) => item !== item.trim() || (isList && item.includes(',')))) {
+      throw new RangeError(
+        `${name} cannot have spaces at its ends in a header${isList ? ', nor a comma in an item' : ''}`,
+      );
+    }
+    return [name, String.fromCharCode(...new TextEncoder().encode(items.join()))];
+  });
+  return Object.fromEntries(texts);
+}
+
+/** The values that are sent, each as the texts of its items. */
+function readValues(values: Values): [name: string, items: string[]][] {
+  const all = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
+  return all
+    .map(([name, value]): [string, string[]] => [name, [value].flat().map(String)])
+    .filter(([, items]) => items.length > 0);
+}
+
+/** The items in one text. A comma that is encoded belongs to an item; other separators are encoded themselves. */
+function join(name: string, items: readonly string[], separator: ',' | ' ' | '|'): string {
+  if (separator === ',') return items.map(encodeURIComponent).join(',');
+  if (items.some((item) => item.includes(separator))) {
+    throw new RangeError(`${name} cannot have ${JSON.stringify(separator)} in an item: it separates the items`);
+  }
+  return encodeURIComponent(items.join(separator));
+}
+
+function hasIdempotencyKey(header: Values = {}): boolean {
   return Object.entries(header).some(([name, value]) => name.toLowerCase() === 'idempotency-key' && value);
 }
 
@@ -268,7 +326,8 @@ function createHeaders(apiKey: string, language: string | undefined): Headers {
 }
 
 function readData({ status, headers }: Response, text: unknown): Result<unknown> {
-  if (status === 204) return { ok: true, data: undefined };
+  // An answer without content has no type of it either.
+  if (!text && !headers.has('Content-Type')) return { ok: true, data: undefined };
   try {
     return { ok: true, data: JSON.parse(String(text)) };
   } catch {
@@ -331,10 +390,11 @@ async function* readPages(send: Sender, path: string, init: AnyListInit = {}): A
   }
 }
 
-/** The query of the next page in a header `Link` (RFC 8288). */
-function readNext(link: string | null | undefined): Record<string, string> | undefined {
-  const [, query] = /<[^>?]*\?([^>]*)>\s*;\s*rel="?next\b/.exec(link ?? '') ?? [];
-  return query === undefined ? undefined : Object.fromEntries(new URLSearchParams(query));
+/** Where the next page begins, by the query of a header `Link` (RFC 8288). The rest of the query is the caller's. */
+function readNext(link: string | null | undefined): Values | undefined {
+  const [, text] = /<[^>?]*\?([^>]*)>\s*;\s*rel="?next\b/.exec(link ?? '') ?? [];
+  const query = new URLSearchParams(text);
+  return ['after', 'offset'].map((name) => ({ [name]: query.get(name) })).find((place) => Object.values(place)[0]);
 }
 
 async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerator<unknown, void> {

@@ -889,3 +889,5 @@ export interface operations {
         };
     };
 }
+/** What separates the items of an array in one parameter of a query, by operation and parameter. */
+export const separators: Record<string, Record<string, "," | " " | "|">> = {};

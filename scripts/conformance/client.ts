@@ -121,7 +121,10 @@ export class Client {
       headers: {
         accept: 'application/json',
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
+        // Letters outside ASCII travel as the bytes of UTF-8.
+        ...Object.fromEntries(
+          Object.entries(headers).map(([name, text]) => [name, Buffer.from(text).toString('latin1')]),
+        ),
         ...(key === null ? {} : { [keyHeader]: key === OWN_KEY ? ownKey : key }),
       },
       body: body ?? null,

@@ -12,6 +12,7 @@ import {
   type Schema as ModelSchema,
   readProperties,
 } from '../../src/openapi/schema.ts';
+import type { Styled } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
@@ -20,17 +21,18 @@ export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
 type Described = { readonly schema: Schema; readonly validate: ValidateFunction };
 
 /** A parameter, or a field of the body. */
-export type Input = Described & {
-  readonly name: string;
-  readonly in: 'query' | 'header' | 'path' | 'body';
-  readonly required: boolean;
-  /** Whether it is the whole body, which is no object. */
-  readonly isWhole?: boolean;
-  /** Of a path's parameter: the value of its first example. */
-  readonly example?: Json;
-  /** `x-rule`: a rule of the database. It may refuse a value that the schema allows. */
-  readonly rule?: string;
-};
+export type Input = Described &
+  Pick<Styled, 'style' | 'explode'> & {
+    readonly name: string;
+    readonly in: 'query' | 'header' | 'path' | 'body';
+    readonly required: boolean;
+    /** Whether it is the whole body, which is no object. */
+    readonly isWhole?: boolean;
+    /** Of a path's parameter: the value of its first example. */
+    readonly example?: Json;
+    /** `x-rule`: a rule of the database. It may refuse a value that the schema allows. */
+    readonly rule?: string;
+  };
 
 /** A filter of a list, and the property that it is compared with; `none`: no property shows it. */
 export type Filter = {
@@ -128,11 +130,14 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
   };
 }
 
-function readParameter({ name, in: place, required = false, schema, examples = {}, 'x-rule': own }: Parameter): Input {
+function readParameter(source: Parameter): Input {
+  const { name, in: place, required = false, schema, examples = {}, style, explode, 'x-rule': own } = source;
   const rule = own ?? schema['x-rule'];
   const [example] = place === 'path' ? (Object.values(examples) as OpenAPIV3.ExampleObject[]) : [];
   return {
     ...{ name, in: place as Input['in'], required, ...describe(schema) },
+    ...(style ? { style } : {}),
+    ...(explode === undefined ? {} : { explode }),
     ...(example ? { example: example.value } : {}),
     ...(rule ? { rule } : {}),
   };

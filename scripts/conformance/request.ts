@@ -1,5 +1,6 @@
 // A request: built from values, and written as a line for a shell.
 
+import { writeValue } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
 
@@ -18,7 +19,7 @@ export type Request = {
 };
 
 /** A value for an input, or for a name that is not in the document. */
-export type Assignment = { readonly input: Pick<Input, 'name' | 'in'>; readonly value: Json };
+export type Assignment = { readonly input: Pick<Input, 'name' | 'in' | 'style' | 'explode'>; readonly value: Json };
 
 /** Whether a request or an operation changes nothing. */
 export function isRead({ method }: { readonly method: string }): boolean {
@@ -27,19 +28,21 @@ export function isRead({ method }: { readonly method: string }): boolean {
 
 /** The request with these values and no others. */
 export function toRequest(operation: Operation, assignments: readonly Assignment[]): Request {
-  const of = (place: Input['in']) =>
-    assignments.flatMap(({ input, value }) => (input.in === place ? [[input.name, value] as const] : []));
-  const path = of('path').reduce(
-    (text, [name, value]) => text.replace(`{${name}}`, () => encodeURIComponent(String(value))),
-    operation.path,
-  );
-  const query = of('query').map((pair) => pair.map((part) => encodeURIComponent(String(part))).join('='));
+  const textsOf = (place: Input['in']) =>
+    assignments.flatMap(({ input, value }) =>
+      input.in === place ? writeValue(input, value).map((text) => [input.name, text] as const) : [],
+    );
+  const path = textsOf('path').reduce((all, [name, text]) => all.replace(`{${name}}`, () => text), operation.path);
+  const query = textsOf('query').map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
+  const fields = assignments
+    .filter(({ input }) => input.in === 'body')
+    .map(({ input, value }) => [input.name, value] as const);
   return {
     method: operation.method,
     target: query.length > 0 ? `${path}?${query.join('&')}` : path,
-    headers: Object.fromEntries(of('header').map(([name, value]) => [name, String(value)])),
+    headers: Object.fromEntries(textsOf('header')),
     key: OWN_KEY,
-    ...(operation.body ? { body: toBody(operation, of('body')) } : {}),
+    ...(operation.body ? { body: toBody(operation, fields) } : {}),
   };
 }
 

@@ -1,6 +1,7 @@
 // Values that a schema allows.
 
 import fc from 'fast-check';
+import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation, Schema } from './operations.ts';
 
@@ -42,9 +43,18 @@ function validOf(input: Input, schema: Schema): Values {
   if (schema.enum) return { some: fc.constantFrom(...(schema.enum as Json[])), edges: schema.enum };
   if (schema.type === 'boolean') return { some: fc.boolean(), edges: [true, false] };
   if (schema.type === 'integer' || schema.type === 'number') return numbersOf(schema);
-  if (schema.type === 'array') return { some: fc.constant([]), edges: [[]] };
+  if (schema.type === 'array') return listsOf(input, schema);
   if (schema.type === 'object') return { some: fc.dictionary(fc.constantFrom('a', 'b'), fc.nat()), edges: [{}] };
   return FORMATS[schema.format ?? '']?.(schema) ?? textsOf(input, schema);
+}
+
+function listsOf(input: Input, schema: Schema): Values {
+  const { items = {}, minItems = 0, maxItems = Math.max(3, minItems) } = schema;
+  const { some, edges } = validOf(input, items as Schema);
+  return {
+    some: fc.array(some, { minLength: minItems, maxLength: maxItems }),
+    edges: [[], ...edges.map((edge) => [edge]), edges.slice(0, maxItems)],
+  };
 }
 
 function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647 }: Schema): Values {
@@ -119,6 +129,12 @@ export function emailOf(length: number): string {
 
 /** HTTP trims a header's value, and clients differ in what else they can send there. */
 export function canBeSent(input: Input, value: Json): boolean {
+  if (Array.isArray(value) && input.in !== 'body') {
+    const { separator = ',', isExploded } = readStyle(input);
+    // An encoded comma is no separator in a URL.
+    const isSeparated = !isExploded && (separator !== ',' || input.in === 'header');
+    if (value.length === 0 || (isSeparated && value.some((item) => String(item).includes(separator)))) return false;
+  }
   if (input.in === 'header') return /^([!-~]([ -~]*[!-~])?)?$/.test(String(value));
   // An empty segment or dots make another path.
   return input.in !== 'path' || !/^\.{0,2}$/.test(String(value));

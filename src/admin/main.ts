@@ -82,7 +82,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
     async (...given) => {
       // The last is Commander's.
       given.pop();
-      const { store, usage } = readConfig(env);
+      const { store, timeZone } = readConfig(env);
       const options = Object.assign(given.at(-1) as WithJson, { timeZone });
       if (!options.json) note(`${describeStore(store, env)}\n`);
       const { json, text } = await work(store, ...given);

@@ -51,7 +51,7 @@ export const httpReader: Reader = {
   read: readRequest,
   route: (match, { method, path }) => match(method, path),
   takeInputs: async (incoming, operation, request) => {
-    if (operation.path.includes('{')) readPathParameters(request, operation.path);
+    if (operation.path.includes('{')) readPathParameters(request, operation.path, operation.inputs);
     convertInputs(request, operation);
     if (operation.body) takeBody(request, operation.body, await incoming.readBody());
   },
@@ -137,8 +137,8 @@ export function convertInputs(request: ApiRequest, { inputs }: Operation): void 
     const value = source[name];
     if (value === undefined) continue;
     const isList = input.form === 'array';
-    // Only an array that explodes may be sent several times.
-    const isSeveral = Array.isArray(value) && !(isList && input.separator === undefined);
+    // Only an array that explodes may be sent several times, and that of a path is split already.
+    const isSeveral = Array.isArray(value) && !(isList && (input.separator === undefined || input.in === 'path'));
     const problem = isSeveral ? messages.isRepeated : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
     else if (isList) {
@@ -160,11 +160,12 @@ export function keepText(request: ApiRequest, { argument }: Input, text: string)
 
 /** The items of an array, in one parameter or in several. */
 function readItems({ rawQuery }: ApiRequest, { in: place, name, separator }: Input, value: Json): string[] {
-  if (separator === undefined) return [value].flat().map(String);
-  if (place !== 'query' || separator !== ',')
+  if (separator === undefined || Array.isArray(value)) return [value].flat().map(String);
+  if (place === 'header')
     return String(value)
       .split(separator)
       .map((item) => item.trim());
+  if (separator !== ',') return String(value).split(separator);
   // A comma separates before decoding, so that an item may contain one as %2C (RFC 6570, 3.2.1).
   const pairs = rawQuery.split('&').map((pair) => pair.split(/=(.*)/s));
   const [, raw = ''] = pairs.find(([written = '']) => decodePlus(written) === name) ?? [];
@@ -175,13 +176,16 @@ function decodePlus(text: string): string {
   return decodeURIComponent(text.replaceAll('+', ' '));
 }
 
-/** Each segment has at most one parameter, with optional literals before and after it. */
-function readPathParameters({ path, params }: ApiRequest, template: string): void {
+/** Each segment has at most one parameter, with optional literals before and after it. An array has its items. */
+function readPathParameters({ path, params }: ApiRequest, template: string, inputs: readonly Input[]): void {
   const segments = path.split('/').reverse();
   for (const [index, part] of template.split('/').reverse().entries()) {
     const [before = '', name, after = ''] = part.split(/[{}]/);
+    if (!name) continue;
     const segment = segments[index] ?? '';
-    if (name) params[name] = decodeURIComponent(segment.slice(before.length, segment.length - after.length));
+    const text = segment.slice(before.length, segment.length - after.length);
+    const isList = inputs.some((input) => input.in === 'path' && input.name === name && input.form === 'array');
+    params[name] = isList ? text.split(',').map(decodeURIComponent) : decodeURIComponent(text);
   }
 }
 

@@ -1,8 +1,10 @@
 // Reads the document's examples as requests to send, with their expected answers.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import type { Json } from '../store/store.ts';
 import { METHODS } from './path.ts';
 import { readPointer } from './pointer.ts';
+import { writeValue } from './styles.ts';
 
 /** The request of an example. */
 export type ExampleRequest = {
@@ -41,8 +43,8 @@ type RequestOverride = State & {
   readonly apiKey?: string | null;
   readonly header?: Readonly<Record<string, string>>;
   readonly headerOfBytes?: number;
-  readonly path?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string>>;
+  readonly path?: Readonly<Record<string, Json>>;
+  readonly query?: Readonly<Record<string, Json>>;
   readonly rawQuery?: string;
   readonly body?: unknown;
   readonly rawBody?: string;
@@ -70,6 +72,7 @@ function readOperationExamples(
   method: string,
   operation: OpenAPIV3.OperationObject,
 ): Example[] {
+  const parameters = (operation.parameters ?? []).map((source) => resolveParameter(document, source));
   const all = Object.entries(operation.responses).map(([status, source]) => {
     const { content } = resolve(document, source);
     return { status, content, examples: examplesOf<ResponseExample>(content) };
@@ -78,7 +81,8 @@ function readOperationExamples(
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
   const isPlain = !operation.requestBody && !path.includes('{');
   const rest =
-    readRequestNames(document, operation).find((name) => !named.has(name)) ?? (isPlain ? 'empty' : undefined);
+    readRequestNames(document, operation, parameters).find((name) => !named.has(name)) ??
+    (isPlain ? 'empty' : undefined);
   const withoutContent: Named<ResponseExample> = rest === undefined ? {} : { [rest]: { value: '' } };
   return all.flatMap(({ status, content, examples }) =>
     Object.entries(content || !status.startsWith('2') ? examples : withoutContent).map(([name, example]) => {
@@ -90,8 +94,8 @@ function readOperationExamples(
         status: Number(status),
         request: {
           method: method.toUpperCase(),
-          target: toPath(document, operation, path, name, override) + toQuery(document, operation, name, override),
-          headers: toHeaders(document, operation, name, override),
+          target: toPath(parameters, path, name, override) + toQuery(parameters, name, override),
+          headers: toHeaders(document, parameters, name, override),
           ...toBody(document, operation, name, override),
         },
         value: example.value,
@@ -106,57 +110,44 @@ function readOperationExamples(
 }
 
 /** The names of the examples of parameters and body. */
-function readRequestNames(document: OpenAPIV3.Document, operation: OpenAPIV3.OperationObject): string[] {
-  const parameters = (operation.parameters ?? []).map((source) => resolve(document, source).examples ?? {});
-  const body = operation.requestBody ? examplesOf(resolve(document, operation.requestBody).content) : {};
-  return [...parameters, body].flatMap((examples) => Object.keys(examples));
+function readRequestNames(
+  document: OpenAPIV3.Document,
+  { requestBody }: OpenAPIV3.OperationObject,
+  parameters: Parameters,
+): string[] {
+  const body = requestBody ? examplesOf(resolve(document, requestBody).content) : {};
+  return [...parameters.map(({ examples = {} }) => examples), body].flatMap((examples) => Object.keys(examples));
 }
+
+type Parameters = readonly OpenAPIV3.ParameterObject[];
 
 /**
  * Fills in the parameters of the path: with the override's values, or else the parameters' examples of the same name, or else
  * their first ones, so that nothing is wrong except what the response example is about.
  */
-function toPath(
-  document: OpenAPIV3.Document,
-  operation: OpenAPIV3.OperationObject,
-  path: string,
-  name: string,
-  override: RequestOverride,
-): string {
-  const own = { ...readParameters(document, operation, name, 'path'), ...override.path };
-  return path.replace(/\{([^}]+)\}/g, (whole, parameter) => {
-    const value = own[parameter] ?? readFirst(document, operation, parameter);
-    return value === undefined ? whole : encodeURIComponent(value);
-  });
-}
-
-function readFirst(
-  document: OpenAPIV3.Document,
-  operation: OpenAPIV3.OperationObject,
-  name: string,
-): string | undefined {
-  const parameters = (operation.parameters ?? []).map((source) => resolve(document, source));
-  const { examples = {}, example } = parameters.find((one) => one.in === 'path' && one.name === name) ?? {};
-  const [first] = Object.values(examples).map((source) => resolve(document, source).value);
-  const value = first ?? example;
-  return value === undefined ? undefined : String(value);
+function toPath(parameters: Parameters, path: string, name: string, override: RequestOverride): string {
+  const first = parameters
+    .filter((parameter) => parameter.in === 'path')
+    .map(({ name, example, examples }) => [
+      name,
+      Object.values(examples as Named<OpenAPIV3.ExampleObject>)[0]?.value ?? example,
+    ]);
+  const values = { ...Object.fromEntries(first), ...readValues(parameters, 'path', name), ...override.path };
+  const texts = new Map(writeValues(parameters, 'path', values));
+  return path.replace(/\{([^}]+)\}/g, (whole, parameter) => texts.get(parameter) ?? whole);
 }
 
 /** Uses the parameters' examples of the same name, unless the override replaces the query. */
-function toQuery(
-  document: OpenAPIV3.Document,
-  operation: OpenAPIV3.OperationObject,
-  name: string,
-  override: RequestOverride,
-): string {
+function toQuery(parameters: Parameters, name: string, override: RequestOverride): string {
   if (override.rawQuery !== undefined) return `?${override.rawQuery}`;
-  const query = new URLSearchParams({ ...override.query, ...readParameters(document, operation, name, 'query') });
-  return query.size > 0 ? `?${query}` : '';
+  const values = { ...override.query, ...readValues(parameters, 'query', name) };
+  const pairs = writeValues(parameters, 'query', values).map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
+  return pairs.length > 0 ? `?${pairs.join('&')}` : '';
 }
 
 function toHeaders(
   document: OpenAPIV3.Document,
-  operation: OpenAPIV3.OperationObject,
+  parameters: Parameters,
   name: string,
   override: RequestOverride,
 ): Record<string, string> {
@@ -164,24 +155,28 @@ function toHeaders(
   const key = override.apiKey === undefined ? scheme?.['x-example'] : override.apiKey;
   return {
     ...(scheme && typeof key === 'string' ? { [scheme.name]: key } : {}),
-    ...readParameters(document, operation, name, 'header'),
+    ...Object.fromEntries(writeValues(parameters, 'header', readValues(parameters, 'header', name))),
     ...override.header,
     ...(override.headerOfBytes ? { 'X-Filler': '0'.repeat(override.headerOfBytes) } : {}),
   };
 }
 
-function readParameters(
-  document: OpenAPIV3.Document,
-  operation: OpenAPIV3.OperationObject,
-  name: string,
-  place: 'query' | 'header' | 'path',
-): Record<string, string> {
-  const entries = (operation.parameters ?? []).flatMap((source) => {
-    const parameter = resolve(document, source);
-    const example = parameter.in === place ? parameter.examples?.[name] : undefined;
-    return example ? [[parameter.name, String(resolve(document, example).value)]] : [];
+/** The values that the parameters' examples of a name have. */
+function readValues(parameters: Parameters, place: string, name: string): Named<Json> {
+  const own = parameters.flatMap((parameter) => {
+    const example = parameter.in === place ? (parameter.examples?.[name] as OpenAPIV3.ExampleObject) : undefined;
+    return example ? [[parameter.name, example.value]] : [];
   });
-  return Object.fromEntries(entries);
+  return Object.fromEntries(own);
+}
+
+/** Names and texts as the styles of the parameters write the values, several of an array that explodes. */
+function writeValues(parameters: Parameters, place: string, values: Named<Json | undefined>): [string, string][] {
+  return Object.entries(values).flatMap(([name, value]) => {
+    const declared = parameters.find((parameter) => parameter.in === place && parameter.name === name);
+    const texts = value === undefined ? [] : writeValue({ ...declared, in: place }, value);
+    return texts.map((text): [string, string] => [name, text]);
+  });
 }
 
 /** The API key's scheme. `x-example` is a demo key with all permissions; `x-unknown-example` is no valid key. */
@@ -213,6 +208,19 @@ function toBody(
 
 function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): Named<T> {
   return (content?.['application/json']?.examples ?? {}) as Named<T>;
+}
+
+/** A parameter whose examples are no references either. */
+function resolveParameter(
+  document: OpenAPIV3.Document,
+  source: OpenAPIV3.ParameterObject | OpenAPIV3.ReferenceObject,
+): OpenAPIV3.ParameterObject {
+  const parameter = resolve(document, source);
+  const examples = Object.entries(parameter.examples ?? {}).map(([name, example]) => [
+    name,
+    resolve(document, example),
+  ]);
+  return { ...parameter, examples: Object.fromEntries(examples) };
 }
 
 /** Resolves a reference within the document; returns any other value unchanged. */

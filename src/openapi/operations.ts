@@ -15,6 +15,7 @@ import {
   scalarOf,
   typesOf,
 } from './schema.ts';
+import { readStyle, type Separator } from './styles.ts';
 
 /** A parameter of a request and the function argument that it becomes. */
 export type Input = {
@@ -26,7 +27,7 @@ export type Input = {
   /** The type of its values, or of the items of an array. */
   readonly type: Scalar;
   /** What separates the items of an array in one text; undefined if each item is a parameter of its own. */
-  readonly separator?: ',' | ' ' | '|';
+  readonly separator?: Separator;
   readonly default?: Json;
 };
 
@@ -108,15 +109,6 @@ const EMPTY = ['204', '205'];
 const WITHOUT_BODY = ['get', 'delete'];
 /** OpenAPI ignores parameters of these names: other parts of it describe them. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
-
-/** The separators of an array by the style and place of its parameter. */
-const SEPARATORS: Readonly<Record<string, Input['separator']>> = {
-  'form query': ',',
-  'spaceDelimited query': ' ',
-  'pipeDelimited query': '|',
-  'simple path': ',',
-  'simple header': ',',
-};
 
 /** The headers that the gateway sends with any answer, and those that it sends with some. */
 const SENT = `access-control-allow-origin access-control-expose-headers cache-control connection content-encoding
@@ -417,13 +409,10 @@ class OperationReader {
     const type = scalarOf(items ?? schema);
     if (!type || formOf(schema) === 'json')
       return refuse('must be a string, integer, number or boolean, or an array of one of them');
-    const style = source.style ?? (source.in === 'query' ? 'form' : 'simple');
-    const separator = SEPARATORS[`${style} ${source.in}`];
+    const { style, separator, isExploded } = readStyle(source);
     if (!separator)
       return refuse(`has the style ${style}, which is not supported: use ${source.in === 'query' ? 'form' : 'simple'}`);
     if (source.allowEmptyValue && type !== 'string') return refuse('allows an empty value, which is a string only');
-    // Of the styles of a query only form explodes by default, and the others separate in any case.
-    const isExploded = source.in === 'query' && (source.explode ?? style === 'form');
     return [
       {
         in: source.in,

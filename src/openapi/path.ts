@@ -4,14 +4,20 @@
 export const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 export const ALL_METHODS: readonly string[] = [...METHODS, 'options', 'head', 'trace'];
 
-/** Characters that percent-encoding leaves unchanged, and the separator of segments. */
-const PLAIN_PATH = /^[\w.!~*'()/-]*$/;
+/** Characters that percent-encoding leaves unchanged, and the separators of segments and items. */
+const PLAIN_PATH = /^[\w.!~*'()/,-]*$/;
 
-/** Normalizes the percent-encoding of a path. Throws URIError for a malformed escape. */
+/**
+ * Normalizes the percent-encoding of a path. A comma separates the items of an array and stays one, as a slash does. Throws
+ * URIError for a malformed escape.
+ */
 export function normalizePath(path: string): string {
   if (PLAIN_PATH.test(path)) return path;
-  const normalize = (segment: string) => encodeURIComponent(decodeURIComponent(segment));
-  return path.split('/').map(normalize).join('/');
+  const normalize = (part: string) => (/^[/,]$/.test(part) ? part : encodeURIComponent(decodeURIComponent(part)));
+  return path
+    .split(/([/,])/)
+    .map(normalize)
+    .join('');
 }
 
 /** Normalizes the literal parts of a path template. */

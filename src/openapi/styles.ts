@@ -1,0 +1,36 @@
+// How the value of a parameter is written: its style, and whether an array explodes (OpenAPI, "Style Values").
+
+import type { Json } from '../store/store.ts';
+
+/** What says how a parameter is written. */
+export type Styled = { readonly in: string; readonly style?: string; readonly explode?: boolean };
+
+/** What separates the items of an array in one text. */
+export type Separator = ',' | ' ' | '|';
+
+/** By the style and place of a parameter. */
+const SEPARATORS: Readonly<Record<string, Separator>> = {
+  'form query': ',',
+  'spaceDelimited query': ' ',
+  'pipeDelimited query': '|',
+  'simple path': ',',
+  'simple header': ',',
+};
+
+/** The style that holds for a parameter; without a separator if the gateway does not serve it. */
+export function readStyle({ in: place, style: own, explode }: Styled) {
+  const style = own ?? (place === 'query' ? 'form' : 'simple');
+  // Of the styles of a query only form explodes by default, and those of path and header separate in any case.
+  const isExploded = place === 'query' && (explode ?? style === 'form');
+  return { style, isExploded, separator: SEPARATORS[`${style} ${place}`] };
+}
+
+/** The texts of a parameter: one, or one for each item of an array that explodes. */
+export function writeValue(parameter: Styled, value: Json): string[] {
+  const encode = (part: Json) => (parameter.in === 'header' ? String(part) : encodeURIComponent(String(part)));
+  if (!Array.isArray(value)) return [encode(value)];
+  const { isExploded, separator = ',' } = readStyle(parameter);
+  const items = value.map(encode);
+  // A comma that is encoded belongs to an item (RFC 6570, 3.2.1).
+  return isExploded ? items : [items.join(separator === ',' ? ',' : encode(separator))];
+}

@@ -1,0 +1,41 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { writeClientTypes } from '../../scripts/client-types.ts';
+import { document, documentOf, jsonBody } from '../helpers/api.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'types-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const property = { type: 'string', default: 'a' };
+const object = (required: string[]) => ({
+  type: 'object',
+  properties: { p_v: property },
+  ...(required.length > 0 ? { required } : {}),
+});
+const ref = { $ref: '#/components/schemas/Corpo' };
+
+test.each([
+  ['with a default is optional in a shared body', ref, object([]), /Corpo: \{[^}]*p_v\?: string;/],
+  ['with a default is required where the document says so', ref, object(['p_v']), /Corpo: \{[^}]*p_v: string;/],
+  ['with a default is optional in a body', object([]), {}, /"application\/json": \{[^}]*p_v\?: string;/],
+  ['with a default is optional in an object within', { type: 'array', items: ref }, object([]), /p_v\?: string;/],
+])('a property %s', async (_what, body, shared, expected) => {
+  const file = join(folder, 'openapi.json');
+  const { securitySchemes } = document.components ?? {};
+  const components = { securitySchemes, schemas: { Corpo: shared } };
+  writeFileSync(file, JSON.stringify({ ...documentOf(jsonBody(body)), components }));
+  expect(await writeClientTypes(file)).toMatch(expected);
+});
+
+test('an array that does not explode has its separator', async () => {
+  const file = join(folder, 'openapi.json');
+  const schema = { type: 'array', items: { type: 'string' } };
+  const list = (name: string, style: object) => ({ name, in: 'query', schema, ...style });
+  const parameters = [list('a', {}), list('b', { explode: false }), list('c', { style: 'pipeDelimited' })];
+  writeFileSync(file, JSON.stringify(documentOf({ parameters }, '/um', 'get')));
+  const text = await writeClientTypes(file);
+  const [, separators = ''] = /export const separators: [^=]* = (.*);\n$/s.exec(text) ?? [];
+  expect(JSON.parse(separators)).toEqual({ 'GET /um': { b: ',', c: '|' } });
+});

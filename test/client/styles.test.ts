@@ -1,0 +1,202 @@
+// Every style that the gateway serves: the client writes it, the gateway reads it, and the handlers for msw do too.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setupServer } from 'msw/node';
+import type { OpenAPIV3 } from 'openapi-types';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createClient } from '../../client/src/client.ts';
+import { readSeparators } from '../../scripts/client-types.ts';
+import { readContract } from '../../scripts/conformance/operations.ts';
+import { runContract } from '../../scripts/conformance/run.ts';
+import { compile } from '../../src/openapi/compile.ts';
+import { document as own } from '../helpers/api.ts';
+import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { importMsw } from '../helpers/msw-handlers.ts';
+import { createStubStore } from '../helpers/stub-store.ts';
+
+type Place = 'query' | 'path' | 'header';
+type Item = string | number | boolean;
+type Row = readonly [
+  place: Place,
+  style: string | undefined,
+  explode: boolean | undefined,
+  value: Item | Item[],
+  sent: string,
+];
+
+const WORDS = ['a,b', "ç +&=#%/'", '', 'c'];
+const NAMES = { query: 'q[v]', path: 'v', header: 'X-V' };
+
+/** What the client sends for the value: the query, the rest of the path, or the header as its bytes. */
+const ROWS: readonly Row[] = [
+  ['query', undefined, undefined, 'a b', 'q%5Bv%5D=a%20b'],
+  ['query', 'form', false, "a,b&c='+%", 'q%5Bv%5D=a%2Cb%26c%3D%27%2B%25'],
+  ['query', undefined, undefined, -1.5, 'q%5Bv%5D=-1.5'],
+  ['query', undefined, undefined, true, 'q%5Bv%5D=true'],
+  ['query', undefined, undefined, ['a', 'a'], 'q%5Bv%5D=a&q%5Bv%5D=a'],
+  ['query', undefined, undefined, ['a'], 'q%5Bv%5D=a'],
+  ['query', 'form', true, WORDS, 'q%5Bv%5D=a%2Cb&q%5Bv%5D=%C3%A7%20%2B%26%3D%23%25%2F%27&q%5Bv%5D=&q%5Bv%5D=c'],
+  ['query', 'form', false, WORDS, 'q%5Bv%5D=a%2Cb,%C3%A7%20%2B%26%3D%23%25%2F%27,,c'],
+  ['query', undefined, false, [1, 2.5], 'q%5Bv%5D=1,2.5'],
+  ['query', 'spaceDelimited', undefined, ['a,b', 'ç+|', '', 'c'], 'q%5Bv%5D=a%2Cb%20%C3%A7%2B%7C%20%20c'],
+  ['query', 'spaceDelimited', false, [true, false], 'q%5Bv%5D=true%20false'],
+  ['query', 'spaceDelimited', true, ['a b', 'c'], 'q%5Bv%5D=a%20b&q%5Bv%5D=c'],
+  ['query', 'pipeDelimited', undefined, ['a,b', ' ç+', '', 'c'], 'q%5Bv%5D=a%2Cb%7C%20%C3%A7%2B%7C%7Cc'],
+  ['query', 'pipeDelimited', false, [1, 2], 'q%5Bv%5D=1%7C2'],
+  ['query', 'pipeDelimited', true, ['a|b', 'c'], 'q%5Bv%5D=a%7Cb&q%5Bv%5D=c'],
+  ['path', undefined, undefined, 'a/b, ç', 'a%2Fb%2C%20%C3%A7'],
+  ['path', 'simple', true, 7, '7'],
+  ['path', undefined, undefined, WORDS, "a%2Cb,%C3%A7%20%2B%26%3D%23%25%2F',,c"],
+  ['path', 'simple', true, [1, 2], '1,2'],
+  ['path', 'simple', false, ['...', ' a '], '...,%20a%20'],
+  ['header', undefined, undefined, 'a, b', 'a, b'],
+  ['header', 'simple', true, 'ção Ã© 漢', 'Ã§Ã£o Ã\u0083Â© æ¼¢'],
+  ['header', undefined, undefined, ['a', 'ç', '', 'd'], 'a,Ã§,,d'],
+  ['header', 'simple', true, [1, 2], '1,2'],
+  ['header', 'simple', false, [true], 'true'],
+];
+
+const cases = ROWS.map(([place, style, explode, value, sent], index) => {
+  const path = `/r${index}${place === 'path' ? `/{${NAMES.path}}` : ''}`;
+  return { path, place, style, explode, value, sent, name: NAMES[place] };
+});
+
+/** An operation for each row, with the value as its second example. */
+const document = {
+  ...own,
+  paths: Object.fromEntries(
+    cases.map(({ path, place, name, style, explode, value }, index) => {
+      const [first] = [value].flat();
+      const scalar = { type: typeof first };
+      const schema = Array.isArray(value) ? { type: 'array', items: scalar } : scalar;
+      const examples = { other: { value: toOther(value) }, own: { value } };
+      const styled = { ...(style ? { style } : {}), ...(explode === undefined ? {} : { explode }) };
+      const content = { 'application/json': { schema, examples } };
+      const operation = {
+        operationId: `r${index}`,
+        'x-rpc': `r${index}`,
+        parameters: [{ name, in: place, ...styled, required: true, schema, examples }],
+        responses: { 200: { description: 'The value', content } },
+      };
+      return [path, { get: operation }];
+    }),
+  ),
+} as unknown as OpenAPIV3.Document;
+
+function toOther(value: Row[3]): Row[3] {
+  if (Array.isArray(value)) return [...value, ...value];
+  return typeof value === 'string' ? `${value}?` : typeof value === 'number' ? value + 1 : !value;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'styles-'));
+const MOCKED = 'https://gateway.example/v1';
+let gateway: TestGateway;
+let server: ReturnType<typeof setupServer>;
+let call: (base: string, index: number) => Promise<{ result: unknown; sent: string }>;
+
+beforeAll(async () => {
+  const file = join(folder, 'openapi.json');
+  writeFileSync(file, JSON.stringify(document));
+  server = setupServer(...(await importMsw(file)).createHandlers({ baseUrl: MOCKED }));
+  server.listen({ onUnhandledFrame: 'bypass' });
+  const store = createStubStore(({ args }) => {
+    const { p_api_key: _key, ...given } = args;
+    return { json: JSON.stringify(Object.values(given)[0]), count: 1 };
+  });
+  gateway = await startGateway({ store, document });
+  const separators = readSeparators(await compile(document));
+  call = async (baseUrl, index) => {
+    const { path, place, name, value } = cases[index] as (typeof cases)[number];
+    let sent = '';
+    const fetch = (request: Request) => {
+      const { pathname, search } = new URL(request.url);
+      const [, rest = ''] = /\/r\d+\/(.*)/.exec(pathname) ?? [];
+      const header = place === 'header' ? request.headers.get(name) : '';
+      sent = { query: search.slice(1), path: rest, header: header ?? '' }[place];
+      return globalThis.fetch(request);
+    };
+    const client = createClient<Record<string, { get: object }>>({ baseUrl, apiKey: 'key', fetch, separators });
+    const get = client.GET as (path: string, init: object) => Promise<unknown>;
+    return { result: await get(path, { [place]: { [name]: value } }), sent };
+  };
+});
+
+afterAll(async () => {
+  server.close();
+  await gateway.close();
+  rmSync(folder, { recursive: true });
+});
+
+describe.each(cases.map((row, index) => ({ ...row, index })))(
+  '$place $style, explode $explode: $value',
+  ({ index, value, sent }) => {
+    test('is written as the document says, and the gateway reads what was written', async () => {
+      expect(await call(gateway.url, index)).toEqual({ result: { ok: true, data: value }, sent });
+    });
+
+    test('is the request of its example for the handlers for msw', async () => {
+      expect((await call(MOCKED, index)).result).toEqual({ ok: true, data: value });
+    });
+  },
+);
+
+test('conformance sends every style as it is served', async () => {
+  const contract = await readContract(document);
+  const options = { contract, url: gateway.url, key: 'key', seed: 1, runs: 5, demo: true, readOnly: true };
+  const { sections } = await runContract({ ...options, timeoutMs: 20_000 });
+  const failed = sections.flatMap(({ outcomes }) => outcomes.filter(({ result }) => result === 'failed'));
+  expect(failed.filter(({ name }) => /^(takes|answers the example)/.test(name))).toEqual([]);
+});
+
+test.each([
+  ['query', 'spaceDelimited', ['a b'], 'q cannot have " " in an item: it separates the items'],
+  ['query', 'pipeDelimited', ['a|b'], 'q cannot have "|" in an item: it separates the items'],
+  ['header', 'simple', ['a,b'], 'X-V cannot have spaces at its ends in a header, nor a comma in an item'],
+  ['header', 'simple', ' a', 'X-V cannot have spaces at its ends in a header'],
+  ['path', 'simple', '', 'v cannot be "" in a path'],
+  ['path', 'simple', '..', 'v cannot be ".." in a path'],
+])('a value that the style cannot carry is not sent: %s %s %j', async (place, style, value, message) => {
+  const name = { query: 'q', header: 'X-V', path: 'v' }[place] as string;
+  const separators = { 'GET /a/{v}': { q: style === 'spaceDelimited' ? ' ' : '|' } } as const;
+  const fetch = () => Promise.reject(new Error('sent'));
+  const { GET } = createClient({ baseUrl: MOCKED, apiKey: 'key', fetch, separators });
+  const init = { path: { v: '1' }, [place]: { [name]: value } };
+  const result = await (GET as unknown as (path: string, init: object) => Promise<unknown>)('/a/{v}', init);
+  expect(result).toMatchObject({ ok: false, kind: 'unreachable', message });
+});
+
+test.each([
+  ['has none of null and of a list without items', { a: null, b: [], c: undefined }, ''],
+  ['has a name as it is', { 'a&b[]': 'é' }, '?a%26b%5B%5D=%C3%A9'],
+])('a query %s', async (_what, query, expected) => {
+  let sent: string | undefined;
+  const fetch = async (request: Request) => {
+    sent = new URL(request.url).search;
+    return Response.json([]);
+  };
+  const { GET } = createClient({ baseUrl: MOCKED, apiKey: 'key', fetch });
+  await GET('/alunos', { query: query as object });
+  expect(sent).toBe(expected);
+});
+
+test('a list keeps its filters on each page, arrays too', async () => {
+  const sent: string[] = [];
+  const fetch = async (request: Request) => {
+    sent.push(new URL(request.url).search);
+    const next = `<?b=a%2Cb,c&a=1&a=2&limit=1&after=${sent.length}>; rel="next"`;
+    return Response.json(sent.length < 3 ? [{}] : [], { headers: { Link: next } });
+  };
+  const separators = { 'GET /alunos': { b: ',' } } as const;
+  const client = createClient({ baseUrl: MOCKED, apiKey: 'key', fetch, separators });
+  const query = { a: [1, 2], b: ['a,b', 'c'], after: '0' };
+  await Array.fromAsync(client.pages('/alunos', { query: query as object, pageSize: 1 }));
+  expect(sent).toEqual([0, 1, 2].map((n) => `?a=1&a=2&b=a%2Cb,c&after=${n}&limit=1`));
+});
+
+test.each([200, 201, 204, 205])('a %i without content has no data', async (status) => {
+  const fetch = async () => new Response(null, { status });
+  const { GET } = createClient({ baseUrl: MOCKED, apiKey: 'key', fetch });
+  expect(await GET('/alunos')).toEqual({ ok: true });
+});
