@@ -1,6 +1,7 @@
 import { apiCompare, type Diff, resolveRef } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 import { createRules } from './rules.ts';
+import { nameAs, toServed } from './served.ts';
 
 /** One difference between two documents, as a line. */
 export type Change = { readonly isBreaking: boolean; readonly line: string };
@@ -9,7 +10,8 @@ const MAX_VALUE = 80;
 
 /** The changes from one document to another, breaking ones first. */
 export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Document): Change[] {
-  const { diffs, merged } = apiCompare(before, after, { rules: createRules() });
+  const served = toServed(before);
+  const { diffs, merged } = apiCompare(served, nameAs(served, toServed(after)), { rules: createRules() });
   const changes = diffs.map((diff) => ({ isBreaking: diff.type === 'breaking', line: describe(diff, merged) }));
   return changes.sort((a, b) => Number(b.isBreaking) - Number(a.isBreaking));
 }

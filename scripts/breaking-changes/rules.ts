@@ -13,7 +13,6 @@ import {
   nonBreaking,
   openApiSchemaRules,
   openapi3Rules,
-  operationSecurityItemClassifyRule,
   propertyClassifyRule,
   resolveRef,
   reverseClassifyRuleTransformer,
@@ -27,21 +26,20 @@ export function createRules(): CompareRules {
   const request = createRequestRules();
   const response = transformComapreRules(createRequestRules(), reverseClassifyRuleTransformer);
   return change(openapi3Rules(), {
-    '/paths/*/*/parameters': { $: [when((_, after) => hasRequiredItem(after)), breaking, breaking] },
     '/paths/*/*/parameters/*': { $: [when((_, after) => isRequired(after)), breaking, breaking] },
     '/paths/*/*/requestBody': { $: [when((_, after) => isRequired(after)), breaking, breaking] },
+    '/paths/*/*/parameters/*/style': { $: allBreaking },
     '/paths/*/*/parameters/*/schema': { ...request, $: allBreaking },
     '/paths/*/*/requestBody/content/*/schema': { ...request, $: allBreaking },
     // The library treats the schema of a shared response as a request's.
     '/paths/*/*/responses/*/content/*/schema': { ...response, $: allBreaking },
-    '/security/*': { $: operationSecurityItemClassifyRule },
     '/servers/*': { $: [nonBreaking, breaking, breaking], '/url': { $: allBreaking } },
     ...Object.fromEntries(SHARED.map((kind) => [`/components/${kind}`, { $: allAnnotation, skip: true }])),
   });
 }
 
 /** Compared where they are used, because only there they are input or output. */
-const SHARED = ['schemas', 'responses', 'parameters', 'requestBodies', 'headers', 'examples'];
+const SHARED = ['x-request', 'x-answer'];
 
 function createRequestRules(): CompareRules {
   return transformComapreRules(openApiSchemaRules({ version: '3.0.x' }), (rules) =>
@@ -70,39 +68,62 @@ function when(isBreaking: (before: NodeContext, after: NodeContext) => boolean):
 
 const isRequired = ({ value, root }: Pick<NodeContext, 'value' | 'root'>) =>
   (resolveRef(value, root) as { required?: boolean }).required === true;
-const hasRequiredItem = ({ value, root }: NodeContext) =>
-  (value as unknown[]).some((item) => isRequired({ value: item, root }));
 
 // The library gives an empty enum to a side without one.
 const hasValues = ({ parent }: NodeContext) => (parent as unknown[]).length > 0;
 const isClosed = (property: NodeContext) => getParentContext(property, '', 'additionalProperties')?.value === false;
-/** Whether an integer's bounds are within its format. */
-const isWithinFormat = ({ value, parent }: NodeContext) => {
-  const { type, minimum = -Infinity, maximum = Infinity } = parent as OpenAPIV3.SchemaObject;
-  return type === 'integer' && value === 'int32' && minimum >= -(2 ** 31) && maximum < 2 ** 31;
-};
+/** Whether a format says what the bounds of a number say, which requests have in any case. */
+const isOfNumber = ({ value, parent }: NodeContext) =>
+  ['int32', 'int64', 'float', 'double'].includes(String(value)) && (parent as OpenAPIV3.SchemaObject).type !== 'string';
 const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
 /** Whether a length allows every text of the format. */
 const isLengthOfFormat = ({ value, parent }: NodeContext) =>
   (value as number) >= (LENGTHS[(parent as OpenAPIV3.SchemaObject).format ?? ''] ?? Infinity);
-const isWidening = (before: unknown, after: unknown) => before === 'integer' && after === 'number';
+/** Whether every value of one type is of another; several types are joined. */
+const isWithin = (one: unknown, other: unknown) => {
+  const types = String(other).split('|');
+  return String(one)
+    .split('|')
+    .every((type) => types.includes(type) || (type === 'integer' && types.includes('number')));
+};
+/** Whether a schema allows less than another at its end; the bound itself may be excluded. */
+const isNarrower = (end: 'minimum' | 'maximum', { parent: before }: NodeContext, { parent: after }: NodeContext) => {
+  const [open, sign] = end === 'minimum' ? (['exclusiveMinimum', 1] as const) : (['exclusiveMaximum', -1] as const);
+  const [one, other] = ([before, after] as Record<string, number | undefined>[]).map((schema) => {
+    const [closed = -Infinity, excluded = -Infinity] = [schema[end], schema[open]].map((n) =>
+      n === undefined ? n : n * sign,
+    );
+    return { bound: Math.max(closed, excluded), isOpen: excluded >= closed && excluded > -Infinity };
+  }) as [{ bound: number; isOpen: boolean }, { bound: number; isOpen: boolean }];
+  return other.bound > one.bound || (other.bound === one.bound && other.isOpen && !one.isOpen);
+};
 
 const [addInput, , , addOutput, removeOutput] = propertyClassifyRule as Extract<ClassifyRule, { length: 6 }>;
 
+const bound = (end: 'minimum' | 'maximum'): CompareRules => {
+  const narrower = when((before, after) => isNarrower(end, before, after));
+  const wider = when((before, after) => isNarrower(end, after, before));
+  return { $: [narrower, narrower, narrower, wider, wider, wider] };
+};
+
 /** For each keyword: adding, removing and replacing it in a request, then in a response. */
 const KEYWORDS: Changes = {
+  '/minimum': bound('minimum'),
+  '/exclusiveMinimum': bound('minimum'),
+  '/maximum': bound('maximum'),
+  '/exclusiveMaximum': bound('maximum'),
   '/type': {
     $: [
       breaking,
       nonBreaking,
-      when((before, after) => !isWidening(before.value, after.value)),
+      when((before, after) => !isWithin(before.value, after.value)),
       nonBreaking,
       breaking,
-      when((before, after) => !isWidening(after.value, before.value)),
+      when((before, after) => !isWithin(after.value, before.value)),
     ],
   },
   '/format': {
-    $: [when((_, after) => !isWithinFormat(after)), nonBreaking, breaking, nonBreaking, breaking, breaking],
+    $: [when((_, after) => !isOfNumber(after)), nonBreaking, breaking, nonBreaking, breaking, breaking],
   },
   '/maxLength': {
     $: [

@@ -23,6 +23,14 @@ const GYMS = 'paths /academias get';
 
 const STRING = { type: 'string' };
 const DAY = { name: 'dia', in: 'query', schema: STRING };
+const DAYS = { name: 'dias', in: 'query', schema: { type: 'array', items: STRING } };
+const CLASS = 'paths /turmas/{id}';
+const classOf = (name: string, schema: object = STRING): Edit[] => [
+  [
+    `paths /turmas/{${name}}`,
+    { get: { operationId: 'obterTurma', parameters: [{ name, in: 'path', required: true, schema }], responses: {} } },
+  ],
+];
 const SHARED_DAY = { $ref: '#/components/parameters/Dia' };
 
 function edited(source: Document, edits: readonly Edit[]): Document {
@@ -55,7 +63,7 @@ describe('it breaks clients that', () => {
     [
       'a required parameter is the first',
       [[`${GYMS} parameters`, [{ ...DAY, required: true }]]],
-      /^GET \/academias: parameters: none → \[/,
+      /^GET \/academias query dia: none → \{/,
       [[`${GYMS} parameters`, undefined]],
     ],
     [
@@ -106,12 +114,9 @@ describe('it breaks clients that', () => {
     ['a property loses its length', [[`${STUDENT} properties nome maxLength`, undefined]], /maxLength: 255 → none$/],
     [
       'an integer format allows less than its bounds',
-      [[`${LIMIT} format`, 'int32']],
-      /limit: schema.format: none → "int32"$/,
-      [
-        [`${LIMIT} format`, undefined],
-        [`${LIMIT} maximum`, 2 ** 31],
-      ],
+      [[`${NEW} properties p_numero format`, 'int32']],
+      /p_numero.maximum: 9007199254740991 → 2147483647$/,
+      [[`${NEW} properties p_numero`, { type: 'integer' }]],
     ],
     ['a format is new', [[`${NEW} properties p_telefone format`, 'date']], /format: none → "date"$/],
     ['a field is bound to values', [[`${NEW} properties p_sexo enum`, ['f', 'm']]], /p_sexo.enum.0: none → "f"$/],
@@ -167,6 +172,131 @@ describe('it breaks clients that', () => {
       [['components securitySchemes apiKey name', 'X-Key']],
       /name: "X-Api-Key" → "X-Key"$/,
     ],
+    ['an operation is removed', [['paths /treinos get', undefined]], /^GET \/treinos: \{.* → none$/],
+    ['a parameter is removed', [[`${GYMS} parameters 3`, undefined]], /^GET \/academias query after: \{.* → none$/],
+    [
+      'a parameter moves to a header',
+      [[`${GYMS} parameters 4 in`, 'header']],
+      /^GET \/academias query dia: \{.* → none$/,
+      [[`${GYMS} parameters 4`, DAY]],
+    ],
+    [
+      'an array does not explode any more',
+      [[`${GYMS} parameters 4 explode`, false]],
+      /^GET \/academias query dias: style: "form, exploded" → "form"$/,
+      [[`${GYMS} parameters 4`, DAYS]],
+    ],
+    [
+      'an array has another separator',
+      [[`${GYMS} parameters 4 style`, 'pipeDelimited']],
+      /^GET \/academias query dias: style: "form" → "pipeDelimited"$/,
+      [[`${GYMS} parameters 4`, { ...DAYS, explode: false }]],
+    ],
+    [
+      'a shared array does not explode any more',
+      [['components parameters Dias explode', false]],
+      /^GET \/academias query dias: style: "form, exploded" → "form"$/,
+      [
+        ['components parameters', { Dias: DAYS }],
+        [`${GYMS} parameters 4`, { $ref: '#/components/parameters/Dias' }],
+      ],
+    ],
+    [
+      'the parameter of a path has another type, whatever its name',
+      [[CLASS, undefined], ...classOf('turma_id', { type: 'integer' })],
+      /^GET \/turmas\/\{id\} path id: schema.type: "string" → "integer"$/,
+      classOf('id'),
+    ],
+    ['a minimum is excluded', [[`${LIMIT} exclusiveMinimum`, true]], /limit: schema.exclusiveMinimum: none → 1$/],
+    [
+      'a maximum is excluded, in 3.1',
+      [
+        [`${LIMIT} maximum`, undefined],
+        [`${LIMIT} exclusiveMaximum`, 1000],
+      ],
+      /limit: schema.exclusiveMaximum: none → 1000$/,
+      [['openapi', '3.1.0']],
+    ],
+    ['a minimum is raised', [[`${LIMIT} minimum`, 2]], /limit: schema.minimum: 1 → 2$/],
+    [
+      'an integer is bound for the first time',
+      [[`${NEW} properties p_numero minimum`, 0]],
+      /p_numero.minimum: -9007199254740991 → 0$/,
+      [[`${NEW} properties p_numero`, { type: 'integer' }]],
+    ],
+    [
+      'a field becomes read-only',
+      [[`${NEW} properties p_sexo readOnly`, true]],
+      /^POST \/alunos body: properties.p_sexo/,
+    ],
+    [
+      'a shared field becomes read-only',
+      [['components schemas Sexo', { type: 'string', readOnly: true }]],
+      /^POST \/alunos body: properties.p_sexo/,
+      [
+        ['components schemas Sexo', STRING],
+        [`${NEW} properties p_sexo`, { $ref: '#/components/schemas/Sexo' }],
+      ],
+    ],
+    [
+      'a property becomes write-only',
+      [[`${STUDENT} properties nome writeOnly`, true]],
+      /^GET \/alunos 200: items.properties.nome: \{.* → none$/,
+    ],
+    [
+      'a number becomes an integer',
+      [[`${NEW} properties p_numero type`, 'integer']],
+      /p_numero.type: "number" → "integer"$/,
+      [[`${NEW} properties p_numero`, { type: 'number' }]],
+    ],
+    [
+      'a field has one type less',
+      [[`${NEW} properties p_numero type`, 'string']],
+      /p_numero.type: "integer\|string" → "string"$/,
+      [
+        ['openapi', '3.1.0'],
+        [`${NEW} properties p_numero`, { type: ['string', 'integer'] }],
+      ],
+    ],
+    [
+      'a property has one type more',
+      [[`${STUDENT} properties nome type`, ['string', 'integer']]],
+      /nome.type: "string" → "integer\|string"$/,
+      [['openapi', '3.1.0']],
+    ],
+    [
+      'a property may be null, in 3.1',
+      [[`${STUDENT} properties nome type`, ['string', 'null']]],
+      /nome.nullable: none → true$/,
+      [['openapi', '3.1.0']],
+    ],
+    [
+      'a field is bound to a constant',
+      [[`${NEW} properties p_sexo const`, 'f']],
+      /p_sexo.enum.0: none → "f"$/,
+      [['openapi', '3.1.0']],
+    ],
+    [
+      'a property may be missing',
+      [[`${STUDENT} required`, ['id']]],
+      /^GET \/alunos 200: items.required.\d: "nome" → none$/,
+    ],
+    [
+      'a success has another status',
+      [
+        [`${CREATE} responses 201`, undefined],
+        [`${CREATE} responses 200`, { description: 'Created' }],
+      ],
+      /^POST \/alunos 201: \{.* → none$/,
+    ],
+    [
+      'an operation needs a key of another header',
+      [
+        ['components securitySchemes other', { type: 'apiKey', in: 'header', name: 'X-Key' }],
+        [`${GYMS} security`, [{ other: [] }]],
+      ],
+      /^GET \/academias: security/,
+    ],
     ['the paths are elsewhere', [['servers 0 url', '/v2']], /^servers: 0.url: "\/v1" → "\/v2"$/],
   ])('%s', (_, edits, line, preparation) => {
     const { breaking } = diff(edits, preparation);
@@ -209,6 +339,28 @@ describe('it breaks nothing that', () => {
     ['a property is never null again', [[`${STUDENT} properties academia_id nullable`, undefined]]],
     ['a property is bound to values', [[`${STATUS} enum`, ['a', 'b']]]],
     ['a property has fewer values', [[`${STATUS} enum 1`, undefined]], [[`${STATUS} enum`, ['a', 'b']]]],
+    [
+      'a minimum is not excluded any more',
+      [[`${LIMIT} exclusiveMinimum`, undefined]],
+      [[`${LIMIT} exclusiveMinimum`, true]],
+    ],
+    [
+      'a field has one type more',
+      [[`${NEW} properties p_numero type`, ['string', 'integer']]],
+      [
+        ['openapi', '3.1.0'],
+        [`${NEW} properties p_numero`, { type: 'string' }],
+      ],
+    ],
+    ['a body is no longer required', [[`${CREATE} requestBody required`, undefined]]],
+    [
+      'a field has the format of its number',
+      [[`${NEW} properties p_numero format`, 'int64']],
+      [[`${NEW} properties p_numero`, { type: 'integer' }]],
+    ],
+    ['a field is new and write-only', [[`${NEW} properties p_cpf`, { ...STRING, writeOnly: true }]]],
+    ['a property is new and read-only', [[`${STUDENT} properties cpf`, { ...STRING, readOnly: true }]]],
+    ['an operation has another name', [[`${GYMS} operationId`, 'outra']]],
     ['a function is another', [[`${GYMS} x-rpc`, 'other']]],
     ['no key is needed', [['security', []]]],
   ])('%s', (_, edits, preparation) => {
@@ -216,27 +368,138 @@ describe('it breaks nothing that', () => {
     expect(breaking).toEqual([]);
     expect(others).not.toEqual([]);
   });
+});
 
-  test('parameters change places', () => {
-    const [first, second] = SOURCE.toJS().paths['/academias'].get.parameters;
-    expect(
-      diff([
-        [`${GYMS} parameters 0`, second],
-        [`${GYMS} parameters 1`, first],
-      ]),
-    ).toEqual({ breaking: [], others: [] });
-  });
+describe('it sees no change where', () => {
+  const limits = SOURCE.toJS().paths['/academias'].get.parameters;
+  const [limit, offset] = limits;
+  const { apiKey } = SOURCE.toJS().components.securitySchemes;
+  const { SecaoDeAnamnese } = SOURCE.toJS().components.schemas;
+  const PHONE = `${NEW} properties p_telefone`;
 
-  test('a shared schema has another name', () => {
-    const edits: Edit[] = [
-      ['components schemas Secao', SOURCE.toJS().components.schemas.SecaoDeAnamnese],
-      [SECTION, undefined],
+  test.each<[string, Edit[], Edit[]?]>([
+    [
+      'parameters change places',
       [
-        'paths /anamnese/secoes get responses 200 content application/json schema items $ref',
-        '#/components/schemas/Secao',
+        [`${GYMS} parameters 0`, offset],
+        [`${GYMS} parameters 1`, limit],
       ],
-    ];
-    expect(diff(edits)).toEqual({ breaking: [], others: [] });
+    ],
+    [
+      'a shared schema has another name',
+      [
+        ['components schemas Secao', SecaoDeAnamnese],
+        [SECTION, undefined],
+        [
+          'paths /anamnese/secoes get responses 200 content application/json schema items $ref',
+          '#/components/schemas/Secao',
+        ],
+      ],
+    ],
+    ['the parameter of a path has another name', [[CLASS, undefined], ...classOf('turma_id')], classOf('id')],
+    [
+      'a header is written in another case',
+      [[`${GYMS} parameters 4 name`, 'x-dia']],
+      [[`${GYMS} parameters 4`, { ...DAY, in: 'header', name: 'X-Dia' }]],
+    ],
+    [
+      'a parameter is that of its path',
+      [
+        [`${GYMS} parameters 4`, undefined],
+        ['paths /academias parameters', [DAY]],
+      ],
+      [[`${GYMS} parameters 4`, DAY]],
+    ],
+    [
+      'a parameter is shared',
+      [
+        [`${GYMS} parameters 4`, SHARED_DAY],
+        ['components parameters', { Dia: DAY }],
+      ],
+      [[`${GYMS} parameters 4`, DAY]],
+    ],
+    [
+      'a default of a parameter is written',
+      [[`${GYMS} parameters 4`, { ...DAY, required: false, style: 'form', explode: true }]],
+      [[`${GYMS} parameters 4`, DAY]],
+    ],
+    [
+      'a default of an array is written',
+      [[`${GYMS} parameters 4`, { ...DAYS, style: 'form', explode: true }]],
+      [[`${GYMS} parameters 4`, DAYS]],
+    ],
+    ['a single value does not explode', [[`${GYMS} parameters 4 explode`, false]], [[`${GYMS} parameters 4`, DAY]]],
+    [
+      'an array that explodes has another style',
+      [[`${GYMS} parameters 4 style`, 'spaceDelimited']],
+      [[`${GYMS} parameters 4`, { ...DAYS, explode: true }]],
+    ],
+    ...['string', 'null'].map((_type, index): [string, Edit[], Edit[]] => [
+      `null is a type of 3.1, at place ${index}`,
+      [
+        ['openapi', '3.1.0'],
+        [PHONE, { type: index === 0 ? ['null', 'string'] : ['string', 'null'] }],
+        [`${STUDENT} properties academia_id nullable`, undefined],
+        [`${STUDENT} properties academia_id type`, ['string', 'null']],
+      ],
+      [[PHONE, { type: 'string', nullable: true }]],
+    ]),
+    ...['anyOf', 'oneOf'].map((choice): [string, Edit[], Edit[]] => [
+      `a shared schema or null is a choice by ${choice}`,
+      [
+        ['openapi', '3.1.0'],
+        [PHONE, { [choice]: [{ $ref: '#/components/schemas/Fone' }, { type: 'null' }] }],
+        [`${STUDENT} properties academia_id nullable`, undefined],
+        [`${STUDENT} properties academia_id type`, ['string', 'null']],
+      ],
+      [
+        ['components schemas Fone', STRING],
+        [PHONE, { allOf: [{ $ref: '#/components/schemas/Fone' }], nullable: true }],
+      ],
+    ]),
+    [
+      'an exclusive bound is a number, as 3.1 has it',
+      [
+        ['openapi', '3.1.0'],
+        [PHONE, { type: 'number', exclusiveMinimum: 0 }],
+        [`${STUDENT} properties academia_id nullable`, undefined],
+        [`${STUDENT} properties academia_id type`, ['string', 'null']],
+      ],
+      [[PHONE, { type: 'number', minimum: 0, exclusiveMinimum: true }]],
+    ],
+    [
+      'one value is a constant',
+      [[PHONE, { type: 'string', const: 'a' }]],
+      [
+        ['openapi', '3.1.0'],
+        [PHONE, { type: 'string', enum: ['a'] }],
+      ],
+    ],
+    [
+      'bounds are those that an integer has in any case',
+      [[PHONE, { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }]],
+      [[PHONE, { type: 'integer' }]],
+    ],
+    [
+      'every operation names the key, which has another name',
+      [
+        ['security', undefined],
+        ['components securitySchemes', { chave: apiKey }],
+        ...Object.entries<object>(SOURCE.toJS().paths).flatMap(([path, item]) =>
+          Object.keys(item).map((method): Edit => [`paths ${path} ${method} security`, [{ chave: [] }]]),
+        ),
+      ],
+    ],
+    ['the server has another host', [['servers 0 url', 'https://api.example/v1']]],
+    [
+      'a path has what its server had',
+      [
+        ['servers', [{ url: '/' }]],
+        ['paths', Object.fromEntries(Object.entries(SOURCE.toJS().paths).map(([path, item]) => [`/v1${path}`, item]))],
+      ],
+    ],
+  ])('%s', (_, edits, preparation) => {
+    expect(diff(edits, preparation)).toEqual({ breaking: [], others: [] });
   });
 });
 

@@ -1,0 +1,177 @@
+// What the gateway serves of a document: one form of what OpenAPI lets a person write in several.
+
+import { resolveRef } from 'api-smart-diff';
+import type { OpenAPIV3 } from 'openapi-types';
+import { readApiRoot } from '../../src/openapi/document.ts';
+import { METHODS, normalizeTemplate } from '../../src/openapi/path.ts';
+import { createConverter } from '../../src/openapi/schema.ts';
+import { readStyle } from '../../src/openapi/styles.ts';
+
+type Document = OpenAPIV3.Document;
+type Operation = OpenAPIV3.OperationObject;
+type Parameter = OpenAPIV3.ParameterObject;
+type Node = Record<string, unknown>;
+type Use = 'request' | 'answer';
+
+const SCHEMAS = '#/components/schemas/';
+/** The shared schemas as requests have them, and as answers do. */
+const PARTS = { request: 'x-request', answer: 'x-answer' } as const;
+
+/** A document with its schemas in the one form, and with the style of each array. Only schemas are still referred to. */
+export function toServed(source: Document): Document {
+  const document = structuredClone(source);
+  const { security = [], components: { schemas = {}, securitySchemes = {} } = {}, ...rest } = document;
+  const resolve = <T>(node: unknown): T => (node === undefined ? {} : resolveRef(node as never, document)) as T;
+  const converters = { request: createConverter('request'), answer: createConverter('answer') };
+  const convert = (schema: unknown, use: Use) => joinTypes(converters[use](prepare(schema, use, resolve)));
+
+  const convertContent = (node: unknown, use: Use): Node => {
+    const resolved = resolve<{ content?: Record<string, OpenAPIV3.MediaTypeObject> }>(node);
+    const content = mapValues(resolved.content ?? {}, (media) =>
+      media.schema ? { ...media, schema: convert(media.schema, use) } : media,
+    );
+    return { ...resolved, ...(resolved.content ? { content } : {}) };
+  };
+
+  const toParameter = (node: unknown): Parameter => {
+    const { style: _style, explode: _explode, required, schema = {}, ...parameter } = resolve<Parameter>(node);
+    const { style, isExploded } = readStyle(resolve<Parameter>(node));
+    // How a single value is written does not depend on it. The library takes any form to explode.
+    const written = { style: isExploded ? 'form, exploded' : style };
+    return {
+      ...parameter,
+      ...(required ? { required } : {}),
+      ...(isArray(schema, resolve) ? written : {}),
+      schema: convert(schema, 'request') as OpenAPIV3.SchemaObject,
+    };
+  };
+
+  const toOperation = (item: OpenAPIV3.PathItemObject, operation: Operation): Operation => {
+    const own = (operation.parameters ?? []).map(toParameter);
+    const inherited = (item.parameters ?? []).map(toParameter);
+    const isReplaced = (one: Parameter) => own.some((other) => other.name === one.name && other.in === one.in);
+    return {
+      security,
+      ...operation,
+      parameters: [...own, ...inherited.filter((parameter) => !isReplaced(parameter))],
+      ...(operation.requestBody ? { requestBody: convertContent(operation.requestBody, 'request') as never } : {}),
+      responses: mapValues(operation.responses ?? {}, (response) => convertContent(response, 'answer')) as never,
+    };
+  };
+
+  const paths = mapValues(document.paths ?? {}, (source) => {
+    const item = resolve<OpenAPIV3.PathItemObject>(source);
+    const own = METHODS.flatMap((method) => (item[method] ? [[method, toOperation(item, item[method])]] : []));
+    return Object.fromEntries(own);
+  });
+  const shared = Object.entries(PARTS).map(([use, part]) => [
+    part,
+    mapValues(schemas, (schema) => convert(schema, use as Use)),
+  ]);
+  return {
+    ...rest,
+    // The one form has what 3.0 has.
+    openapi: '3.0.3',
+    servers: [{ url: readApiRoot(document) }],
+    paths,
+    components: { securitySchemes, ...Object.fromEntries(shared) },
+  };
+}
+
+/**
+ * Names what an earlier document serves too as that one does: a parameter of a path is known by its place, a header in
+ * any case, a security scheme by its header.
+ */
+export function nameAs(earlier: Document, document: Document): Document {
+  const root = readApiRoot(earlier).replace(/\/$/, '');
+  const ownRoot = readApiRoot(document).replace(/\/$/, '');
+  const isBelow = Object.keys(document.paths).every((path) => `${ownRoot}${path}`.startsWith(`${root}/`));
+  const paths = Object.entries(document.paths).map(([path, item]) => {
+    const route = isBelow ? `${ownRoot}${path}`.slice(root.length) : path;
+    const known = Object.keys(earlier.paths).find((other) => toShape(other) === toShape(route)) ?? route;
+    const before = (earlier.paths[known] ?? {}) as Record<string, Operation>;
+    const operations = mapValues(item as Record<string, Operation>, (operation, method) => {
+      const others = (before[method]?.parameters ?? []) as Parameter[];
+      const parameters = (operation.parameters as Parameter[]).map((parameter) => {
+        const { name, in: place } = parameter;
+        const same = others.find((other) => other.in === place && other.name.toLowerCase() === name.toLowerCase());
+        if (place === 'header') return { ...parameter, name: same?.name ?? name };
+        const index = toNames(path).indexOf(name);
+        return place === 'path' ? { ...parameter, name: toNames(known)[index] ?? name } : parameter;
+      });
+      return { ...operation, parameters };
+    });
+    return [known, operations];
+  });
+  const renamed = { ...document, paths: Object.fromEntries(paths), ...(isBelow ? { servers: earlier.servers } : {}) };
+  return nameSchemes(earlier, renamed as Document);
+}
+
+type Schemes = Record<string, OpenAPIV3.ApiKeySecurityScheme>;
+
+function nameSchemes(earlier: Document, document: Document): Document {
+  const [before, own] = [earlier, document].map(({ components }) => (components?.securitySchemes ?? {}) as Schemes);
+  const toName = (name: string) => {
+    const header = own?.[name]?.name?.toLowerCase();
+    return Object.keys(before ?? {}).find((other) => before?.[other]?.name?.toLowerCase() === header) ?? name;
+  };
+  const rename = <T>(map: Record<string, T>) =>
+    Object.fromEntries(Object.entries(map).map(([name, value]) => [toName(name), value]));
+  const paths = mapValues(document.paths, (item) =>
+    mapValues(item as Record<string, Operation>, ({ security = [], ...operation }) => {
+      return { ...operation, security: security.map(rename) };
+    }),
+  );
+  return { ...document, paths, components: { ...document.components, securitySchemes: rename(own ?? {}) } };
+}
+
+/** Equal for the paths of the same requests, whatever their parameters are called. */
+function toShape(template: string): string {
+  return normalizeTemplate(template).replace(/\{[^}]+\}/g, '{}');
+}
+
+function toNames(template: string): string[] {
+  return [...template.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
+}
+
+function isArray(schema: object, resolve: <T>(node: unknown) => T): boolean {
+  const { type, allOf = [] } = resolve<{ type?: string | string[]; allOf?: object[] }>(schema);
+  return [type].flat().includes('array') || allOf.some((part) => isArray(part, resolve));
+}
+
+/** A copy of a schema that the converter can read without what it refers to. */
+function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T): T {
+  if (Array.isArray(source)) return source.map((part) => prepare(part, use, resolve)) as T;
+  if (typeof source !== 'object' || source === null) return source;
+  const node = mapValues(source as Node, (part) => prepare(part, use, resolve)) as Node;
+  if (typeof node.$ref === 'string') {
+    const { $ref, ...beside } = node;
+    const { readOnly, writeOnly } = resolve<Node>(source);
+    const target = { $ref: ($ref as string).replace(SCHEMAS, `#/components/${PARTS[use]}/`) };
+    const flags = { ...(readOnly ? { readOnly } : {}), ...(writeOnly ? { writeOnly } : {}) };
+    return (Object.keys({ ...beside, ...flags }).length > 0 ? { ...flags, ...beside, allOf: [target] } : target) as T;
+  }
+  for (const name of ['anyOf', 'oneOf']) {
+    const choices = (node[name] ?? []) as Node[];
+    const others = choices.filter(({ type }) => type !== 'null');
+    if (choices.length !== 2 || others.length !== 1) continue;
+    const { [name]: _choices, ...rest } = node;
+    return { ...rest, allOf: others, nullable: true } as T;
+  }
+  return node as T;
+}
+
+/** Several types as one text, whatever their order. */
+function joinTypes<T>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(joinTypes) as T;
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { type } = schema as { type?: unknown };
+  return {
+    ...mapValues(schema as Node, joinTypes),
+    ...(Array.isArray(type) ? { type: type.sort().join('|') } : {}),
+  } as T;
+}
+
+function mapValues<T, R>(map: Readonly<Record<string, T>>, change: (value: T, name: string) => R): Record<string, R> {
+  return Object.fromEntries(Object.entries(map).map(([name, value]) => [name, change(value, name)]));
+}
