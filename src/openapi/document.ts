@@ -38,6 +38,7 @@ export async function openDocument(file: string): Promise<{ document: OpenAPIV3.
   const path = resolve(file);
   const text = readText(file);
   const document = parseText(text, file);
+  checkVersion(document, file);
   const parser = new $RefParser();
   try {
     // Without the network: a document must not change while nobody looks.
@@ -48,6 +49,19 @@ export async function openDocument(file: string): Promise<{ document: OpenAPIV3.
   } catch (error) {
     throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
   }
+}
+
+/** Another version has other objects: everything else that is wrong would be its consequence. */
+function checkVersion(document: object | null, file: string): void {
+  const { openapi, swagger } = (document ?? {}) as { openapi?: unknown; swagger?: unknown };
+  if (/^3\.[01](\.|$)/.test(String(openapi))) return;
+  const found =
+    openapi !== undefined
+      ? `OpenAPI ${openapi}`
+      : swagger !== undefined
+        ? `Swagger ${swagger}`
+        : 'no version of OpenAPI';
+  throw new DocumentError([{ text: `${file}: it has ${found}, and the gateway serves OpenAPI 3.0 and 3.1` }]);
 }
 
 function readText(file: string): string {

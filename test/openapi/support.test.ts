@@ -1,8 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { compile } from '../../src/openapi/compile.ts';
+import { compile, compileFile } from '../../src/openapi/compile.ts';
 
 // docs/openapi-support.md, row by row.
 
@@ -137,4 +139,17 @@ test('reports a mistake that the specification knows with its name', async () =>
   const document = small(`${GET} sumary`, 'A pet');
   await expect(compile(document)).rejects.toThrow('/paths/~1pets~1{id}/get has sumary, which OpenAPI does not define');
   await expect(compile(version30(document))).rejects.toThrow('has sumary, which OpenAPI does not define');
+});
+
+test.each([
+  ['3.2.0', { openapi: '3.2.0', paths: { '/a': { query: {} } } }, 'it has OpenAPI 3.2.0'],
+  ['4.0', { openapi: '4.0' }, 'it has OpenAPI 4.0'],
+  ['a number', { openapi: 3.2 }, 'it has OpenAPI 3.2'],
+  ['Swagger', { swagger: '2.0', paths: {} }, 'it has Swagger 2.0'],
+  ['none', { asyncapi: '3.0.0' }, 'it has no version of OpenAPI'],
+  ['nothing', null, 'it has no version of OpenAPI'],
+])('a document of another version is refused first, in a sentence: %s', async (_what, document, why) => {
+  const file = join(mkdtempSync(join(tmpdir(), 'version-')), 'openapi.json');
+  writeFileSync(file, JSON.stringify(document));
+  await expect(compileFile(file)).rejects.toThrow(`${file}: ${why}, and the gateway serves OpenAPI 3.0 and 3.1`);
 });
