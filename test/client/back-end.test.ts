@@ -72,8 +72,8 @@ test('it finds and registers students, a second click without a second one', asy
   expect(await call(`${url}?nome=quiteria`)).toEqual([200, [created]]);
 });
 
-test('it tells the user what is invalid', async () => {
-  const fields = { p_nome: ['Preencha este campo'], p_email: ['Preencha este campo'] };
+test('it tells the user what is invalid, by the names of the form', async () => {
+  const fields = { nome: ['Preencha este campo'], email: ['Preencha este campo'] };
   expect(await create({ nome: ' ' }, 'form-2')).toEqual([422, { error: fields }]);
 });
 
