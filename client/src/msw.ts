@@ -73,7 +73,13 @@ const routes: Routes = {
 };
 
 function findAnswer(id: string, status: number, name: string | undefined): MockAnswer {
-  const answers = byId.get(id)?.answers.filter((answer) => answer.status === status) ?? [];
+  const operation = byId.get(id);
+  if (!operation) throw new RangeError(`${id} is no operation of the document: it has ${[...byId.keys()].join(', ')}`);
+  const answers = operation.answers.filter((answer) => answer.status === status);
+  if (!operation.statuses.includes(String(status))) {
+    const declared = operation.statuses.join(', ');
+    throw new RangeError(`${id} does not declare the status ${status}: it declares ${declared}`);
+  }
   const found = answers.find((answer) => name === undefined || answer.name === name);
   if (found) return found;
   const names = answers.flatMap((answer) => answer.name ?? []).join(', ');

@@ -260,9 +260,13 @@ describe('a chosen answer', () => {
       ),
     );
     // @ts-expect-error no such status
-    expect(() => handlers.respond('criarAluno', 304)).toThrow(RangeError);
+    expect(() => handlers.respond('criarAluno', 304)).toThrow(
+      /^criarAluno does not declare the status 304: it declares 201, /,
+    );
     // @ts-expect-error no such operation
-    expect(() => handlers.respond('apagarAluno', 200)).toThrow(RangeError);
+    expect(() => handlers.respond('apagarAluno', 200)).toThrow(
+      /^apagarAluno is no operation of the document: it has listarAlunos, /,
+    );
   });
 });
 
