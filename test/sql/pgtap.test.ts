@@ -2,28 +2,49 @@ import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { runScript } from '../../src/store/migrations.ts';
-import { canTestOnDebian, type DebianPostgres, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, SEED } from '../helpers/gateway.ts';
 import { readScript, runTap, scripts, startStore, startSupabase } from '../helpers/tap.ts';
 
-const hasPgtap = canTestOnDebian('pgtap');
 const TABLES = 'the owners of functions have what these need of a table, and nobody else has anything';
 
-describe.skipIf(!hasPgtap)('on Postgres 18 with the roles of a Supabase project', () => {
+const SERVERS = [
+  { name: 'Postgres 18 with the roles of a Supabase project', start: startSupabase, mayBeSkipped: /^$/ },
+  {
+    name: 'an embedded store, which lacks these roles, with demo data',
+    start: () => startStore(copyDataDir(inject('dataDir'))),
+    mayBeSkipped: /^this server has no role \w+, which a Supabase project has$/,
+  },
+  {
+    name: 'Postgres 15 as the owner of a Supabase project, with demo data',
+    start: async () => {
+      const server = await startDebianPostgres();
+      const db = new pg.Client(server.ownerUrl);
+      await db.connect();
+      await runScript(db, SEED);
+      return { db, stop: () => db.end().finally(server.stop) };
+    },
+    mayBeSkipped: /^until Postgres 15 a role with CREATEROLE may become every role$/,
+  },
+];
+
+describe.skipIf(!canTestOnDebian('pgtap')).each(SERVERS)('on $name', ({ name, start, mayBeSkipped }) => {
   let db: pg.Client;
   let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    ({ db, stop } = await startSupabase());
+    ({ db, stop } = await start());
   });
 
   afterAll(() => stop());
 
-  test.each(scripts)('%s passes, and skips nothing', async (name) => {
-    expect(await runTap(db, readScript(name))).toMatchObject({ failed: [], skipped: [] });
+  test.each(scripts)('%s passes, and skips no test but what the server lacks', async (script) => {
+    const { failed, skipped } = await runTap(db, readScript(script));
+    expect(failed).toEqual([]);
+    for (const reason of skipped) expect(reason).toMatch(mayBeSkipped);
   });
 
-  test.each([
+  test.runIf(name === SERVERS[0]?.name).each([
     ['grant execute on function public.listar_alunos to public', 'anon executes no function'],
     ['grant execute on function private.verify_key to gateway', 'gateway executes every function in public alone'],
     [
@@ -56,46 +77,6 @@ describe.skipIf(!hasPgtap)('on Postgres 18 with the roles of a Supabase project'
   ])('privileges.sql reports: %s', async (sql, description) => {
     const { failed } = await runTap(db, readScript('privileges.sql', sql));
     expect(failed.map((text) => text.split('\n')[0])).toContain(description);
-  });
-});
-
-describe.skipIf(!hasPgtap)('on an embedded store, which lacks these roles, with demo data', () => {
-  let db: pg.Client;
-  let stop: () => Promise<void>;
-
-  beforeAll(async () => {
-    ({ db, stop } = await startStore(copyDataDir(inject('dataDir'))));
-  });
-
-  afterAll(() => stop());
-
-  test.each(scripts)('%s passes, and skips the tests of the roles', async (name) => {
-    const { failed, skipped } = await runTap(db, readScript(name));
-    expect(failed).toEqual([]);
-    for (const reason of skipped) expect(reason).toMatch(/^this server has no role \w+, which a Supabase project has$/);
-  });
-});
-
-describe.skipIf(!hasPgtap)('on Postgres 15 as the owner of a Supabase project, with demo data', () => {
-  let server: DebianPostgres;
-  let db: pg.Client;
-
-  beforeAll(async () => {
-    server = await startDebianPostgres();
-    db = new pg.Client(server.ownerUrl);
-    await db.connect();
-    await runScript(db, SEED);
-  });
-
-  afterAll(async () => {
-    await db.end();
-    await server.stop();
-  });
-
-  test.each(scripts)('%s passes, and skips the tests of later Postgres versions', async (name) => {
-    const { failed, skipped } = await runTap(db, readScript(name));
-    expect(failed).toEqual([]);
-    for (const reason of skipped) expect(reason).toBe('until Postgres 15 a role with CREATEROLE may become every role');
   });
 });
 
