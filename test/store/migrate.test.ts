@@ -211,23 +211,24 @@ describe('a run', () => {
     expect(await runSql(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
   });
 
-  test('applies every migration once', async () => {
+  /** Does something of which PostgREST has to be told. */
+  const tellingPostgrest = (url: string, work: () => Promise<void>) =>
+    asAdmin(url, async (db) => {
+      await db.query('listen pgrst');
+      const notified = once(db, 'notification');
+      await work();
+      expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
+    });
+
+  test('applies every migration once, and tells PostgREST to reload its schema', async () => {
     const url = await newDatabase();
-    expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: '' });
+    await tellingPostgrest(url, async () =>
+      expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: '' }),
+    );
     expect(await migrate(url)).toEqual(NOTHING);
     expect(await dryRun(url)).toEqual(NOTHING);
     const names = (await bookkeeping(url)).map(({ version, name }) => `${version}_${name}.sql`);
     expect(names).toEqual(FILES);
-  });
-
-  test('tells PostgREST to reload its schema', async () => {
-    const url = await newDatabase();
-    await asAdmin(url, async (db) => {
-      await db.query('listen pgrst');
-      const notified = once(db, 'notification');
-      await migrate(url);
-      expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
-    });
   });
 
   test('shares the migrations with another at the same time', async () => {
@@ -260,16 +261,13 @@ describe('a run', () => {
     const good = { '20260101000000_one.sql': 'create table public.one ();' };
     const broken = 'create table public.half ();\nselect *\n  from nada;\n';
     const project = projectWith({ ...good, '20260101000001_broken.sql': broken });
-    await asAdmin(url, async (db) => {
-      await db.query('listen pgrst');
-      const notified = once(db, 'notification');
+    await tellingPostgrest(url, async () =>
       expect(await migrate(url, project)).toEqual({
         code: 1,
         lines: ['applied 20260101000000_one.sql'],
         errors: 'supabase/migrations/20260101000001_broken.sql:3:8: relation "nada" does not exist (42P01)\n',
-      });
-      expect((await notified)[0]).toMatchObject({ channel: 'pgrst', payload: 'reload schema' });
-    });
+      }),
+    );
     expect(await bookkeeping(url)).toMatchObject([{ version: '20260101000000' }]);
     expect(await runSql(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
       { relname: 'one' },
