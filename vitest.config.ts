@@ -20,6 +20,9 @@ const USAGE = 'test/api/usage.test.ts';
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';
 
+/** Random worlds of tenants. */
+const WALLS = 'test/isolation/walls.test.ts';
+
 /**
  * Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, gateways that break the
  * contract, the packed client.
@@ -40,7 +43,7 @@ const CAMPAIGNS = [
   'test/store/network-faults.test.ts',
   'test/store/failover.test.ts',
   'test/deploy/backup.test.ts',
-  'test/isolation/walls.test.ts',
+  WALLS,
   ...LONG_ONLY,
 ];
 
@@ -74,7 +77,7 @@ const hasCitus = canTestOnCitus();
 const projects = [
   { name: 'postgres', kind: 'postgres', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
   ...(hasSupabase ? [{ name: 'supabase', kind: 'supabase', include: [...EVERY_STORE, USAGE] } as const] : []),
-  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, USAGE, CITUS] } as const] : []),
+  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, USAGE, WALLS, CITUS] } as const] : []),
   ...(hasCitus && hasSupabase
     ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: SAMPLE } as const]
     : []),

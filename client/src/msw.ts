@@ -2,8 +2,8 @@
 // the requests, and makes the messages and links.
 
 import { type HttpHandler, http } from 'msw';
-import { toCall } from '../../src/api/call.ts';
 import { toLink } from '../../src/api/answer.ts';
+import { toCall } from '../../src/api/call.ts';
 import { localizeErrors } from '../../src/api/messages.ts';
 import type { ApiRequest } from '../../src/api/request.ts';
 import { type Received, type Routes, receive } from '../../src/api/validate.ts';

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { createDatabase } from './servers.ts';
+import { createDatabase, type Database } from './servers.ts';
 
 /** What runs single statements. */
 export type Sql = { query<T>(sql: string, values?: unknown[]): Promise<{ rows: T[] }> };
@@ -10,9 +10,9 @@ export type Db = Sql & { exec(sql: string): Promise<unknown>; close(): Promise<v
 const { getTypeParser, builtins } = pg.types;
 const [NAMES, TEXTS] = [1003, 1009];
 
-/** Connects to a copy of the database with the demo data. */
-export async function openDatabase(): Promise<Db> {
-  const { adminUrl, drop } = await createDatabase();
+/** Connects to a database of the test's own, by default a copy of the one with the demo data. */
+export async function openDatabase(database?: Pick<Database, 'adminUrl' | 'drop'>): Promise<Db> {
+  const { adminUrl, drop } = database ?? (await createDatabase());
   const types = {
     getTypeParser: ((type: number, format) => {
       if (type === builtins.INT8) return Number;
