@@ -541,7 +541,9 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   const { request = toRequest } = run;
   // The first connection is not what has to come within the deadline, unless the fault is there before it.
   open(kind, { ...run.open, ...(run.cold && { deadlineMs }) });
+  ended = [];
   if (!run.cold) await serves();
+  await waitFor(() => expect(ended.length > 0).toBe(!run.cold));
 
   await run.begin?.(kind);
   ended = [];
@@ -554,7 +556,8 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   expect(answer.status).toBe(Number(expected.slice(0, 3)));
   expect(answer.ms).toBeLessThan(inTime(deadlineMs));
   const result = results[expected];
-  expect(ended).toEqual([result.startsWith('store') ? result : answer.status]);
+  // A request is recorded after its answer.
+  await waitFor(() => expect(ended).toEqual([result.startsWith('store') ? result : answer.status]));
   const faults = gateways.get(deadlineMs)?.faults ?? [];
   expect(faults).toMatchObject(result.startsWith('store') ? [{ kind: result }] : []);
   for (const { cause } of faults) expect(textOf(cause)).toMatch(run.cause ?? /\S/);
@@ -572,6 +575,6 @@ test.each(BOTH)('%s: calls that wait for a connection until their deadline are t
   const creates = Array.from({ length: 20 }, () => send(toRequest('create', 'Ana'), DEADLINE_MS));
   const answers = await Promise.all(creates).finally(() => proxies[kind].pass());
   expect(answers.map(({ body }) => body)).toEqual(Array(20).fill(bodies[TIMEOUT]('')));
-  expect(ended).toEqual(Array(20).fill('storeTimeout'));
+  await waitFor(() => expect(ended).toEqual(Array(20).fill('storeTimeout')));
   expect(gateways.get(DEADLINE_MS)?.faults.map(({ kind }) => kind)).toEqual(ended);
 });
