@@ -22,7 +22,7 @@ export function toServed(source: Document): Document {
   const document = structuredClone(source);
   const { security = [], components: { schemas = {}, securitySchemes = {} } = {}, ...rest } = document;
   const resolve = <T>(node: unknown): T => (node === undefined ? {} : resolveRef(node as never, document)) as T;
-  const converters = { request: createConverter('request'), answer: createConverter('answer') };
+  const converters = { request: createConverter('request', source), answer: createConverter('answer', source) };
   const convert = (schema: unknown, use: Use) => joinTypes(converters[use](prepare(schema, use, resolve)));
 
   const convertContent = (node: unknown, use: Use): Node => {

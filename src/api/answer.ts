@@ -3,6 +3,7 @@
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import type { Json, Rows } from '../store/store.ts';
+import { leaveOutNulls } from './optional.ts';
 import type { ApiRequest } from './request.ts';
 
 /** A successful answer: its JSON text, which is empty for no content, status and additional headers. */
@@ -22,7 +23,7 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
   const location = toLocation(operation, request, rows.json);
   return {
     status: operation.status,
-    json: rows.json,
+    json: operation.optional.length > 0 ? leaveOutNulls(rows.json, operation) : rows.json,
     headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
     isRead: operation.readOnly,
     keyHeader: operation.source.method === 'get' ? operation.key.header : undefined,

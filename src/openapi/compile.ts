@@ -1,19 +1,22 @@
 // Compiles the document: openapi-backend routes and validates, and everything else is computed once.
 
-import { $RefParser } from '@apidevtools/json-schema-ref-parser';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { Ajv, type Options, type ValidateFunction } from 'ajv';
+import { _, type Ajv, type CodeKeywordDefinition, type Options, str, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { OpenAPIRouter, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
-import { DocumentError, type Locate, openDocument, readApiRoot } from './document.ts';
+import { DocumentError, type Locate, type Mistake, openDocument, readApiRoot } from './document.ts';
 import { formats } from './formats.ts';
-import { findInvalidParameters, findMisplacedPaths, readMistakes } from './mistakes.ts';
-import { type Operation, readOperations } from './operations.ts';
+import { describeMistakes, findInvalidParameters, findMisplacedPaths, readMistakes } from './mistakes.ts';
+import { type DocumentOperation, type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
-import { findUnsupported, separateReferences } from './support.ts';
+import { type Schema, writeSchemas } from './schema.ts';
+import { findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
+
+/** The id of what several operations use. */
+const SHARED = 'shared';
 
 /** A document that was read, checked and compiled. */
 export type CompiledDocument = {
@@ -42,63 +45,108 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
   }
 }
 
-/** Compiles a document, with options for Ajv, such as those for code that browsers run. Throws DocumentError with all mistakes if it is invalid or unsupported. */
+/**
+ * Compiles a document, with options for Ajv, such as those for code that browsers run. Throws DocumentError with all mistakes if it
+ * is invalid or unsupported.
+ */
 export async function compile(source: OpenAPIV3.Document, options: Options = {}): Promise<CompiledDocument> {
-  const misplaced = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
-  if (misplaced.length > 0) throw new DocumentError(misplaced);
-  const { errors = [] } = await new Validator({ allErrors: true }).validate(structuredClone(source) as never);
-  if (errors.length > 0) throw new DocumentError(readMistakes(errors));
-  const unsupported = findUnsupported(source);
-  if (unsupported.length > 0) throw new DocumentError(unsupported);
-  const definition = await dereference(source);
-  const createOwnAjv = (own: Options = {}) => createAjv({ ...own, ...options }, source);
-  const operations = readOperations(definition, createAllows(createOwnAjv()));
-  // The backend's own router would find the operations again, as they are written.
-  const router = new OpenAPIRouter({ definition });
-  router.getOperations = () => [...operations.values()].map((operation) => operation.source) as never;
-  // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
-  const validator = new OpenAPIValidator({
-    definition,
-    router,
-    lazyCompileValidators: true,
-    customizeAjv: (_default, ajvOptions) => createOwnAjv(ajvOptions),
-  });
+  const ajv = createAjv(options);
+  const mistakes = [...(await findInvalid(source)), ...findUnsupported(source, createValidateSchema(ajv))];
+  const operations = readOperations(source, createAllows(ajv), mistakes);
+  const translations = collect(() => readTranslations(source), mistakes);
+  if (mistakes.length > 0) throw new DocumentError(describeMistakes(source, mistakes));
+  return {
+    source,
+    operations,
+    validators: createValidators(source, operations, ajv),
+    translations: translations ?? new Map(),
+    texts: new Map(),
+    match: createMatch(operations, readApiRoot(source)),
+    locate: toPointer,
+  };
+}
+
+/** Collects the mistakes for which a part of the document cannot be read. */
+function collect<T>(read: () => T, mistakes: Mistake[]): T | undefined {
   try {
-    const toValidators = (id: string) => [id, validator.getRequestValidatorsForOperation(id)] as const;
-    return {
-      source,
-      operations,
-      validators: new Map([...operations.keys()].map(toValidators)),
-      translations: readTranslations(source),
-      texts: new Map(),
-      match: createMatch(operations, readApiRoot(source)),
-      locate: toPointer,
-    };
+    return read();
   } catch (error) {
-    throw error instanceof DocumentError
-      ? error
-      : new DocumentError([{ text: (error as Error).message }], { cause: error });
+    if (!(error instanceof DocumentError)) throw error;
+    mistakes.push(...error.mistakes);
+    return undefined;
   }
 }
 
-type SchemaCompiler = { compileSchema(ajv: Ajv, schema: object): ValidateFunction };
+/** Finds what the specification does not allow. */
+async function findInvalid(source: OpenAPIV3.Document): Promise<Mistake[]> {
+  const own = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
+  const { errors = [] } = await new Validator({ allErrors: true }).validate(structuredClone(source) as never);
+  // A text is of its search for references, which takes data for some, such as examples; findUnsupported checks all references.
+  const found =
+    typeof errors === 'string' && source.openapi !== undefined
+      ? []
+      : readMistakes(errors, 'what the specification does not allow');
+  // What the validator says of the places of the others follows from them.
+  const isOther = ({ place = [] }: Mistake) =>
+    !own.some((mistake) => toPointer(place).startsWith(toPointer((mistake.place ?? []).slice(0, 5))));
+  return [...own, ...found.filter(isOther)];
+}
+
+function createValidateSchema(ajv: Ajv): ValidateSchema {
+  return ({ $schema: _dialect, ...schema }) => (ajv.validateSchema(schema) === true ? [] : (ajv.errors ?? []));
+}
+
+/** Has openapi-backend create the validators of requests. Throws DocumentError for a schema that Ajv refuses. */
+function createValidators(
+  definition: OpenAPIV3.Document,
+  operations: ReadonlyMap<string, Operation>,
+  ajv: Ajv,
+): ReadonlyMap<string, readonly ValidateFunction[]> {
+  const sources = writeRequests([...operations.values()], ajv);
+  // The backend's own router would find the operations again, as they are written.
+  const router = new OpenAPIRouter({ definition });
+  router.getOperations = () => sources as never;
+  // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
+  const validator = new OpenAPIValidator({ definition, router, lazyCompileValidators: true, customizeAjv: () => ajv });
+  const validators = new Map<string, readonly ValidateFunction[]>();
+  const mistakes: Mistake[] = [];
+  for (const { id, source } of operations.values()) {
+    try {
+      validators.set(id, validator.getRequestValidatorsForOperation(id) ?? []);
+    } catch (error) {
+      mistakes.push({ text: (error as Error).message, place: ['paths', source.path, source.method] });
+    }
+  }
+  if (mistakes.length > 0) throw new DocumentError(describeMistakes(definition, mistakes));
+  return validators;
+}
+
+/** The operations with the schemas of their requests as Ajv needs them. What several of them use is compiled once. */
+function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOperation[] {
+  const parametersOf = ({ source }: Operation) => (source.parameters ?? []) as { readonly schema?: Schema }[];
+  const roots = operations.flatMap((operation) => [
+    ...parametersOf(operation).map(({ schema = {} }) => schema),
+    ...(operation.body ? [operation.body.schema] : []),
+  ]);
+  const { schemas, definitions } = writeSchemas(roots, SHARED);
+  ajv.addSchema({ $id: SHARED, $defs: definitions });
+  // Ajv keeps what is compiled by its name, and would compile it again for each operation. The last ones are within the others.
+  for (const name of Object.keys(definitions).reverse()) ajv.getSchema(`${SHARED}#/$defs/${name}`);
+  const written = schemas.values();
+  const next = () => ({ schema: written.next().value });
+  return operations.map((operation) => {
+    const { source, body } = operation;
+    const parameters = parametersOf(operation).map((parameter) => ({ ...parameter, ...next() })) as never;
+    if (!body) return { ...source, parameters };
+    const requestBody = { required: body.isRequired, content: { 'application/json': next() as never } };
+    return { ...source, parameters, requestBody };
+  });
+}
 
 /** Compiles a schema, which may contain itself; Ajv alone would not come to an end. */
 export function compileSchema(ajv: Ajv, schema: object): ValidateFunction {
-  return (OpenAPIValidator as unknown as SchemaCompiler).compileSchema(ajv, schema);
-}
-
-/** A copy of the document without references; a schema may then contain itself. */
-async function dereference(source: OpenAPIV3.Document): Promise<OpenAPIV3.Document> {
-  try {
-    const options = { resolve: { external: false } } as never;
-    return (await $RefParser.dereference(
-      separateReferences(source) as never,
-      options,
-    )) as unknown as OpenAPIV3.Document;
-  } catch (error) {
-    throw new DocumentError([{ text: (error as Error).message }], { cause: error });
-  }
+  const { schemas, definitions } = writeSchemas([schema], '');
+  return ajv.compile({ ...schemas[0], $defs: definitions });
 }
 
 /** Creates the function that says whether a schema allows a value. It compiles each schema once. */
@@ -112,16 +160,14 @@ function createAllows(ajv: Ajv) {
 }
 
 /**
- * Creates the validator for requests and responses, of the JSON Schema that the document's version has. It reports all errors
- * and converts nothing. It throws for an unknown format.
+ * Creates the validator for requests and responses. It reports all errors and converts nothing. It throws for an unknown format.
  */
-export function createAjv(
-  options: Options = {},
-  { openapi }: Pick<OpenAPIV3.Document, 'openapi'> = { openapi: '3.0' },
-): Ajv {
-  const Version = openapi.startsWith('3.0') ? Ajv : (Ajv2020 as unknown as typeof Ajv);
-  return new Version({
+export function createAjv(options: Options = {}): Ajv {
+  const ajv = new Ajv2020({
     ...options,
+    // Both take long in a large document. Its schemas are validated before, and V8 optimizes code too.
+    validateSchema: false,
+    code: { optimize: false, ...options.code },
     allErrors: true,
     verbose: true,
     coerceTypes: false,
@@ -131,7 +177,21 @@ export function createAjv(
     formats,
     logger: { log: () => {}, warn: fail, error: fail },
   });
+  ajv.removeKeyword(multipleOf.keyword as string);
+  return ajv.addKeyword(multipleOf) as unknown as Ajv;
 }
+
+/** Ajv's own divides binary fractions: 19.99 would be no multiple of 0.01. Doubles agree with decimals in 15 digits. */
+const multipleOf: CodeKeywordDefinition = {
+  keyword: 'multipleOf',
+  type: 'number',
+  schemaType: 'number',
+  error: {
+    message: ({ schemaCode }) => str`must be multiple of ${schemaCode}`,
+    params: ({ schemaCode }) => _`{ multipleOf: ${schemaCode} }`,
+  },
+  code: (context) => context.fail(_`Number((${context.data} / ${context.schemaCode}).toPrecision(15)) % 1 !== 0`),
+};
 
 function fail(message: unknown): never {
   throw new Error(String(message));

@@ -1,13 +1,14 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { $RefParser } from '@apidevtools/json-schema-ref-parser';
 import type { OpenAPIV3 } from 'openapi-types';
 import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as parseNodes } from 'yaml';
 import { OperatorError } from '../errors.ts';
-import { type Place, readPointer } from './pointer.ts';
+import { type Bundle, bundle } from './bundle.ts';
+import type { Refused } from './mistakes.ts';
+import { type Place, readReference } from './pointer.ts';
 
-/** A mistake in a document, with its place if known. */
-export type Mistake = { readonly text: string; readonly place?: Place };
+/** A mistake in a document: what it is of all that is refused, and its place if known. */
+export type Mistake = { readonly text: string; readonly place?: Place; readonly what?: Refused };
 
 /** The gateway cannot serve the document; the message lists every mistake. */
 export class DocumentError extends OperatorError {
@@ -21,7 +22,12 @@ export class DocumentError extends OperatorError {
   /** The same error with the place of each mistake in its message. */
   located(locate: Locate): DocumentError {
     const located = this.mistakes.map(({ text, place }) => ({ text: place ? `${locate(place)}: ${text}` : text }));
-    return new DocumentError(located, { cause: this });
+    // By the numbers of the lines.
+    const { compare } = new Intl.Collator('en', { numeric: true });
+    return new DocumentError(
+      located.sort((a, b) => compare(a.text, b.text)),
+      { cause: this },
+    );
   }
 }
 
@@ -35,49 +41,53 @@ export async function readDocument(file: string): Promise<OpenAPIV3.Document> {
 
 /** Reads a document as readDocument does, with a locator for what was read: the files may change later. */
 export async function openDocument(file: string): Promise<{ document: OpenAPIV3.Document; locate: Locate }> {
-  const path = resolve(file);
-  const text = readText(file);
-  const document = parseText(text, file);
-  checkVersion(document, file);
-  const parser = new $RefParser();
-  try {
-    // Without the network: a document must not change while nobody looks.
-    const bundled = await parser.bundle(path, document as never, { resolve: { http: false } } as never);
-    const others = parser.$refs.paths().filter((other) => resolve(other) !== path);
-    const texts = new Map([[path, text], ...others.map((other) => [resolve(other), readText(other)] as const)]);
-    return { document: bundled as unknown as OpenAPIV3.Document, locate: createLocator(path, texts) };
-  } catch (error) {
-    throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
-  }
+  const main = resolve(file);
+  const texts = new Map<string, string>();
+  const contents = new Map<string, unknown>();
+  const mistakes: Mistake[] = [];
+  const open = (path: string): unknown => {
+    if (contents.has(path)) return contents.get(path);
+    try {
+      if (path !== main && !existsSync(path)) return undefined;
+      const name = path === main ? file : relative(dirname(main), path);
+      texts.set(path, readText(path, name));
+      contents.set(path, parseText(texts.get(path) ?? '', name));
+    } catch (error) {
+      mistakes.push(...(error as DocumentError).mistakes);
+      contents.set(path, undefined);
+    }
+    return contents.get(path);
+  };
+  checkVersion(open(main), file, mistakes);
+  const { document, moved } = bundle(main, open);
+  if (mistakes.length > 0) throw new DocumentError(mistakes);
+  return { document: document as unknown as OpenAPIV3.Document, locate: createLocator(main, texts, moved) };
 }
 
 /** Another version has other objects: everything else that is wrong would be its consequence. */
-function checkVersion(document: object | null, file: string): void {
+function checkVersion(document: unknown, file: string, unreadable: readonly Mistake[]): void {
+  if (unreadable.length > 0) throw new DocumentError(unreadable);
   const { openapi, swagger } = (document ?? {}) as { openapi?: unknown; swagger?: unknown };
   if (/^3\.[01](\.|$)/.test(String(openapi))) return;
-  const found =
-    openapi !== undefined
-      ? `OpenAPI ${openapi}`
-      : swagger !== undefined
-        ? `Swagger ${swagger}`
-        : 'no version of OpenAPI';
+  const other = swagger === undefined ? 'no version of OpenAPI' : `Swagger ${swagger}`;
+  const found = openapi === undefined ? other : `OpenAPI ${openapi}`;
   throw new DocumentError([{ text: `${file}: it has ${found}, and the gateway serves OpenAPI 3.0 and 3.1` }]);
 }
 
-function readText(file: string): string {
+function readText(path: string, name: string): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new DocumentError([{ text: `${file}: ${(error as Error).message}` }], { cause: error });
+    throw new DocumentError([{ text: `${name}: ${(error as Error).message}` }], { cause: error });
   }
 }
 
-function parseText(text: string, file: string): OpenAPIV3.Document {
+function parseText(text: string, name: string): unknown {
   try {
     return parse(text, { prettyErrors: true, uniqueKeys: true });
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
-    const at = linePos ? `${file}:${linePos[0].line}` : file;
+    const at = linePos ? `${name}:${linePos[0].line}` : name;
     throw new DocumentError([{ text: `${at}: ${message}` }], { cause: error });
   }
 }
@@ -89,7 +99,7 @@ export type Locate = (place: Place) => string;
  * Creates a locator for the texts of YAML files, by their paths. For a missing place it returns the line of the node that would
  * contain it. It parses a text when it is needed: few documents have mistakes.
  */
-function createLocator(main: string, texts: ReadonlyMap<string, string>): Locate {
+function createLocator(main: string, texts: ReadonlyMap<string, string>, moved: Bundle['moved']): Locate {
   const files = new Map<string, YamlFile>();
   const open = (path: string): YamlFile => {
     const known = files.get(path);
@@ -115,10 +125,13 @@ function createLocator(main: string, texts: ReadonlyMap<string, string>): Locate
     if (typeof reference !== 'string') return found;
     const [path = '', pointer = ''] = reference.split('#');
     const file = path === '' ? found.file : open(join(dirname(found.file.path), path));
-    return walk(file, pointer === '' ? [] : readPointer(pointer));
+    return walk(file, readReference(`#${pointer}`));
   };
   return (place) => {
-    const { file, offset } = walk(open(main), place);
+    const origin = moved.get(`${place[1]}/${place[2]}`);
+    const [path, at] =
+      origin && place[0] === 'components' ? [origin.path, [...origin.place, ...place.slice(3)]] : [main, place];
+    const { file, offset } = walk(open(path), at);
     return `${relative(dirname(main), file.path)}:${file.lines.linePos(offset).line}`;
   };
 }

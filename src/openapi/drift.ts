@@ -7,7 +7,7 @@ import type { CompiledDocument } from './compile.ts';
 import { BODY_ARGUMENT, declares, type Operation } from './operations.ts';
 import type { Place } from './pointer.ts';
 import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
-import { isNullable, itemsOf, readProperties, type Schema } from './schema.ts';
+import { isNeverNull, isNullable, isRequestOnly, itemsOf, readProperties, type Schema } from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
 export class DriftError extends OperatorError {}
@@ -22,6 +22,8 @@ export type Difference = {
   readonly database: string;
   /** Whether requests succeed nevertheless: the database only has more than the document mentions. */
   readonly isAddition: boolean;
+  /** Whether it is only supposed, from the name of a column. */
+  readonly isSupposed?: boolean;
 };
 
 /** A function argument that the gateway supplies, and its source in the document. */
@@ -72,14 +74,15 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
   lines.sort(new Intl.Collator('en', { numeric: true }).compare);
   return {
     lines,
-    isBreaking: differences.some(({ isAddition }) => !isAddition),
+    isBreaking: differences.some(({ isAddition, isSupposed }) => !isAddition && !isSupposed),
   };
 }
 
 /** Describes a difference in a line, without its place in the document. */
-export function describeDifference({ operation, function: name, document, database, isAddition }: Difference): string {
-  const effect = isAddition ? ' (other requests succeed)' : '';
-  return `${operation} → ${name}: in the document ${document}; in the database ${database}${effect}`;
+export function describeDifference({ operation, function: name, document, database, ...kind }: Difference): string {
+  const effect = kind.isAddition ? ' (other requests succeed)' : '';
+  const warning = kind.isSupposed ? ' (supposed from its name: requests are served)' : '';
+  return `${operation} → ${name}: in the document ${document}; in the database ${database}${effect}${warning}`;
 }
 
 /** Finds the differences between the document's operations and their functions. */
@@ -215,7 +218,8 @@ class Comparison {
       }
       return;
     }
-    if (returns === 'rows' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
+    if (returns !== 'row' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
+    if (returns === 'values') return;
     if (returns === 'row' && !isSingle) {
       this.#add(place, 'the response is one object', 'it may return many rows: declare "rows 1" if it returns one');
     }
@@ -230,7 +234,9 @@ class Comparison {
     for (const [name, property] of Object.entries(properties)) {
       const column = columns.find((column) => column.name === name);
       const at = [...place, 'properties', name];
-      if (column) this.#checkColumn(column, property, at);
+      if (isRequestOnly(property)) {
+        if (column) this.#add(at, `${name} is writeOnly`, `it returns the column ${name}: leave it out`);
+      } else if (column) this.#checkColumn(column, property, required.includes(name), at);
       else if (required.includes(name)) this.#add(at, `the response has ${name}`, 'it returns no such column');
       else this.#add(at, `the response may have ${name}`, 'it returns no such column', true);
     }
@@ -240,16 +246,17 @@ class Comparison {
     }
   }
 
-  #checkColumn(column: Column, schema: Schema, place: Place): void {
+  #checkColumn(column: Column, schema: Schema, isRequired: boolean, place: Place): void {
     const { name, isNullable: mayBeNull } = column;
     if (!isWrittenAs(schema, column)) {
       const type = describeType(column) + adviseOn(schema, column);
       this.#add(place, `${name} is ${describeSchema(schema)}`, `the column ${name} is ${type}`);
     }
-    // x-never-null states that the function never returns null here; the database cannot state it.
-    const isNeverNull = 'x-never-null' in schema;
-    if (mayBeNull && !isNullable(schema) && !isNeverNull) {
-      this.#add(place, `${name} is never null`, `the column ${name} may be null`);
+    // An optional property is left out where it is null.
+    if (mayBeNull && isRequired && !isNullable(schema) && !isNeverNull(schema)) {
+      const remedy = 'let it be null in the document, or say x-never-null: true if the function never returns it';
+      const database = `a column of the name ${name} may be null: ${remedy}`;
+      this.#addAt([...this.#place, ...place], `${name} is never null`, database, false, true);
     }
   }
 
@@ -300,9 +307,10 @@ class Comparison {
   }
 
   /** Adds a difference at a place in the document, which may be outside of the operation. */
-  #addAt(place: Place, document: string, database: string, isAddition = false): void {
+  #addAt(place: Place, document: string, database: string, isAddition = false, isSupposed = false): void {
     const { id, function: name } = this.#operation;
-    this.#differences.push({ operation: id, function: name, document, place, database, isAddition });
+    const supposed = isSupposed ? { isSupposed } : {};
+    this.#differences.push({ operation: id, function: name, document, place, database, isAddition, ...supposed });
   }
 }
 

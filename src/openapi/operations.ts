@@ -1,20 +1,25 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
-import { DocumentError, type Mistake, readApiRoot } from './document.ts';
-import { METHODS, normalizeTemplate } from './path.ts';
-import type { Place } from './pointer.ts';
+import { type Mistake, readApiRoot } from './document.ts';
+import type { Refused } from './mistakes.ts';
+import { METHODS, normalizeTemplate, OWN_PATHS } from './path.ts';
+import { follow, type Place } from './pointer.ts';
 import {
   allowsOnlyObjects,
   createConverter,
   type Form,
   formOf,
+  isNeverNull,
+  isNullable,
   isOpen,
   itemsOf,
+  readProperties,
   type Scalar,
   type Schema,
   scalarOf,
   typesOf,
 } from './schema.ts';
+import { resolve } from './structure.ts';
 import { readStyle, type Separator } from './styles.ts';
 
 /** A parameter of a request and the function argument that it becomes. */
@@ -63,6 +68,8 @@ export type Operation = {
   /** What the header Location of a success refers to. */
   readonly location?: Location;
   readonly returns: Call['returns'];
+  /** The properties of its records that are left out where they are null. */
+  readonly optional: readonly string[];
   readonly readOnly: boolean;
   /** Undefined for an operation without a body. */
   readonly body?: Body;
@@ -101,6 +108,8 @@ export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; meth
 type Allows = (schema: Schema, value: Json) => boolean;
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
+/** The maximum length of a name in Postgres. */
+const MAX_NAME = 63;
 const FIELD = /^p_[a-z0-9_]+$/;
 const JSON_TYPE = 'application/json';
 /** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
@@ -119,51 +128,71 @@ type Extended = OpenAPIV3.OperationObject & { 'x-rpc'?: unknown; 'x-read-only'?:
 type Parameter = OpenAPIV3.ParameterObject & { readonly schema?: Schema };
 
 /**
- * Reads the operations of a dereferenced document, by operationId. Throws DocumentError with all mistakes if the
- * gateway does not support something in it. `allows` is passed in, because compile.ts imports this file.
+ * Reads the operations of a document, by operationId, and adds the mistakes in them to `mistakes`. Where there are some already, an
+ * operation that cannot be read is left out. `allows` is passed in, because compile.ts imports this file.
  */
-export function readOperations(document: OpenAPIV3.Document, allows: Allows): Map<string, Operation> {
-  const mistakes: Mistake[] = [];
+export function readOperations(
+  document: OpenAPIV3.Document,
+  allows: Allows,
+  mistakes: Mistake[],
+): ReadonlyMap<string, Operation> {
   const result = new Map<string, Operation>();
-  const converters = { request: createConverter('request'), answer: createConverter('answer') };
+  const converters = { request: createConverter('request', document), answer: createConverter('answer', document) };
   const readers: OperationReader[] = [];
-  for (const [path, item] of Object.entries(document.paths ?? {})) {
-    for (const method of METHODS) {
-      if (!item?.[method]) continue;
-      const source = toSource({ document, path, item, method, converters });
-      const reader = new OperationReader(source, document, allows);
-      readers.push(reader);
+  const written = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
+    METHODS.filter((method) => follow(document, item ?? {})?.[method]).map((method) => ({ path, method })),
+  );
+  mistakes.push(...findEqualPaths(Object.keys(document.paths ?? {})));
+  for (const { path, method } of written) {
+    try {
+      const reader = new OperationReader(toSource(document, path, method, converters), document, allows);
       const operation = reader.read();
-      if (result.has(operation.id)) reader.mistake(`operationId ${operation.id} is used twice`, ['operationId']);
+      if (result.has(operation.id)) {
+        reader.mistake('an operationId twice', `operationId ${operation.id} is used twice: rename one`, [
+          'operationId',
+        ]);
+      }
       result.set(operation.id, operation);
+      readers.push(reader);
+    } catch (error) {
+      if (mistakes.length === 0) throw error;
     }
   }
+  const isWhole = readers.length === written.length;
   for (const reader of readers) {
-    const operation = reader.readLinks(result);
+    const operation = reader.readLinks(result, isWhole);
     if (operation) result.set(operation.id, operation);
     mistakes.push(...reader.mistakes);
   }
-  if (mistakes.length > 0) throw new DocumentError(mistakes);
   return result;
+}
+
+/** Paths that differ only in the names of their parameters: the second is never reached. */
+function findEqualPaths(paths: readonly string[]): Mistake[] {
+  const shapes = Map.groupBy(paths, (path) => normalizeTemplate(path.replace(/\{[^}]*\}/g, '{-}')));
+  return [...shapes.values()].flatMap(([first, ...others]) =>
+    others.map((path) => {
+      const text = `the paths ${first} and ${path} match the same requests: make them one path, with one name`;
+      return { what: 'two paths of one shape', text, place: ['paths', path] };
+    }),
+  );
 }
 
 type Convert = (schema: unknown) => Schema;
 
-/** An operation as the document has it, and what brings its schemas into one form. */
-type Written = {
-  readonly document: OpenAPIV3.Document;
-  readonly path: string;
-  readonly item: OpenAPIV3.PathItemObject;
-  readonly method: (typeof METHODS)[number];
-  readonly converters: Readonly<Record<'request' | 'answer', Convert>>;
-};
-
-function toSource({ document, path, item, method, converters }: Written): DocumentOperation {
+/** The operation as the document has it, without references, with the one form of its schemas. */
+function toSource(
+  document: OpenAPIV3.Document,
+  path: string,
+  method: (typeof METHODS)[number],
+  { request, answer }: Readonly<Record<'request' | 'answer', Convert>>,
+): DocumentOperation {
   const { security = [] } = document;
+  const item = follow(document, document.paths[path] ?? {});
   const own = item[method] as OpenAPIV3.OperationObject;
   const placed = (parameters: readonly unknown[] | undefined, at: Place) =>
     (parameters ?? []).map((parameter, index) => ({
-      parameter: parameter as Parameter,
+      parameter: withoutNull(resolve(document, 'parameter', parameter as Parameter, request)),
       place: [...at, 'parameters', index],
     }));
   const specific = placed(own.parameters, ['paths', path, method]);
@@ -172,44 +201,25 @@ function toSource({ document, path, item, method, converters }: Written): Docume
     specific.some(({ parameter }) => parameter.name === name && parameter.in === where);
   const shared = placed(item.parameters, ['paths', path]).filter(({ parameter }) => !isReplaced(parameter));
   const all = [...specific, ...shared];
-  const parameters = all.map(({ parameter }) => ({ ...parameter, ...convertSchema(parameter, converters.request) }));
-  const body = own.requestBody as OpenAPIV3.RequestBodyObject | undefined;
-  const responses = Object.entries(own.responses ?? {}).map(([status, response]) => [
-    status,
-    convertResponse(response as OpenAPIV3.ResponseObject, converters.answer),
-  ]);
+  const { responses } = resolve(document, 'operation', { responses: own.responses }, answer);
   return {
     security,
     ...own,
     path,
     method,
     places: all.map(({ place }) => place),
-    parameters: parameters as never,
-    ...(body ? { requestBody: { ...body, content: convertContent(body.content, converters.request) } } : {}),
-    responses: Object.fromEntries(responses),
+    parameters: all.map(({ parameter }) => parameter) as never,
+    ...(own.requestBody ? { requestBody: resolve(document, 'body', own.requestBody, request) } : {}),
+    responses: responses ?? {},
   };
 }
 
-function convertResponse(response: OpenAPIV3.ResponseObject, convert: Convert): OpenAPIV3.ResponseObject {
-  const { headers, content } = response;
-  const converted = Object.entries(headers ?? {}).map(([name, header]) => [
-    name,
-    { ...header, ...convertSchema(header as OpenAPIV3.HeaderObject, convert) },
-  ]);
-  return {
-    ...response,
-    ...(headers ? { headers: Object.fromEntries(converted) } : {}),
-    ...(content ? { content: convertContent(content, convert) } : {}),
-  };
-}
-
-function convertSchema({ schema }: { schema?: unknown }, convert: Convert): { schema?: Schema } {
-  return schema === undefined ? {} : { schema: convert(schema) };
-}
-
-function convertContent(content: Readonly<Record<string, OpenAPIV3.MediaTypeObject>>, convert: Convert) {
-  const media = Object.entries(content ?? {}).map(([type, one]) => [type, { ...one, ...convertSchema(one, convert) }]);
-  return Object.fromEntries(media);
+/** Null can be no value in a URL or a header. */
+function withoutNull(parameter: Parameter): Parameter {
+  const { schema } = parameter;
+  return schema?.enum
+    ? { ...parameter, schema: { ...schema, enum: schema.enum.filter((value) => value !== null) } }
+    : parameter;
 }
 
 class OperationReader {
@@ -229,11 +239,13 @@ class OperationReader {
     const source = this.#source;
     const rpc = source['x-rpc'];
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
-      this.mistake(`x-rpc must name the Postgres function, in lower case; it is ${JSON.stringify(rpc) ?? 'missing'}`);
+      const found = JSON.stringify(rpc) ?? 'missing';
+      this.mistake('no function', `x-rpc must name the Postgres function, in lower case; it is ${found}`);
     }
-    if (!source.operationId) this.mistake('operationId is missing');
-    // Matching several parameters in one segment can take quadratic time in the path's length.
-    if (/\}[^/]*\{/.test(source.path)) this.mistake('a path segment can have one parameter only');
+    this.#checkName('x-rpc', String(rpc), ['x-rpc']);
+    if (!source.operationId) {
+      this.mistake('no operationId', 'operationId is missing: add one, which no other operation has');
+    }
     const body = this.#readBody();
     const key = this.#readKey();
     const operation: Operation = {
@@ -251,18 +263,25 @@ class OperationReader {
       key: key ?? { name: '', header: '', argument: '' },
       source,
     };
+    this.#checkPath(operation);
     this.#checkArguments(operation, key);
     this.#checkResponses();
     const page = readPage(operation);
     if (page?.after && this.mistakes.length === 0 && !this.#hasIds(operation)) {
-      this.mistake('the parameter after names a record by its id: the records must have the property id, as required');
+      this.mistake(
+        '`after` without ids',
+        'the parameter after names a record by its id: the records must have the property id, as required',
+      );
     }
     this.#operation = { ...operation, ...(page ? { page } : {}) };
     return this.#operation;
   }
 
-  /** Checks the links and headers, which depend on other operations; gives the operation with its Location. */
-  readLinks(operations: ReadonlyMap<string, Operation>): Operation | undefined {
+  /**
+   * Checks the links and headers, which depend on other operations; gives the operation with its Location. `isWhole` says that
+   * all operations are there.
+   */
+  readLinks(operations: ReadonlyMap<string, Operation>, isWhole: boolean): Operation | undefined {
     if (!this.#operation) return undefined;
     const operation = this.#operation;
     let location: Location | undefined;
@@ -270,12 +289,10 @@ class OperationReader {
       for (const [name, source] of Object.entries(response.links ?? {})) {
         const { operationId, operationRef, parameters = {} } = source as OpenAPIV3.LinkObject;
         const target = operationId === undefined ? undefined : operations.get(operationId);
-        if (operationRef === undefined && !target) {
-          const place = ['responses', status, 'links', name];
-          this.mistake(
-            `the link ${name} refers to ${operationId ?? 'no operation'}, which the document does not have`,
-            place,
-          );
+        if (operationRef === undefined && !target && isWhole) {
+          const found = operationId ?? 'no operation';
+          const text = `the link ${name} refers to ${found}, which the document does not have: name one that it has`;
+          this.mistake('a link to no operation', text, ['responses', status, 'links', name]);
         }
         if (status === String(operation.status))
           location ??= readLocation(target, parameters, readApiRoot(this.#document));
@@ -288,9 +305,42 @@ class OperationReader {
   }
 
   /** Adds a mistake at a place in the operation. */
-  mistake(text: string, place: Place = []): void {
+  mistake(what: Refused, text: string, place: Place = []): void {
     const { method, path } = this.#source;
-    this.mistakes.push({ text: `${method.toUpperCase()} ${path}: ${text}`, place: ['paths', path, method, ...place] });
+    this.mistakes.push({ what, text, place: ['paths', path, method, ...place] });
+  }
+
+  /** Postgres would cut a longer name, and so call another function. */
+  #checkName(what: string, name: string, place: Place = []): void {
+    if (name.length <= MAX_NAME) return;
+    const text = `${what} ${name} has ${name.length} characters, and Postgres knows ${MAX_NAME}: give it a shorter name`;
+    this.mistake('a name over 63 characters', text, place);
+  }
+
+  /** What would never be reached, or never be valid. */
+  #checkPath({ inputs, route }: Operation): void {
+    const { path } = this.#source;
+    // Matching several parameters in one segment can take quadratic time in the path's length.
+    if (/\}[^/]*\{/.test(path)) {
+      const text = 'a path segment can have one parameter only: put a slash between them';
+      this.mistake('two parameters in one segment', text);
+    }
+    const named = readTemplate(path);
+    const declared = inputs.flatMap((input) => (input.in === 'path' ? [input.name] : []));
+    for (const name of named.filter(
+      (name) => !this.#parameters.some((one) => one.in === 'path' && one.name === name),
+    )) {
+      const text = `the path has {${name}}, and no parameter in path is named ${name}: declare it`;
+      this.mistake('a parameter of the path that is not declared', text);
+    }
+    for (const name of declared.filter((name) => !named.includes(name))) {
+      const text = `the parameter ${name} is in path, and the path has no {${name}}: add it there, or declare it in query`;
+      this.mistake('a parameter in path that the path does not have', text);
+    }
+    if (OWN_PATHS.includes(route)) {
+      const text = `the path ${route} is the gateway's own: give the server a path, such as /v1`;
+      this.mistake("a path of the gateway's own", text);
+    }
   }
 
   get #parameters(): readonly Parameter[] {
@@ -309,38 +359,46 @@ class OperationReader {
     return this.#responseOf(status).content?.[JSON_TYPE]?.schema as Schema | undefined;
   }
 
-  #readSuccess(): Pick<Operation, 'status' | 'returns'> {
+  #readSuccess(): Pick<Operation, 'status' | 'returns' | 'optional'> {
     const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
     const [status] = statuses;
     if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
       const found = statuses.join(', ') || 'none';
-      this.mistake(`exactly one success response must be declared, such as 200; found ${found}`, ['responses']);
-      return { status: 200, returns: 'rows' };
+      const text = `exactly one success response must be declared, such as 200; found ${found}`;
+      this.mistake('several success statuses, or none', text, ['responses']);
+      return { status: 200, returns: 'rows', optional: [] };
     }
     const { content } = this.#responseOf(status);
     const place = ['responses', status, 'content'];
-    if (!content) return { status: Number(status), returns: 'nothing' };
-    if (EMPTY.includes(status)) this.mistake(`a ${status} has no content (RFC 9110, 15.3): remove its content`, place);
+    if (!content) return { status: Number(status), returns: 'nothing', optional: [] };
+    if (EMPTY.includes(status)) {
+      this.mistake('content of a 204', `a ${status} has no content (RFC 9110, 15.3): remove its content`, place);
+    }
     this.#checkContent(content, `the response ${status}`, 'sends', place);
     const schema = this.#schemaOf(status);
-    if (!schema) this.mistake(`the response ${status} must have an ${JSON_TYPE} schema, or no content`, place);
-    return { status: Number(status), returns: toReturned(schema ?? {}) };
+    if (!schema) {
+      const text = `the response ${status} must have an ${JSON_TYPE} schema, or no content`;
+      this.mistake('content without a schema', text, place);
+    }
+    const returns = toReturned(schema ?? {});
+    const optional = ['row', 'rows'].includes(returns) ? readOptional(schema ?? {}) : [];
+    return { status: Number(status), returns, optional };
   }
 
   #checkContent(content: object, what: string, does: 'sends' | 'reads', place: Place): void {
     const others = Object.keys(content).filter((type) => type !== JSON_TYPE);
     if (others.length === 0) return;
-    this.mistake(
-      `${what} has the content ${others.join(', ')}: the gateway ${does} ${JSON_TYPE} only, remove the others`,
-      place,
-    );
+    const refused = does === 'reads' ? 'forms, uploads and XML in a body' : 'CSV and XML in an answer';
+    const text = `${what} has the content ${others.join(', ')}: the gateway ${does} ${JSON_TYPE} only, remove the others`;
+    this.mistake(refused, text, place);
   }
 
   #readConflicts(): Pick<Operation, 'conflicts'> {
     const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
     if (conflicts === undefined) return {};
     if (!isJsonObject(conflicts) || Object.values(conflicts).some((text) => typeof text !== 'string')) {
-      this.mistake('x-conflicts of the response 409 must be a map from constraints to texts', ['responses', '409']);
+      const text = 'x-conflicts of the response 409 must be a map from constraints to texts';
+      this.mistake('`x-conflicts` of another form', text, ['responses', '409', 'x-conflicts']);
     }
     return { conflicts: conflicts as Record<string, string> };
   }
@@ -350,15 +408,16 @@ class OperationReader {
     for (const [status, { content }] of this.#responses) {
       const place = ['responses', status];
       if (status.startsWith('3') && status !== '304') {
-        this.mistake(`the gateway never answers with ${status}: remove it`, place);
+        this.mistake('redirections', `the gateway never answers with ${status}: remove it`, place);
       }
       if (!content || !/^([45]|default)/.test(status)) continue;
       this.#checkContent(content, `the response ${status}`, 'sends', [...place, 'content']);
       const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
       const schema = this.#schemaOf(status);
       if (schema && !this.#allows(schema, value)) {
-        const text = `the schema of the response ${status} does not allow what the gateway sends: ${JSON.stringify(value)}`;
-        this.mistake(text, [...place, 'content', JSON_TYPE, 'schema']);
+        const sent = JSON.stringify(value);
+        const text = `the schema of the response ${status} does not allow what the gateway sends: ${sent}`;
+        this.mistake('another form of errors', text, [...place, 'content', JSON_TYPE, 'schema']);
       }
     }
   }
@@ -377,11 +436,15 @@ class OperationReader {
       (name === 'retry-after' && /^(429|502|4XX|5XX|default)$/.test(status)) ||
       (name === 'content-language' && /^(422|4XX|default)$/.test(status));
     if (isSent) return;
-    const text =
-      name === 'location' && isSuccess
-        ? 'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id'
-        : `the gateway never sends the header ${header} with ${status}: remove it`;
-    this.mistake(text, ['responses', status, 'headers', header]);
+    const place = ['responses', status, 'headers', header];
+    if (name === 'location' && isSuccess) {
+      const text =
+        'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id';
+      this.mistake('`Location` without a link', text, place);
+    } else {
+      const text = `the gateway never sends the header ${header} with ${status}: remove it`;
+      this.mistake('a header that is never sent', text, place);
+    }
   }
 
   /** Whether every record of the list has an id. */
@@ -390,29 +453,40 @@ class OperationReader {
   }
 
   #readInput(source: Parameter, index: number): Input[] {
-    if ('$ref' in source) throw new DocumentError([{ text: `unresolved reference ${source.$ref}` }]);
     const { name, schema = {} } = source;
-    const refuse = (why: string): Input[] => {
+    const refuse = (what: Refused, why: string): Input[] => {
       const place = this.#source.places[index] ?? [];
-      const { method, path } = this.#source;
-      this.mistakes.push({ text: `${method.toUpperCase()} ${path}: parameter ${name} in ${source.in} ${why}`, place });
+      this.mistakes.push({ what, text: `parameter ${name} in ${source.in} ${why}`, place });
       return [];
     };
-    if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header') {
-      return refuse('is not supported: the gateway takes no cookies; declare it in query or header');
+    // Any other place is found before.
+    if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header' && source.in !== 'cookie') return [];
+    if (source.in === 'cookie') {
+      return refuse('a cookie', 'is not supported: the gateway takes no cookies; declare it in query or header');
     }
-    if (source.content) return refuse('has content, which is not supported: give it a schema, or send it in the body');
+    if (source.content) {
+      const text = 'has content, which is not supported: give it a schema, or send it in the body';
+      return refuse('a parameter with content', text);
+    }
     if (source.in === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) {
-      return refuse('is ignored by OpenAPI: the content types and the security describe it; remove it');
+      const text = 'is ignored by OpenAPI: the content types and the security describe it; remove it';
+      return refuse('the headers `Accept`, `Content-Type`, `Authorization`', text);
     }
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
-    if (!type || formOf(schema) === 'json')
-      return refuse('must be a string, integer, number or boolean, or an array of one of them');
+    if (!type || formOf(schema) === 'json') {
+      const text = 'must be a string, integer, number or boolean, or an array of one of them';
+      return refuse('an object as a parameter, `deepObject`', text);
+    }
     const { style, separator, isExploded } = readStyle(source);
-    if (!separator)
-      return refuse(`has the style ${style}, which is not supported: use ${source.in === 'query' ? 'form' : 'simple'}`);
-    if (source.allowEmptyValue && type !== 'string') return refuse('allows an empty value, which is a string only');
+    if (!separator) {
+      const other = source.in === 'query' ? 'form' : 'simple';
+      return refuse('the styles `label` and `matrix`', `has the style ${style}, which is not supported: use ${other}`);
+    }
+    if (source.allowEmptyValue && type !== 'string') {
+      const text = 'allows an empty value, which is a string only: remove allowEmptyValue';
+      return refuse('`allowEmptyValue` of a number', text);
+    }
     return [
       {
         in: source.in,
@@ -432,10 +506,13 @@ class OperationReader {
     if (!source) return undefined;
     const place = ['requestBody', 'content'];
     if (WITHOUT_BODY.includes(method)) {
-      this.mistake(`a ${method.toUpperCase()} has no body (RFC 9110, 9.3): use parameters`, ['requestBody']);
+      const text = `a ${method.toUpperCase()} has no body (RFC 9110, 9.3): use parameters`;
+      this.mistake('a body of a GET or a DELETE', text, ['requestBody']);
     }
     this.#checkContent(source.content, 'the body', 'reads', place);
-    if (!source.content[JSON_TYPE]?.schema) this.mistake(`the body must have an ${JSON_TYPE} schema`, place);
+    if (!source.content[JSON_TYPE]?.schema) {
+      this.mistake('content without a schema', `the body must have an ${JSON_TYPE} schema`, place);
+    }
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
     const fields = readFields(schema);
     return { isRequired: source.required === true, schema, ...(fields ? { fields } : {}) };
@@ -445,26 +522,34 @@ class OperationReader {
   #readKey(): Key | undefined {
     const { security = [] } = this.#source;
     const all = security.flatMap((requirement) => Object.keys(requirement));
-    const refuse = (text: string): undefined => void this.mistake(text, this.#source.security ? ['security'] : []);
+    const { method, path, security: own } = this.#source;
+    // The document's applies to all operations without one of their own, and its mistakes are told once.
+    const place = own === this.#document.security ? ['security'] : ['paths', path, method, 'security'];
+    const refuse = (what: Refused, text: string) => void this.mistakes.push({ what, text, place });
     if (all.length === 0) {
-      return refuse(
-        'has no security: every operation needs the API key, by a security scheme of type apiKey in a header',
-      );
+      const text =
+        'has no security: every operation needs the API key, by a security scheme of type apiKey in a header';
+      return refuse('no security, or `security: []`', text);
     }
     if (security.some((requirement) => Object.keys(requirement).length === 0)) {
-      return refuse('has optional security: the gateway demands the key; remove {}');
+      return refuse('optional security', 'has optional security: the gateway demands the key; remove {}');
     }
     const schemes = this.#document.components?.securitySchemes ?? {};
     const [name = ''] = all;
-    const scheme = schemes[name];
-    if (all.length > 1 || !scheme || '$ref' in scheme || scheme.type !== 'apiKey' || scheme.in !== 'header') {
-      const found = all.map((name) => `${name} (${describeScheme(schemes[name])})`).join(', ');
-      return refuse(`security must require one scheme, of type apiKey in a header; it has ${found}`);
+    const schemeOf = (name: string) => follow(this.#document, schemes[name] ?? {}) as OpenAPIV3.SecuritySchemeObject;
+    const scheme = schemeOf(name);
+    if (all.length > 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
+      const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`).join(', ');
+      const text = `security must require one scheme, of type apiKey in a header; it has ${found}`;
+      return refuse('bearer, OAuth, OpenID Connect, cookies, two schemes', text);
     }
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
-    if (usedFunction !== undefined && !isFunction)
-      this.mistake('x-rpc-used of the security scheme must name a function');
+    if (usedFunction !== undefined && !isFunction) {
+      const text = 'x-rpc-used of the security scheme must name a function';
+      const place = ['components', 'securitySchemes', name, 'x-rpc-used'];
+      this.mistakes.push({ what: 'no function', text, place });
+    }
     return {
       name: scheme.name,
       header: scheme.name.toLowerCase(),
@@ -483,14 +568,18 @@ class OperationReader {
       })),
     ];
     for (const { name, argument } of named) {
-      if (!FIELD.test(argument)) this.mistake(`${name} has no letter or digit to name an argument by: rename it`);
+      if (!FIELD.test(argument)) {
+        const text = `${name} has no letter or digit to name an argument by: rename it`;
+        this.mistake('a name without letters and digits', text);
+      }
+      this.#checkName(`${name}: its argument`, argument);
     }
     const names = Map.groupBy(named, ({ argument }) => argument);
     for (const [argument, several] of names) {
       if (several.length < 2) continue;
-      this.mistake(
-        `the argument ${argument} would be given twice, by ${several.map(({ name }) => name).join(' and ')}: rename one`,
-      );
+      const givers = several.map(({ name }) => name).join(' and ');
+      const text = `the argument ${argument} would be given twice, by ${givers}: rename one`;
+      this.mistake('two parameters with one argument', text);
     }
   }
 }
@@ -507,11 +596,28 @@ function readFields(schema: Schema): readonly Field[] | undefined {
   }));
 }
 
-/** What the function returns for a response: rows for an array of objects, a row for an object, or one value. */
+/**
+ * What the function returns for a response: rows for an array of objects and a row for an object, of which columns are properties;
+ * values for an array of anything else that may be an object, such as maps; or one value.
+ */
 function toReturned(schema: Schema): Call['returns'] {
-  if (allowsOnlyObjects(schema)) return 'row';
+  const hasColumns = (one: Schema) => allowsOnlyObjects(one) && Object.keys(readProperties(one).properties).length > 0;
+  if (hasColumns(schema)) return 'row';
   const items = itemsOf(schema);
-  return items && typesOf(items).includes('object') ? 'rows' : 'value';
+  if (!items || !typesOf(items).includes('object')) return 'value';
+  return hasColumns(items) ? 'rows' : 'values';
+}
+
+/** The properties of the records in an answer that are left out where they are null: they are neither required nor nullable. */
+function readOptional(schema: Schema): readonly string[] {
+  const { properties, required } = readProperties(itemsOf(schema) ?? schema);
+  const names = Object.keys(properties).filter((name) => !required.includes(name));
+  return names.filter((name) => !isNullable(properties[name] ?? {}) && !isNeverNull(properties[name] ?? {}));
+}
+
+/** The names of the parameters in the template of a path. */
+function readTemplate(path: string): readonly string[] {
+  return [...path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
 }
 
 /** The location of the record that a link leads to; undefined if it does not lead to one by GET. */
@@ -520,7 +626,7 @@ function readLocation(target: Operation | undefined, parameters: object, apiRoot
   const values = Object.fromEntries(
     Object.entries(parameters).map(([name, value]) => [name.replace(/^path\./, ''), String(value)]),
   );
-  const names = [...target.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
+  const names = readTemplate(target.path);
   const isKnown = (name: string) =>
     /^(\$response\.body#\/|\$request\.(path|query|header)\.|[^$])/.test(values[name] ?? '');
   return names.length > 0 && names.every(isKnown)
@@ -543,7 +649,9 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
   const find = (name: string, hasDefault: boolean) =>
     inputs.find((input) => input.in === 'query' && input.name === name && (input.default !== undefined) === hasDefault);
   const [limit, offset, after] = [find('limit', true), find('offset', true), find('after', false)];
-  return returns === 'rows' && limit && offset ? { limit, offset, ...(after ? { after } : {}) } : undefined;
+  return ['rows', 'values'].includes(returns) && limit && offset
+    ? { limit, offset, ...(after ? { after } : {}) }
+    : undefined;
 }
 
 /** Derives an argument's name from a parameter's: `limit` → `p_limit`, `petId` → `p_pet_id`, `X-Api-Key` → `p_api_key`. */

@@ -4,6 +4,10 @@
 export const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 export const ALL_METHODS: readonly string[] = [...METHODS, 'options', 'head', 'trace'];
 
+/** The paths that the gateway answers itself, before those of the document. */
+export const OWN_PATHS: readonly string[] = `/ /docs /docs/ /docs/openapi.json /docs/start.js /healthz /mcp /metrics
+  /openapi.json /openapi.yaml /readyz`.split(/\s+/);
+
 /** Characters that percent-encoding leaves unchanged, and the separators of segments and items. */
 const PLAIN_PATH = /^[\w.!~*'()/,-]*$/;
 

@@ -1,7 +1,59 @@
-// Places in a document. Runs in browsers too, in the client's handlers for msw.
+// Places in a document, and the references between them. Runs in browsers too, in the client's handlers for msw.
 
 /** A place in a document, as a path of names and indices. */
 export type Place = readonly (string | number)[];
+
+/** What stands at a place, behind all references. */
+type Found = { readonly node: unknown; readonly place: Place };
+
+/** A chain of more references is taken for one that leads to itself. */
+export const MAX_REFERENCES = 100;
+
+/** Goes to a place through the references on the way; the node is undefined if the document has no such place. */
+export function find(document: object, place: Place, passed = 0): Found {
+  let found: Found = { node: document, place: [] };
+  for (const name of place) {
+    const { node, place } = enter(document, found, passed);
+    const parts = typeof node === 'object' && node !== null ? (node as Readonly<Record<string, unknown>>) : {};
+    found = { node: Object.hasOwn(parts, name) ? parts[name] : undefined, place: [...place, name] };
+  }
+  return found;
+}
+
+/** What a reference leads to, undefined if that is nothing; any other value as it is. */
+export function follow<T>(document: object, value: T | { $ref: string }): T {
+  return enter(document, { node: value, place: [] }, 0).node as T;
+}
+
+/** What a reference leads to, which may be one too. */
+export function followOnce(document: object, { $ref }: { readonly $ref: string }): unknown {
+  return find(document, readReference($ref)).node;
+}
+
+function enter(document: object, found: Found, passed: number): Found {
+  if (!isReference(found.node)) return found;
+  const { $ref } = found.node;
+  if (!$ref.startsWith('#') || passed > MAX_REFERENCES) return { ...found, node: undefined };
+  return enter(document, find(document, readReference($ref), passed + 1), passed + 1);
+}
+
+/** Parses the pointer in a reference, which is a fragment of a URI (RFC 6901, section 6). */
+export function readReference(fragment: string): Place {
+  return ['', '#'].includes(fragment) ? [] : readPointer(decode(fragment));
+}
+
+/** Whether a value has the form of a reference. */
+export function isReference(value: unknown): value is { readonly $ref: string } {
+  return typeof (value as { $ref?: unknown } | null | undefined)?.$ref === 'string';
+}
+
+function decode(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return fragment;
+  }
+}
 
 /** Parses a JSON pointer such as `#/paths/~1alunos`. */
 export function readPointer(pointer: string): Place {

@@ -1,6 +1,9 @@
 // Schemas in one form, whichever version of OpenAPI they are written in: nullable instead of a type null, enum instead of
 // const, exclusive bounds as numbers, no references.
 
+import type { OpenAPIV3 } from 'openapi-types';
+import { follow, followOnce, isReference } from './pointer.ts';
+
 /** A schema of the document in that form. It may contain itself. */
 export type Schema = {
   readonly type?: string | readonly string[];
@@ -32,6 +35,12 @@ export const SUBSCHEMAS: Readonly<Record<'one' | 'list' | 'map', readonly string
   list: ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
   map: ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties'],
 };
+/** The keywords whose schemas apply to the same value as the schema around them. */
+const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
+/** The keywords that validate nothing. */
+export const ANNOTATIONS: readonly string[] =
+  `title summary description default deprecated example examples externalDocs
+  readOnly writeOnly xml discriminator $comment`.split(/\s+/);
 
 /** Integers beyond these are rounded by JSON readers (RFC 8259, 6). */
 export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
@@ -39,87 +48,245 @@ const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
 /** Of a property that only answers have: a request with it is refused, with the message. */
 const RESPONSE_ONLY: Schema = { not: {}, 'x-not-message': 'is read-only' } as object;
+/** Of a property that only requests have. */
+const REQUEST_ONLY: Schema = { not: {} } as object;
+
+type Source = Record<string, unknown>;
 
 /**
  * Creates the function that brings the schemas of requests, or those of answers, into the one form. An integer of a request
  * without bounds gets those of its format, or those that JSON readers agree on, so that none is rounded.
  */
-export function createConverter(use: 'request' | 'answer'): (schema: unknown) => Schema {
-  const converted = new Map<object, Schema>();
+export function createConverter(
+  use: 'request' | 'answer',
+  document: Pick<OpenAPIV3.Document, 'openapi'>,
+): (schema: unknown) => Schema {
+  /** By the names of properties that are hidden around a schema, and by the schema. */
+  const converted = new Map<string, Map<object, Schema>>();
   const hidden = use === 'request' ? 'readOnly' : 'writeOnly';
+  const isVersion30 = document.openapi.startsWith('3.0');
+  /** What is behind references is converted after what refers to it: schemas refer to one another in long chains. */
+  const waiting: (() => void)[] = [];
+  /** The schemas that take over another one, which has to be converted first. */
+  const unmerged = new Map<Schema, () => void>();
 
-  function convert(source: unknown): Schema {
-    if (source === true || source === undefined || source === null) return {};
+  function convert(source: unknown, around: readonly string[] = []): Schema {
     if (source === false) return { not: {} } as Schema;
-    const known = converted.get(source as object);
-    if (known) return known;
-    const schema: Record<string, unknown> = {};
+    if (typeof source !== 'object' || source === null) return {};
+    const key = around.join();
+    const known = converted.get(key) ?? new Map<object, Schema>();
+    converted.set(key, known);
+    const earlier = known.get(source);
+    if (earlier) return earlier;
+    if (isReference(source)) {
+      if (follow(document, source) === undefined) return {};
+      const isAlone = isVersion30 || Object.keys(source).length === 1;
+      if (isAlone) return convert(followOnce(document, source), around);
+    }
+    const schema: Source = {};
     // Before its parts, which may contain it.
-    converted.set(source as object, schema);
-    Object.assign(schema, source);
-    for (const name of SUBSCHEMAS.one) {
-      const part = schema[name];
-      if (typeof part === 'object' && part !== null && !Array.isArray(part)) schema[name] = convert(part);
+    known.set(source, schema);
+    waiting.push(() => fill(schema, source as Source, around));
+    return schema;
+  }
+
+  function fill(
+    schema: Source,
+    { $ref, $schema, $defs, definitions, ...own }: Source,
+    around: readonly string[],
+  ): void {
+    if ($ref !== undefined) {
+      // OpenAPI 3.1 has keywords beside a reference: both apply.
+      const constraints = pick(own, (name) => !isAnnotation(name));
+      const allOf = [{ $ref }, ...(Object.keys(constraints).length > 0 ? [constraints] : [])];
+      fill(schema, { ...pick(own, isAnnotation), allOf }, around);
+      return;
     }
-    for (const name of SUBSCHEMAS.list) {
-      if (Array.isArray(schema[name])) schema[name] = schema[name].map(convert);
-    }
-    for (const name of SUBSCHEMAS.map) {
-      const parts = schema[name];
-      if (typeof parts === 'object' && parts !== null) {
-        schema[name] = Object.fromEntries(Object.entries(parts).map(([key, part]) => [key, convert(part)]));
-      }
-    }
-    hideProperties(schema);
-    unifyNull(schema);
+    const names = [...new Set([...around, ...findHidden(own)])].sort();
+    Object.assign(
+      schema,
+      mapParts(own, (part, keyword) => convert(part, IN_PLACE.includes(keyword) ? names : [])),
+    );
+    hideProperties(schema, names, own.properties as Source | undefined);
+    unifyNull(schema, own);
     if ('const' in schema) {
       schema.enum = [schema.const];
       delete schema.const;
     }
     unifyBounds(schema);
     if (use === 'request') boundInteger(schema);
+  }
+
+  /** Makes of a schema a copy of another one with something of its own, when that is converted. */
+  function merge(schema: Source, other: Schema, own: object): void {
+    unmerged.set(schema, () => {
+      unmerged.delete(schema);
+      unmerged.get(other)?.();
+      replace(schema, { ...other, ...own });
+      if (schema.nullable === true && Array.isArray(schema.enum)) schema.enum = [...new Set([...schema.enum, null])];
+    });
+  }
+
+  /** The names of the properties that this side does not have, in a schema and in all that apply to the same value. */
+  function findHidden(source: unknown, nesting = 0): readonly string[] {
+    const node = follow(document, source as Source);
+    if (typeof node !== 'object' || node === null || nesting > MAX_NESTING) return [];
+    const own = Object.entries((node.properties ?? {}) as Source).filter(([, property]) => isHidden(property));
+    const ofParts = (keyword: string) =>
+      Array.isArray(node[keyword]) ? node[keyword].map((part) => findHidden(part, nesting + 1)) : [];
+    const choices = ['anyOf', 'oneOf'].map(ofParts);
+    return [
+      ...own.map(([name]) => name),
+      ...ofParts('allOf').flat(),
+      ...choices.flatMap(([first = [], ...others]) =>
+        first.filter((name) => others.every((all) => all.includes(name))),
+      ),
+    ];
+  }
+
+  function isHidden(property: unknown): boolean {
+    const behind = follow(document, property as Source) as Source | undefined;
+    return (property as Source | null)?.[hidden] === true || behind?.[hidden] === true;
+  }
+
+  /** A property that this side does not have is refused, and nothing requires it. */
+  function hideProperties(schema: Source, names: readonly string[], properties: Source = {}): void {
+    if (names.length === 0) return;
+    const own = Object.keys(properties).filter((name) => isHidden(properties[name]));
+    const refusal = use === 'request' ? RESPONSE_ONLY : REQUEST_ONLY;
+    if (own.length > 0) {
+      schema.properties = {
+        ...(schema.properties as object),
+        ...Object.fromEntries(own.map((name) => [name, refusal])),
+      };
+    }
+    const isShown = (name: unknown) => !names.includes(String(name));
+    if (Array.isArray(schema.required)) schema.required = schema.required.filter(isShown);
+    if (typeof schema.dependentRequired === 'object' && schema.dependentRequired !== null) {
+      const entries = Object.entries(schema.dependentRequired);
+      schema.dependentRequired = Object.fromEntries(entries.map(([name, all]) => [name, [all].flat().filter(isShown)]));
+    }
+  }
+
+  /** A list of types with null becomes `nullable`, as does a choice between a schema and null. */
+  function unifyNull(schema: Source, source: Source): void {
+    const { type, nullable } = source;
+    if (type === 'null') {
+      delete schema.type;
+      schema.enum = [null];
+    }
+    if (Array.isArray(type)) {
+      const others = type.filter((name) => name !== 'null');
+      if (others.length < type.length) schema.nullable = true;
+      schema.type = others.length === 1 ? others[0] : others;
+    }
+    const only = findOnly(source);
+    if (only) {
+      const { [only.keyword]: parts, ...own } = schema;
+      merge(schema, (parts as Schema[])[only.index] ?? {}, only.keyword === 'allOf' ? own : { ...own, nullable: true });
+    } else if (nullable !== undefined && type === undefined) {
+      // Its writers mean that null is allowed beside what the schema says.
+      const { nullable: _nullable, ...inner } = schema;
+      const around = nullable === true ? { anyOf: [inner, { enum: [null] }], ...pick(inner, isAnnotation) } : inner;
+      replace(schema, around);
+    }
+  }
+
+  /** The one schema that another consists of, beside annotations and null. */
+  function findOnly(source: Source): { readonly keyword: string; readonly index: number } | undefined {
+    for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
+      const { [keyword]: parts, nullable, type, ...others } = source;
+      if (!Array.isArray(parts) || !Object.keys(others).every(isAnnotation)) continue;
+      const index = parts.findIndex((part) => !isNull(part));
+      const nulls = keyword === 'allOf' ? 0 : 1;
+      if (index < 0 || parts.length !== nulls + 1 || parts.filter(isNull).length !== nulls) continue;
+      const only = follow(document, parts[index]) as Source | boolean | undefined;
+      const own = typeof only === 'object' ? (only.type ?? parts[index].type) : undefined;
+      if ((type ?? own) !== own || (own === undefined && (nullable === true || nulls > 0))) continue;
+      return { keyword, index };
+    }
+    return undefined;
+  }
+
+  function isNull(part: unknown): boolean {
+    const { type, enum: values, const: value } = (follow(document, part as Source) ?? {}) as Source;
+    return type === 'null' || value === null || (Array.isArray(values) && values.length === 1 && values[0] === null);
+  }
+
+  return (source) => {
+    const schema = convert(source);
+    for (const fillNext of waiting) fillNext();
+    waiting.length = 0;
+    for (const mergeNext of [...unmerged.values()]) mergeNext();
     return schema;
-  }
-
-  function hideProperties(schema: Record<string, unknown>): void {
-    const properties = schema.properties as Record<string, Record<string, unknown>> | undefined;
-    const names = Object.keys(properties ?? {}).filter((name) => properties?.[name]?.[hidden] === true);
-    if (!properties || names.length === 0) return;
-    const others = Object.entries(properties).filter(([name]) => !names.includes(name));
-    const refused = use === 'request' ? names.map((name) => [name, RESPONSE_ONLY] as const) : [];
-    schema.properties = Object.fromEntries([...others, ...refused]);
-    if (Array.isArray(schema.required)) schema.required = schema.required.filter((name) => !names.includes(name));
-  }
-
-  return convert;
+  };
 }
 
-/** A list of types with null, and a choice between a schema and null, become `nullable`. */
-function unifyNull(schema: Record<string, unknown>): void {
-  const { type } = schema;
-  if (type === 'null') {
-    delete schema.type;
-    schema.enum = [null];
-  }
-  if (Array.isArray(type)) {
-    const others = type.filter((name) => name !== 'null');
-    if (others.length < type.length) schema.nullable = true;
-    schema.type = others.length === 1 ? others[0] : others;
-  }
-  for (const name of ['anyOf', 'oneOf']) {
-    const choices = schema[name] as Schema[] | undefined;
-    const [choice, ...more] = choices?.filter((part) => !isNull(part)) ?? [];
-    if (!choice?.type || more.length > 0 || choices?.length !== 2) continue;
-    const { [name]: _choices, ...own } = schema;
-    for (const key of Object.keys(schema)) delete schema[key];
-    Object.assign(schema, choice, own, { nullable: true });
-  }
+/** Whether a keyword validates nothing. */
+function isAnnotation(name: string): boolean {
+  return ANNOTATIONS.includes(name) || name.startsWith('x-');
 }
 
-function isNull(schema: Schema): boolean {
-  return schema.enum?.length === 1 && schema.enum[0] === null;
+function pick(schema: Source, isWanted: (name: string) => boolean): Source {
+  return Object.fromEntries(Object.entries(schema).filter(([name]) => isWanted(name)));
 }
 
+function replace(schema: Source, other: object): void {
+  for (const name of Object.keys(schema)) delete schema[name];
+  Object.assign(schema, other);
+}
+
+/** A copy of a schema with other schemas in it. */
+function mapParts(schema: Source, map: (part: unknown, keyword: string) => unknown): Source {
+  const copy = { ...schema };
+  for (const name of SUBSCHEMAS.one) {
+    if (typeof copy[name] === 'object' && copy[name] !== null) copy[name] = map(copy[name], name);
+  }
+  for (const name of SUBSCHEMAS.list) {
+    if (Array.isArray(copy[name])) copy[name] = copy[name].map((part) => map(part, name));
+  }
+  for (const name of SUBSCHEMAS.map) {
+    const parts = copy[name];
+    if (typeof parts !== 'object' || parts === null) continue;
+    copy[name] = Object.fromEntries(Object.entries(parts).map(([key, part]) => [key, map(part, name)]));
+  }
+  return copy;
+}
+
+/** Schemas as a validator needs them, and what their references lead to. */
+export type Written = { readonly schemas: readonly object[]; readonly definitions: Readonly<Record<string, object>> };
+
+/**
+ * Writes schemas for a validator, without annotations: no two places share an object, and a schema that is used several times,
+ * or within itself, stands in the definitions, to which references with `base` lead.
+ */
+export function writeSchemas(roots: readonly Schema[], base: string): Written {
+  const uses = new Map<unknown, number>();
+  const open: unknown[] = [...roots];
+  for (const schema of open) {
+    const count = uses.get(schema) ?? 0;
+    uses.set(schema, count + 1);
+    if (count === 0) mapParts(schema as Source, (part) => open.push(part));
+  }
+  const named = new Map<unknown, string>();
+  const write = (schema: unknown): object => {
+    if (uses.get(schema) === 1) return writeHere(schema as Source);
+    const name = named.get(schema) ?? `s${named.size}`;
+    named.set(schema, name);
+    return { $ref: `${base}#/$defs/${name}` };
+  };
+  const writeHere = (schema: Source): object => {
+    // openapi-backend would not require a field that is binary.
+    const validates = (name: string) => !isAnnotation(name) && !(name === 'format' && schema.format === 'binary');
+    const kept = pick(schema, (name) => validates(name) || name.endsWith('-message'));
+    const data = pick(kept, (name) => !Object.values(SUBSCHEMAS).flat().includes(name));
+    return { ...mapParts(kept, write), ...structuredClone(data) };
+  };
+  const schemas = roots.map(write);
+  const definitions: Record<string, object> = {};
+  for (const [schema, name] of named) definitions[name] = writeHere(schema as Source);
+  return { schemas, definitions };
+}
 /** In OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
 function unifyBounds(schema: Record<string, unknown>): void {
   for (const [flag, bound] of [
@@ -177,6 +344,11 @@ export function isNullable(schema: Schema): boolean {
   return typesOf(schema).includes('null');
 }
 
+/** Whether the document states that the function never returns null here, which the database cannot state. */
+export function isNeverNull(schema: Schema): boolean {
+  return 'x-never-null' in schema;
+}
+
 /** The one scalar type of a schema, null aside; undefined for any other schema. */
 export function scalarOf(schema: Schema): Scalar | undefined {
   const types = typesOf(schema).filter((type) => type !== 'null');
@@ -220,6 +392,11 @@ export function readProperties(
 /** Whether a property of a request is one that only answers have. */
 export function isResponseOnly(schema: Schema): boolean {
   return schema === RESPONSE_ONLY;
+}
+
+/** Whether a property of an answer is one that only requests have. */
+export function isRequestOnly(schema: Schema): boolean {
+  return schema === REQUEST_ONLY;
 }
 
 /** Whether an object may have properties beyond those that it declares. */

@@ -1,75 +1,20 @@
 // Finds what OpenAPI can say and the gateway does not do, wherever it stands in the document. What depends on the operation
-// is found in operations.ts. docs/openapi-support.md lists both.
+// is found in operations.ts.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
-import { ALL_METHODS } from './path.ts';
-import type { Place } from './pointer.ts';
-import { EXACT, SUBSCHEMAS, TYPES } from './schema.ts';
-
-type Kind =
-  | 'document'
-  | 'components'
-  | 'pathItem'
-  | 'operation'
-  | 'parameter'
-  | 'body'
-  | 'response'
-  | 'header'
-  | 'media'
-  | 'schema';
-type Node = Readonly<Record<string, unknown>>;
-type Child = readonly [Kind, 'one' | 'list' | 'map'];
-
-/** What each kind of object consists of, as far as it has schemas or operations in it. */
-const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
-  document: { paths: ['pathItem', 'map'], components: ['components', 'one'] },
-  components: {
-    schemas: ['schema', 'map'],
-    parameters: ['parameter', 'map'],
-    requestBodies: ['body', 'map'],
-    responses: ['response', 'map'],
-    headers: ['header', 'map'],
-    pathItems: ['pathItem', 'map'],
-  },
-  pathItem: {
-    parameters: ['parameter', 'list'],
-    ...Object.fromEntries(ALL_METHODS.map((method): [string, Child] => [method, ['operation', 'one']])),
-  },
-  operation: { parameters: ['parameter', 'list'], requestBody: ['body', 'one'], responses: ['response', 'map'] },
-  parameter: { schema: ['schema', 'one'], content: ['media', 'map'] },
-  body: { content: ['media', 'map'] },
-  response: { headers: ['header', 'map'], content: ['media', 'map'] },
-  header: { schema: ['schema', 'one'], content: ['media', 'map'] },
-  media: { schema: ['schema', 'one'] },
-  schema: {
-    ...Object.fromEntries(SUBSCHEMAS.one.map((name): [string, Child] => [name, ['schema', 'one']])),
-    ...Object.fromEntries(SUBSCHEMAS.list.map((name): [string, Child] => [name, ['schema', 'list']])),
-    ...Object.fromEntries(SUBSCHEMAS.map.map((name): [string, Child] => [name, ['schema', 'map']])),
-  },
-};
-
-/** Visits the objects of a document, each where it stands: references are not followed. */
-function visit(document: object, onNode: (kind: Kind, node: Node, place: Place) => void): void {
-  const walk = (kind: Kind, node: unknown, place: Place): void => {
-    if (typeof node !== 'object' || node === null) return;
-    onNode(kind, node as Node, place);
-    for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
-      const value = (node as Node)[name];
-      if (typeof value !== 'object' || value === null) continue;
-      const parts = count === 'one' ? [[undefined, value] as const] : Object.entries(value);
-      for (const [key, part] of parts) {
-        const index = Array.isArray(value) ? Number(key) : key;
-        walk(child, part, [...place, name, ...(index === undefined ? [] : [index])]);
-      }
-    }
-  };
-  walk('document', document, []);
-}
+import { type Refused, readMistakes } from './mistakes.ts';
+import { follow, isReference, toPointer } from './pointer.ts';
+import { ANNOTATIONS, EXACT, SUBSCHEMAS } from './schema.ts';
+import { type Kind, type Node, visit } from './structure.ts';
 
 /** A rule for one kind of object: gives what is wrong, and the name in the object that it is about. */
-type Rule = readonly [kind: Kind, find: (node: Node, isVersion30: boolean) => readonly (readonly [string, string?])[]];
+type Rule = readonly [
+  kind: Kind,
+  what: Refused,
+  find: (node: Node, isVersion30: boolean) => readonly (readonly [string, string?])[],
+];
 
 const NOT_SERVED = {
   head: 'a HEAD is answered as the GET of its path',
@@ -78,11 +23,11 @@ const NOT_SERVED = {
 };
 
 /** Keywords of JSON Schema that refer to other places than a pointer does, or that change the language. */
-const REFERENCES = '$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary'.split(' ');
+export const REFERENCES: readonly string[] =
+  '$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary'.split(' ');
 const DIALECTS = ['https://spec.openapis.org/oas/3.1/dialect/base', 'https://json-schema.org/draft/2020-12/schema'];
-const ANNOTATIONS = `title summary description default deprecated example examples externalDocs readOnly writeOnly xml
-  discriminator $comment`.split(/\s+/);
-const KEYWORDS = [
+/** The keywords of JSON Schema and OpenAPI. */
+export const KEYWORDS: readonly string[] = [
   ...Object.values(SUBSCHEMAS).flat(),
   ...ANNOTATIONS,
   ...REFERENCES,
@@ -94,53 +39,82 @@ const KEYWORDS = [
 const RULES: readonly Rule[] = [
   [
     'document',
+    'another dialect',
     ({ jsonSchemaDialect: dialect }) => (dialect === undefined ? [] : findDialect(dialect, 'jsonSchemaDialect')),
   ],
-  ['document', findServers],
+  ['document', 'several paths of servers', findServers],
+  ['document', "a variable in a server's path with several values", findVariables],
   [
     'pathItem',
+    '`head`, `options`, `trace`',
     (node) =>
       Object.entries(NOT_SERVED)
         .filter(([method]) => method in node)
         .map(([method, why]) => [`${method} cannot be declared: ${why}; remove it`, method]),
   ],
-  ['pathItem', findOwnServers],
-  ['operation', findOwnServers],
+  ['pathItem', 'servers of a path or an operation', findOwnServers],
+  ['operation', 'servers of a path or an operation', findOwnServers],
   [
     'operation',
+    'callbacks',
     ({ callbacks }) =>
       isFilled(callbacks) ? [['callbacks are requests that the gateway does not send: remove them', 'callbacks']] : [],
   ],
-  ['schema', findReferences],
-  ['schema', (node, isVersion30) => (isVersion30 ? [] : findKeywords(node))],
-  ['schema', findFormats],
-  ['schema', findPatterns],
-  ['schema', findHugeBounds],
+  ['schema', '`$id`, `$anchor`, `$dynamicRef`', findOtherReferences],
+  ['schema', 'keywords beside `$ref` in 3.0', (node, isVersion30) => (isVersion30 ? findBeside(node) : [])],
+  [
+    'schema',
+    '`nullable` in 3.1',
+    (node, isVersion30) =>
+      isVersion30 || !('nullable' in node)
+        ? []
+        : [["nullable has no effect in OpenAPI 3.1: add 'null' to the type", 'nullable']],
+  ],
+  ['schema', 'a keyword that is none', (node, isVersion30) => (isVersion30 ? [] : findKeywords(node))],
+  [
+    'schema',
+    'another dialect',
+    ({ $schema: dialect }) => (dialect === undefined ? [] : findDialect(dialect, '$schema')),
+  ],
+  ['schema', 'an unknown format', findFormats],
+  ['schema', 'an invalid pattern', findPatterns],
+  ['schema', 'integers that JSON readers round', findHugeBounds],
 ];
 
+/** Validates a schema of OpenAPI 3.1; gives the errors of Ajv. */
+export type ValidateSchema = (schema: Node) => readonly object[];
+
 /** Finds what the gateway does not do, wherever it stands. */
-export function findUnsupported(document: OpenAPIV3.Document): Mistake[] {
+export function findUnsupported(document: OpenAPIV3.Document, validateSchema: ValidateSchema): Mistake[] {
   const isVersion30 = document.openapi.startsWith('3.0');
   const mistakes: Mistake[] = [];
+  /** The schema that is visited, with all that is within. */
+  let outermost = '-';
   visit(document, (kind, node, place) => {
-    for (const [of, find] of RULES) {
+    if (isReference(node) && follow<unknown>(document, node) === undefined) {
+      mistakes.push({ what: 'a reference to nothing', text: describeReference(node.$ref), place });
+    }
+    // Another system sends what a webhook describes.
+    if (place[0] === 'webhooks') return;
+    for (const [of, what, find] of RULES) {
       if (of !== kind) continue;
       for (const [text, name] of find(node, isVersion30)) {
-        mistakes.push({ text: `${toName(place)}${text}`, place: name === undefined ? place : [...place, name] });
+        mistakes.push({ what, text, place: name === undefined ? place : [...place, name] });
       }
     }
+    if (kind !== 'schema' || isVersion30) return;
+    const pointer = toPointer(place);
+    if (pointer.startsWith(`${outermost}/`)) return;
+    outermost = pointer;
+    mistakes.push(...readMistakes(validateSchema(node), 'a keyword with a value that it does not have', place));
   });
   return mistakes;
 }
 
-/** Names a place shortly: the operation or component that it is in. */
-function toName(place: Place): string {
-  const [first, second, third] = place;
-  if (first === 'paths' && second !== undefined) {
-    const method = ALL_METHODS.includes(String(third)) ? `${String(third).toUpperCase()} ` : '';
-    return `${method}${second}: `;
-  }
-  return first === 'components' && third !== undefined ? `${second} ${third}: ` : '';
+function describeReference(reference: string): string {
+  return reference.startsWith('#')
+    ? `the reference ${reference} leads to nothing: correct it, or add what it names`
+    : `the reference ${reference} leads to no file that can be read: correct it, or add the file`;
 }
 
 function isFilled(value: unknown): boolean {
@@ -149,26 +123,18 @@ function isFilled(value: unknown): boolean {
 
 /** The gateway serves one path. Hosts do not matter: a proxy or DNS leads there. */
 function findServers({ servers }: Node): [string, string][] {
-  const all = (servers ?? []) as OpenAPIV3.ServerObject[];
-  const paths = [...new Set(all.map(readServerPath))];
-  const several = Object.entries(all[0]?.variables ?? {}).filter(
-    ([name, { enum: values }]) =>
-      (values?.length ?? 0) > 1 && all[0]?.url.replace(/^\w+:\/\/[^/]*/, '').includes(`{${name}}`),
-  );
-  return [
-    ...(paths.length > 1
-      ? [
-          [`the servers have the paths ${paths.join(' and ')}: keep one, which the gateway serves`, 'servers'] as [
-            string,
-            string,
-          ],
-        ]
-      : []),
-    ...several.map(([name]): [string, string] => [
-      `the path of the server has the variable ${name} with several values: keep its default only`,
-      'servers',
-    ]),
-  ];
+  const paths = [...new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map(readServerPath))];
+  const text = `the servers have the paths ${paths.join(' and ')}: keep one, which the gateway serves`;
+  return paths.length > 1 ? [[text, 'servers']] : [];
+}
+
+function findVariables({ servers }: Node): [string, string][] {
+  const [first] = (servers ?? []) as OpenAPIV3.ServerObject[];
+  return Object.entries(first?.variables ?? {}).flatMap(([name, { enum: values = [] }]): [string, string][] => {
+    const isInPath = first?.url.replace(/^\w+:\/\/[^/]*/, '').includes(`{${name}}`);
+    const text = `the path of the server has the variable ${name} with several values: keep its default only`;
+    return isInPath && values.length > 1 ? [[text, 'servers']] : [];
+  });
 }
 
 function findOwnServers({ servers }: Node): [string, string][] {
@@ -183,36 +149,27 @@ function findDialect(dialect: unknown, name: string): [string, string][] {
     : [[`${name} ${dialect} is not supported: the dialect of OpenAPI 3.1 is, which needs no ${name}`, name]];
 }
 
-function findReferences(node: Node, isVersion30: boolean): [string, string][] {
-  const found = REFERENCES.filter((name) => name in node).map((name): [string, string] => [
+function findOtherReferences(node: Node): [string, string][] {
+  return REFERENCES.filter((name) => name in node).map((name) => [
     `${name} is not supported: refer to a schema with $ref and its place, such as #/components/schemas/Pet`,
     name,
   ]);
-  const siblings = Object.keys(node).filter((name) => name !== '$ref' && !['summary', 'description'].includes(name));
-  if (!isVersion30 || !('$ref' in node) || siblings.length === 0) return found;
-  return [
-    ...found,
-    [
-      `${siblings.join(', ')} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`,
-      siblings[0] as string,
-    ],
-  ];
+}
+
+function findBeside(node: Node): (readonly [string, string?])[] {
+  const beside = Object.keys(node).filter((name) => !['$ref', 'summary', 'description'].includes(name));
+  const text = `${beside.join(', ')} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`;
+  return isReference(node) ? beside.slice(0, 1).map((name) => [text, name] as const) : [];
 }
 
 /** In OpenAPI 3.1 a schema may have any keyword: one that is misspelt would be ignored. */
 function findKeywords(node: Node): [string, string][] {
-  const unknown = Object.keys(node).filter((name) => !KEYWORDS.includes(name) && !name.startsWith('x-'));
-  const wrong = [node.type ?? []].flat().filter((type) => !TYPES.includes(type as string));
-  return [
-    ...unknown.map((name): [string, string] => [
-      name === 'nullable'
-        ? "nullable has no effect in OpenAPI 3.1: add 'null' to the type"
-        : `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
-      name,
-    ]),
-    ...wrong.map((type): [string, string] => [`${type} is no type of JSON Schema: it has ${TYPES.join(', ')}`, 'type']),
-    ...('$schema' in node ? findDialect(node.$schema, '$schema') : []),
-  ];
+  const known = [...KEYWORDS, 'nullable'];
+  const unknown = Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-'));
+  return unknown.map((name) => [
+    `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
+    name,
+  ]);
 }
 
 function findFormats({ format }: Node): [string, string][] {
@@ -228,7 +185,9 @@ function findPatterns({ pattern, patternProperties }: Node): [string, string][] 
       new RegExp(text, 'u');
       return [];
     } catch (error) {
-      return [[(error as Error).message, typeof pattern === 'string' ? 'pattern' : 'patternProperties']];
+      return [
+        [`${(error as Error).message}: correct it`, typeof pattern === 'string' ? 'pattern' : 'patternProperties'],
+      ];
     }
   });
 }
@@ -246,22 +205,4 @@ function findHugeBounds(node: Node): [string, string][] {
           [`${name} is beyond ${EXACT[1]}, where JSON readers round integers: use a smaller bound or a string`, name],
         ];
       });
-}
-
-/** Makes of each reference with keywords beside it, which OpenAPI 3.1 allows in schemas, two schemas that both apply. */
-export function separateReferences(document: OpenAPIV3.Document): OpenAPIV3.Document {
-  const copy = structuredClone(document);
-  visit(copy, (kind, node) => {
-    if (kind !== 'schema' || !('$ref' in node)) return;
-    const schema = node as Record<string, unknown>;
-    const beside = Object.keys(schema).filter(
-      (name) => name !== '$ref' && !ANNOTATIONS.includes(name) && !name.startsWith('x-'),
-    );
-    if (beside.length === 0) return;
-    const own = Object.fromEntries(beside.map((name) => [name, schema[name]]));
-    const parts = [{ $ref: schema.$ref }, own];
-    for (const name of ['$ref', ...beside]) delete schema[name];
-    schema.allOf = parts;
-  });
-  return copy;
 }

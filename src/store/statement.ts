@@ -110,13 +110,19 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
       // With a subquery, because the row of a function with one column would be that column's value; with an asterisk, because
       // `r` alone would be a column of that name.
       return `row_to_json(r.*)::text as json, 1 as count from (select * from ${result}) r`;
+    case 'values':
     case 'rows': {
+      // Of a function that returns no table, `r` is the value itself.
+      const [one, source] =
+        format === 'rows'
+          ? ['row_to_json(r.*)', `(select * from ${result})`]
+          : [`coalesce(to_json(r), 'null')`, result];
       // Not json_agg, which puts a line break between the rows.
-      const rows = `coalesce(string_agg(row_to_json(r.*)::text, ','), '')`;
+      const rows = `coalesce(string_agg(${one}::text, ','), '')`;
       // Postgres computes an aggregate once, even if it stands twice.
       const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
       const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
-      return `${json} as json, count(*)::integer as count from (select * from ${result}) r`;
+      return `${json} as json, count(*)::integer as count from ${source} r`;
     }
   }
 }

@@ -22,10 +22,10 @@ export type Call = {
   /** Arguments by name; a missing one takes the function's default. */
   readonly args: Readonly<Record<string, Argument>>;
   /**
-   * What the answer is: a JSON array of all rows, the one row as an object, the one value as JSON, or nothing. A call that
-   * finds no row for `row` or `nothing`, or null for `value`, ends as a raised 404.
+   * What the answer is: a JSON array of all rows or of all values, the one row as an object, the one value as JSON, or nothing. A
+   * call that finds no row for `row` or `nothing`, or null for `value`, ends as a raised 404.
    */
-  readonly returns: 'rows' | 'row' | 'value' | 'nothing';
+  readonly returns: 'rows' | 'values' | 'row' | 'value' | 'nothing';
   /** Whether it only reads, so that it may be retried after a lost connection. */
   readonly readOnly: boolean;
 };

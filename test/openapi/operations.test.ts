@@ -56,7 +56,7 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
   [
     'whose path is indented too far',
     { ...document, paths: { ...document.paths, '/academias': { '/salas': {} } as OpenAPIV3.PathItemObject } },
-    /^\/salas is at \/academias instead of under paths: /,
+    /^\/academias: \/salas is at \/academias instead of under paths: /,
   ],
   [
     'with two path parameters in one segment',

@@ -5,6 +5,9 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { compile, compileFile } from '../../src/openapi/compile.ts';
+import { formats } from '../../src/openapi/formats.ts';
+import { REFUSED, type Refused } from '../../src/openapi/mistakes.ts';
+import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 
 // docs/openapi-support.md, row by row.
 
@@ -35,8 +38,7 @@ components:
 `;
 
 /** The small document with a value at a place, such as `servers 0 url`. */
-function small(place: string, yaml: string): OpenAPIV3.Document {
-  const document = parse(SMALL);
+function small(place: string, yaml: string, document = parse(SMALL)): OpenAPIV3.Document {
   const names = place.split(' ');
   const last = names.pop() ?? '';
   const parent = names.reduce((node, name) => (node[name] ??= {}), document);
@@ -50,75 +52,125 @@ const CONTENT = '{ application/json: { schema: { type: object } } }';
 const schema = (yaml: string) => small('components schemas Pet', yaml);
 const version30 = (document: OpenAPIV3.Document) => ({ ...document, openapi: '3.0.3' });
 
-function withoutSecurity(): OpenAPIV3.Document {
-  const { security: _security, ...document } = parse(SMALL);
-  return document;
+/** A path with one operation, whose parameters are strings in path. */
+function own(...names: string[]): string {
+  const parameters = names.map((name) => `{ name: ${name}, in: path, required: true, schema: { type: string } }`);
+  const responses = "{ '204': { description: None } }";
+  return `{ get: { operationId: own, x-rpc: own, parameters: [${parameters}], responses: ${responses} } }`;
 }
 
-/** A document for each row, in the order of the page. */
-const DOCUMENTS: readonly OpenAPIV3.Document[] = [
-  small('servers', '[{ url: https://a.example/v1 }, { url: https://a.example/v2 }]'),
-  small('servers', "[{ url: '/{version}', variables: { version: { default: v1, enum: [v1, v2] } } }]"),
-  small(`${GET} servers`, '[{ url: /v2 }]'),
-  small('jsonSchemaDialect', 'https://json-schema.org/draft-07/schema'),
-  small('paths /pets/{id} options', "{ operationId: o, responses: { '204': { description: None } } }"),
-  small(`${GET} callbacks`, "{ changed: { '{$request.query.url}': {} } }"),
-  withoutSecurity(),
-  small(`${GET} security`, '[]'),
-  small(`${GET} security`, '[{ apiKey: [] }, {}]'),
-  small(`${GET} security`, '[{ bearer: [] }]'),
-  small(PARAMETERS, '[{ name: sid, in: cookie, schema: { type: string } }]'),
-  small(PARAMETERS, '[{ name: filter, in: query, content: { application/json: {} } }]'),
-  small(PARAMETERS, '[{ name: filter, in: query, style: deepObject, schema: { type: object } }]'),
-  small(PARAMETERS, '[{ name: id, in: path, required: true, style: matrix, schema: { type: string } }]'),
-  small(PARAMETERS, '[{ name: Accept, in: header, schema: { type: string } }]'),
-  small(PARAMETERS, '[{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }]'),
-  small(
+/** A document for everything that is refused. */
+const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
+  'what the specification does not allow': small(`${GET} sumary`, 'A pet'),
+  'a path outside of `paths`': small('/shops', '{}'),
+  'a reference to nothing': small(`${GET} responses 404`, "{ $ref: '#/components/responses/Nothing' }"),
+  'several paths of servers': small('servers', '[{ url: https://a.example/v1 }, { url: https://a.example/v2 }]'),
+  "a variable in a server's path with several values": small(
+    'servers',
+    "[{ url: '/{version}', variables: { version: { default: v1, enum: [v1, v2] } } }]",
+  ),
+  'servers of a path or an operation': small(`${GET} servers`, '[{ url: /v2 }]'),
+  'another dialect': small('jsonSchemaDialect', 'https://json-schema.org/draft-07/schema'),
+  '`head`, `options`, `trace`': small(
+    'paths /pets/{id} options',
+    "{ operationId: o, responses: { '204': { description: None } } }",
+  ),
+  callbacks: small(`${GET} callbacks`, "{ changed: { '{$request.query.url}': {} } }"),
+  'two paths of one shape': small('paths /pets/{name}', '{}'),
+  'two parameters in one segment': small('paths /files/{name}.{type}', own('name', 'type')),
+  'a parameter of the path that is not declared': small('paths /shops/{id}', own()),
+  'a parameter in path that the path does not have': small('paths /shops', own('id')),
+  "a path of the gateway's own": small('paths /metrics', own(), small('servers', '[{ url: / }]')),
+  'no function': small(`${GET} x-rpc`, 'Get Pet'),
+  'a name over 63 characters': small(`${GET} x-rpc`, 'a'.repeat(64)),
+  'no operationId': small(`${GET} operationId`, "''"),
+  'an operationId twice': small('paths /shops', own().replace('own', 'getPet')),
+  'no security, or `security: []`': small(`${GET} security`, '[]'),
+  'optional security': small(`${GET} security`, '[{ apiKey: [] }, {}]'),
+  'bearer, OAuth, OpenID Connect, cookies, two schemes': small(`${GET} security`, '[{ bearer: [] }]'),
+  'a cookie': small(PARAMETERS, '[{ name: sid, in: cookie, schema: { type: string } }]'),
+  'a parameter in another place': small(PARAMETERS, '[{ name: sid, in: body, schema: { type: string } }]'),
+  'a parameter with content': small(PARAMETERS, '[{ name: filter, in: query, content: { application/json: {} } }]'),
+  'an object as a parameter, `deepObject`': small(
+    PARAMETERS,
+    '[{ name: filter, in: query, style: deepObject, schema: { type: object } }]',
+  ),
+  'the styles `label` and `matrix`': small(
+    PARAMETERS,
+    '[{ name: id, in: path, required: true, style: matrix, schema: { type: string } }]',
+  ),
+  'the headers `Accept`, `Content-Type`, `Authorization`': small(
+    PARAMETERS,
+    '[{ name: Accept, in: header, schema: { type: string } }]',
+  ),
+  '`allowEmptyValue` of a number': small(
+    PARAMETERS,
+    '[{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }]',
+  ),
+  'a name without letters and digits': small(PARAMETERS, "[{ name: '.', in: query, schema: { type: string } }]"),
+  'two parameters with one argument': small(
     PARAMETERS,
     '[{ name: petId, in: query, schema: { type: string } }, { name: pet_id, in: query, schema: { type: string } }]',
   ),
-  small(
+  '`after` without ids': small(
+    'paths /shops',
+    `{ get: { operationId: own, x-rpc: own, parameters: [${['limit', 'offset']
+      .map((name) => `{ name: ${name}, in: query, schema: { type: integer, default: 1 } }`)
+      .join()}, { name: after, in: query, schema: { type: string } }], responses: { '200': { description: Shops, content: { application/json: { schema: { type: array, items: { type: object, properties: { name: {} } } } } } } } } }`,
+  ),
+  'a body of a GET or a DELETE': small(
     'paths /pets/{id} delete',
     `{ operationId: d, x-rpc: d, requestBody: { content: ${CONTENT} }, responses: { '204': { description: '' } } }`,
   ),
-  small(
+  'forms, uploads and XML in a body': small(
     'paths /pets/{id} post',
     `{ operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: {} }, multipart/form-data: {} } }, responses: { '204': { description: '' } } }`,
   ),
-  small(`${GET} responses 200 content text/csv`, '{}'),
-  small(`${GET} responses 201`, '{ description: Created }'),
-  small(`${GET} responses`, `{ '204': { description: None, content: ${CONTENT} } }`),
-  small(`${GET} responses 302`, '{ description: Moved }'),
-  small(
+  'CSV and XML in an answer': small(`${GET} responses 200 content text/csv`, '{}'),
+  'content without a schema': small(`${GET} responses 200 content`, '{ application/json: {} }'),
+  'several success statuses, or none': small(`${GET} responses 201`, '{ description: Created }'),
+  'content of a 204': small(`${GET} responses`, `{ '204': { description: None, content: ${CONTENT} } }`),
+  redirections: small(`${GET} responses 302`, '{ description: Moved }'),
+  'another form of errors': small(
     `${GET} responses 404`,
     '{ description: None, content: { application/json: { schema: { type: object, required: [code] } } } }',
   ),
-  small(`${GET} responses 200 headers`, '{ X-Total: { schema: { type: integer } } }'),
-  small(`${GET} responses 200 headers`, '{ Location: { schema: { type: string } } }'),
-  small(`${GET} responses 200 links`, '{ self: { operationId: nobody } }'),
-  schema('{ type: string, format: cpf }'),
-  schema("{ type: string, pattern: '(' }"),
-  schema('{ $anchor: pet }'),
-  version30(schema("{ properties: { a: { $ref: '#/components/schemas/Pet', maxLength: 1 } } }")),
-  schema('{ type: string, nullable: true }'),
-  schema('{ type: string, maxlength: 1 }'),
-  schema('{ type: integer, maximum: 9223372036854775807 }'),
-];
+  '`x-conflicts` of another form': small(`${GET} responses 409`, '{ description: Taken, x-conflicts: [a] }'),
+  'a header that is never sent': small(`${GET} responses 200 headers`, '{ X-Total: { schema: { type: integer } } }'),
+  '`Location` without a link': small(`${GET} responses 200 headers`, '{ Location: { schema: { type: string } } }'),
+  'a link to no operation': small(`${GET} responses 200 links`, '{ self: { operationId: nobody } }'),
+  'an unknown format': schema('{ type: string, format: cpf }'),
+  'an invalid pattern': schema("{ type: string, pattern: '(' }"),
+  '`$id`, `$anchor`, `$dynamicRef`': schema('{ $anchor: pet }'),
+  'keywords beside `$ref` in 3.0': version30(
+    schema("{ properties: { a: { $ref: '#/components/schemas/Pet', maxLength: 1 } } }"),
+  ),
+  '`nullable` in 3.1': schema('{ type: string, nullable: true }'),
+  'a keyword that is none': schema('{ type: string, maxlength: 1 }'),
+  'a keyword with a value that it does not have': schema("{ type: string, maxLength: '1' }"),
+  'integers that JSON readers round': schema('{ type: integer, maximum: 9223372036854775807 }'),
+};
 
-test('the page has a document for each row', () => {
-  expect(DOCUMENTS).toHaveLength(ROWS.length);
+test('the page has a row for each', () => {
+  expect(ROWS.map(([what]) => what)).toEqual(REFUSED);
 });
 
-test.each(ROWS.map(([what = '', message = ''], index) => ({ what, message, index })))(
-  'refuses $what with one sentence and a place',
-  async ({ message, index }) => {
-    const error = await compile(DOCUMENTS[index] as OpenAPIV3.Document).catch((error) => error);
-    expect(error.mistakes).toHaveLength(1);
-    const [{ text, place }] = error.mistakes;
-    expect(text.replace(/^([A-Z]+ )?\/pets\/\{id\}: |^schemas Pet: /, '')).toBe(message);
-    expect(place).toEqual(expect.any(Array));
-  },
-);
+test.each(ROWS)('refuses %s with one sentence and a place', async (what = '', message) => {
+  const error = await compile(DOCUMENTS[what as Refused]).catch((error) => error);
+  expect(error.mistakes).toHaveLength(1);
+  const [mistake] = error.mistakes;
+  expect(mistake.text.replace(/^([A-Z]+ )?\/[^ ]*: |^schemas Pet: /, '')).toBe(message);
+  expect(mistake).toMatchObject({ what, place: expect.any(Array) });
+});
+
+test.each([
+  ['keywords', KEYWORDS],
+  ['formats', Object.keys(formats)],
+])('the page names the %s that are served', (name, served) => {
+  const [, list = ''] = new RegExp(`^\\| ${name} \\| (.*) \\|$`, 'im').exec(page) ?? [];
+  const named = [...list.matchAll(/`([^`]+)`/g)].map(([, word]) => word);
+  expect(named.sort()).toEqual([...served].filter((word) => !REFERENCES.includes(word)).sort());
+});
 
 test.each([
   ['parameters of a path, and a HEAD', SMALL],
@@ -131,13 +183,13 @@ test.each([
   ['links', SMALL.replace('description: Found,', 'description: Found, links: { self: { operationId: getPet } },')],
 ])('serves %s', async (_what, yaml) => {
   const { operations, match } = await compile(parse(yaml));
-  expect(operations.get('getPet')).toMatchObject({ returns: 'row', inputs: [{ argument: 'p_id' }] });
+  expect(operations.get('getPet')).toMatchObject({ returns: 'value', inputs: [{ argument: 'p_id' }] });
   expect(match('head', '/v1/pets/1').id).toBe('getPet');
 });
 
 test('reports a mistake that the specification knows with its name', async () => {
   const document = small(`${GET} sumary`, 'A pet');
-  await expect(compile(document)).rejects.toThrow('/paths/~1pets~1{id}/get has sumary, which OpenAPI does not define');
+  await expect(compile(document)).rejects.toThrow('GET /pets/{id}: has sumary, which OpenAPI does not define');
   await expect(compile(version30(document))).rejects.toThrow('has sumary, which OpenAPI does not define');
 });
 

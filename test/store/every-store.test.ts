@@ -120,13 +120,17 @@ describe('a failure', () => {
   test.each([
     ['a function that does not exist', { ...listCall(), function: 'nada' }],
     ['an argument that does not exist', listCall({ p_nada: 1 })],
-    ['an argument of another type', listCall({ p_academia_id: 'x' })],
     ['a function of another schema', { ...listCall(), function: 'verify_key' }],
     ['a name that is SQL', { ...listCall(), function: 'listar_alunos"(); --' }],
   ])('for %s is an error of the store, with its cause', async (_what, call) => {
     const result = await store.call(call, never);
     expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: expect.any(String) } } });
     expect(jsonOf(await store.call(listCall({ p_limit: 1 }), never))).toHaveLength(1);
+  });
+
+  test('of an argument that is none of its type is a refusal of the argument', async () => {
+    const result = await store.call(listCall({ p_academia_id: 'x' }), never);
+    expect(result).toMatchObject({ failure: { kind: 'invalidInput', fields: { p_academia_id: [{}] } } });
   });
 
   test('for an answer of more bytes than the limit harms no other call', async () => {

@@ -205,6 +205,7 @@ function readResult({ returns }: Call, text: string): Result | undefined {
   if (returns === 'row' && isJsonObject(value)) {
     return Object.values(value).every((part) => part === null) ? noRecord() : { json: text, count: 1 };
   }
+  if (returns === 'values') return Array.isArray(value) ? { json: text, count: value.length } : undefined;
   const count = countObjects(value);
   if (count === undefined) return undefined;
   if (returns === 'rows') return { json: text, count };

@@ -1,0 +1,109 @@
+// Makes one document of several files: what another file has becomes a component. Only what the specification knows as a
+// reference is one; in examples and extensions it is data.
+
+import { basename, dirname, extname, join } from 'node:path';
+import { find, isReference, MAX_REFERENCES, type Place, readReference, toPointer } from './pointer.ts';
+import { isMap, type Kind, mapChildren, type Node, sectionOf } from './structure.ts';
+
+/** A place in a file. */
+export type Origin = { readonly path: string; readonly place: Place };
+
+type Traced = Origin & { readonly node?: unknown; readonly key: string };
+
+/** The document, and where the components come from that other files have, by section and name. */
+export type Bundle = { readonly document: Node; readonly moved: ReadonlyMap<string, Origin> };
+
+/**
+ * Bundles the document in a file. `open` gives what a file has, undefined if it cannot be read: a reference to nothing stays as it
+ * is, and is found with all other mistakes.
+ */
+export function bundle(main: string, open: (path: string) => unknown): Bundle {
+  const moved = new Map<string, Origin>();
+  /** The references to what is a component now, by the place that it comes from. */
+  const known = new Map<string, string>();
+  const added: Record<string, Record<string, unknown>> = {};
+  /** The components that are references to other files. */
+  const inPlace = new Map<unknown, { readonly node: unknown; readonly path: string }>();
+
+  /** What a reference in a file leads to. */
+  function trace({ $ref }: { readonly $ref: string }, from: string, passed = 0): Traced {
+    const [name = '', pointer = ''] = $ref.split('#');
+    const path = name === '' ? from : join(dirname(from), name);
+    const place = readReference(`#${pointer}`);
+    const content = open(path);
+    const node = typeof content === 'object' && content !== null ? find(content, place).node : undefined;
+    // What another file only refers to has its name from there.
+    if (path !== main && isReference(node) && passed < MAX_REFERENCES) return trace(node, path, passed + 1);
+    return { path, place, node, key: `${path}${toPointer(place)}` };
+  }
+
+  function copy(kind: Kind, part: unknown, path: string): unknown {
+    const elsewhere = inPlace.get(part);
+    if (elsewhere) return copy(kind, elsewhere.node, elsewhere.path);
+    if (isReference(part)) return copyReference(kind, part, path);
+    if (typeof part !== 'object' || part === null) return part;
+    return mapChildren(kind, expandMaps(kind, part as Node, path), (child, inner) => copy(child, inner, path));
+  }
+
+  /** A whole map may be in another file, as if each of its parts was. */
+  function expandMaps(kind: Kind, node: Node, from: string): Node {
+    const entries = Object.entries(node).map(([name, value]) => {
+      if (!isMap(kind, name) || !isReference(value)) return [name, value];
+      const { path, place, node = {} } = trace(value, from);
+      const toPart = (key: string) => ({
+        $ref: `${path === from ? '' : value.$ref.split('#')[0]}${toPointer([...place, key])}`,
+      });
+      return [name, Object.fromEntries(Object.keys(node ?? {}).map((key) => [key, toPart(key)]))];
+    });
+    return Object.fromEntries(entries);
+  }
+
+  function copyReference(kind: Kind, reference: { readonly $ref: string }, from: string): unknown {
+    const { path, place, node, key } = trace(reference, from);
+    if (node === undefined || path === main) {
+      return { ...reference, ...(path === main ? { $ref: toPointer(place) } : {}) };
+    }
+    const section = sectionOf(kind);
+    if (section === undefined) return copy(kind, node, path);
+    const $ref = known.get(key) ?? toPointer(['components', section, addComponent(section, { path, place })]);
+    if (!known.has(key)) {
+      known.set(key, $ref);
+      Object.assign(added[section] ?? {}, { [String(readReference($ref).at(-1))]: copy(kind, node, path) });
+    }
+    return { ...reference, $ref };
+  }
+
+  /** Names a component by the place or the file that it comes from. */
+  function addComponent(section: string, { path, place }: Origin): string {
+    const wanted = String(place.at(-1) ?? basename(path, extname(path))).replace(/[^\w.-]/g, '_');
+    const others = (source.components as Record<string, object> | undefined)?.[section] ?? {};
+    let name = wanted;
+    for (let count = 2; name in others || moved.has(`${section}/${name}`); count += 1) name = `${wanted}_${count}`;
+    moved.set(`${section}/${name}`, { path, place });
+    added[section] ??= {};
+    return name;
+  }
+
+  const whole = open(main) as Node;
+  const source: Node = { ...whole, ...expandComponents(whole) };
+  const document = copy('document', source, main) as Node;
+  const components = { ...(document.components as Record<string, object> | undefined) };
+  for (const [section, parts] of Object.entries(added)) components[section] = { ...components[section], ...parts };
+  return { document: Object.keys(added).length > 0 ? { ...document, components } : document, moved };
+
+  /** A component that is in another file stays where it is, with the name that it has. */
+  function expandComponents({ components }: Node): { readonly components?: Node } {
+    if (typeof components !== 'object' || components === null || isReference(components)) return {};
+    const expanded = expandMaps('components', components as Node, main);
+    for (const [section, parts] of Object.entries(expanded)) {
+      for (const [name, part] of Object.entries(parts ?? {})) {
+        if (!isReference(part) || Object.keys(part).length > 1) continue;
+        const { path, node, key } = trace(part, main);
+        if (path === main || node === undefined || known.has(key)) continue;
+        known.set(key, toPointer(['components', section, name]));
+        inPlace.set(part, { node, path });
+      }
+    }
+    return { components: expanded };
+  }
+}

@@ -1,0 +1,111 @@
+// What a document consists of, and so what in it is a reference, a schema or data.
+
+import { ALL_METHODS } from './path.ts';
+import { follow, isReference, type Place } from './pointer.ts';
+import { SUBSCHEMAS } from './schema.ts';
+
+/** The kinds of objects that may be references, or have some in them. */
+export type Kind =
+  | 'document'
+  | 'components'
+  | 'pathItem'
+  | 'operation'
+  | 'parameter'
+  | 'body'
+  | 'response'
+  | 'header'
+  | 'media'
+  | 'example'
+  | 'link'
+  | 'securityScheme'
+  | 'schema';
+export type Node = Readonly<Record<string, unknown>>;
+type Child = readonly [Kind, 'one' | 'list' | 'map'];
+
+const NAMED = { schema: ['schema', 'one'], content: ['media', 'map'], examples: ['example', 'map'] } as const;
+
+/** What each kind of object consists of. Everything else in it is data, such as examples and extensions. */
+const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
+  document: { paths: ['pathItem', 'map'], webhooks: ['pathItem', 'map'], components: ['components', 'one'] },
+  components: {
+    schemas: ['schema', 'map'],
+    parameters: ['parameter', 'map'],
+    requestBodies: ['body', 'map'],
+    responses: ['response', 'map'],
+    headers: ['header', 'map'],
+    pathItems: ['pathItem', 'map'],
+    examples: ['example', 'map'],
+    links: ['link', 'map'],
+    securitySchemes: ['securityScheme', 'map'],
+  },
+  pathItem: {
+    parameters: ['parameter', 'list'],
+    ...Object.fromEntries(ALL_METHODS.map((method): [string, Child] => [method, ['operation', 'one']])),
+  },
+  operation: { parameters: ['parameter', 'list'], requestBody: ['body', 'one'], responses: ['response', 'map'] },
+  parameter: NAMED,
+  body: { content: ['media', 'map'] },
+  response: { headers: ['header', 'map'], content: ['media', 'map'], links: ['link', 'map'] },
+  header: NAMED,
+  media: { schema: ['schema', 'one'], examples: ['example', 'map'] },
+  example: {},
+  link: {},
+  securityScheme: {},
+  schema: Object.fromEntries(
+    Object.entries(SUBSCHEMAS).flatMap(([count, names]) =>
+      names.map((name): [string, Child] => [name, ['schema', count as Child[1]]]),
+    ),
+  ),
+};
+
+/** Visits the objects of a document, each where it stands: references are not followed. */
+export function visit(document: object, onNode: (kind: Kind, node: Node, place: Place) => void): void {
+  const walk = (kind: Kind, node: unknown, place: Place): void => {
+    if (typeof node !== 'object' || node === null) return;
+    onNode(kind, node as Node, place);
+    for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
+      const value = (node as Node)[name];
+      if (count === 'one') walk(child, value, [...place, name]);
+      else if (typeof value === 'object' && value !== null) {
+        for (const [key, part] of Object.entries(value)) {
+          walk(child, part, [...place, name, Array.isArray(value) ? Number(key) : key]);
+        }
+      }
+    }
+  };
+  walk('document', document, []);
+}
+
+/** A copy of an object of a document with other parts. A whole list or map that is a reference stays as it is. */
+export function mapChildren(kind: Kind, node: Node, map: (kind: Kind, part: unknown) => unknown): Node {
+  const copy: Record<string, unknown> = { ...node };
+  for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
+    const value = node[name];
+    if (typeof value !== 'object' || value === null) continue;
+    if (count === 'one') copy[name] = map(child, value);
+    else if (Array.isArray(value)) copy[name] = value.map((part) => map(child, part));
+    else if (!isReference(value)) {
+      copy[name] = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, map(child, part)]));
+    }
+  }
+  return copy;
+}
+
+/** Copies a part of a document without its references, with its schemas converted. Throws for a reference to nothing. */
+export function resolve<T>(document: object, kind: Kind, part: T, convert: (schema: unknown) => unknown): T {
+  if (kind === 'schema') return convert(part) as T;
+  const node = follow(document, part as Node) as Node | undefined;
+  if (typeof node !== 'object' || node === null) throw new Error(`a ${kind} is no object`);
+  return mapChildren(kind, node, (child, part) => resolve(document, child, part, convert)) as T;
+}
+
+/** Whether a part of an object is a map. */
+export function isMap(kind: Kind, name: string): boolean {
+  return CHILDREN[kind][name]?.[1] === 'map';
+}
+
+/** The part of the components for a kind of object, if there is one in every version. */
+export function sectionOf(kind: Kind): string | undefined {
+  const [section] = Object.entries(CHILDREN.components).find(([, [child]]) => child === kind) ?? [];
+  return section === 'pathItems' ? undefined : section;
+}

@@ -1,0 +1,117 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { compileFile } from '../../src/openapi/compile.ts';
+
+// Documents in several files, and what in them is a reference.
+
+const SCHEME = 'securitySchemes: { apiKey: { type: apiKey, in: header, name: X-Api-Key } }';
+
+/** Writes files into a new folder; gives the path of the first. */
+function write(files: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'document-'));
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  return join(folder, Object.keys(files)[0] ?? '');
+}
+
+const answer = (schema: string) =>
+  `{ '200': { description: Found, content: { application/json: { schema: ${schema}, examples: { a: { value: { $ref: none.yaml, $id: 'x:y' } } } } } } }`;
+
+const MAIN = `openapi: 3.1.0
+info: { title: Orders, version: '1', x-data: { $ref: none.yaml } }
+servers: [{ url: /v1 }]
+security: [{ apiKey: [] }]
+paths:
+  /orders/{orderId}: { $ref: paths/order.yaml }
+  /orders:
+    get:
+      operationId: listOrders
+      x-rpc: list_orders
+      responses: ${answer('{ type: array, items: { $ref: schemas/Order.yaml } }')}
+    post:
+      operationId: addOrder
+      x-rpc: add_order
+      requestBody: { content: { application/json: { schema: { $ref: schemas/Order.yaml } } } }
+      responses: ${answer("{ $ref: 'schemas/Order.yaml#' }")}
+components:
+  ${SCHEME}
+  schemas: { $ref: schemas/index.yaml }
+`;
+const FILES = {
+  'openapi.yaml': MAIN,
+  'paths/order.yaml': `get:
+  operationId: getOrder
+  x-rpc: get_order
+  parameters: [{ name: orderId, in: path, required: true, schema: { type: string } }]
+  responses: ${answer('{ $ref: ../schemas/Order.yaml }')}
+`,
+  'schemas/index.yaml': 'Order: { $ref: Order.yaml }\n',
+  'schemas/Order.yaml': `type: object
+required: [id]
+properties:
+  id: { type: string }
+  lines: { type: array, items: { $ref: Line.yaml } }
+  example: { type: string, default: { $ref: none.yaml } }
+`,
+  'schemas/Line.yaml': `type: object
+properties: { amount: { type: integer }, order: { $ref: ./Order.yaml } }
+`,
+};
+
+test('a document in several files is served as one, with the names of its components', async () => {
+  const { operations, source } = await compileFile(write(FILES));
+  expect([...operations.keys()]).toEqual(['getOrder', 'listOrders', 'addOrder']);
+  expect(operations.get('addOrder')).toMatchObject({ returns: 'row', body: { schema: { required: ['id'] } } });
+  expect(Object.keys(source.components?.schemas ?? {})).toEqual(['Order', 'Line']);
+  const text = JSON.stringify(source);
+  expect([...new Set(text.match(/"\$ref":"[^"]*"/g))].sort()).toEqual([
+    '"$ref":"#/components/schemas/Line"',
+    '"$ref":"#/components/schemas/Order"',
+    '"$ref":"none.yaml"',
+  ]);
+});
+
+test('every mistake is told at once, each once, with file and line', async () => {
+  const file = write({
+    ...FILES,
+    'openapi.yaml': MAIN.replace('x-rpc: list_orders', `x-rpc: ${'a'.repeat(64)}`)
+      .replace('x-rpc: add_order', 'sumary: Add')
+      .replace(SCHEME, `${SCHEME}\n  responses: { Gone: { $ref: '#/components/responses/Nothing' } }`),
+    'schemas/Line.yaml': FILES['schemas/Line.yaml']
+      .replace('integer', 'integer, format: cpf')
+      .replace('./Order', './Ordr'),
+  });
+  const error = await compileFile(file).catch((error) => error);
+  expect(error.message.split('\n')).toEqual([
+    `openapi.yaml:10: GET /orders: x-rpc ${'a'.repeat(64)} has 64 characters, and Postgres knows 63: give it a shorter name`,
+    'openapi.yaml:12: POST /orders: x-rpc must name the Postgres function, in lower case; it is missing',
+    'openapi.yaml:14: POST /orders: has sumary, which OpenAPI does not define: correct it, or call it x-sumary',
+    'openapi.yaml:19: responses Gone: the reference #/components/responses/Nothing leads to nothing: correct it, or add what it names',
+    'schemas/Line.yaml:2: schemas Line: the reference ./Ordr.yaml leads to no file that can be read: correct it, or add the file',
+    'schemas/Line.yaml:2: schemas Line: unknown format "cpf": the gateway could not check it; use a pattern, or remove it',
+  ]);
+});
+
+test('a file that is no YAML is told with its line', async () => {
+  const file = write({ ...FILES, 'schemas/Line.yaml': 'type: object\nproperties: { a: [\n' });
+  await expect(compileFile(file)).rejects.toThrow(/^schemas\/Line\.yaml:\d+: /);
+});
+
+test('a mistake in a shared component is told once', async () => {
+  const shared =
+    'responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }';
+  const file = write({
+    ...FILES,
+    'openapi.yaml': MAIN.replaceAll(/'200': /g, "'404': { $ref: '#/components/responses/Gone' }, '200': ").replace(
+      SCHEME,
+      `${SCHEME}\n  ${shared}`,
+    ),
+  });
+  await expect(compileFile(file)).rejects.toThrow(
+    /^openapi\.yaml:19: responses Gone: the schema of the response 404 does not allow what the gateway sends: \{"error":"text"\}$/,
+  );
+});

@@ -1,0 +1,166 @@
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { leaveOutNulls } from '../../src/api/optional.ts';
+import { compile } from '../../src/openapi/compile.ts';
+import { ANNOTATIONS } from '../../src/openapi/schema.ts';
+import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
+
+// Every keyword of a schema that is served: what it allows is taken, and what it forbids is refused.
+
+/** A schema, a value that it allows and one that it forbids. */
+type Row = readonly [schema: string, allowed: unknown, forbidden: unknown];
+
+const ROWS: Readonly<Record<string, Row>> = {
+  $ref: ["{ $ref: '#/components/schemas/Short' }", 'abc', 'abcd'],
+  additionalProperties: [
+    '{ properties: { a: {} }, additionalProperties: { type: integer } }',
+    { a: 'x', b: 1 },
+    { b: 'x' },
+  ],
+  allOf: ["{ allOf: [{ $ref: '#/components/schemas/Short' }, { minLength: 2 }] }", 'ab', 'a'],
+  anyOf: ['{ anyOf: [{ type: string }, { type: integer }] }', 1, true],
+  const: ['{ const: a }', 'a', 'b'],
+  contains: ['{ contains: { const: 1 } }', [1, 2], [2]],
+  dependentRequired: ['{ dependentRequired: { a: [b] } }', { a: 1, b: 2 }, { a: 1 }],
+  dependentSchemas: ['{ dependentSchemas: { a: { required: [b] } } }', { a: 1, b: 2 }, { a: 1 }],
+  else: ['{ if: { type: string }, else: { minimum: 5 } }', 6, 4],
+  enum: ['{ enum: [a, 1, null] }', null, 'b'],
+  exclusiveMaximum: ['{ exclusiveMaximum: 5 }', 4, 5],
+  exclusiveMinimum: ['{ exclusiveMinimum: 5 }', 6, 5],
+  format: ['{ type: string, format: date }', '2024-02-29', '2023-02-29'],
+  if: ['{ if: { type: string }, then: { minLength: 2 } }', 'ab', 'a'],
+  items: ['{ type: array, items: { type: integer } }', [1], ['a']],
+  maxContains: ['{ contains: { const: 1 }, maxContains: 1 }', [1], [1, 1]],
+  maxItems: ['{ maxItems: 1 }', [1], [1, 2]],
+  maxLength: ['{ maxLength: 1 }', 'é', 'ab'],
+  maxProperties: ['{ maxProperties: 1 }', { a: 1 }, { a: 1, b: 1 }],
+  maximum: ['{ maximum: 5 }', 5, 6],
+  minContains: ['{ contains: { const: 1 }, minContains: 2 }', [1, 1], [1]],
+  minItems: ['{ minItems: 2 }', [1, 2], [1]],
+  minLength: ['{ minLength: 2 }', 'ab', 'a'],
+  minProperties: ['{ minProperties: 1 }', { a: 1 }, {}],
+  minimum: ['{ minimum: 5 }', 5, 4],
+  multipleOf: ['{ multipleOf: 0.01 }', 19.99, 19.999],
+  not: ['{ not: { type: string } }', 1, 'a'],
+  oneOf: ['{ oneOf: [{ minimum: 5 }, { maximum: 5 }] }', 6, 5],
+  pattern: ['{ pattern: ^a }', 'ab', 'b'],
+  patternProperties: ['{ patternProperties: { ^a: { type: integer } } }', { ab: 1, b: 'x' }, { ab: 'x' }],
+  prefixItems: ['{ prefixItems: [{ type: integer }] }', [1, 'a'], ['a']],
+  properties: ['{ properties: { a: { type: integer } } }', { a: 1 }, { a: 'x' }],
+  propertyNames: ['{ propertyNames: { maxLength: 1 } }', { a: 1 }, { ab: 1 }],
+  readOnly: ['{ required: [a], properties: { a: { readOnly: true } } }', {}, { a: 1 }],
+  required: ['{ required: [a] }', { a: null }, {}],
+  type: ["{ type: [integer, 'null'] }", null, 1.5],
+  unevaluatedItems: ['{ prefixItems: [{}], unevaluatedItems: false }', [1], [1, 2]],
+  unevaluatedProperties: ['{ allOf: [{ properties: { a: {} } }], unevaluatedProperties: false }', { a: 1 }, { b: 1 }],
+  uniqueItems: ['{ uniqueItems: true }', [1, 2], [1, 1]],
+};
+
+/** The keywords that validate nothing, here or in JSON Schema 2020-12. */
+const WITHOUT_EFFECT = [
+  ...ANNOTATIONS.filter((name) => name !== 'readOnly'),
+  ...REFERENCES,
+  ...['$defs', '$schema', 'additionalItems', 'contentEncoding', 'contentMediaType', 'contentSchema', 'definitions'],
+];
+
+/** What else must be right, in both versions. */
+const CASES: readonly (readonly [version: string, what: string, ...Row])[] = [
+  ['3.0.3', 'an exclusive bound as a flag', '{ minimum: 5, exclusiveMinimum: true }', 6, 5],
+  ['3.0.3', 'nullable', '{ type: string, nullable: true }', null, 1],
+  [
+    '3.0.3',
+    'nullable around a schema',
+    "{ nullable: true, allOf: [{ $ref: '#/components/schemas/Short' }] }",
+    null,
+    'abcd',
+  ],
+  ['3.0.3', 'nullable around a choice', '{ nullable: true, oneOf: [{ type: string }, { type: integer }] }', null, true],
+  [
+    '3.0.3',
+    'readOnly that an allOf requires',
+    "{ allOf: [{ $ref: '#/components/schemas/User' }], required: [id, name] }",
+    { name: 'Ana' },
+    { id: '1', name: 'Ana' },
+  ],
+  [
+    '3.0.3',
+    'a required binary',
+    '{ required: [a], properties: { a: { type: string, format: binary } } }',
+    { a: '' },
+    {},
+  ],
+  ['3.1.0', 'a schema or null', "{ anyOf: [{ $ref: '#/components/schemas/Short' }, { type: 'null' }] }", null, 'abcd'],
+  ['3.1.0', 'a keyword beside a reference', "{ $ref: '#/components/schemas/Short', minLength: 2 }", 'ab', 'a'],
+  [
+    '3.1.0',
+    'one schema in several places',
+    `{ properties: { a: { $ref: '#/components/schemas/User' }, b: { $ref: '#/components/schemas/User', description: B },
+       c: { anyOf: [{ $ref: '#/components/schemas/User' }, { type: 'null' }] } } }`,
+    { a: {}, b: {}, c: null },
+    { b: { name: 1 } },
+  ],
+  [
+    '3.1.0',
+    'a schema that contains itself, behind any name',
+    "{ $ref: '#/components/schemas/Tree' }",
+    { 'a/b~ %': [{ 'a/b~ %': [] }] },
+    { 'a/b~ %': [{ 'a/b~ %': 1 }] },
+  ],
+  ['3.1.0', 'a small multiple', '{ multipleOf: 0.01 }', 0.07, 1e-12],
+  ['3.1.0', 'an integer that readers round', '{ type: integer }', 9007199254740991, 9007199254740992],
+];
+
+async function open(version: string, schema: string) {
+  const document = parse(`
+openapi: ${version}
+info: { title: Values, version: '1' }
+servers: [{ url: /v1 }]
+security: [{ apiKey: [] }]
+paths:
+  /values:
+    post:
+      operationId: check
+      x-rpc: check
+      requestBody: { content: { application/json: { schema: ${schema} } } }
+      responses: { '204': { description: Checked } }
+components:
+  securitySchemes: { apiKey: { type: apiKey, in: header, name: X-Api-Key } }
+  schemas:
+    Short: { type: string, maxLength: 3 }
+    User: { type: object, properties: { id: { type: string, readOnly: true }, name: { type: string } } }
+    Tree: { type: object, properties: { 'a/b~ %': { type: array, items: { $ref: '#/components/schemas/Tree' } } } }
+`);
+  const validators = (await compile(document)).validators.get('check') ?? [];
+  const request = { path: {}, query: {}, header: {}, cookie: {} };
+  return (requestBody: unknown) => validators.every((isValid) => isValid({ ...request, requestBody }));
+}
+
+test('each keyword is in the table, or validates nothing', () => {
+  // An `if` has its `then`.
+  const tested = [...Object.keys(ROWS), 'then'];
+  expect(KEYWORDS.filter((name) => !tested.includes(name) && !WITHOUT_EFFECT.includes(name))).toEqual([]);
+  expect(tested.filter((name) => !KEYWORDS.includes(name))).toEqual([]);
+});
+
+test.each([...Object.entries(ROWS).map(([name, row]) => ['3.1.0', name, ...row] as const), ...CASES])(
+  '%s: %s',
+  async (version, _what, schema, allowed, forbidden) => {
+    const isValid = await open(version, schema);
+    expect([isValid(allowed), isValid(forbidden)]).toEqual([true, false]);
+  },
+);
+
+test.each([
+  [
+    'rows',
+    '[{"b":null,"a":",\\"b\\":null","d":{"b":null}},{"a":1,"b":null},{"b":null}]',
+    '[{"a":",\\"b\\":null","d":{"b":null}},{"a":1},{}]',
+  ],
+  ['rows', '[]', '[]'],
+  ['row', '{"a":12345678901234567890,"b": null,"c":[{"b":null}]}', '{"a":12345678901234567890,"c":[{"b":null}]}'],
+] as const)(
+  'a property that is neither required nor nullable is left out of %s where it is null',
+  (returns, json, expected) => {
+    expect(leaveOutNulls(json, { returns, optional: ['b'] })).toBe(expected);
+  },
+);
