@@ -29,7 +29,7 @@ export async function readServed(urls: readonly string[]): Promise<ServedDocumen
     const functions = JSON.parse(rows[0].json);
     return documents.flatMap(({ url, document }) =>
       findDrift(document.operations, functions)
-        .filter(({ isAddition }) => !isAddition)
+        .filter(({ isAddition, isSupposed }) => !isAddition && !isSupposed)
         .map((difference) => `${url}: ${describeDifference(difference)}`),
     );
   };

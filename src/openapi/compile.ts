@@ -167,7 +167,7 @@ export function createAjv(options: Options = {}): Ajv {
     ...options,
     // Both take long in a large document. Its schemas are validated before, and V8 optimizes code too.
     validateSchema: false,
-    code: { optimize: false, ...options.code },
+    code: options.code ?? { optimize: false },
     allErrors: true,
     verbose: true,
     coerceTypes: false,

@@ -64,7 +64,7 @@ export function createConverter(
   /** By the names of properties that are hidden around a schema, and by the schema. */
   const converted = new Map<string, Map<object, Schema>>();
   const hidden = use === 'request' ? 'readOnly' : 'writeOnly';
-  const isVersion30 = document.openapi.startsWith('3.0');
+  const isVersion30 = String(document.openapi).startsWith('3.0');
   /** What is behind references is converted after what refers to it: schemas refer to one another in long chains. */
   const waiting: (() => void)[] = [];
   /** The schemas that take over another one, which has to be converted first. */

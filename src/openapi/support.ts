@@ -86,7 +86,7 @@ export type ValidateSchema = (schema: Node) => readonly object[];
 
 /** Finds what the gateway does not do, wherever it stands. */
 export function findUnsupported(document: OpenAPIV3.Document, validateSchema: ValidateSchema): Mistake[] {
-  const isVersion30 = document.openapi.startsWith('3.0');
+  const isVersion30 = String(document.openapi).startsWith('3.0');
   const mistakes: Mistake[] = [];
   /** The schema that is visited, with all that is within. */
   let outermost = '-';
