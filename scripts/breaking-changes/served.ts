@@ -14,6 +14,8 @@ type Node = Record<string, unknown>;
 type Use = 'request' | 'answer';
 
 const SCHEMAS = '#/components/schemas/';
+/** A reference while the converter runs, which would follow it. */
+const REFERENCE = 'x-reference';
 /** The shared schemas as requests have them, and as answers do. */
 const PARTS = { request: 'x-request', answer: 'x-answer' } as const;
 
@@ -147,7 +149,7 @@ function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T): T {
   if (typeof node.$ref === 'string') {
     const { $ref, ...beside } = node;
     const { readOnly, writeOnly } = resolve<Node>(source);
-    const target = { $ref: ($ref as string).replace(SCHEMAS, `#/components/${PARTS[use]}/`) };
+    const target = { [REFERENCE]: ($ref as string).replace(SCHEMAS, `#/components/${PARTS[use]}/`) };
     const flags = { ...(readOnly ? { readOnly } : {}), ...(writeOnly ? { writeOnly } : {}) };
     return (Object.keys({ ...beside, ...flags }).length > 0 ? { ...flags, ...beside, allOf: [target] } : target) as T;
   }
@@ -161,13 +163,15 @@ function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T): T {
   return node as T;
 }
 
-/** Several types as one text, whatever their order. */
+/** Several types as one text, whatever their order, and references under their name again. */
 function joinTypes<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(joinTypes) as T;
   if (typeof schema !== 'object' || schema === null) return schema;
-  const { type } = schema as { type?: unknown };
+  const { type, [REFERENCE]: $ref, ...others } = schema as Node;
   return {
-    ...mapValues(schema as Node, joinTypes),
+    ...mapValues(others, joinTypes),
+    ...($ref === undefined ? {} : { $ref }),
+    ...(type === undefined ? {} : { type }),
     ...(Array.isArray(type) ? { type: type.sort().join('|') } : {}),
   } as T;
 }

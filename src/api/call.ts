@@ -42,19 +42,25 @@ function toArgument(value: Json, form: Form, text?: string): Argument {
   if (value === null) return null;
   if (form === 'json') return { json: toPlainIntegers(text ?? JSON.stringify(value)) };
   if (form === 'bytes') return `\\x${toHexadecimal(atob(String(value)))}`;
-  if (typeof value === 'number' && text !== undefined) return toPlainNumber(text);
-  if (form === 'array' && text !== undefined && isListOfNumbers(value)) return readNumbers(text);
+  if (typeof value === 'number' && text !== undefined) return toExact(value, text);
+  if (form === 'array' && text !== undefined && isListOfNumbers(value)) return readNumbers(value, text);
   return value as Argument;
 }
 
-function isListOfNumbers(value: Json): boolean {
+/** A number, or its text where JavaScript has not all of its digits. */
+function toExact(value: number, text: string): number | string {
+  const plain = toPlainNumber(text);
+  return plain === String(value) ? value : plain;
+}
+
+function isListOfNumbers(value: Json): value is readonly (number | null)[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'number' || item === null);
 }
 
 /** The numbers of a JSON array that has nothing else. */
-function readNumbers(text: string): (string | null)[] {
+function readNumbers(values: readonly (number | null)[], text: string): readonly Json[] {
   const items = text.match(/[^\s,[\]]+/g) ?? [];
-  return items.map((item) => (item === 'null' ? null : toPlainNumber(item)));
+  return values.map((value, index) => (value === null ? null : toExact(value, items[index] ?? String(value))));
 }
 
 /** Postgres reads bytes as hexadecimal digits. */

@@ -51,7 +51,6 @@ export function createToolReader(call: ToolCall): Reader {
 function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall): void {
   const { inputs, body } = operation;
   const { properties = {} } = readBodySchema(body);
-  const ownTexts = new Map(texts);
   const fields: [string, Json][] = [];
   // With one argument more than an operation can have, one of them is unknown.
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
@@ -65,7 +64,7 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
     else {
       const [typed, text] = toTyped(request, name, value, typesOf(properties[name] ?? {}), texts.get(name));
       fields.push([name, typed]);
-      if (text !== undefined) ownTexts.set(name, text);
+      if (text !== undefined) texts.set(name, text);
     }
   }
   if (!body) return;
@@ -73,7 +72,7 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
   const value = body.fields ? sent : sent.body;
   if (value === undefined && !body.isRequired) return;
   if (value === undefined) request.problems.set('body', [messages.isRequired]);
-  takeJson(request, body, value ?? null, ownTexts);
+  takeJson(request, body, value ?? null, texts);
 }
 
 function takeArgument(request: ApiRequest, input: Input, given: Json, givenText: string | undefined): void {

@@ -12,6 +12,7 @@ import {
 import type { RequestHandler } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Outcome } from '../api/handler.ts';
+import { MAX_INPUTS } from '../api/messages.ts';
 import { readObject, readTexts } from '../api/request.ts';
 import { createToolReader, readBodySchema, type ToolCall } from '../api/tool-reader.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
@@ -104,8 +105,16 @@ function readMessage(bytes: Uint8Array): Envelope {
   // Counted first: copying an object with many names takes longer than parsing it.
   if (countValues(fields, given.arguments) > MAX_VALUES) throw new RequestFailed({ kind: 'bodyTooLarge' });
   const { arguments: args = {}, ...params } = given;
-  const text = readTexts(texts.get('params') ?? '').get('arguments') ?? '';
-  return { message: isJsonObject(fields.params) ? { ...fields, params } : fields, args, texts: readTexts(text) };
+  return {
+    message: isJsonObject(fields.params) ? { ...fields, params } : fields,
+    args,
+    // With more arguments than an operation can have, the call is refused.
+    texts: isJsonObject(args) && Object.keys(args).length <= MAX_INPUTS ? readArgumentTexts(texts) : new Map(),
+  };
+}
+
+function readArgumentTexts(texts: Envelope['texts']): Envelope['texts'] {
+  return readTexts(readTexts(texts.get('params') ?? '').get('arguments') ?? '');
 }
 
 /** Takes the token of `Authorization: Bearer` (RFC 6750) for the key, where the client cannot send its header. */
