@@ -34,6 +34,8 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 const INVALID_VALUE = /^(22|23514$)/;
 /** The last line of where an error happened: Postgres was reading a parameter, before it called the function. */
 const PARAMETER = /\$(\d+)(?: = '\.\.\.')?[^\n]*$/;
+/** The name of a domain in the message of Postgres, with or without its schema and quotes. */
+const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
 
 /** A statement was cancelled, by its timeout or by the gateway. */
@@ -57,18 +59,41 @@ export function toFailure(error: PgError): Refusal | Fault {
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
 }
 
-/**
- * Converts the fault of a call for which Postgres cannot read an argument: the value is the client's mistake. PostgREST does not
- * say where an error happened, so there the message has to name the value of one argument.
- */
+/** Converts the fault of a call for which Postgres cannot read an argument: the value is the client's mistake. */
 export function blameArgument(result: Result, { args }: Call): Result {
-  if (!('failure' in result) || !isFault(result.failure)) return result;
-  const { code = '', message = '', where }: Partial<PgError> = Object(result.failure.cause);
-  if (!INVALID_VALUE.test(code)) return result;
-  const names = Object.keys(args);
-  const [, number] = PARAMETER.exec(where ?? '') ?? [];
-  const named = names.filter((name) => textsOf(args[name]).some((text) => message.includes(`"${text}"`)));
-  const name = where === undefined ? (named.length === 1 ? named[0] : undefined) : names[Number(number) - 1];
+  const { where = '' } = readInvalidValue(result) ?? {};
+  const [, number] = PARAMETER.exec(where) ?? [];
+  return blame(result, Object.keys(args)[Number(number) - 1]);
+}
+
+/**
+ * Does it where the error does not say where it happened, as that of PostgREST: its message has to name the value of one argument, or
+ * the domain of one. `readTypes` gives the types of the function's arguments.
+ */
+export async function blameNamed(
+  result: Result,
+  { args }: Call,
+  readTypes: () => Promise<ReadonlyMap<string, string>>,
+): Promise<Result> {
+  const { message } = readInvalidValue(result) ?? {};
+  if (message === undefined) return result;
+  const [, domain] = DOMAIN.exec(message) ?? [];
+  const types = domain === undefined ? undefined : await readTypes();
+  const isNamed = (name: string) =>
+    types
+      ? types.get(name)?.replace(/^.*\.|\[\]$/g, '') === domain
+      : textsOf(args[name]).some((text) => message.includes(`"${text}"`));
+  const [name, ...others] = Object.keys(args).filter(isNamed);
+  return others.length > 0 ? result : blame(result, name);
+}
+
+function readInvalidValue(result: Result): PgError | undefined {
+  if (!('failure' in result) || !isFault(result.failure)) return undefined;
+  const error: PgError = Object(result.failure.cause);
+  return INVALID_VALUE.test(error.code ?? '') ? error : undefined;
+}
+
+function blame(result: Result, name: string | undefined): Result {
   return name === undefined ? result : { failure: { kind: 'invalidInput', fields: { [name]: [CANNOT_HOLD] } } };
 }
 

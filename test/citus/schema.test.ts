@@ -261,9 +261,8 @@ describe('a distributed database', () => {
       `nome,email,telefone,academia\nAna,a@x.example,1,Aurora Centro\nBia,b@x.example,${'9'.repeat(41)},\n`,
     );
     const { errors } = await admin('import', 'alunos', file, '--tenant', id);
-    expect(JSON.parse(errors).lines).toEqual([
-      { line: 3, field: 'telefone', message: 'must NOT have more than 40 characters' },
-    ]);
+    const message = 'must NOT have more than 40 characters';
+    expect(JSON.parse(errors).lines).toEqual([{ line: 3, field: 'telefone', value: '9'.repeat(41), message }]);
     writeFileSync(file, 'nome,email,telefone\nAna,ALUNO001@aurora.example,9\n');
     expect(JSON.parse((await admin('import', 'alunos', file, '--tenant', id, '--update')).output)).toEqual({
       created: { alunos: 0 },
@@ -275,7 +274,7 @@ describe('a distributed database', () => {
     });
     writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
     const again = await admin('import', 'academias', file, '--tenant', id, '--allow-duplicates');
-    expect(JSON.parse(again.errors).lines).toEqual([
+    expect(JSON.parse(again.errors).lines).toMatchObject([
       { line: 2, field: null, message: expect.stringContaining('violates unique constraint') },
     ]);
     expect(JSON.parse((await admin('export', join(folder, 'again'), '--tenant', id)).output)).toEqual({

@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
 import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
-import { blameArgument, type PgError, toFailure } from '../sqlstate.ts';
+import { blameNamed, type PgError, toFailure } from '../sqlstate.ts';
 import { type Call, type DatabaseFunction, isJsonObject, type Origin, type Result, type Store } from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
@@ -76,6 +76,16 @@ export function openSupabase(options: SupabaseOptions): Store {
       return { failure: { kind: 'storeUnavailable', cause, connectionLost: true } };
     }
   };
+  const readFunctions = async (signal: AbortSignal): Promise<DatabaseFunction[] | { failure: Fault }> => {
+    const answer = await askRoot('GET', signal);
+    return 'failure' in answer ? answer : readPublished(answer.text);
+  };
+  /** The types of a function's arguments, by name; none if PostgREST does not tell. */
+  const readTypes = async (name: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>> => {
+    const functions = await readFunctions(signal);
+    const found = 'failure' in functions ? undefined : functions.find((one) => one.name === name);
+    return new Map(found?.arguments.map((argument) => [argument.name, argument.type]));
+  };
   return {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
@@ -95,7 +105,7 @@ export function openSupabase(options: SupabaseOptions): Store {
           .csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
-        return blameArgument(toResult(call, answer as Answer), call);
+        return await blameNamed(toResult(call, answer as Answer), call, () => readTypes(call.function, signal));
       } finally {
         exchanges.delete(number);
       }
@@ -105,8 +115,8 @@ export function openSupabase(options: SupabaseOptions): Store {
       return 'failure' in answer ? answer.failure : undefined;
     },
     describe: async (signal) => {
-      const answer = await askRoot('GET', signal);
-      return 'failure' in answer ? answer : { functions: readPublished(answer.text) };
+      const functions = await readFunctions(signal);
+      return 'failure' in functions ? functions : { functions };
     },
     connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
     close: () => pool.close(),

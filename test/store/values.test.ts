@@ -1,0 +1,415 @@
+import fc, { type Arbitrary } from 'fast-check';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import type { Store } from '../../src/store/store.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+
+// A value that passes the document comes back as it went, or is a 422 on its name: of every type and format, in every place of a
+// request, on every store. It is never a 500 or a 502.
+
+/** How many values are sent. */
+const COUNT = inject('isLong') ? 100_000 : 2_000;
+
+type Kind = {
+  readonly schema: object;
+  /** The type of the argument, and the JSON that it becomes. */
+  readonly type: string;
+  readonly json?: string;
+  /** Texts of values that have to be taken; JSON for what is no string. */
+  readonly taken: readonly string[];
+  /** Texts of values at the edges, many of which are refused. */
+  readonly edges: Arbitrary<string>;
+  /** Whether what came back is what was sent. */
+  readonly isSame?: (sent: string, back: string) => boolean;
+  /** Whether a value is written in JSON as it is, and not as a string. */
+  readonly isBare?: boolean;
+};
+
+const digits = (least: number, most: number) =>
+  fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: least, maxLength: most });
+const join = (...parts: Arbitrary<string>[]) => fc.tuple(...parts).map((texts) => texts.join(''));
+const number = join(
+  fc.constantFrom('', '-'),
+  fc.oneof(fc.constantFrom('0', '7', '10', '9007199254740993'), fc.bigInt({ min: 0n, max: 10n ** 30n }).map(String)),
+  fc.oneof(
+    fc.constantFrom('', '.0', '.00', '.5', '.10'),
+    digits(1, 25).map((text) => `.${text}`),
+  ),
+  fc.constantFrom('', 'e0', 'e2', 'E+3', 'e-7', 'e21', 'e-30', 'e400'),
+);
+const year = fc.constantFrom('0000', '0001', '0099', '1582', '1900', '2023', '2024', '9999');
+const date = join(year, fc.constantFrom('-01-01', '-02-28', '-02-29', '-02-30', '-12-31', '-13-01', '-00-10', '-1-1'));
+const time = join(
+  fc.constantFrom('00:00', '12:34', '23:59', '24:00', '23:60'),
+  fc.constantFrom(':00', ':59', ':60', ':61', ''),
+  fc.constantFrom('', '.5', '.123456', '.1234567', '.999999999', '.'),
+);
+const zone = fc.constantFrom(
+  'Z',
+  'z',
+  '+00:00',
+  '-00:00',
+  '+14:00',
+  '-12:00',
+  '+15:59',
+  '+16:00',
+  '-23:59',
+  '+00:01',
+  '+03',
+  '',
+);
+const dateTime = (end: Arbitrary<string>) => join(date, fc.constantFrom('T', 't', ' ', '\u00a0', '_'), time, end);
+const anyText = fc.string({
+  unit: fc.oneof(
+    fc.constantFrom(...'aÉ"\\\'%&+,;=/?# \0\n\t\ud800'),
+    fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }),
+  ),
+  maxLength: 20,
+});
+
+/** A decimal number as digits and an exponent. */
+function toDecimal(text: string): [bigint, number] {
+  const [, sign, whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
+  const value = BigInt(whole + fraction);
+  return [sign === '-' ? -value : value, Number(exponent) - fraction.length];
+}
+
+function isSameNumber(sent: string, back: string): boolean {
+  const [[one, ofOne], [other, ofOther]] = [toDecimal(sent), toDecimal(back)];
+  const least = Math.min(ofOne, ofOther);
+  return one * 10n ** BigInt(ofOne - least) === other * 10n ** BigInt(ofOther - least);
+}
+
+/** A moment as milliseconds and the digits of its microseconds. */
+function toMoment(text: string): string {
+  const [, before = '', fraction = '', end = ''] =
+    /^(.*?:\d\d:\d\d)(?:\.(\d+))?(.*)$/.exec(text.toUpperCase().replace(/(\d)[T ](\d)/, '$1T$2')) ?? [];
+  const day = before.includes('T') ? before : `2000-01-01T${before}`;
+  return `${Date.parse(day + (end.length === 3 ? `${end}:00` : end || 'Z'))} ${fraction.replace(/0+$/, '')}`;
+}
+
+const isSameMoment = (sent: string, back: string) => toMoment(sent) === toMoment(back);
+const isSameBytes = (sent: string, back: string) => Buffer.from(sent, 'base64').equals(Buffer.from(back, 'base64'));
+const isSameLetters = (sent: string, back: string) => sent.toLowerCase() === back.toLowerCase();
+
+const string = (format: string) => ({ type: 'string', format });
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  texto: { schema: { type: 'string' }, type: 'text', taken: ['a', 'É "\\'], edges: anyText },
+  inteiro: {
+    schema: { type: 'integer' },
+    type: 'bigint',
+    taken: ['7', '-9007199254740991'],
+    edges: number,
+    isSame: isSameNumber,
+    isBare: true,
+  },
+  int32: {
+    schema: { type: 'integer', format: 'int32' },
+    type: 'integer',
+    taken: ['2147483647'],
+    edges: number,
+    isSame: isSameNumber,
+    isBare: true,
+  },
+  numero: {
+    schema: { type: 'number' },
+    type: 'numeric',
+    taken: ['1e-7', '1E21', '12345678901234567.89', '-0.5'],
+    edges: number,
+    isSame: isSameNumber,
+    isBare: true,
+  },
+  duplo: {
+    schema: { type: 'number', format: 'double' },
+    type: 'double precision',
+    taken: ['0.1', '1e21'],
+    edges: number,
+    isSame: (sent, back) => Number(sent) === Number(back),
+    isBare: true,
+  },
+  logico: {
+    schema: { type: 'boolean' },
+    type: 'boolean',
+    taken: ['true', 'false'],
+    edges: fc.constantFrom('true', 'false', 'True', '1'),
+    isBare: true,
+  },
+  uuid: {
+    schema: string('uuid'),
+    type: 'uuid',
+    taken: ['a1000000-0000-4000-8000-000000000002'],
+    edges: fc.oneof(
+      fc.uuid(),
+      fc.uuid().map((text) => text.toUpperCase()),
+      fc.constantFrom(
+        'urn:uuid:a1000000-0000-4000-8000-000000000002',
+        '{a1000000-0000-4000-8000-000000000002}',
+        'a100000000004000800000000000002',
+      ),
+    ),
+    isSame: isSameLetters,
+  },
+  data: { schema: string('date'), type: 'date', taken: ['2024-02-29', '0001-01-01', '9999-12-31'], edges: date },
+  momento: {
+    schema: string('date-time'),
+    type: 'timestamptz',
+    taken: ['2024-02-29T23:59:59Z', '2024-01-01T00:00:00.123456-03:00'],
+    edges: dateTime(zone),
+    isSame: isSameMoment,
+  },
+  local: {
+    schema: string('date-time-local'),
+    type: 'timestamp',
+    taken: ['2024-02-29T23:59:59'],
+    edges: dateTime(fc.constantFrom('', 'Z')),
+    isSame: isSameMoment,
+  },
+  hora: {
+    schema: string('time'),
+    type: 'timetz',
+    taken: ['23:59:59Z', '10:00:00.5+03:00'],
+    edges: join(time, zone),
+    isSame: isSameMoment,
+  },
+  'hora-local': {
+    schema: string('time-local'),
+    type: 'time',
+    taken: ['23:59:59.5'],
+    edges: join(time, fc.constantFrom('', 'Z')),
+    isSame: isSameMoment,
+  },
+  duracao: {
+    schema: string('duration'),
+    type: 'interval',
+    // Postgres writes an interval in its own way: that it is taken is all that can be seen.
+    taken: ['P1DT12H', 'PT0S'],
+    edges: join(
+      fc.constant('P'),
+      fc.constantFrom('', '1Y', '99999999999Y', '2M'),
+      fc.constantFrom('', '3D', '4W'),
+      fc.constantFrom('', 'T5H', 'T6M7S', 'T1.5S'),
+    ),
+    isSame: () => true,
+  },
+  bytes: {
+    schema: string('byte'),
+    type: 'bytea',
+    json: `to_jsonb(translate(encode(p_v, 'base64'), E'\\n', ''))`,
+    taken: ['', 'AAEC', 'YQ=='],
+    edges: fc.oneof(fc.base64String(), fc.constantFrom('\n!', '!!!\nAAAA', 'AAAA\n', 'YQ', 'Y===', 'A-_A')),
+    isSame: isSameBytes,
+  },
+  ip: {
+    schema: string('ipv4'),
+    type: 'inet',
+    taken: ['203.0.113.1'],
+    edges: fc.oneof(fc.ipV4(), fc.constantFrom('203.0.113.256', '1.2.3', '203.0.113.1/24')),
+  },
+  nota: {
+    schema: { type: 'integer', minimum: -100, maximum: 100 },
+    type: 'public.nota_de_0_a_10',
+    taken: ['0', '10'],
+    edges: fc.integer({ min: -101, max: 101 }).map(String),
+    isSame: isSameNumber,
+    isBare: true,
+  },
+};
+
+const PLACES = ['query', 'path', 'header', 'list', 'field', 'items', 'object', 'tool'] as const;
+type Place = (typeof PLACES)[number];
+const names = Object.keys(KINDS);
+/** Bytes are no items of an array. */
+const placesOf = (name: string) =>
+  PLACES.filter((place) => name !== 'bytes' || (place !== 'list' && place !== 'items'));
+
+/** A function for each kind and for its lists, which returns its argument. */
+const SQL = `create domain public.nota_de_0_a_10 as integer check (value between 0 and 10);\n${names
+  .flatMap((name) => {
+    const { type, json = 'to_jsonb(p_v)' } = KINDS[name] as Kind;
+    return [
+      [toFunction(name), type, json],
+      [toFunction(`${name}s`), `${type}[]`, json.replaceAll('p_v', 'p_v[1]')],
+    ];
+  })
+  .concat([[toFunction('objeto'), 'jsonb', `p_v -> 'em' -> 'v'`]])
+  .map(
+    ([name, type, json]) => `
+create function public.${name}(p_api_key text, p_v ${type} default null) returns jsonb
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.verify_key(p_api_key, '${name}');
+  return coalesce(${json}, 'null');
+end $$;
+select private.publish('public.${name}');`,
+  )
+  .join('\n')}`;
+
+function toFunction(name = ''): string {
+  return `devolver_${name.replaceAll('-', '_')}`;
+}
+
+function toDocument(): object {
+  const responses = { 200: { description: 'The value', content: { 'application/json': { schema: {} } } } };
+  const body = (schema: object) => ({
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': { schema: { type: 'object', additionalProperties: false, properties: { p_v: schema } } },
+      },
+    },
+  });
+  const parameter = (place: string, schema: object) => {
+    const name = place === 'header' ? 'V' : 'v';
+    return { parameters: [{ name, in: place, required: place === 'path', schema }] };
+  };
+  const paths = names.flatMap((name) => {
+    const { schema } = KINDS[name] as Kind;
+    const list = { type: 'array', items: schema, maxItems: 3 };
+    const add = (place: Place, path: string, method: string, parts: object, rpc = name) => [
+      path,
+      {
+        [method]: {
+          operationId: `${place}_${name}`,
+          'x-rpc': toFunction(rpc),
+          'x-read-only': true,
+          responses,
+          ...parts,
+        },
+      },
+    ];
+    const object = { type: 'object', properties: { em: { type: 'object', properties: { v: schema } } } };
+    const all = [
+      add('query', `/query/${name}`, 'get', parameter('query', schema)),
+      add('path', `/path/${name}/{v}`, 'get', parameter('path', schema)),
+      add('header', `/header/${name}`, 'get', parameter('header', schema)),
+      add('list', `/list/${name}`, 'get', parameter('query', list), `${name}s`),
+      add('field', `/field/${name}`, 'post', body(schema)),
+      add('items', `/items/${name}`, 'post', body(list), `${name}s`),
+      add('object', `/object/${name}`, 'post', body(object), 'objeto'),
+    ];
+    return all.filter(([path]) => placesOf(name).some((place) => String(path).startsWith(`/${place}/`)));
+  });
+  return {
+    openapi: '3.0.3',
+    info: { title: 'Values', version: '1' },
+    servers: [{ url: '/v1' }],
+    security: [{ key: [] }],
+    paths: Object.fromEntries(paths),
+    components: {
+      securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Api-Key' } },
+    },
+  };
+}
+
+let store: Store;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  store = await openTestStore({ sql: SQL });
+  gateway = await startGateway({ store, document: toDocument() as never, mcp: true });
+});
+
+afterAll(async () => {
+  await gateway?.close();
+  await store?.close();
+});
+
+type Answer = { readonly status: number; readonly text: string };
+
+/** Sends a value in a place. Undefined where the place cannot carry it. */
+async function send(place: Place, name: string, value: string): Promise<Answer | undefined> {
+  const { isBare } = KINDS[name] as Kind;
+  const json = isBare ? value : JSON.stringify(value);
+  const isOfUrl = place === 'query' || place === 'list' || place === 'path';
+  if (isOfUrl && !value.isWellFormed()) return undefined;
+  const encoded = isOfUrl ? encodeURIComponent(value) : '';
+  const request = (path: string, init: RequestInit = {}) =>
+    ask(`${gateway.url}/${place}/${name}${path}`, {
+      ...init,
+      headers: { 'X-Api-Key': 'wms_demo_aurora', ...init.headers },
+    });
+  const post = (body: string) => request('', { method: 'POST', body });
+  switch (place) {
+    case 'query':
+    case 'list':
+      return request(`?v=${encoded}`);
+    case 'path':
+      return value === '' || value === '.' || value === '..' ? undefined : request(`/${encoded}`);
+    case 'header':
+      return /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) ? request('', { headers: { V: value } }) : undefined;
+    case 'field':
+      return post(`{"p_v":${json}}`);
+    case 'items':
+      return post(`{"p_v":[${json}]}`);
+    case 'object':
+      return post(`{"p_v":{"em":{"v":${json}}}}`);
+    case 'tool':
+      return callTool(`field_${name}`, `{"p_v":${json}}`);
+  }
+}
+
+async function ask(url: string, init: RequestInit): Promise<Answer> {
+  const answer = await fetch(url, init);
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function callTool(name: string, args: string): Promise<Answer> {
+  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`;
+  const url = new URL('/mcp', gateway.url).href;
+  const { status, text } = await ask(url, { method: 'POST', body, headers: { 'X-Api-Key': 'wms_demo_aurora' } });
+  const { result } = status === 200 ? JSON.parse(text) : {};
+  if (!result) return { status, text };
+  const [{ text: content }] = result.content;
+  // An invalid argument is told by its field; everything else is a failure.
+  const isInvalid = result.isError && typeof JSON.parse(content).error === 'object';
+  return { status: result.isError ? (isInvalid ? 422 : 500) : 200, text: content };
+}
+
+/** What is wrong with the answer to a value; undefined if nothing is. */
+function findFault(name: string, value: string, { status, text }: Answer): string | undefined {
+  const { isSame = (sent, back) => sent === back, isBare } = KINDS[name] as Kind;
+  if (status === 422) {
+    const fields = Object.keys(JSON.parse(text).error);
+    return fields.every((field) => /^(v|V|p_v)(\.\w+)*$/.test(field)) ? undefined : `refused on ${fields}`;
+  }
+  // A body whose value is no JSON.
+  if (status === 400) return isBare && !isJson(value) ? undefined : 'refused as a whole';
+  if (status !== 200) return `${status} ${text}`;
+  // In an object the value stays JSON, which the schema alone decides.
+  const back = isBare ? text : String(JSON.parse(text));
+  return isSame(value, back) ? undefined : `comes back as ${back}`;
+}
+
+function isJson(text: string): boolean {
+  try {
+    return JSON.parse(text) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+test.each(names)('%s: values that the schema allows are taken in every place', async (name) => {
+  for (const value of (KINDS[name] as Kind).taken) {
+    for (const place of placesOf(name)) {
+      const answer = await send(place, name, value);
+      if (!answer) continue;
+      expect([place, value, answer.status, answer.text]).toEqual([place, value, 200, answer.text]);
+      expect([place, value, findFault(name, value, answer)]).toEqual([place, value, undefined]);
+    }
+  }
+});
+
+test('every value comes back as it went, or is a 422 on its name', { timeout: 3_600_000 }, async () => {
+  const value = fc
+    .constantFrom(...names.flatMap((name) => placesOf(name).map((place) => ({ name, place }))))
+    .chain((one) => (KINDS[one.name] as Kind).edges.map((text) => ({ ...one, text })));
+  await fc.assert(
+    fc.asyncProperty(value, async ({ name, place, text }) => {
+      const answer = await send(place, name, text);
+      expect(answer && findFault(name, text, answer)).toBeUndefined();
+    }),
+    { numRuns: COUNT },
+  );
+  expect(gateway.faults).toEqual([]);
+});
