@@ -310,7 +310,7 @@ describe('the errors of a tool', () => {
   test.each([
     {},
     { p_nome: ' ', p_email: 'ana', p_apelido: 'Aninha' },
-    { p_nome: null, p_email: 5 },
+    { p_nome: null, p_email: [] },
     { ...STUDENT, p_api_key: KEYS.aurora },
     { ...STUDENT, p_telefone: '\ud800' },
   ])('are those of the body, in the language of the client: %j', async (args) => {
