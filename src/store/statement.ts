@@ -27,6 +27,9 @@ export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
  */
 export type Format = Call['returns'] | 'columns';
 
+/** The alias of what a function returns. */
+const WHOLE = '"what the function returns"';
+
 /** How many texts are kept: an operation has one for each set of inputs that clients send. */
 const MAX_TEXTS = 1_000;
 
@@ -112,17 +115,17 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
       return `row_to_json(r.*)::text as json, 1 as count from (select * from ${result}) r`;
     case 'values':
     case 'rows': {
-      // Of a function that returns no table, `r` is the value itself.
+      // Of a function that returns no table, its alias is the value itself, and otherwise the row: no column may have its name.
       const [one, source] =
         format === 'rows'
-          ? ['row_to_json(r.*)', `(select * from ${result})`]
-          : [`coalesce(to_json(r), 'null')`, result];
+          ? ['row_to_json(r.*)', `(select * from ${result}) r`]
+          : [`coalesce(to_json(${WHOLE}), 'null')`, `${result} ${WHOLE}`];
       // Not json_agg, which puts a line break between the rows.
       const rows = `coalesce(string_agg(${one}::text, ','), '')`;
       // Postgres computes an aggregate once, even if it stands twice.
       const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
       const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
-      return `${json} as json, count(*)::integer as count from ${source} r`;
+      return `${json} as json, count(*)::integer as count from ${source}`;
     }
   }
 }

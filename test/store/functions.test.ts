@@ -1,0 +1,218 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { parse } from 'yaml';
+import { compile } from '../../src/openapi/compile.ts';
+import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+
+// What a function may look like: each row is served alike on every store, or is refused at the start in one sentence.
+
+/** A function of SQL, and the operation that calls it. */
+type Row = {
+  readonly what: string;
+  readonly sql: string;
+  /** The operation but for its id and function; by default a list of any objects. */
+  readonly operation?: string;
+  /** Queries or bodies, and the status and body of their answers. */
+  readonly answers?: readonly (readonly [string, number, unknown])[];
+  /** What the comparison says instead; of a store that knows no more than the names of types. */
+  readonly refused?: string;
+  readonly refusedByNames?: string;
+};
+
+const INTEGER = '{ type: integer, nullable: true }';
+const ROW = `responses: { '200': { description: A row, content: { application/json: { schema: { type: object } } } }, '404': { description: None } }`;
+const LIST = `responses: { '200': { description: Rows, content: { application/json: { schema: { type: array, items: { type: object } } } } } }`;
+const VALUE = `responses: { '200': { description: A value, content: { application/json: { schema: {} } } } }`;
+/** The names that the aliases of a statement have. */
+const COLUMNS = `{ r: ${INTEGER}, names: ${INTEGER}, value: ${INTEGER}, count: ${INTEGER} }`;
+const withQuery = (schema: string, rest = VALUE) => `parameters: [{ name: v, in: query, schema: ${schema} }]\n${rest}`;
+
+/** The signature of the function of a row stands before this, its statement behind. */
+const AS = 'language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$';
+
+const ROWS: readonly Row[] = [
+  {
+    what: 'a row type, and not a set',
+    sql: `create type public.ponto as (x integer, y integer);
+create function public.NAME(p_api_key text, p_v integer default null) returns public.ponto ${AS}
+begin
+  return case p_v when 1 then row(1, 2)::public.ponto when 2 then row(1, null)::public.ponto end;
+end $$;`,
+    operation: withQuery(
+      '{ type: integer, format: int32 }',
+      ROW.replace(
+        'type: object',
+        'type: object, properties: { x: { type: integer, nullable: true }, y: { type: integer, nullable: true } }',
+      ),
+    ),
+    answers: [
+      ['?v=1', 200, { x: 1, y: 2 }],
+      ['?v=2', 200, { x: 1, y: null }],
+      ['?v=3', 404, { error: 'Not found' }],
+    ],
+  },
+  {
+    what: 'a row of columns with the names that a statement has',
+    sql: `create function public.NAME(p_api_key text) returns table (r integer, names integer, value integer, count integer) rows 1 ${AS}
+begin
+  return query select 1, 2, 3, 4;
+end $$;`,
+    operation: ROW.replace('type: object', `type: object, properties: ${COLUMNS}`),
+    answers: [['', 200, { r: 1, names: 2, value: 3, count: 4 }]],
+  },
+  {
+    what: 'a list of such rows',
+    sql: `create function public.NAME(p_api_key text) returns table (r integer, g integer) ${AS}
+begin
+  return query select 1, 2 union all select 3, 4;
+end $$;`,
+    operation: LIST,
+    answers: [
+      [
+        '',
+        200,
+        [
+          { r: 1, g: 2 },
+          { r: 3, g: 4 },
+        ],
+      ],
+    ],
+  },
+  ...[
+    [
+      'a domain over a domain',
+      'create domain public.d1 as integer check (value >= 0); create domain public.d2 as public.d1 check (value <= 10);',
+      'public.d2',
+      '{ type: integer, format: int32 }',
+      '?v=7',
+      7,
+      '?v=11',
+    ],
+    [
+      'a domain over an enum',
+      `create type public.e1 as enum ('a', 'b', 'c'); create domain public.d3 as public.e1 check (value <> 'c');`,
+      'public.d3',
+      '{ type: string, enum: [a, b, c] }',
+      '?v=b',
+      'b',
+      '?v=c',
+    ],
+    [
+      'an array of a domain',
+      'create domain public.d4 as integer check (value >= 0);',
+      'public.d4[]',
+      '{ type: array, items: { type: integer, format: int32 } }',
+      '?v=1&v=2',
+      [1, 2],
+      '?v=-1',
+    ],
+  ].map(
+    ([what, before, type, schema, taken, back, refused]): Row => ({
+      what: String(what),
+      sql: `${before}
+create function public.NAME(p_api_key text, p_v ${type} default null) returns jsonb ${AS}
+begin
+  return to_jsonb(p_v);
+end $$;`,
+      operation: withQuery(String(schema)),
+      answers: [
+        [String(taken), 200, back],
+        [String(refused), 422, { error: { v: ['is no value that can be stored'] } }],
+      ],
+    }),
+  ),
+  {
+    what: 'a variadic argument',
+    sql: `create function public.NAME(p_api_key text, variadic p_v text[] default null) returns jsonb ${AS}
+begin
+  return to_jsonb(p_v);
+end $$;`,
+    operation: withQuery('{ type: array, items: { type: string } }'),
+    refused: 'p_v is variadic text[], which cannot be given by name: declare it without variadic',
+  },
+  {
+    what: 'a type of schema private',
+    sql: `create domain private.d5 as integer;
+create function public.NAME(p_api_key text, p_v private.d5 default null) returns jsonb ${AS}
+begin
+  return to_jsonb(p_v);
+end $$;`,
+    operation: withQuery('{ type: integer, format: int32 }'),
+    answers: [['?v=7', 200, 7]],
+    refusedByNames: 'p_v is private.d5, which the Data API may not use: create the type in schema public',
+  },
+  {
+    what: 'an exclusion constraint that is violated',
+    sql: `create table private.reservas (inicio timestamptz not null, fim timestamptz not null,
+  constraint reservas_periodo exclude using gist (tstzrange(inicio, fim) with &&));
+grant insert on private.reservas to gateway_functions;
+create function public.NAME(p_api_key text, p_v timestamptz default null) returns jsonb ${AS.replace(' stable', '')}
+begin
+  insert into private.reservas values (p_v, p_v + interval '1 hour');
+  return '{"ok": true}'::jsonb;
+end $$;`,
+    operation: `requestBody: { required: true, content: { application/json: { schema: { type: object, additionalProperties: false, properties: { p_v: { type: string, format: date-time } } } } } }
+responses: { '201': { description: Booked, content: { application/json: { schema: {} } } }, '409': { description: Taken, x-conflicts: { reservas_periodo: this hour is taken } } }`,
+    answers: [
+      ['{"p_v":"2024-01-01T10:00:00Z"}', 201, { ok: true }],
+      ['{"p_v":"2024-01-01T10:30:00Z"}', 409, { error: 'this hour is taken' }],
+    ],
+  },
+];
+
+const nameOf = (index: number) => `funcao_${index}`;
+const isByNames = inject('kind') === 'supabase' || inject('kind') === 'citus by PostgREST';
+
+const document = parse(`
+openapi: 3.0.3
+info: { title: Functions, version: '1' }
+servers: [{ url: /v1 }]
+security: [{ key: [] }]
+components: { securitySchemes: { key: { type: apiKey, in: header, name: X-Api-Key } } }
+paths: {}
+`);
+for (const [index, { operation = LIST }] of ROWS.entries()) {
+  const own = { operationId: nameOf(index), 'x-rpc': nameOf(index), ...parse(operation) };
+  document.paths[`/${nameOf(index)}`] = { [own.requestBody ? 'post' : 'get']: own };
+}
+
+let store: Store;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  const sql = ROWS.map(
+    ({ sql }, index) => `${sql.replaceAll('NAME', nameOf(index))}\nselect private.publish('public.${nameOf(index)}');`,
+  );
+  store = await openTestStore({ sql: sql.join('\n') });
+  gateway = await startGateway({ store, document });
+});
+
+afterAll(async () => {
+  await gateway?.close();
+  await store?.close();
+});
+
+describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$what', (row) => {
+  const refused = isByNames ? (row.refusedByNames ?? row.refused) : row.refused;
+
+  test('is compared at the start', async () => {
+    const { operations } = await compile(document);
+    const description = await store.describe(new AbortController().signal);
+    if ('failure' in description) throw description.failure.cause;
+    const differences = findDrift(operations, description.functions).filter(({ operation }) => operation === row.name);
+    const sentences = differences.filter(({ isAddition }) => !isAddition).map(describeDifference);
+    // PostgREST does not tell a variadic argument from others, and its type is none of an array.
+    if (refused)
+      expect(sentences).toEqual([expect.stringContaining(isByNames && !row.refusedByNames ? 'p_v' : refused)]);
+    else expect(sentences).toEqual([]);
+  });
+
+  if (refused) return;
+  test.each(row.answers ?? [])('is served: %j is a %i', async (sent, status, body) => {
+    const isBody = sent.startsWith('{');
+    const init = { headers: { 'X-Api-Key': 'wms_demo_aurora' }, ...(isBody && { method: 'POST', body: sent }) };
+    const answer = await fetch(`${gateway.url}/${row.name}${isBody ? '' : sent}`, init);
+    expect([answer.status, await answer.json()]).toEqual([status, body]);
+  });
+});
