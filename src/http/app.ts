@@ -7,6 +7,7 @@ import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
 import type { Fault } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
+import { OWN_PATHS } from '../openapi/path.ts';
 import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
 
@@ -44,14 +45,25 @@ export function createApp({
 }: AppParts): Express {
   const app = createExpress();
   app.use(contexts, refuseInvalid);
-  for (const add of operational) add(app);
+  app.use(serveOwn(operational));
   if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
-  docs?.(app);
+  if (docs) app.use(serveOwn([docs]));
   if (limitNetworks) app.use(limitNetworks);
   const run = createRun(api);
-  mcp?.(run)(app);
+  if (mcp) app.use(serveOwn([mcp(run)]));
   app.use(serveApi(run), answerErrors(api.onFault));
   return app;
+}
+
+/** Serves endpoints of the gateway's own. Express would try each of their paths for every request of an operation. */
+function serveOwn(endpoints: readonly Endpoints[]): RequestHandler {
+  const router = express.Router({ strict: true, caseSensitive: true });
+  for (const add of endpoints) add(router);
+  return (req, res, next) => {
+    const [path = ''] = req.url.split('?', 1);
+    if (OWN_PATHS.includes(path) || path.startsWith('/docs/')) router(req, res, next);
+    else next();
+  };
 }
 
 /** Creates the middleware that refuses the requests of a network over its limit; `identify` says what such a request was for. */
