@@ -20,7 +20,7 @@ const EVERY_STORE = [
 ];
 
 /** Of what Postgres does with usage test/usage.test.ts tests more. */
-const USAGE = 'test/api/usage.test.ts';
+const USAGE = 'test/limits/usage.test.ts';
 
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';
