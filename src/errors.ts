@@ -46,7 +46,14 @@ export type Fault = {
 };
 
 /** A store's refusal of a call, which the client can fix. */
-export type Refusal = { readonly kind: 'refusedKey'; readonly text: string } | InvalidInput | Raised;
+export type Refusal = RefusedKey | InvalidInput | Raised;
+
+export type RefusedKey = {
+  readonly kind: 'refusedKey';
+  readonly text: string;
+  /** The key is right, and lacks the permission for the call: it is no guess. */
+  readonly lacksPermission?: true;
+};
 
 /** A status that SQL raised. It is an answer only if the operation declares it. */
 export type Raised = {

@@ -51,13 +51,13 @@ describe('a check of the start', () => {
   test('names the migrations that are missing, the drift, a risky login, and demo data for everybody', async () => {
     const other = await createDatabase();
     onTestFinished(() => other.drop());
-    await other.query(`delete from supabase_migrations.schema_migrations where version = '20261123000010';
+    await other.query(`delete from supabase_migrations.schema_migrations where version = '20261126000000';
         drop function public.listar_secoes(text, integer, integer, uuid)`);
     const { isGood, lines } = await check({ DATABASE_URL: other.adminUrl, HOST: '0.0.0.0' });
     expect(isGood).toBe(false);
     expect(lines.slice(3)).toEqual([
       expect.stringMatching(/^Login {10}The login \w+ is a superuser: use one /),
-      'Migrations     missing: 20261123000010_import.sql; run npm run migrate',
+      'Migrations     missing: 20261126000000_missing_permission.sql; run npm run migrate',
       expect.stringMatching(/^Contract {7}openapi\.yaml:\d+: listarSecoes → listar_secoes: /),
       expect.stringMatching(/^Demo data {6}HOST=0\.0\.0\.0 is reachable by others/),
       BAD,

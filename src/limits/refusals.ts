@@ -58,7 +58,7 @@ export function createGuard(perMinute: number): Guard {
     if (!permit) return { failure: { kind: 'tooManyRefusals' } };
     try {
       const result = await call(`address ${network}`);
-      if (!('failure' in result)) accepted.set(key, true);
+      if (!('failure' in result) || lacksPermission(result.failure)) accepted.set(key, true);
       return result;
     } finally {
       permit.free();
@@ -71,19 +71,27 @@ export function createGuard(perMinute: number): Guard {
       // accepted.has would not mark the key as recently used.
       if (!accepted.get(key)) return verify(client, call);
       const result = await call(key);
-      if ('failure' in result && result.failure.kind === 'refusedKey') accepted.delete(key);
+      if ('failure' in result && isWrongKey(result.failure)) accepted.delete(key);
       return result;
     },
     holdBack: async (failure, client) => {
-      const { kind } = failure;
       // A client that does not slow down by itself would cost others processor time. Where too many are delayed, it has its answer.
-      if (kind === 'tooManyRequests') await slowed.holdBack(client.key ?? '', client.controller.signal);
-      if (kind !== 'refusedKey') return failure;
+      if (failure.kind === 'tooManyRequests') await slowed.holdBack(client.key ?? '', client.controller.signal);
+      if (!isWrongKey(failure)) return failure;
       return (await refusals.holdBack(client.network, client.controller.signal))
         ? failure
         : { kind: 'tooManyRefusals' };
     },
   };
+}
+
+/** Whether the store knows the key, which may not make this call. */
+function lacksPermission(failure: Failure): boolean {
+  return failure.kind === 'refusedKey' && failure.lacksPermission === true;
+}
+
+function isWrongKey(failure: Failure): boolean {
+  return failure.kind === 'refusedKey' && !lacksPermission(failure);
 }
 
 /** Delays refusals by their source: a network, or a key that is over its limits. */

@@ -49,11 +49,14 @@ const UNAVAILABLE = /^(08|53|57|PGRST00)/;
 
 /**
  * Converts an error that SQL raised to a failure, by its SQLSTATE alone (Postgres, appendix A). `PT401` and the bare
- * `raise exception` (`P0001`) refuse the key with the message; `PT422` refuses the fields in `detail`; another `PT4xx` is
+ * `raise exception` (`P0001`) refuse the key with the message, and with the detail `permission` for this call alone; `PT422` refuses the fields in `detail`; another `PT4xx` is
  * that status with the message, and a violated key is a conflict. Everything else is a fault of the store.
  */
 export function toFailure(error: PgError): Refusal | Fault {
-  if (error.code === 'PT401' || error.code === 'P0001') return { kind: 'refusedKey', text: error.message };
+  if (error.code === 'PT401' || error.code === 'P0001') {
+    const lacksPermission = error.code === 'PT401' && error.detail === 'permission';
+    return { kind: 'refusedKey', text: error.message, ...(lacksPermission ? { lacksPermission } : {}) };
+  }
   const fields = error.code === 'PT422' ? readFields(error) : undefined;
   if (fields) return { kind: 'invalidInput', fields };
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };

@@ -74,6 +74,9 @@ describe('the permits', () => {
 describe('a gateway that gives an address one refusal a minute at once', () => {
   const store = createStubStore(({ function: name, args }) => {
     if (name === 'record_usage') return limitsOf(KEYS.bosque, { per_day: 1 });
+    if (args.p_api_key === 'reader') {
+      return { failure: { kind: 'refusedKey', text: 'API Key sem permissão', lacksPermission: true } };
+    }
     const isKnown = [KEYS.aurora, KEYS.bosque].includes(String(args.p_api_key));
     return isKnown ? { json: '[]', count: 0 } : { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
   });
@@ -123,6 +126,15 @@ describe('a gateway that gives an address one refusal a minute at once', () => {
     const late = [sendLate('wrong'), sendLate(KEYS.bosque)];
     expect(await isLate(gateway)).toBe(true);
     expect(await Promise.all(late)).toEqual([wrong, tooMany]);
+  });
+
+  test('does not count a key without the permission, and remembers it as a right one', async () => {
+    const gateway = await start();
+    const refused = [401, { error: 'API Key sem permissão' }];
+    for (let n = 0; n < 3; n += 1) expect(await send(gateway, 'reader')).toEqual(refused);
+    expect(await isLate(gateway)).toBe(false);
+    expect(await isLate(gateway)).toBe(true);
+    expect(await send(gateway, 'reader')).toEqual(refused);
   });
 
   test('takes the address as the configured proxy says it', async () => {

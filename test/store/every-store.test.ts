@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findDrift } from '../../src/openapi/drift.ts';
 import type { Result, Store } from '../../src/store/store.ts';
-import { document } from '../helpers/api.ts';
+import { document, KEYS } from '../helpers/api.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
 import { compileOnce, openTestStore } from '../helpers/gateway.ts';
 
@@ -109,6 +109,13 @@ describe('a failure', () => {
   ])('of the key %s is a refusal with the text of SQL', async (key, text) => {
     const call = listCall({ p_api_key: key });
     expect(await store.call(call, never)).toEqual({ failure: { kind: 'refusedKey', text } });
+  });
+
+  test('of a key without the permission says that the key is right', async () => {
+    const text = 'API Key sem permissão para criar_aluno';
+    expect(await store.call(createCall({ p_api_key: KEYS.readOnly }), never)).toEqual({
+      failure: { kind: 'refusedKey', text, lacksPermission: true },
+    });
   });
 
   test('of a field is a refusal on it', async () => {
