@@ -57,11 +57,13 @@ function listsOf(input: Input, schema: Schema): Values {
   };
 }
 
-function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647 }: Schema): Values {
+function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647, multipleOf = 1 }: Schema): Values {
   const inside = [minimum, minimum + 1, maximum - 1, maximum];
   if (type === 'integer') return { some: fc.integer({ min: minimum, max: maximum }), edges: inside };
   // Whole numbers: everybody writes them the same, without an exponent.
-  return { some: fc.double({ min: minimum, max: maximum, noNaN: true }).map(Math.round), edges: inside };
+  const step = Math.max(1, multipleOf);
+  const some = fc.double({ min: minimum, max: maximum, noNaN: true }).map((value) => Math.round(value / step) * step);
+  return { some, edges: inside };
 }
 
 function textsOf(input: Input, schema: Schema): Values {

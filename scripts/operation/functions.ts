@@ -1,7 +1,7 @@
 // The SQL of the functions, in the style of supabase/migrations.
 
 import type { Subject } from './subject.ts';
-import type { Column } from './table.ts';
+import type { Column, OtherCheck } from './table.ts';
 
 /** The SQL of one operation's function. */
 export function writeFunction(subject: Subject, kind: Subject['kinds'][number]): string {
@@ -10,16 +10,15 @@ export function writeFunction(subject: Subject, kind: Subject['kinds'][number]):
 
 /** The privileges that the functions need and do not have; empty for none. */
 export function writeGrants({ table, kinds, written, columns }: Subject): string {
-  const names = written.map(({ name }) => name);
-  const missing = (privilege: string, of: readonly string[]) => {
-    const needed = of.filter((name) => !table.granted.includes(`${privilege} ${name}`));
-    return needed.length > 0 ? [`${privilege} (${needed.join(', ')})`] : [];
+  const missing = (privilege: string, of: readonly Pick<Column, 'name' | 'identifier'>[]) => {
+    const needed = of.filter(({ name }) => !table.granted.includes(`${privilege} ${name}`));
+    return needed.length > 0 ? [`${privilege} (${identifiers(needed)})`] : [];
   };
   const whole = (privilege: string) => (table.granted.includes(privilege) ? [] : [privilege]);
   const privileges = [
     ...(columns.length > 0 ? whole('select') : []),
-    ...(kinds.includes('create') ? missing('insert', ['tenant_id', ...names]) : []),
-    ...(kinds.includes('update') ? missing('update', names) : []),
+    ...(kinds.includes('create') ? missing('insert', [TENANT, ...written]) : []),
+    ...(kinds.includes('update') ? missing('update', written) : []),
     ...(kinds.includes('delete') ? whole('delete') : []),
   ];
   if (privileges.length === 0) return '';
@@ -27,13 +26,15 @@ export function writeGrants({ table, kinds, written, columns }: Subject): string
   return inLine.length <= 120 ? inLine : inLine.replaceAll('), ', '),\n  ').replace(' on private', '\n  on private');
 }
 
+const TENANT = { name: 'tenant_id', identifier: 'tenant_id' };
+
 function list(subject: Subject): string {
   const { table, columns, order, filters } = subject;
   const place = columns.concat(table.columns).find(({ name }) => name === order);
   const parameters = [
     'p_limit integer default 100',
     'p_offset integer default 0',
-    ...filters.map(({ name, type }) => `p_${name} ${type} default null`),
+    ...filters.map(({ name, base }) => `p_${name} ${base} default null`),
     'p_after uuid default null',
   ];
   return define(subject, 'list', {
@@ -77,7 +78,7 @@ function get(subject: Subject): string {
 }
 
 function create(subject: Subject): string {
-  const { table, columns, written } = subject;
+  const { table, columns, written, names } = subject;
   const values = written.map(({ name, default: fallback, isNullable }) => {
     if (fallback === null) return `b.${name}`;
     return isNullable
@@ -85,31 +86,44 @@ function create(subject: Subject): string {
       : `coalesce(b.${name}, ${fallback})`;
   });
   return define(subject, 'create', {
-    parameters: ['p_body jsonb'],
+    parameters: ['p_body jsonb', 'p_idempotency_key text default null'],
     result: columns,
     clauses: ['volatile', 'rows 1', ...SECURITY],
-    body: `${requireRecords(written)}
-  return query
-    insert into private.${table.name} as t (tenant_id, ${written.map(({ name }) => name).join(', ')})
-    select v_tenant, ${values.join(', ')}
-      from jsonb_to_record(p_body) as b (${declared(written)})
-    returning ${selected(columns)};`,
+    checks: table.otherChecks,
+    variables: [
+      `v_first constant jsonb := private.recall_response(
+    v_tenant, p_idempotency_key, jsonb_build_array('${names.create.function}', p_body)
+  );`,
+      'v_record record;',
+    ],
+    body: `
+  if v_first is not null then
+    return query select f.* from jsonb_to_record(v_first) as f (${declared(columns)});
+    return;
+  end if;
+${requireRecords(written)}
+  insert into private.${table.name} as t (tenant_id, ${identifiers(written)})
+  select v_tenant, ${values.join(', ')}
+    from jsonb_to_record(p_body) as b (${declared(written)})
+  returning ${selected(columns)} into v_record;
+  perform private.keep_response(v_tenant, p_idempotency_key, to_jsonb(v_record));
+  return query select ${selected(columns, 'v_record')};`,
   });
 }
 
 function update(subject: Subject): string {
   const { table, columns, written } = subject;
-  const names = written.map(({ name }) => name);
   return define(subject, 'update', {
     parameters: ['p_id uuid', 'p_body jsonb'],
     result: columns,
     clauses: ['volatile', 'rows 1', ...SECURITY],
+    checks: table.otherChecks,
     body: `${requireRecords(written)}
   -- An absent field leaves the column as it is, and null clears it.
   return query
     update private.${table.name} t
-       set (${names.join(', ')}) =
-           (select ${names.map((name) => `b.${name}`).join(', ')} from jsonb_populate_record(t, p_body) b)
+       set (${identifiers(written)}) =
+           (select ${selected(written, 'b')} from jsonb_populate_record(t, p_body) b)
      where t.tenant_id = v_tenant
        and t.id = p_id
     returning ${selected(columns)};`,
@@ -137,13 +151,15 @@ type Definition = {
   readonly result: readonly Column[];
   readonly clauses: readonly string[];
   readonly variables?: readonly string[];
+  /** The checks of the table whose violation is a 422. */
+  readonly checks?: readonly OtherCheck[];
   readonly body: string;
 };
 
 function define(
-  { names, sentences }: Subject,
+  { names, sentences, written }: Subject,
   kind: Subject['kinds'][number],
-  { parameters, result, clauses, variables = [], body }: Definition,
+  { parameters, result, clauses, variables = [], checks = [], body }: Definition,
 ): string {
   const { function: name } = names[kind];
   const all = ['p_api_key text', ...parameters];
@@ -157,11 +173,11 @@ ${clauses.join('\n')}
 as $$
 declare
   v_tenant constant uuid := private.verify_key(p_api_key, '${name}');
-${variables.map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
-end;
+${[...variables, ...(checks.length > 0 ? ['v_constraint text;'] : [])].map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
+${refuseViolations(checks, written)}end;
 $$;
 comment on function public.${name}(${types.join(', ')}) is
-  '${sentences[kind].replaceAll("'", "''")}';
+  ${quote(sentences[kind])};
 select private.publish('public.${name}');
 `;
 }
@@ -181,10 +197,36 @@ function requireRecords(columns: readonly Column[]): string {
     .join('');
 }
 
-function selected(columns: readonly Column[]): string {
-  return columns.map(({ name }) => `t.${name}`).join(', ');
+/** Says what a check says, on the first of its fields that clients set. */
+function refuseViolations(checks: readonly OtherCheck[], written: readonly Column[]): string {
+  if (checks.length === 0) return '';
+  const cases = checks.map(({ name, text }) => {
+    const field = text.match(/\w+/g)?.find((word) => written.some((column) => column.name === word)) ?? 'body';
+    return `
+      when ${quote(name)} then
+        raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
+  });
+  return `exception
+  when check_violation then
+    get stacked diagnostics v_constraint = constraint_name;
+    case v_constraint${cases.join('')}
+      else raise;
+    end case;
+`;
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+function selected(columns: readonly Column[], of = 't'): string {
+  return columns.map(({ identifier }) => `${of}.${identifier}`).join(', ');
+}
+
+function identifiers(columns: readonly Pick<Column, 'identifier'>[]): string {
+  return columns.map(({ identifier }) => identifier).join(', ');
 }
 
 function declared(columns: readonly Column[]): string {
-  return columns.map(({ name, type }) => `${name} ${type}`).join(', ');
+  return columns.map(({ identifier, type }) => `${identifier} ${type}`).join(', ');
 }

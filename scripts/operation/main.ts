@@ -9,7 +9,7 @@ import { KINDS, type Kind } from './subject.ts';
 /** Where the command finds the files, and where it prints. */
 export type Surroundings = { readonly files: Files; print(text: string): void; printError(text: string): void };
 
-type Options = { readonly dryRun?: boolean; readonly singular?: string };
+type Options = { readonly dryRun?: boolean; readonly singular?: string; readonly object: readonly string[] };
 
 const FILES: Files = {
   document: 'openapi.yaml',
@@ -41,12 +41,18 @@ export async function addOperations(
     .argument('<TABLE>', 'a table in schema private, such as armarios')
     .option('--dry-run', 'show what it would write, and write nothing')
     .option('--singular <NAME>', "a record's name, such as armario, if the ending of TABLE does not tell")
+    .option(
+      '--object <COLUMN>',
+      'a column of JSON whose values are objects; repeatable',
+      (name, all: string[]) => [...all, name],
+      [],
+    )
     .addHelpText('after', HELP)
     .exitOverride()
     .configureOutput({ writeOut: print, writeErr: printError })
-    .action(async (kind: Kind | 'all', table: string, { dryRun: isDryRun, singular }: Options) => {
+    .action(async (kind: Kind | 'all', table: string, { dryRun: isDryRun, singular, object: objects }: Options) => {
       const kinds = kind === 'all' ? KINDS : [kind];
-      const changes = await planOperations(table.replace(/^private\./, ''), { kinds, singular }, files);
+      const changes = await planOperations(table.replace(/^private\./, ''), { kinds, singular, objects }, files);
       if (isDryRun) {
         for (const change of changes) print(describe(change, files));
         print('Nothing was written.\n');

@@ -9,7 +9,7 @@ import { parse } from 'yaml';
 import { toCall } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/example-request.ts';
 import { isFault, messageOf, toHttpError } from '../../src/errors.ts';
-import { compile } from '../../src/openapi/compile.ts';
+import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import { findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import { DESCRIPTION, toDescription } from '../../src/store/catalog.ts';
@@ -17,11 +17,11 @@ import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
 import { createStatementWriter, toResult } from '../../src/store/statement.ts';
-import type { Call, Result } from '../../src/store/store.ts';
+import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
 import { type Kind, type Request, readSubject, type Subject } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
-import { addToDocument, type Sample } from './yaml.ts';
+import { addToDocument, KEY, type Sample } from './yaml.ts';
 
 /** Where the document, the migrations and the demo data are. */
 export type Files = { readonly document: string; readonly migrations: string; readonly seed: string };
@@ -38,15 +38,9 @@ type Row = Readonly<Record<string, unknown>> & { readonly id: string };
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
-  const seed = readFileSync(files.seed, 'utf8');
-  const content = { migrationsDir: files.migrations, seed: { file: files.seed, sql: seed } };
-  const server = await openServer({ dataDir: undefined, fsync: false }, content);
-  const db = new pg.Client(toUrl(server.dataDir, 'postgres'));
-  try {
-    await db.connect();
+  return withDatabase(files, async (db, seed) => {
     const subject = readSubject(parse(text), await readTable(db, tableName), request);
     const sql = writeMigration(subject);
-    await db.query(`begin; set local timezone = 'UTC'`);
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
@@ -56,10 +50,30 @@ export async function planOperations(tableName: string, request: Request, files:
       { file: files.document, text: document },
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
     ];
+  });
+}
+
+/** Works in a transaction of the database that the migrations and the demo data make, which is gone afterwards. */
+export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: string) => Promise<T>): Promise<T> {
+  const seed = readFileSync(files.seed, 'utf8');
+  const content = { migrationsDir: files.migrations, seed: { file: files.seed, sql: seed } };
+  const server = await openServer({ dataDir: undefined, fsync: false }, content);
+  const db = new pg.Client(toUrl(server.dataDir, 'postgres'));
+  try {
+    await db.connect();
+    await db.query(`begin; set local timezone = 'UTC'`);
+    return await work(db, seed);
   } finally {
     await db.end();
     await server.close();
   }
+}
+
+/** The functions in schema public. */
+export async function describeFunctions(db: pg.Client): Promise<readonly DatabaseFunction[]> {
+  const description = toDescription(await query(db, DESCRIPTION.text, []));
+  if ('failure' in description) throw description.failure.cause;
+  return description.functions;
 }
 
 function writeMigration(subject: Subject): string {
@@ -85,7 +99,7 @@ async function chooseSamples(
   subject: Subject,
   { text, seed }: { readonly text: string; readonly seed: string },
 ): Promise<Record<Kind, Sample[]>> {
-  const { table, kinds, filters, written, uniques, incoming } = subject;
+  const { table, kinds, names, filters, written, uniques, incoming } = subject;
   const key = findKeyScheme(document)?.['x-example'] ?? '';
   const rows = await readRows(db, subject, key);
   await db.query('savepoint again; truncate private.tenants cascade');
@@ -135,7 +149,12 @@ async function chooseSamples(
     ],
     get: () => [{ name: 'found', status: 200, parameters: { id: need(first, ANY).id } }],
     create: () => [
-      { name: 'created', status: 201, parameters: {}, body: body(makeUnique(subject, need(first, ANY), all)) },
+      {
+        name: 'created',
+        status: 201,
+        parameters: { [KEY]: `${names.create.operation}-example` },
+        body: body(makeUnique(subject, need(first, ANY), all)),
+      },
       ...taken(need(first, ANY)),
     ],
     update: () => {
@@ -203,8 +222,8 @@ function makeUnique({ uniques, written }: Subject, row: Row, all: readonly Row[]
 }
 
 /** The row with one value of another row, if there is one that no constraint needs to be as it is. */
-function change({ uniques, written }: Subject, row: Row, all: readonly Row[]): Row {
-  const isFree = (name: string) => !uniques.some(({ columns }) => columns.includes(name));
+function change({ table, uniques, written }: Subject, row: Row, all: readonly Row[]): Row {
+  const isFree = (name: string) => ![...uniques, ...table.otherChecks].some(({ columns }) => columns.includes(name));
   const columns = written.filter(({ name }) => isFree(name));
   const other = columns.flatMap(({ name }) =>
     all
@@ -224,12 +243,7 @@ async function fillIn(
 ): Promise<string> {
   const compiled = await compile(parse(addToDocument(text, subject, samples, () => null)));
   const own = subject.kinds.map((kind) => subject.names[kind].operation);
-  const description = toDescription(await query(db, DESCRIPTION.text, []));
-  if ('failure' in description) throw description.failure.cause;
-  const operations = new Map([...compiled.operations].filter(([id]) => own.includes(id)));
-  const [drift] = findDrift(operations, description.functions).map(describeDifference);
-  if (drift) throw new RefusedError(`document and database would disagree: ${drift}`);
-
+  refuseDrift(compiled, own, await describeFunctions(db));
   const values = new Map<string, unknown>();
   for (const kind of subject.kinds) {
     for (const sample of samples[kind]) {
@@ -253,9 +267,20 @@ async function fillIn(
   );
 }
 
+/** Throws RefusedError if the operations are not as their functions are. */
+export function refuseDrift(
+  compiled: CompiledDocument,
+  ids: readonly string[],
+  functions: readonly DatabaseFunction[],
+): void {
+  const operations = new Map([...compiled.operations].filter(([id]) => ids.includes(id)));
+  const [drift] = findDrift(operations, functions).map(describeDifference);
+  if (drift) throw new RefusedError(`document and database would disagree: ${drift}`);
+}
+
 type Operation = { readonly status: number; readonly conflicts?: Readonly<Record<string, string>> };
 
-function toAnswer(
+export function toAnswer(
   { status, conflicts = {} }: Operation,
   result: Result,
 ): { status: number; body: unknown; cause?: string } {
@@ -268,7 +293,7 @@ function toAnswer(
 }
 
 /** Makes a call as the gateway does, and takes it back. */
-async function call(db: pg.Client, made: Call): Promise<Result> {
+export async function call(db: pg.Client, made: Call): Promise<Result> {
   const { text, values } = createStatementWriter()(made, made.returns);
   await db.query('savepoint example; set local role gateway');
   try {

@@ -9,6 +9,8 @@ export type Kind = (typeof KINDS)[number];
 /** The operations to write, and what they share. */
 export type Subject = {
   readonly table: Table;
+  /** The version of the document. */
+  readonly openapi: string;
   readonly kinds: readonly Kind[];
   readonly names: Readonly<Record<Kind, { readonly operation: string; readonly function: string }>>;
   /** What each function does, for people. */
@@ -50,10 +52,19 @@ const METHODS: Readonly<Record<Kind, 'get' | 'post' | 'patch' | 'delete'>> = {
   delete: 'delete',
 };
 
-export type Request = { readonly kinds: readonly Kind[]; readonly singular?: string | undefined };
+export type Request = {
+  readonly kinds: readonly Kind[];
+  readonly singular?: string | undefined;
+  /** The columns of JSON whose values are objects. */
+  readonly objects?: readonly string[] | undefined;
+};
 
 /** Finds out what to write. Throws RefusedError for what cannot be written well. */
-export function readSubject(document: OpenAPIV3.Document, table: Table, { kinds, singular }: Request): Subject {
+export function readSubject(document: OpenAPIV3.Document, found: Table, request: Request): Subject {
+  const { kinds, singular, objects = [] } = request;
+  const describeObject = (column: Column): Column =>
+    objects.includes(column.name) && /^jsonb?$/.test(column.base) ? { ...column, schema: { type: 'object' } } : column;
+  const table = { ...found, columns: found.columns.map(describeObject) };
   const one = singular ?? toSingular(table.name);
   if (!one) {
     throw new RefusedError(`the singular of ${table.name} is unknown: give it with --singular`);
@@ -69,7 +80,7 @@ export function readSubject(document: OpenAPIV3.Document, table: Table, { kinds,
   const order = findOrder(table);
   const path = `/${table.name.replaceAll('_', '-')}`;
   const subject: Subject = {
-    ...{ table, kinds, names, noun, columns, written, order },
+    ...{ table, openapi: document.openapi, kinds, names, noun, columns, written, order },
     sentences: {
       list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
       get: `${toUpper(noun.one)} of the key's tenant`,
@@ -84,8 +95,10 @@ export function readSubject(document: OpenAPIV3.Document, table: Table, { kinds,
       created: `${/(a|cao|dade|gem)$/.test(one) ? 'Nova' : 'Novo'}${record}`,
       changed: `AlteracaoDe${record}`,
     },
-    filters: columns.filter(({ name }) =>
-      table.indexes.some((index) => index.join() === [name, ...(order === 'id' ? [] : [order]), 'id'].join()),
+    filters: columns.filter(
+      ({ name, schema }) =>
+        !['array', 'object'].includes(String(schema.type)) &&
+        table.indexes.some((index) => index.join() === [name, ...(order === 'id' ? [] : [order]), 'id'].join()),
     ),
     hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
     uniques: table.uniques,
@@ -101,50 +114,76 @@ export function placeOf({ path }: Subject, kind: Kind): { path: string; method: 
 }
 
 function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
-  const { table, kinds, columns, written, names, order } = subject;
+  const { table, kinds, columns, written, names, order, filters } = subject;
   const name = `private.${table.name}`;
+  const reasons: string[] = [];
   for (const kind of kinds) {
     const { path, method } = placeOf(subject, kind);
     const existing = document.paths[path]?.[method as 'get'];
     if (existing) {
-      throw new RefusedError(`the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`);
+      reasons.push(`the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`);
     }
     const rpcs = Object.values(document.paths).flatMap((item) => Object.values(item ?? {}));
     if (rpcs.some((one) => (one as { 'x-rpc'?: string })['x-rpc'] === names[kind].function)) {
-      throw new RefusedError(`the document has an operation with the function ${names[kind].function} already`);
+      reasons.push(`the document has an operation with the function ${names[kind].function} already`);
     }
   }
-  const unknown = columns.find(({ schema }) => schema.type === undefined);
-  if (unknown) {
-    throw new RefusedError(
-      `${unknown.name} of ${name} is ${unknown.type}, and only you know what is in it: write the operation by hand, and describe it in the document`,
-    );
-  }
-  const unbounded = columns.find(
-    ({ schema }) => schema.type === 'string' && schema.maxLength === undefined && !schema.enum,
-  );
-  if (unbounded) {
-    throw new RefusedError(
-      `${unbounded.name} of ${name} has no limit: add a constraint in a migration, such as check (char_length(${unbounded.name}) <= 255)`,
+  for (const column of columns) reasons.push(...findUnfit(column, name));
+  for (const filter of filters.filter(({ name }) => kinds.includes('list') && PAGE.includes(name))) {
+    reasons.push(
+      `${filter.name} of ${name} would be a filter with the name of a parameter of pages: rename the column`,
     );
   }
   if (kinds.includes('list') && order === '') {
-    throw new RefusedError(
+    reasons.push(
       `no index has ${name} in the order of a list: create one in a migration, such as create index ${table.name}_in_order on ${name} (tenant_id, criado_em, id)`,
     );
   }
-  if (!kinds.includes('create') && !kinds.includes('update')) return;
-  const [check] = table.otherChecks;
-  if (check) {
-    throw new RefusedError(`a schema cannot say what ${check} of ${name} checks: write the operation by hand`);
-  }
-  if (written.length === 0) throw new RefusedError(`${name} has no column that a client could set`);
   const required = table.columns.find(
     (column) => !columns.includes(column) && !column.isNullable && column.default === null && !column.isGenerated,
   );
-  if (kinds.includes('create') && required) {
-    throw new RefusedError(`${required.name} of ${name} is required, and the schema of the answer does not have it`);
+  if ((kinds.includes('create') || kinds.includes('update')) && written.length === 0) {
+    reasons.push(`${name} has no column that a client could set`);
   }
+  if (kinds.includes('create') && required) {
+    reasons.push(`${required.name} of ${name} is required, and the schema of the answer does not have it`);
+  }
+  if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
+}
+
+/** The parameters of pages. */
+const PAGE = ['limit', 'offset', 'after'];
+/** Names that functions give to their arguments and variables. */
+const TAKEN = /^(p_.*|v_(tenant|after|first|record|constraint))$/;
+
+/** What keeps a column from being served. */
+function findUnfit({ name, type, schema, base }: Column, table: string): string[] {
+  const items = (schema.type === 'array' ? schema.items : schema) as Column['schema'];
+  if (!/^[a-z_][a-z0-9_]*$/.test(name) || TAKEN.test(name)) {
+    return [`${name} of ${table} cannot be the name of a field, or is one of a function's own: rename the column`];
+  }
+  if (/^jsonb?$/.test(base) && schema.type === undefined) {
+    return [
+      `${name} of ${table} is ${type}, and only you know what is in it: if every value is an object, add --object ${name}, or else write the operation by hand, and describe it in the document`,
+    ];
+  }
+  if (schema.type === undefined) {
+    return [`${name} of ${table} is ${type}, which no schema is known for: write the operation by hand`];
+  }
+  const reasons: string[] = [];
+  if (schema.type === 'array' && schema.maxItems === undefined) {
+    reasons.push(
+      `${name} of ${table} has no limit: add a constraint in a migration, such as check (cardinality(${name}) <= 20)`,
+    );
+  }
+  if (items.type === 'string' && items.maxLength === undefined && !items.enum) {
+    const remedy =
+      items === schema
+        ? `add a constraint in a migration, such as check (char_length(${name}) <= 255)`
+        : 'make it varchar(255)[]';
+    reasons.push(`${items === schema ? name : `a text in ${name}`} of ${table} has no limit: ${remedy}`);
+  }
+  return reasons;
 }
 
 /** The columns of a record: those of its schema, if the document has one, and otherwise all. */
@@ -203,11 +242,11 @@ function mapKinds<T>(toValue: (kind: Kind) => T): Record<Kind, T> {
   return Object.fromEntries(KINDS.map((kind) => [kind, toValue(kind)])) as Record<Kind, T>;
 }
 
-function toCamel(name: string): string {
+export function toCamel(name: string): string {
   return name.replace(/_([a-z0-9])/g, (_whole, letter) => letter.toUpperCase());
 }
 
-function toPascal(name: string): string {
+export function toPascal(name: string): string {
   return toUpper(toCamel(name));
 }
 

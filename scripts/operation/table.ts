@@ -9,15 +9,21 @@ export class RefusedError extends OperatorError {}
 
 export type Column = {
   readonly name: string;
+  /** The name in SQL, in quotes if it needs them. */
+  readonly identifier: string;
   /** As Postgres writes it, such as `character varying(40)`. */
   readonly type: string;
-  readonly schema: Schema & { readonly maxLength?: number };
+  /** The type without a length, and below a domain. */
+  readonly base: string;
+  readonly schema: Schema & Partial<Record<Bound, number>>;
   readonly isNullable: boolean;
   readonly comment: string | null;
   /** The constant that a client's record gets without the field. */
   readonly default: string | null;
   /** Whether the database sets it, such as an id or the time of the creation. */
   readonly isGenerated: boolean;
+  /** Whether it is always computed from the other columns. */
+  readonly isComputed: boolean;
   /** The table whose record it names. */
   readonly reference?: string;
 };
@@ -36,18 +42,19 @@ export type Table = {
   /** What gateway_functions may do with it already, such as `select` and `insert numero`. */
   readonly granted: readonly string[];
   /** The checks that a schema cannot express. */
-  readonly otherChecks: readonly string[];
+  readonly otherChecks: readonly OtherCheck[];
 };
+
+/** A check with the columns that it is about, and its condition as a text for clients. */
+export type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
 /** A constraint with its columns, and for a foreign key the table that has it. */
 export type Key = { readonly name: string; readonly columns: readonly string[]; readonly table: string };
 
-type CatalogColumn = Pick<Column, 'name' | 'type' | 'isNullable' | 'comment' | 'default'> & {
-  readonly base: string;
+type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
   /** The type modifier: a length, or precision and scale. */
   readonly modifier: number;
-  readonly isGenerated: boolean;
-  readonly labels: string[] | null;
+  readonly labels: readonly string[] | null;
 };
 type Check = { readonly name: string; readonly columns: readonly string[]; readonly definition: string };
 type Reference = Key & { readonly targets: readonly string[] };
@@ -71,22 +78,30 @@ select json_build_object(
   'key', (select ${NAMES('k.conkey', 't.oid')} from pg_constraint k where k.conrelid = t.oid and k.contype = 'p'),
   'columns', (
     select json_agg(json_build_object(
-             'name', a.attname,
+             'name', a.attname, 'identifier', quote_ident(a.attname),
              'type', replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz'),
              'base', format_type(coalesce(nullif(y.typbasetype, 0), y.oid), null),
              'modifier', case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end,
-             'isNullable', not a.attnotnull, 'comment', col_description(t.oid, a.attnum),
-             'default', pg_get_expr(d.adbin, d.adrelid), 'isGenerated', a.attidentity <> '',
-             'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = y.oid)
+             'isNullable', not (a.attnotnull or y.typnotnull), 'comment', col_description(t.oid, a.attnum),
+             'default', case when a.attgenerated = '' then coalesce(pg_get_expr(d.adbin, d.adrelid), y.typdefault) end,
+             'isGenerated', a.attidentity <> '' or a.attgenerated <> '', 'isComputed', a.attgenerated <> '',
+             'labels', (select json_agg(e.enumlabel order by e.enumsortorder)
+                          from pg_enum e where e.enumtypid in (y.oid, y.typbasetype))
            ) order by a.attnum)
       from pg_attribute a
       join pg_type y on y.oid = a.atttypid
       left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-     where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''),
+     where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped),
   'checks', (
     select coalesce(json_agg(json_build_object(
              'name', k.conname, 'columns', ${NAMES('k.conkey', 't.oid')}, 'definition', pg_get_constraintdef(k.oid))), '[]')
-      from pg_constraint k where k.conrelid = t.oid and k.contype = 'c'),
+      from (select oid, conname, conkey, conrelid from pg_constraint where contype = 'c'
+             union all
+            -- The checks of domains, as those of each column.
+            select k.oid, k.conname, array[a.attnum], a.attrelid
+              from pg_constraint k join pg_attribute a on a.atttypid = k.contypid
+             where k.contype = 'c' and a.attnum > 0 and not a.attisdropped) k
+     where k.conrelid = t.oid),
   'indexes', (
     select coalesce(json_agg(${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1]', 't.oid')}), '[]')
       from pg_index i where i.indrelid = t.oid and i.indpred is null and i.indexprs is null),
@@ -139,11 +154,11 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     throw new RefusedError(`private.${name} has no row security: see supabase/README.md, "Add a table"`);
   }
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
-    throw new RefusedError(`the primary key of private.${name} is not (tenant_id, id) with a uuid`);
+    throw new RefusedError(describeKey(name, id));
   }
   const rules = catalog.checks.map((check) => {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
-    return { check, rule: readCheck(check, base in INTEGERS) };
+    return { check, rule: readCheck(check, base) };
   });
   const columns = catalog.columns.filter((column) => column.name !== 'tenant_id');
   return {
@@ -156,11 +171,10 @@ export async function readTable(db: Database, name: string): Promise<Table> {
         throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
       }
       return {
-        ...{ name: column.name, type: column.type, isNullable: column.isNullable, comment: column.comment },
+        ...column,
         schema: toSchema(column, Object.assign({}, ...bounds)),
         // A default that calls something is the database's own.
         isGenerated: column.isGenerated || /\w\(|^CURRENT_/.test(column.default ?? ''),
-        default: column.default,
         ...(reference ? { reference: reference.table } : {}),
       };
     }),
@@ -168,38 +182,61 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     uniques: catalog.uniques.map((key) => ({ ...key, columns: key.columns.filter((one) => one !== 'tenant_id') })),
     incoming: catalog.incoming,
     granted: catalog.granted,
-    otherChecks: rules.flatMap(({ check, rule }) => (rule ? [] : [`${check.name} ${check.definition}`])),
+    otherChecks: rules.flatMap(({ check, rule }) => {
+      const { name, columns } = check;
+      return rule ? [] : [{ name, columns, text: withoutCasts(expressionOf(check)).replace(/^\((.*)\)$/s, '$1') }];
+    }),
   };
 }
 
-type Rule = Partial<Record<'minLength' | 'maxLength' | 'minimum' | 'maximum', number>> & { readonly enum?: string[] };
+/** What is wrong with the key of a table, and how to correct it. */
+function describeKey(table: string, id: CatalogColumn | undefined): string {
+  const rename = id ? `alter table private.${table} rename column id to numero; ` : '';
+  return `the primary key of private.${table} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${table} drop constraint if exists ${table}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
+}
 
-/**
- * The bounds or the values that a check of one column demands; undefined for any other check, also for one that a schema says
- * of integers alone, such as more than 0.
- */
-function readCheck({ columns, definition }: Check, isInteger: boolean): Rule | undefined {
-  const [column] = columns;
-  if (columns.length !== 1) return undefined;
+type Rule = Partial<Record<Bound, number>> & { readonly enum?: string[] };
+type Bound = `${'min' | 'max'}${'Length' | 'Items' | 'imum'}` | `exclusive${'Min' | 'Max'}imum`;
+
+/** The condition of a check; in that of a domain its column has a name too. */
+function expressionOf({ columns, definition }: Check): string {
   const expression = definition.replace(/^CHECK \((.*)\)( NOT VALID)?$/s, '$1');
+  return expression.replace(/\bVALUE\b(?=(?:[^']*'[^']*')*[^']*$)/g, columns[0] ?? '');
+}
+
+function withoutCasts(expression: string): string {
+  return expression.replace(/::[a-z]+( [a-z]+)*/g, '').replace(/(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1');
+}
+
+/** The bounds or the values that a check of one column demands; undefined for any other check. */
+function readCheck(check: Check, base: string): Rule | undefined {
+  const [column, ...others] = check.columns;
+  if (column === undefined || others.length > 0) return undefined;
+  const expression = expressionOf(check);
   const [, list] = /^\(*\w+\)*(?:::[a-z ]+)? = ANY \(+ARRAY\[([^\]]*)\](?:::[a-z ]+\[\])?\)*$/.exec(expression) ?? [];
-  if (list) return { enum: [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, one = '']) => one.replaceAll("''", "'")) };
-  const plain = expression.replace(/::[a-z]+( [a-z]+)*/g, '').replace(/(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1');
-  const rules = plain
+  if (list && TEXTS.includes(base)) {
+    return { enum: [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, one = '']) => one.replaceAll("''", "'")) };
+  }
+  const rules = withoutCasts(expression)
     .split(' AND ')
-    .map((part) => readCondition(part.replace(/^\(+|(?<!_length\(\w+)\)+$/g, ''), column ?? '', isInteger));
+    .map((part) => readCondition(part.replace(/^\(+|(?<!_length\(\w+)\)+$/g, ''), column, base));
   return rules.includes(undefined) ? undefined : Object.assign({}, ...rules);
 }
 
-function readCondition(text: string, column: string, isInteger: boolean): Rule | undefined {
+function readCondition(text: string, column: string, base: string): Rule | undefined {
   const [, what = '', operator = '', quoted = ''] = /^(\S+) (<=|<|>=|>|<>) ('.*'|-?[\d.]+)$/.exec(text) ?? [];
-  if (what === column && operator === '<>' && quoted === "''") return { minLength: 1 };
+  const isText = TEXTS.includes(base);
+  if (what === column && operator === '<>' && quoted === "''" && isText) return { minLength: 1 };
   const value = quoted.replaceAll("'", '');
   if (operator === '' || operator === '<>' || value === '' || Number.isNaN(Number(value))) return undefined;
-  const isLength = [`char_length(${column})`, `length(${column})`].includes(what);
+  const isLength = [`char_length(${column})`, `length(${column})`].includes(what) && isText;
   if (isLength) return toBound(operator, Number(value), 'minLength', 'maxLength');
-  const isBound = what === column && (isInteger || operator.endsWith('='));
-  return isBound ? toBound(operator, Number(value), 'minimum', 'maximum') : undefined;
+  if (what === `cardinality(${column})`) return toBound(operator, Number(value), 'minItems', 'maxItems');
+  if (what !== column) return undefined;
+  if (base in INTEGERS) return toBound(operator, Number(value), 'minimum', 'maximum');
+  if (!NUMBERS.includes(base)) return undefined;
+  if (operator.endsWith('=')) return toBound(operator, Number(value), 'minimum', 'maximum');
+  return { [operator === '<' ? 'exclusiveMaximum' : 'exclusiveMinimum']: Number(value) };
 }
 
 function toBound(operator: string, value: number, least: keyof Rule, most: keyof Rule): Rule {
@@ -207,6 +244,8 @@ function toBound(operator: string, value: number, least: keyof Rule, most: keyof
   return operator.startsWith('<') ? { [most]: value - step } : { [least]: value + step };
 }
 
+const TEXTS = ['text', 'character varying'];
+const NUMBERS = ['numeric', 'double precision'];
 const FORMATS: Readonly<Record<string, readonly [format: string, maxLength: number]>> = {
   uuid: ['uuid', 36],
   date: ['date', 10],
@@ -221,8 +260,16 @@ const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: numbe
 };
 
 /** The schema of a column's values, null aside. `{}` for a type that the document has to describe by hand. */
-function toSchema({ name, base, modifier, labels }: CatalogColumn, rule: Rule): Column['schema'] {
-  const { minimum, maximum, minLength } = rule;
+export function toSchema(
+  column: Pick<CatalogColumn, 'name' | 'base' | 'modifier' | 'labels'>,
+  rule: Rule,
+): Column['schema'] {
+  const { name, base, modifier, labels } = column;
+  const { minimum, maximum, minLength, minItems, maxItems } = rule;
+  if (base.endsWith('[]')) {
+    const items = toSchema({ ...column, name: '', base: base.slice(0, -2) }, {});
+    return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items }) : {};
+  }
   const values = labels ?? rule.enum;
   if (values) return { type: 'string', enum: values };
   const format = FORMATS[base];
@@ -233,14 +280,17 @@ function toSchema({ name, base, modifier, labels }: CatalogColumn, rule: Rule): 
     return { type: 'integer', format, minimum: minimum ?? least, maximum: maximum ?? most };
   }
   if (base === 'boolean') return { type: 'boolean' };
-  if (base === 'numeric' || base === 'double precision') {
-    // The modifier has the precision in its upper half and the scale in its lower one, and is 4 more.
-    const [precision, scale] = [(modifier - 4) >> 16, (modifier - 4) & 0x7ff];
-    const most = modifier < 4 ? undefined : Number(`${'9'.repeat(precision - scale) || 0}.${'9'.repeat(scale) || 0}`);
-    const bounds = { minimum: minimum ?? (most && -most), maximum: maximum ?? most };
-    return { type: 'number', ...JSON.parse(JSON.stringify(bounds)) };
+  if (NUMBERS.includes(base)) {
+    const { exclusiveMinimum, exclusiveMaximum } = rule;
+    const [most, multipleOf] = base === 'numeric' && modifier >= 4 ? readPrecision(modifier) : [];
+    return omitUndefined({
+      type: 'number',
+      ...{ minimum: minimum ?? (exclusiveMinimum === undefined && most !== undefined ? -most : undefined) },
+      ...{ maximum: maximum ?? (exclusiveMaximum === undefined ? most : undefined) },
+      ...{ exclusiveMinimum, exclusiveMaximum, multipleOf },
+    });
   }
-  if (base !== 'text' && base !== 'character varying') return {};
+  if (!TEXTS.includes(base)) return {};
   const maxLength = rule.maxLength ?? (modifier > 4 ? modifier - 4 : undefined);
   return {
     type: 'string',
@@ -248,4 +298,18 @@ function toSchema({ name, base, modifier, labels }: CatalogColumn, rule: Rule): 
     ...(minLength === undefined ? {} : { minLength }),
     ...(maxLength === undefined ? {} : { maxLength }),
   };
+}
+
+/** The greatest value of a numeric with a precision, and the step between its values, to which Postgres would round. */
+function readPrecision(modifier: number): [most: number, step: number] {
+  // The precision is in the upper half and the scale in the 11 bits below, with a sign; all of it is 4 more.
+  const precision = (modifier - 4) >> 16;
+  const scale = (((modifier - 4) & 0x7ff) ^ 0x400) - 0x400;
+  // No more digits than a double keeps: with more it could be rounded up.
+  const digits = Math.min(precision, 15);
+  return [Number(`${'9'.repeat(digits)}e${precision - scale - digits}`), Number(`1e${-scale}`)];
+}
+
+function omitUndefined(value: object): Column['schema'] {
+  return JSON.parse(JSON.stringify(value));
 }

@@ -16,13 +16,16 @@ export type Sample = {
 export type Answers = (kind: Kind, sample: Sample) => unknown;
 
 /** What every operation refers to. */
-const RESPONSES = {
+export const RESPONSES = {
   ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
   ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
 };
-const HEADERS = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
+export const HEADERS = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
 
-type Node = Readonly<Record<string, unknown>>;
+/** The id of no record. */
+export const NO_ID = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+
+export type Node = Readonly<Record<string, unknown>>;
 
 /** Adds the operations to the text of a document. Throws RefusedError if it lacks what all operations refer to. */
 export function addToDocument(
@@ -32,14 +35,8 @@ export function addToDocument(
   answers: Answers,
 ): string {
   const { kinds, noun, tag, schemas, columns, written } = subject;
-  const { components = {}, tags = [], openapi } = parse(text);
-  const { responses = {}, headers = {} } = components;
-  const lacking =
-    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? HEADERS.find((name) => !(name in headers));
-  if (lacking) {
-    throw new RefusedError(`the document has no ${lacking} in its components, which every operation refers to`);
-  }
-
+  const { components, tags } = readDocument(text);
+  const { responses, headers } = components;
   let edited = text;
   const add = (place: readonly string[], entry: string) => {
     edited = insert(edited, place, entry);
@@ -51,7 +48,7 @@ export function addToDocument(
     if (path in parse(edited).paths) add(['paths', path], write(method, operation));
     else add(['paths'], `\n${write(path, { [method]: operation })}`);
   }
-  if (!tags.some(({ name }: { name: string }) => name === tag)) {
+  if (!tags.some(({ name }) => name === tag)) {
     add(['tags'], `- name: ${tag}\n  description: ${toUpper(noun.many)}\n`);
   }
   if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) {
@@ -59,17 +56,17 @@ export function addToDocument(
     add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
   }
   if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
-    addSchema(schemas.record, toSchema(toUpper(noun.one), columns, columns, openapi));
+    addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
   }
   if (kinds.includes('create')) {
     const required = written.filter((column) => !column.isNullable && column.default === null);
-    addSchema(schemas.created, toSchema(`What a client sets of ${noun.one}`, written, required, openapi, true));
+    addSchema(schemas.created, toSchema(subject, `What a client sets of ${noun.one}`, written, required, true));
   }
   if (kinds.includes('update')) {
-    addSchema(schemas.changed, toSchema(`Changes of ${noun.one}`, written, [], openapi, true));
+    addSchema(schemas.changed, toSchema(subject, `Changes of ${noun.one}`, written, [], true));
   }
   if (kinds.some((kind) => kind !== 'list' && kind !== 'create') && !('NotFound' in responses)) {
-    const request = { path: { id: 'ffffffff-ffff-4fff-8fff-ffffffffffff' } };
+    const request = { path: { id: NO_ID } };
     const notFound = { noSuchRecord: { 'x-request': request, value: { error: 'Not found' } } };
     const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
     const response = { description, headers: refer('headers', HEADERS), ...toContent(ERROR, notFound) };
@@ -78,8 +75,28 @@ export function addToDocument(
   return edited;
 }
 
+/** What of a document operations are added to, and refer to. */
+export type Document = {
+  readonly openapi: string;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
+  readonly tags: readonly { readonly name: string }[];
+  readonly components: Readonly<Record<'schemas' | 'responses' | 'headers', Node>>;
+};
+
+/** Reads it. Throws RefusedError if it lacks what all operations refer to. */
+export function readDocument(text: string): Document {
+  const { openapi, paths, tags = [], components } = parse(text);
+  const { schemas = {}, responses = {}, headers = {} } = components ?? {};
+  const lacking =
+    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? HEADERS.find((name) => !(name in headers));
+  if (lacking) {
+    throw new RefusedError(`the document has no ${lacking} in its components, which every operation refers to`);
+  }
+  return { openapi, paths, tags, components: { schemas, responses, headers } };
+}
+
 /** Inserts an entry at the end of a collection. */
-function insert(text: string, place: readonly string[], entry: string): string {
+export function insert(text: string, place: readonly string[], entry: string): string {
   const node = parseDocument(text).getIn(place, true);
   if (!isCollection(node) || node.flow || !node.range) {
     throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
@@ -175,15 +192,32 @@ function describeConflict(kind: Kind, { columns, table }: Key): string {
   return kind === 'delete' ? `there are ${name} of this record` : `another record has this ${columns.join(' and ')}`;
 }
 
-function listParameters({ noun, filters }: Subject, kind: Kind, samples: readonly Sample[]): Node[] {
+/** The header with which a creation takes place once. */
+export const KEY = 'Idempotency-Key';
+export const KEY_PARAMETER: Node = {
+  name: KEY,
+  in: 'header',
+  description:
+    'A unique text for this request, such as a UUID. A repeated request gets the first answer, for 24 hours.',
+  schema: {
+    ...{ type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]*$' },
+    'x-pattern-message': 'must be of visible ASCII characters',
+  },
+  'x-rule': 'not used in the last 24 hours for another request',
+};
+
+function showExamples(name: string, samples: readonly Sample[]): Node {
+  const examples = samples.flatMap((one) =>
+    name in one.parameters ? [[one.name, { value: one.parameters[name] }]] : [],
+  );
+  return examples.length > 0 ? { examples: Object.fromEntries(examples) } : {};
+}
+
+function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples: readonly Sample[]): Node[] {
   const toParameter = (name: string, description: string, schema: Node, place: Node = { in: 'query' }): Node => {
-    const examples = samples.flatMap((one) =>
-      name in one.parameters ? [[one.name, { value: one.parameters[name] }]] : [],
-    );
-    const shown = examples.length > 0 ? { examples: Object.fromEntries(examples) } : {};
-    return { name, ...place, description, schema, ...shown };
+    return { name, ...place, description, schema, ...showExamples(name, samples) };
   };
-  if (kind === 'create') return [];
+  if (kind === 'create') return [{ ...KEY_PARAMETER, ...showExamples(KEY, samples) }];
   if (kind !== 'list') {
     const schema = { type: 'string', format: 'uuid', maxLength: 36 };
     return [toParameter('id', `The \`id\` of ${noun.one}`, schema, { in: 'path', required: true })];
@@ -193,7 +227,9 @@ function listParameters({ noun, filters }: Subject, kind: Kind, samples: readonl
   return [
     toParameter('limit', 'Maximum number of records', referTo('schemas', 'Limit')),
     toParameter('offset', 'The number of records to skip', referTo('schemas', 'Offset')),
-    ...filters.map(({ name, schema }) => toParameter(name, `Only ${noun.many} with this \`${name}\``, schema)),
+    ...filters.map(({ name, schema }) =>
+      toParameter(name, `Only ${noun.many} with this \`${name}\``, forVersion(schema, openapi)),
+    ),
     toParameter('after', after, referTo('schemas', 'After')),
   ];
 }
@@ -211,20 +247,23 @@ function toExample({ columns, written }: Subject, kind: Kind, sample: Sample, an
 }
 
 function toSchema(
+  { table, openapi }: Subject,
   description: string,
   columns: readonly Column[],
   required: readonly Column[],
-  version: string,
   isSent = false,
 ): Node {
-  const toProperty = ({ name, schema, isNullable, reference, comment }: Column) => {
-    const { minLength, ...others } = schema as Column['schema'] & { minLength?: number };
-    const null_ = version.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+  const toProperty = ({ name, schema, isNullable, isComputed, reference, comment }: Column) => {
+    const { minLength, ...others } = schema;
+    const null_ = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+    const checks = table.otherChecks.filter((check) => check.columns.includes(name)).map(({ text }) => text);
+    const rules = [...(reference ? ['the id of a record of the tenant'] : []), ...checks];
     const property = {
       ...(comment ? { description: comment } : {}),
-      ...(isSent ? schema : others),
+      ...forVersion(isSent ? schema : others, openapi),
       ...(isNullable ? null_ : {}),
-      ...(isSent && reference ? { 'x-rule': 'the id of a record of the tenant' } : {}),
+      ...(isComputed ? { readOnly: true } : {}),
+      ...(isSent && rules.length > 0 ? { 'x-rule': rules.join(', ') } : {}),
     };
     return [name, property];
   };
@@ -237,17 +276,28 @@ function toSchema(
   };
 }
 
-const ERROR = referTo('schemas', 'Error');
+/** A schema in the document's version: in OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
+export function forVersion(schema: Column['schema'], version: string): Node {
+  if (!version.startsWith('3.0')) return schema;
+  const { exclusiveMinimum: above, exclusiveMaximum: below, ...others } = schema;
+  return {
+    ...others,
+    ...(above === undefined ? {} : { minimum: above, exclusiveMinimum: true }),
+    ...(below === undefined ? {} : { maximum: below, exclusiveMaximum: true }),
+  };
+}
 
-function toContent(schema: Node, examples: Node): Node {
+export const ERROR = referTo('schemas', 'Error');
+
+export function toContent(schema: Node, examples: Node): Node {
   return { content: { 'application/json': { schema, examples } } };
 }
 
-function refer(kind: string, names: readonly string[]): Node {
+export function refer(kind: string, names: readonly string[]): Node {
   return Object.fromEntries(names.map((name) => [name, referTo(kind, name)]));
 }
 
-function referTo(kind: string, name: string): Node {
+export function referTo(kind: string, name: string): Node {
   return { $ref: `#/components/${kind}/${name}` };
 }
 
@@ -255,7 +305,7 @@ function referTo(kind: string, name: string): Node {
 const WIDTH = 90;
 
 /** A property as YAML: in one line if it fits. */
-function write(name: string, value: unknown): string {
+export function write(name: string, value: unknown): string {
   const key = /^\d/.test(name) ? `'${name}'` : name;
   if (typeof value === 'string') return `${key}: ${scalar(value)}\n`;
   const line = `${key}: ${flow(value)}`;

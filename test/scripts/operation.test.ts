@@ -35,6 +35,7 @@ const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 /** A table of every type that the command knows, with demo data. */
 const LESSONS = `
 create type private.nivel as enum ('básico', 'avançado');
+create domain private.porcentagem as numeric(5, 2) check (value >= 0 and value <= 100);
 create table private.aulas (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
@@ -43,7 +44,15 @@ create table private.aulas (
   nivel private.nivel not null,
   vagas smallint not null check (vagas > 0 and vagas <= 50),
   numero bigint,
-  preco numeric(8, 2) not null check (preco >= 0),
+  preco numeric(8, 2) not null check (preco > 0),
+  pontos numeric(5, -2),
+  desconto private.porcentagem,
+  "order" integer,
+  etiquetas varchar(40)[] check (cardinality(etiquetas) <= 3),
+  extras jsonb check (octet_length(extras::text) <= 100),
+  duracao integer generated always as (vagas * 10) stored,
+  fim timestamptz not null,
+  constraint aulas_fim check (fim > inicio),
   peso double precision,
   inicio timestamptz not null,
   dia date not null default current_date,
@@ -56,8 +65,8 @@ create index aulas_by_sala on private.aulas (tenant_id, sala, inicio, id);
 select private.isolate('private.aulas');
 `;
 const LESSON_ROWS = `
-insert into private.aulas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, dia, hora, email)
-select 'a0000000-0000-4000-8000-000000000000', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day',
+insert into private.aulas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, fim, dia, hora, email)
+select 'a0000000-0000-4000-8000-000000000000', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day', timestamptz '2024-05-01' + n * interval '25 hours',
        '2024-05-01', '08:30', 'aula' || n || '@aurora.example'
   from generate_series(1, 5) n;
 `;
@@ -83,6 +92,11 @@ create table private.pares (
   primary key (tenant_id, id)
 );
 select private.isolate('private.pares');
+create table private.varios (
+  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(), v_tenant integer,
+  listas text[], dados jsonb, primary key (tenant_id, id)
+);
+select private.isolate('private.varios');
 create table private.mel (
   tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
   primary key (tenant_id, id)
@@ -120,7 +134,7 @@ beforeAll(async () => {
   db = await openDatabase();
   await db.exec(REFUSED);
   before = readFiles();
-  written = [await run('all', 'gavetas'), await run('all', 'aulas')];
+  written = [await run('all', 'gavetas'), await run('all', 'aulas', '--object', 'extras')];
   const log = { info: () => {}, warn: console.warn };
   ({ store } = await openStore(readConfig({ DATA_DIR: ':memory:' }), files, log));
   gateway = await startGateway({ store, document: await readDocument(files.document) });
@@ -133,10 +147,15 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function send(method: string, path: string, body?: unknown, key = 'wms_demo_aurora') {
+const LESSON = {
+  ...{ titulo: 'Ioga', nivel: 'básico', vagas: 10, preco: 12.5 },
+  ...{ inicio: '2026-01-01T10:00:00Z', fim: '2026-01-01T11:00:00Z' },
+};
+
+async function send(method: string, path: string, body?: unknown, key = 'wms_demo_aurora', more = {}) {
   const answer = await fetch(gateway.url + path, {
     method,
-    headers: { 'X-Api-Key': key },
+    headers: { 'X-Api-Key': key, ...more },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
@@ -212,9 +231,10 @@ describe('what it writes', () => {
   });
 
   test('has the bounds and the values of the columns', async () => {
-    const lesson = { titulo: 'Ioga', nivel: 'básico', vagas: 10, preco: 12.5, inicio: '2026-01-01T10:00:00Z' };
-    expect((await send('POST', '/aulas', lesson)).status).toBe(201);
-    const wrong = { ...lesson, titulo: '', nivel: 'x', vagas: 51, preco: -1, sala: 'C', numero: 2 ** 53, id: NOBODY };
+    const wrong = {
+      ...{ ...LESSON, titulo: '', nivel: 'x', vagas: 51, preco: 0, sala: 'C', numero: 2 ** 53, id: NOBODY },
+      ...{ pontos: 150, desconto: 100.5, etiquetas: ['a', 'b', 'c', 'd'], extras: [], duracao: 1 },
+    };
     expect(await send('POST', '/aulas', wrong)).toMatchObject({
       status: 422,
       body: {
@@ -224,10 +244,52 @@ describe('what it writes', () => {
           nivel: ['must be equal to one of the allowed values: básico, avançado'],
           vagas: ['must be <= 50'],
           numero: ['must be <= 9007199254740991'],
-          preco: ['must be >= 0'],
+          preco: ['must be > 0'],
+          pontos: ['must be multiple of 100'],
+          desconto: ['must be <= 100'],
+          etiquetas: ['must NOT have more than 3 items'],
+          extras: ['must be object'],
+          duracao: ['is not a field of this operation'],
           id: ['is not a field of this operation'],
         },
       },
+    });
+    expect(await send('POST', '/aulas', { ...LESSON, preco: 10.239 })).toMatchObject({
+      status: 422,
+      body: { error: { preco: ['must be multiple of 0.01'] } },
+    });
+  });
+
+  test('has columns of every kind', async () => {
+    const more = { order: 3, etiquetas: ['a', 'b'], extras: { cor: 'azul' }, pontos: 300, desconto: 12.5 };
+    const created = await send('POST', '/aulas', { ...LESSON, ...more });
+    expect(created).toMatchObject({ status: 201, body: { ...more, duracao: 100 } });
+    const change = { order: null, etiquetas: [] };
+    expect(await send('PATCH', `/aulas/${created.body.id}`, change)).toMatchObject({
+      status: 200,
+      body: { ...more, ...change },
+    });
+  });
+
+  test('says what a check says that no schema can', async () => {
+    const refusal = { status: 422, body: { error: { fim: ['must satisfy fim > inicio'] } } };
+    expect(await send('POST', '/aulas', { ...LESSON, fim: LESSON.inicio })).toMatchObject(refusal);
+    const { body } = await send('POST', '/aulas', LESSON);
+    expect(await send('PATCH', `/aulas/${body.id}`, { fim: '2020-01-01T00:00:00Z' })).toMatchObject(refusal);
+    expect(await send('PATCH', `/aulas/${body.id}`, { extras: { texto: 'x'.repeat(100) } })).toMatchObject({
+      status: 422,
+      body: { error: { extras: ['must satisfy octet_length(extras) <= 100'] } },
+    });
+  });
+
+  test('creates once for each Idempotency-Key', async () => {
+    const repeat = { 'Idempotency-Key': 'lesson-1' };
+    const first = await send('POST', '/aulas', LESSON, undefined, repeat);
+    expect(first.status).toBe(201);
+    expect(await send('POST', '/aulas', LESSON, undefined, repeat)).toEqual(first);
+    expect(await send('POST', '/aulas', { ...LESSON, vagas: 11 }, undefined, repeat)).toMatchObject({
+      status: 422,
+      body: { error: { 'Idempotency-Key': ['was used for another request in the last 24 hours'] } },
     });
   });
 });
@@ -269,7 +331,11 @@ describe('a run that writes nothing', () => {
 
   test.each<[Kind, string, RegExp]>([
     ['get', 'nada', /^there is no table private\.nada: expected one of academias, alunos, /],
-    ['list', 'alunos', /^the document has GET \/alunos already: listarAlunos$/],
+    [
+      'list',
+      'alunos',
+      /^the document has GET \/alunos already: listarAlunos\nthe document has an operation with the function listar_alunos already$/,
+    ],
     [
       'get',
       'treinos',
@@ -278,15 +344,19 @@ describe('a run that writes nothing', () => {
     [
       'get',
       'anamneses',
-      /^resposta of private\.anamneses is jsonb, and only you know what is in it: write the operation/,
+      /^resposta of private\.anamneses is jsonb, and only you know what is in it: if every value is an object, add --object resposta, or/,
     ],
     ['get', 'textos', /^texto of private\.textos has no limit: add a constraint in a migration/],
     ['get', 'abertos', /^private\.abertos has no row security: see supabase\/README\.md, "Add a table"$/],
-    ['get', 'numerados', /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid$/],
     [
-      'create',
-      'pares',
-      /^a schema cannot say what pares_par CHECK \(.*\) of private\.pares checks: write the operation/,
+      'get',
+      'numerados',
+      /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid, which .* rename column id to numero; /,
+    ],
+    [
+      'list',
+      'varios',
+      /^v_tenant of .* rename the column\nlistas of .*cardinality\(listas\) <= 20\)\na text in listas .* make it varchar\(255\)\[\]\ndados of .* --object dados/,
     ],
     ['list', 'pares', /^no index has private\.pares in the order of a list: create one in a migration, such as create/],
     ['get', 'mel', /^the singular of mel is unknown: give it with --singular$/],
