@@ -1,15 +1,23 @@
 // Adds operations for a table of tenants: npm run operation -- list|get|create|update|delete|all TABLE
+// or for a function that exists: npm run operation -- from FUNCTION
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Argument, Command, CommanderError } from 'commander';
 import { messageOf } from '../../src/errors.ts';
+import { planFromFunction } from './from.ts';
 import { type Change, type Files, planOperations } from './plan.ts';
 import { KINDS, type Kind } from './subject.ts';
 
 /** Where the command finds the files, and where it prints. */
 export type Surroundings = { readonly files: Files; print(text: string): void; printError(text: string): void };
 
-type Options = { readonly dryRun?: boolean; readonly singular?: string; readonly object: readonly string[] };
+type Options = {
+  readonly dryRun?: boolean;
+  readonly singular?: string;
+  readonly object: readonly string[];
+  readonly path?: string;
+  readonly with: Readonly<Record<string, string>>;
+};
 
 const FILES: Files = {
   document: 'openapi.yaml',
@@ -27,6 +35,7 @@ openapi.yaml and the functions in a new migration. Both are yours: edit them as 
 Examples:
   npm run operation -- all armarios --dry-run
   npm run operation -- delete treinos
+  npm run operation -- from contar_personais --path /personais/contagem --with minimo=2 --dry-run
 
 Exit codes: 0 done; 1 refused or failed, and nothing was written; 2 wrong usage.`;
 
@@ -37,8 +46,10 @@ export async function addOperations(
 ): Promise<number> {
   const program = new Command('npm run operation --')
     .description('Writes operations for a table of tenants: YAML in the document, and SQL in a new migration.')
-    .addArgument(new Argument('<OPERATION>', 'all is all five').choices([...KINDS, 'all']))
-    .argument('<TABLE>', 'a table in schema private, such as armarios')
+    .addArgument(
+      new Argument('<OPERATION>', 'all is all five; from is that of a function').choices([...KINDS, 'all', 'from']),
+    )
+    .argument('<TABLE>', 'a table in schema private, such as armarios; with from, a function in schema public')
     .option('--dry-run', 'show what it would write, and write nothing')
     .option('--singular <NAME>', "a record's name, such as armario, if the ending of TABLE does not tell")
     .option(
@@ -47,12 +58,26 @@ export async function addOperations(
       (name, all: string[]) => [...all, name],
       [],
     )
+    .option('--path <PATH>', 'with from, the path of the operation, such as /treinos/{id}/concluir')
+    .option(
+      '--with <NAME=VALUE>',
+      'with from, a value of an input in the example; repeatable',
+      (text, all: Readonly<Record<string, string>>) => {
+        const [name = '', ...value] = text.split('=');
+        return { ...all, [name]: value.join('=') };
+      },
+      {},
+    )
     .addHelpText('after', HELP)
     .exitOverride()
     .configureOutput({ writeOut: print, writeErr: printError })
-    .action(async (kind: Kind | 'all', table: string, { dryRun: isDryRun, singular, object: objects }: Options) => {
-      const kinds = kind === 'all' ? KINDS : [kind];
-      const changes = await planOperations(table.replace(/^private\./, ''), { kinds, singular, objects }, files);
+    .action(async (kind: Kind | 'all' | 'from', name: string, options: Options) => {
+      const { dryRun: isDryRun, singular, object: objects, path, with: values } = options;
+      const kinds = kind === 'all' || kind === 'from' ? KINDS : [kind];
+      const changes =
+        kind === 'from'
+          ? await planFromFunction(name.replace(/^public\./, ''), { path, values }, files)
+          : await planOperations(name.replace(/^private\./, ''), { kinds, singular, objects }, files);
       if (isDryRun) {
         for (const change of changes) print(describe(change, files));
         print('Nothing was written.\n');

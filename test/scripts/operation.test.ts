@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
@@ -294,6 +295,81 @@ describe('what it writes', () => {
   });
 });
 
+describe('the operation of a function that exists', () => {
+  const FUNCTION = `
+create function public.contar_gavetas(p_api_key text, p_academia_id uuid, p_minimo integer default 0, p_cor text default null)
+returns table (academia_id uuid, total integer, apelido text)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant uuid := private.verify_key(p_api_key, 'contar_gavetas');
+begin
+  if p_minimo > 100 then
+    raise sqlstate 'PT409' using message = 'too many';
+  end if;
+  return query
+    select g.academia_id, count(*)::integer, min(g.apelido)
+      from private.gavetas g
+     where g.tenant_id = v_tenant and g.academia_id = p_academia_id
+     group by g.academia_id
+    having count(*) >= p_minimo;
+end;
+$$;
+comment on function public.contar_gavetas(text, uuid, integer, text) is 'The lockers of a gym';
+select private.publish('public.contar_gavetas');
+`;
+  const file = join(files.migrations, '20991230000009_contar_gavetas.sql');
+  const path = '/academias/{academia_id}/gavetas';
+  beforeAll(() => writeFileSync(file, FUNCTION));
+  afterAll(() => rmSync(file));
+
+  test('has its arguments, columns and errors, and is served', async () => {
+    const text = readFileSync(files.document, 'utf8');
+    const example = ['--path', path, '--with', `academia_id=${CENTRO}`, '--with', 'minimo=1'];
+    succeed(await run('from', 'contar_gavetas', ...example));
+    const written = await readDocument(files.document);
+    writeFileSync(files.document, text);
+    const operation = written.paths[path]?.get as OpenAPIV3.OperationObject;
+    expect(operation).toMatchObject({ operationId: 'contarGavetas', description: 'The lockers of a gym.' });
+    const parameters = operation.parameters as OpenAPIV3.ParameterObject[];
+    expect(parameters.map(({ name, in: place, required, schema }) => ({ name, place, required, schema }))).toEqual([
+      { name: 'academia_id', place: 'path', required: true, schema: { type: 'string', format: 'uuid', maxLength: 36 } },
+      {
+        ...{ name: 'minimo', place: 'query', required: undefined },
+        schema: { type: 'integer', format: 'int32', minimum: -2147483648, maximum: 2147483647 },
+      },
+      { name: 'cor', place: 'query', required: undefined, schema: { type: 'string', maxLength: 255 } },
+    ]);
+    const { 200: success, 409: raised } = operation.responses as Record<string, OpenAPIV3.ResponseObject>;
+    expect(raised).toMatchObject({ description: 'too many' });
+    expect(success?.content?.['application/json']).toMatchObject({
+      schema: {
+        type: 'array',
+        items: {
+          required: ['academia_id', 'total', 'apelido'],
+          properties: { total: { type: 'integer' }, apelido: { type: 'string', maxLength: 255, nullable: true } },
+        },
+      },
+      examples: { example: { value: [{ academia_id: CENTRO, total: expect.any(Number) }] } },
+    });
+  });
+
+  test.each([
+    ['nada', [], /^there is no function public\.nada: /],
+    [
+      'contar_gavetas',
+      [],
+      /^an example needs a value of each argument without a default: add --with academia_id=VALUE$/m,
+    ],
+    ['contar_gavetas', ['--with', 'academia_id=x'], /^the example is no valid request: give other values/],
+    ['criar_gaveta', [], /^p_body of public\.criar_gaveta is jsonb, and only you know what is in it/],
+    ['listar_alunos', ['--path', '/alunos'], /^the document has GET \/alunos already: listarAlunos; give another/],
+  ])('is refused for %s %j', async (name, options, reason) => {
+    const { code, errors } = await run('from', name, ...options);
+    expect({ code, errors }).toEqual({ code: 1, errors: expect.stringMatching(reason) });
+  });
+});
+
 describe('a run that writes nothing', () => {
   test('shows what it would write with --dry-run', async () => {
     const files = readFiles();
@@ -368,7 +444,7 @@ describe('a run that writes nothing', () => {
   test.each([
     [[], "error: missing required argument 'OPERATION'\n"],
     [['list'], "error: missing required argument 'TABLE'\n"],
-    [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all\.\n$/],
+    [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all, from\.\n$/],
     [['list', 'alunos', '--force'], "error: unknown option '--force'\n"],
   ])('says in a line what is wrong with %j, and exits with 2', async (args, line) => {
     expect(await run(...args)).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });

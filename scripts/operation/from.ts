@@ -1,0 +1,266 @@
+// Makes the YAML of a function that exists: its arguments, columns and errors, and an example with the answer in the demo data.
+
+import { readFileSync } from 'node:fs';
+import type pg from 'pg';
+import { parse } from 'yaml';
+import { toCall } from '../../src/api/call.ts';
+import { receiveExample } from '../../src/api/example-request.ts';
+import { compile } from '../../src/openapi/compile.ts';
+import { readExamples } from '../../src/openapi/examples.ts';
+import type { DatabaseFunction } from '../../src/store/store.ts';
+import { type Change, call, describeFunctions, type Files, refuseDrift, toAnswer, withDatabase } from './plan.ts';
+import { toCamel, toPascal, toUpper } from './subject.ts';
+import { type Column, RefusedError, toSchema } from './table.ts';
+import {
+  type Document,
+  ERROR,
+  forVersion,
+  HEADERS,
+  insert,
+  KEY,
+  KEY_PARAMETER,
+  NO_ID,
+  type Node,
+  RESPONSES,
+  readDocument,
+  refer,
+  referTo,
+  toContent,
+  write,
+} from './yaml.ts';
+
+/** The path of the operation, and the values of its example. */
+export type FromRequest = { readonly path?: string | undefined; readonly values: Readonly<Record<string, string>> };
+
+/** An argument as the document has it. */
+type Input = { readonly name: string; readonly in: string; readonly isRequired: boolean; readonly schema: Node };
+type Found = DatabaseFunction & { readonly comment: string | null; readonly source: string };
+
+const EXAMPLE = 'example';
+/** The maximum length of a text, and of a list, which Postgres does not bound: the person who knows it writes another. */
+const MAX_LENGTH = 255;
+const MAX_ITEMS = 100;
+/** Refused in any case, or declared for every operation. */
+const COMMON = Object.values(RESPONSES);
+const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offset', after: 'After' };
+
+/** Plans the operation on the database that the migrations make. Changes no file. Throws RefusedError. */
+export function planFromFunction(name: string, request: FromRequest, files: Files): Promise<Change[]> {
+  const text = readFileSync(files.document, 'utf8');
+  return withDatabase(files, async (db) => {
+    const found = await findFunction(db, name);
+    const write_ = (value: unknown) => addOperation(text, found, request, value);
+    return [{ file: files.document, text: write_(await askForExample(db, write_(null), found)) }];
+  });
+}
+
+async function findFunction(db: pg.Client, name: string): Promise<Found> {
+  const [found, ...others] = (await describeFunctions(db)).filter((one) => one.name === name);
+  if (!found) {
+    throw new RefusedError(`there is no function public.${name}: write it in a migration, and publish it there`);
+  }
+  if (others.length > 0) {
+    throw new RefusedError(
+      `more than one function is named public.${name}: remove the other in a migration, with drop function and its arguments`,
+    );
+  }
+  const { rows } = await db.query(
+    `select obj_description(oid, 'pg_proc') as comment, prosrc as source from pg_proc where oid = $1::regproc`,
+    [`public.${name}`],
+  );
+  return { ...found, ...rows[0] };
+}
+
+/** The answer to the example. */
+async function askForExample(db: pg.Client, text: string, found: Found): Promise<unknown> {
+  const compiled = await compile(parse(text));
+  const id = toCamel(found.name);
+  refuseDrift(compiled, [id], await describeFunctions(db));
+  const example = readExamples(compiled.source).find((one) => one.operationId === id && one.status < 300);
+  const received = example && (await receiveExample(compiled, example.request));
+  if (!received) throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE');
+  const { operation } = received;
+  const { status, body, cause } = toAnswer(operation, await call(db, toCall(operation, received.request)));
+  if (status === operation.status) return body;
+  throw new RefusedError(`the example gets a ${status}: ${cause}; give other values with --with NAME=VALUE`);
+}
+
+function addOperation(text: string, found: Found, { path: wanted, values }: FromRequest, answer: unknown): string {
+  const { name, volatility } = found;
+  const document = readDocument(text);
+  const path = wanted ?? `/${name.replaceAll('_', '-')}`;
+  const reads = volatility !== 'volatile';
+  const method = reads ? 'get' : 'post';
+  const existing = document.paths[path]?.[method];
+  if (existing) {
+    throw new RefusedError(
+      `the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}; give another one with --path`,
+    );
+  }
+  const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
+  const operation = describeOperation(document, found, { path, reads, tag, values, answer });
+  let edited =
+    path in document.paths
+      ? insert(text, ['paths', path], write(method, operation))
+      : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
+  if (!document.tags.some((one) => one.name === tag)) {
+    edited = insert(edited, ['tags'], `- name: ${tag}\n  description: ${tag}\n`);
+  }
+  return edited;
+}
+
+type Place = {
+  readonly path: string;
+  readonly reads: boolean;
+  readonly tag: string;
+  readonly values: Readonly<Record<string, string>>;
+  readonly answer: unknown;
+};
+
+function describeOperation(document: Document, found: Found, { path, reads, tag, values, answer }: Place): Node {
+  const { name, comment } = found;
+  const { openapi } = document;
+  const inputs = readInputs(document, found, path, reads);
+  const lacking = inputs.filter((input) => input.isRequired && !(input.name in values));
+  if (lacking.length > 0) {
+    const names = lacking.map((input) => `--with ${input.name}=VALUE`).join(' ');
+    throw new RefusedError(`an example needs a value of each argument without a default: add ${names}`);
+  }
+  const given = (input: Input) => {
+    const value = values[input.name];
+    return value === undefined ? undefined : toValue(value, input.schema);
+  };
+  const parameters = inputs
+    .filter((input) => input.in !== 'body')
+    .map((input) => {
+      if (input.name === KEY) return KEY_PARAMETER;
+      const { name, in: place, isRequired, schema } = input;
+      const value = given(input);
+      return {
+        ...{ name, in: place, ...(isRequired ? { required: true } : {}) },
+        ...{ description: toUpper(name.replaceAll('_', ' ')), schema },
+        ...(value === undefined ? {} : { examples: { [EXAMPLE]: { value } } }),
+      };
+    });
+  const fields = inputs.filter((input) => input.in === 'body');
+  const required = fields.filter((field) => field.isRequired).map((field) => field.name);
+  const sent = Object.fromEntries(
+    fields.filter((field) => field.name in values).map((field) => [field.name, given(field)]),
+  );
+  const body: Node = {
+    ...{ type: 'object', additionalProperties: false, ...(required.length > 0 ? { required } : {}) },
+    properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
+  };
+  const result = describeResult(found, openapi);
+  const isPage = ['limit', 'offset'].every((one) => inputs.some((input) => input.name === one));
+  const headers = [...(isPage ? ['Link'] : []), ...(reads ? ['ETag'] : []), ...HEADERS];
+  const summary = toUpper(name.replaceAll('_', ' '));
+  return {
+    ...{ operationId: toCamel(name), 'x-rpc': name, tags: [tag], summary, description: `${comment ?? summary}.` },
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(fields.length > 0
+      ? { requestBody: { required: true, ...toContent(body, { [EXAMPLE]: { value: sent } }) } }
+      : {}),
+    responses: {
+      [result ? 200 : 204]: {
+        description: comment ?? summary,
+        headers: refer('headers', headers),
+        ...(result ? toContent(result, { [EXAMPLE]: { value: answer } }) : {}),
+      },
+      ...describeRefusals(found, { reads, hasBody: fields.length > 0, missing: missingRecord(inputs) }),
+    },
+  };
+}
+
+/** The inputs of the arguments. Throws RefusedError with all that have no schema. */
+function readInputs(document: Document, { arguments: args, name }: Found, path: string, reads: boolean): Input[] {
+  const others = args.filter((argument) => argument.name !== 'p_api_key');
+  const known = others.map(({ name: argument, type, labels, hasDefault }): Input | string => {
+    const plain = argument.replace(/^p_/, '');
+    if (argument === 'p_idempotency_key' && !reads) return { name: KEY, in: 'header', isRequired: false, schema: {} };
+    const component = PAGES[plain];
+    const schema =
+      reads && component && component in document.components.schemas
+        ? referTo('schemas', component)
+        : describeType(type, labels, document.openapi);
+    if (!argument.startsWith('p_') || schema === undefined) {
+      return `${argument} of public.${name} is ${type}, and only you know what is in it: write the operation by hand`;
+    }
+    if (path.includes(`{${plain}}`)) return { name: plain, in: 'path', isRequired: true, schema };
+    if (reads) return { name: plain, in: 'query', isRequired: !hasDefault, schema };
+    return { name: argument, in: 'body', isRequired: !hasDefault, schema };
+  });
+  const reasons = known.filter((one) => typeof one === 'string');
+  if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
+  return known.filter((one) => typeof one !== 'string');
+}
+
+/** The schema of the answer; undefined for none. */
+function describeResult({ result }: Found, openapi: string): Node | undefined {
+  const { type = 'void', columns = [], isSet = false, isSingle = false } = result ?? {};
+  if (type === 'void') return undefined;
+  const item: Node =
+    columns.length === 0
+      ? (describeType(type, undefined, openapi) ?? { type: 'object' })
+      : {
+          type: 'object',
+          required: columns.map(({ name }) => name),
+          properties: Object.fromEntries(
+            columns.map(({ name, type, labels, isNullable }) => {
+              const schema = describeType(type, labels, openapi) ?? { type: 'object' };
+              const null_ = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+              return [name, { ...schema, ...(isNullable ? null_ : {}) }];
+            }),
+          ),
+        };
+  return isSet && !isSingle ? { type: 'array', maxItems: 1000, items: item } : item;
+}
+
+/** The schema of a type's values; undefined for JSON, and for a type that the document has to describe by hand. */
+function describeType(base: string, labels: readonly string[] | null | undefined, openapi: string): Node | undefined {
+  const schema = toSchema({ name: '', base, modifier: -1, labels: labels ?? null }, {});
+  return schema.type === undefined ? undefined : forVersion(withBounds(schema), openapi);
+}
+
+function withBounds(schema: Column['schema']): Column['schema'] {
+  if (schema.type === 'array') {
+    return { ...schema, maxItems: MAX_ITEMS, items: withBounds(schema.items as Column['schema']) };
+  }
+  return schema.type === 'string' && !schema.enum ? { ...schema, maxLength: schema.maxLength ?? MAX_LENGTH } : schema;
+}
+
+/** How a request differs whose path names no record; undefined without an id there. */
+function missingRecord(inputs: readonly Input[]): Node | undefined {
+  const ids = inputs.filter((input) => input.in === 'path' && input.schema.format === 'uuid');
+  if (ids.length === 0) return undefined;
+  return { 'x-request': { path: Object.fromEntries(ids.map(({ name }) => [name, NO_ID])) } };
+}
+
+function describeRefusals(
+  { raises = [], source }: Found,
+  { reads, hasBody, missing }: { reads: boolean; hasBody: boolean; missing: Node | undefined },
+): Node {
+  const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
+  const common = Object.entries(RESPONSES).filter(([response]) => !unfit.includes(response));
+  const raised = [...new Set([...raises, ...(missing ? [404] : [])])].filter((status) => !COMMON.includes(status));
+  const describe = (status: number) => {
+    const [, message = 'Not found'] = new RegExp(`PT${status}'[^;]*?message = '([^']+)'`).exec(source) ?? [];
+    const request = status === 404 ? missing : {};
+    const examples = { [`raised${status}`]: { ...request, value: { error: message } } };
+    return { description: message, headers: refer('headers', HEADERS), ...toContent(ERROR, examples) };
+  };
+  return Object.fromEntries([
+    ...common.map(([response, status]) => [status, referTo('responses', response)]),
+    ...raised.map((status) => [status, describe(status)]),
+  ]);
+}
+
+/** A value of the command line as JSON, where its schema is no text. */
+function toValue(text: string, { type }: Node): unknown {
+  if (type === 'string') return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
