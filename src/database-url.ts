@@ -1,13 +1,28 @@
-// Reads DATABASE_URL by the rules of libpq: several hosts with ports, and what a server has to be. pg knows one host.
+// Reads DATABASE_URL by the rules of libpq, of which the driver knows a part. docs/stores.md lists what differs.
 
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+import type pg from 'pg';
 import { isNear } from './near-miss.ts';
+
+/** What a client of one server needs. */
+export type ClientConfig = Omit<pg.ClientConfig, 'connectionString' | 'ssl'> & {
+  /** Undefined where the URL says nothing: PGSSLMODE counts, or else nothing is encrypted. */
+  readonly ssl?: false | ConnectionOptions;
+  /** Files for TLS, which are read for each connection: certificates are renewed while the gateway runs. */
+  readonly sslFiles?: Readonly<Partial<Record<SslFile, string>>>;
+  /** Whether a login without channel binding is refused. */
+  readonly mustBind?: boolean;
+};
+
+type SslFile = 'ca' | 'cert' | 'key' | 'crl';
 
 /** One server of a database. */
 export type ServerAddress = {
   /** Host and port, for the log. */
   readonly name: string;
-  /** A connection string for this server alone, with what pg understands. */
-  readonly url: string;
+  readonly config: ClientConfig;
 };
 
 /** The servers of a database, and how they are used. */
@@ -25,128 +40,271 @@ export type DatabaseAddress = {
 /** A connection string is invalid. The message has no part of the user and the password. */
 export class UrlError extends Error {}
 
-const TARGETS = ['any', 'read-write', 'primary'];
-/** Those of libpq for sessions that do not write: a gateway does. */
-const READ_ONLY_TARGETS = ['read-only', 'standby', 'prefer-standby'];
-const BALANCING = ['disable', 'random'];
-/** Those of libpq, and pg's own `no-verify`. */
-const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
-/** What is read here and not by pg. */
-const OWN = ['host', 'port', 'target_session_attrs', 'load_balance_hosts', 'connect_timeout'];
+/** The values of a parameter that are taken, or why it is refused. */
+type Rule =
+  | { readonly isTaken: (value: string) => boolean; readonly expected: string; readonly others?: Others }
+  | { readonly refused: string };
 
-/** What is read here at all. */
-const READ = [...OWN, 'sslmode', 'sslrootcert'];
+/** Values that libpq takes and the gateway does not, and what to write instead. */
+type Others = { readonly values: readonly string[]; readonly expected: string };
 
-/** Scheme, user and password, hosts with ports, database, parameters. */
-const PARTS = /^(postgres(?:ql)?:\/\/)([^@/?]*@)?([^/?]*)([^?]*)\??(.*)$/s;
-const HOST_AND_PORT = /^(\[[^\]]*\]|[^:]*)(?::(.*))?$/;
+const matching = (pattern: RegExp, expected: string): Rule => ({ isTaken: (value) => pattern.test(value), expected });
+const oneOf = (...words: string[]) => ({
+  isTaken: (value: string) => words.includes(value),
+  expected: words.join(', '),
+});
+const ANY = matching(/^/, 'a text');
+const INTEGER = /^\s*[+-]?\d{1,9}\s*$/;
+const SECONDS = matching(INTEGER, 'whole seconds');
+const TLS_VERSION = oneOf('TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3');
+const UNSUPPORTED: Rule = { refused: 'is not supported: leave it out' };
+
+/** Every parameter of libpq 18. */
+export const PARAMETERS: Readonly<Record<string, Rule>> = {
+  host: ANY,
+  hostaddr: ANY,
+  port: ANY,
+  dbname: ANY,
+  user: ANY,
+  password: ANY,
+  passfile: { refused: 'is not supported: set PGPASSFILE in the environment' },
+  require_auth: UNSUPPORTED,
+  channel_binding: oneOf('disable', 'prefer', 'require'),
+  connect_timeout: SECONDS,
+  client_encoding: matching(/^(utf-?8|auto)$/i, 'UTF8'),
+  options: ANY,
+  application_name: ANY,
+  fallback_application_name: ANY,
+  keepalives: matching(INTEGER, 'a whole number'),
+  keepalives_idle: SECONDS,
+  keepalives_interval: UNSUPPORTED,
+  keepalives_count: UNSUPPORTED,
+  tcp_user_timeout: UNSUPPORTED,
+  replication: oneOf('false', 'off', 'no', '0'),
+  gssencmode: oneOf('disable', 'prefer'),
+  gssdelegation: oneOf('0'),
+  gsslib: UNSUPPORTED,
+  krbsrvname: UNSUPPORTED,
+  // JDBC's, which libpq takes for require.
+  ssl: oneOf('true'),
+  // `no-verify` is the driver's.
+  sslmode: {
+    ...oneOf('disable', 'require', 'verify-ca', 'verify-full', 'no-verify'),
+    others: { values: ['allow', 'prefer'], expected: 'disable or require, because the gateway does not fall back' },
+  },
+  requiressl: { refused: 'is not supported: use sslmode' },
+  sslnegotiation: oneOf('postgres', 'direct'),
+  sslcompression: oneOf('0'),
+  sslcert: ANY,
+  sslkey: ANY,
+  sslkeylogfile: UNSUPPORTED,
+  sslpassword: ANY,
+  sslcertmode: oneOf('allow'),
+  sslrootcert: ANY,
+  sslcrl: ANY,
+  sslcrldir: { refused: 'is not supported: use sslcrl' },
+  sslsni: oneOf('1'),
+  requirepeer: UNSUPPORTED,
+  ssl_min_protocol_version: TLS_VERSION,
+  ssl_max_protocol_version: TLS_VERSION,
+  min_protocol_version: oneOf('3.0'),
+  max_protocol_version: oneOf('3.0', '3.2', 'latest'),
+  scram_client_key: UNSUPPORTED,
+  scram_server_key: UNSUPPORTED,
+  service: { refused: 'is not supported: write its settings into the URL' },
+  servicefile: { refused: 'is not supported: write the settings of the service into the URL' },
+  target_session_attrs: {
+    ...oneOf('any', 'read-write', 'primary'),
+    others: {
+      values: ['read-only', 'standby', 'prefer-standby'],
+      expected: 'read-write, because all calls go to the primary',
+    },
+  },
+  // Without an effect: only the primary is used.
+  load_balance_hosts: oneOf('disable', 'random'),
+  oauth_issuer: UNSUPPORTED,
+  oauth_client_id: UNSUPPORTED,
+  oauth_client_secret: UNSUPPORTED,
+  oauth_scope: UNSUPPORTED,
+};
+
+/** Scheme, user, password, hosts with ports, database, parameters. */
+const PARTS = /^postgres(?:ql)?:\/\/(?:([^:@/?]*)(?::([^@/?]*))?@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s;
+const HOST_AND_PORT = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d*))?$/;
 const DEFAULT_PORT = '5432';
 
-/** Reads a connection string. Throws UrlError for what libpq refuses, and for sessions that may not write. */
+type Parameters = Readonly<Record<string, string | undefined>>;
+
+/** Reads a connection string. Throws UrlError for what libpq refuses, and for what is not supported. */
 export function readDatabaseUrl(text: string): DatabaseAddress {
-  const [, scheme, login = '', authority = '', path = '', query = ''] = PARTS.exec(text) ?? [];
-  if (scheme === undefined) throw new UrlError('expected a URL like postgres://user:password@host/name');
-  const parameters = readParameters(query);
-  for (const { name } of parameters) {
-    const meant = !READ.includes(name) && READ.find((one) => isNear(name.toLowerCase(), one, one.length > 6 ? 2 : 1));
-    if (meant) throw new UrlError(`${name}: expected ${meant}`);
-  }
-  const read = (name: string) => parameters.findLast((parameter) => parameter.name === name)?.value;
-  const choose = (name: string, values: readonly string[]) => {
-    const value = read(name);
-    if (value !== undefined && !values.includes(value)) {
-      throw new UrlError(`${name}=${value}: expected ${values.join(', ')}`);
-    }
-    return value;
+  const parts = PARTS.exec(text);
+  if (!parts) throw new UrlError('expected a URL like postgres://user:password@host/name');
+  const [, user, password, authority = '', database, query = ''] = parts;
+  const given = readParameters(query);
+  const { options, application_name = given.fallback_application_name, target_session_attrs = 'any' } = given;
+  const config: ClientConfig = {
+    ...defined({ user: given.user ?? decode(user, 'the user') }),
+    ...defined({ password: given.password ?? decode(password, 'the password') }),
+    ...defined({ database: given.dbname ?? decode(database, 'the database') }),
+    ...defined({ options, application_name }),
+    ...readKeepAlive(given),
+    ...(given.channel_binding ? { enableChannelBinding: given.channel_binding !== 'disable' } : {}),
+    ...(given.channel_binding === 'require' ? { mustBind: true } : {}),
+    ...readSsl(given),
   };
-
-  const wanted = read('target_session_attrs') ?? 'any';
-  if (READ_ONLY_TARGETS.includes(wanted)) {
-    throw new UrlError(`target_session_attrs=${wanted}: expected read-write, because all calls go to the primary`);
-  }
-  const target = choose('target_session_attrs', TARGETS) ?? 'any';
-  // Without an effect: only the primary is used.
-  choose('load_balance_hosts', BALANCING);
-  const kept = toSslParameters(choose('sslmode', SSL_MODES), parameters);
-  const rest = kept.filter(({ name }) => !OWN.includes(name)).map(({ raw }) => raw);
-
-  const isNamed = read('host') === undefined;
-  const servers = readHosts(authority, read('host'), read('port')).map(({ host, port }) => {
-    const name = `${decode(host) || 'localhost'}:${port || DEFAULT_PORT}`;
-    const at = port ? `${host}:${port}` : host;
-    const own = isNamed ? [] : [`host=${encodeURIComponent(host)}`, ...(port ? [`port=${port}`] : [])];
-    const all = [...own, ...rest].join('&');
-    const url = `${scheme}${login}${isNamed ? at : ''}${path}${all ? `?${all}` : ''}`;
-    if (isNamed && !URL.canParse(url))
-      throw new UrlError('expected hosts with ports, like host:5432, separated by commas');
-    return { name, url };
+  const servers = readHosts(authority, given).map(({ host, address, port }) => {
+    const shown = host || address || 'localhost';
+    const name = `${isIP(shown) === 6 ? `[${shown}]` : shown}:${port || DEFAULT_PORT}`;
+    const at = defined({ host: address ?? host, port: port ? Number(port) : undefined });
+    // The certificate is that of the host, whatever its address is.
+    const ssl = address && host && config.ssl ? { ssl: { ...config.ssl, host, ...toServerName(host) } } : {};
+    return { name, config: { ...config, ...at, ...ssl } };
   });
   const twice = servers.find(({ name }, index) => servers.findIndex((one) => one.name === name) < index);
   if (twice) throw new UrlError(`${twice.name} is there twice: expected each server once`);
+  const seconds = Number(given.connect_timeout ?? 0);
   return {
     servers,
-    hasRoles: servers.length > 1 || target !== 'any',
-    mustWrite: target === 'read-write',
-    connectMs: readTimeout(read('connect_timeout')),
+    hasRoles: servers.length > 1 || target_session_attrs !== 'any',
+    mustWrite: target_session_attrs === 'read-write',
+    connectMs: seconds > 0 ? seconds * 1_000 : undefined,
   };
 }
 
-type Parameter = { readonly name: string; readonly value: string; readonly raw: string };
-
-function readParameters(query: string): Parameter[] {
-  return query
-    .split('&')
-    .filter(Boolean)
-    .map((raw) => {
-      const [[name = '', value = ''] = []] = new URLSearchParams(raw);
-      return { name, value, raw };
-    });
+/** The last one of each name counts. */
+function readParameters(query: string): Parameters {
+  const given: Record<string, string> = { __proto__: null } as never;
+  for (const part of query.split('&').filter(Boolean)) {
+    const [name = '', value, ...more] = part.split('=').map((piece) => decode(piece, 'a parameter') ?? '');
+    if (value === undefined || more.length > 0) {
+      throw new UrlError(`${name}: expected ${name}=value, with = in the value as %3D`);
+    }
+    given[name] = checkParameter(name, value);
+  }
+  return given;
 }
 
-type Host = { readonly host: string; readonly port: string };
+function checkParameter(name: string, value: string): string {
+  const rule = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined;
+  if (!rule) {
+    const names = Object.keys(PARAMETERS);
+    const meant = names.find((one) => isNear(name.toLowerCase(), one, one.length > 6 ? 2 : 1));
+    throw new UrlError(meant ? `${name}: expected ${meant}` : `${name} is no parameter of libpq`);
+  }
+  if ('refused' in rule) throw new UrlError(`${name} ${rule.refused}`);
+  if (rule.isTaken(value)) return value;
+  const { expected } = rule.others?.values.includes(value) ? rule.others : rule;
+  throw new UrlError(`${name}=${value}: expected ${expected}`);
+}
+
+type Host = { readonly host: string; readonly address: string | undefined; readonly port: string };
 
 /** The hosts of the authority; those of the parameters count more. One port is for all hosts. */
-function readHosts(authority: string, hosts: string | undefined, ports: string | undefined): Host[] {
-  const found: Host[] = (hosts ?? authority).split(',').map((text) => {
-    const [, host = '', port = ''] = hosts === undefined ? (HOST_AND_PORT.exec(text) ?? []) : ['', text];
-    return { host, port };
-  });
-  if (found.length > 1 && found.some(({ host }) => host === '')) {
+function readHosts(authority: string, { host, hostaddr, port }: Parameters): Host[] {
+  const addresses = hostaddr?.split(',');
+  const named = host === undefined ? readAuthority(authority) : host.split(',').map((one) => ({ host: one, port: '' }));
+  const hosts = addresses && !host && !authority ? addresses.map(() => ({ host: '', port: '' })) : named;
+  const count = hosts.length;
+  if (count > 1 && hosts.some((one, index) => !one.host && !addresses?.[index])) {
     throw new UrlError('a host is empty: expected hosts separated by commas');
   }
-  if (ports === undefined) return found;
-  const list = ports.split(',');
-  if (list.length > 1 && list.length !== found.length) {
-    throw new UrlError(`port=${ports}: expected one port, or one for each of the ${found.length} hosts`);
+  if (addresses && addresses.length !== count) {
+    throw new UrlError(`hostaddr=${hostaddr}: expected one address for each of the ${count} hosts`);
   }
-  const all = found.map((host, index) => ({ ...host, port: list[index] ?? list[0] ?? '' }));
-  if (!all.every(({ port }) => /^\d{0,5}$/.test(port) && Number(port) <= 65_535)) {
-    throw new UrlError(`port=${ports}: expected numbers up to 65535`);
+  if (addresses && !addresses.every((one) => one === '' || isIP(one))) {
+    throw new UrlError(`hostaddr=${hostaddr}: expected IP addresses`);
   }
-  return all;
+  const ports = port?.split(',') ?? [];
+  if (ports.length > 1 && ports.length !== count) {
+    throw new UrlError(`port=${port}: expected one port, or one for each of the ${count} hosts`);
+  }
+  if (!ports.every(isPort)) throw new UrlError(`port=${port}: expected numbers up to 65535`);
+  return hosts.map((one, index) => ({
+    host: one.host,
+    address: addresses?.[index] || undefined,
+    port: ports[index] ?? ports[0] ?? one.port,
+  }));
 }
 
-/** `sslrootcert=system` means the certificates that the runtime trusts, which pg does without the parameter. */
-function toSslParameters(mode: string | undefined, parameters: readonly Parameter[]): readonly Parameter[] {
-  if (!parameters.some(({ name, value }) => name === 'sslrootcert' && value === 'system')) return parameters;
-  if (mode !== undefined && mode !== 'verify-full') {
-    throw new UrlError(`sslmode=${mode}: expected verify-full with sslrootcert=system`);
+function readAuthority(authority: string): { readonly host: string; readonly port: string }[] {
+  return authority.split(',').map((text) => {
+    const [, host, port = ''] = HOST_AND_PORT.exec(text) ?? [];
+    if (host === undefined || !isPort(port)) {
+      throw new UrlError('expected hosts with ports, like host:5432, separated by commas');
+    }
+    return { host: decode(host, 'a host')?.replace(/^\[(.*)\]$/, '$1') ?? '', port };
+  });
+}
+
+/** TLS names no address (RFC 6066, section 3). */
+const toServerName = (host: string) => (isIP(host) ? {} : { servername: host });
+
+const isPort = (port: string): boolean => /^\d{0,5}$/.test(port) && Number(port) <= 65_535 && !/^0+$/.test(port);
+
+function readKeepAlive({ keepalives = '1', keepalives_idle }: Parameters): ClientConfig {
+  const idle = Number(keepalives_idle ?? 0);
+  return {
+    ...(Number(keepalives) === 0 ? { keepAlive: false } : {}),
+    ...(idle > 0 ? { keepAlive: Number(keepalives) !== 0, keepAliveInitialDelayMillis: idle * 1_000 } : {}),
+  };
+}
+
+/** How the connection is encrypted. `require` verifies like `verify-full`, where libpq does not verify at all. */
+function readSsl(given: Parameters): ClientConfig {
+  const { sslrootcert, sslcert, sslkey, sslcrl, sslpassword, sslnegotiation } = given;
+  const isSystem = sslrootcert === 'system';
+  const wanted = given.sslmode ?? (given.ssl && 'require');
+  if (isSystem && wanted !== undefined && wanted !== 'verify-full') {
+    throw new UrlError(`sslmode=${wanted}: expected verify-full with sslrootcert=system`);
   }
-  const others = parameters.filter(({ name }) => name !== 'sslrootcert' && name !== 'sslmode');
-  return [...others, { name: 'sslmode', value: 'verify-full', raw: 'sslmode=verify-full' }];
+  // Who names a certificate wants TLS.
+  const mode = wanted ?? (sslrootcert || sslcert || sslkey ? 'verify-full' : undefined);
+  if (sslnegotiation === 'direct' && (mode === undefined || mode === 'disable')) {
+    throw new UrlError('sslnegotiation=direct: expected sslmode=require, verify-ca or verify-full with it');
+  }
+  if (mode === 'verify-ca' && !sslrootcert) {
+    throw new UrlError('sslmode=verify-ca: expected sslrootcert with it, or verify-full');
+  }
+  if (mode === undefined) return {};
+  if (mode === 'disable') return { ssl: false };
+  const ca = isSystem ? undefined : sslrootcert;
+  for (const [name, path] of Object.entries({ sslrootcert: ca, sslcert, sslkey, sslcrl })) checkFile(name, path);
+  const sslFiles = defined({ ca, cert: sslcert, key: sslkey, crl: sslcrl });
+  const ssl: ConnectionOptions = defined({
+    rejectUnauthorized: mode === 'no-verify' ? false : undefined,
+    // The authority is checked, and not the name.
+    checkServerIdentity: mode === 'verify-ca' ? () => undefined : undefined,
+    passphrase: sslpassword,
+    minVersion: given.ssl_min_protocol_version as ConnectionOptions['minVersion'],
+    maxVersion: given.ssl_max_protocol_version as ConnectionOptions['maxVersion'],
+  });
+  return {
+    ssl,
+    ...(Object.keys(sslFiles).length > 0 ? { sslFiles } : {}),
+    ...(sslnegotiation ? { sslnegotiation: sslnegotiation as 'postgres' | 'direct' } : {}),
+  };
 }
 
-/** Seconds as libpq reads them: 0 or less is no limit. */
-function readTimeout(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\s*[+-]?\d{1,9}\s*$/.test(text)) throw new UrlError(`connect_timeout=${text}: expected whole seconds`);
-  return Number(text) > 0 ? Number(text) * 1_000 : undefined;
-}
-
-function decode(host: string): string {
+function checkFile(name: string, path: string | undefined): void {
   try {
-    return decodeURIComponent(host);
-  } catch {
-    throw new UrlError('a host is not valid percent-encoded UTF-8');
+    if (path) readFileSync(path);
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    const reason = isMissing ? 'there is no such file' : (error as Error).message;
+    throw new UrlError(`${name}=${path}: ${reason}; expected a file in PEM`);
   }
+}
+
+/** Only %XX is decoded, as in psql: a plus is a plus. An empty text is none. */
+function decode(text: string | undefined, what: string): string | undefined {
+  try {
+    return text ? decodeURIComponent(text) : undefined;
+  } catch {
+    throw new UrlError(`${what} is not valid percent-encoded UTF-8`);
+  }
+}
+
+/** An object without the properties that are undefined or empty. */
+function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined && value !== '')) as never;
 }

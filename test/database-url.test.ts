@@ -1,43 +1,129 @@
-import { describe, expect, test } from 'vitest';
-import { readDatabaseUrl, UrlError } from '../src/database-url.ts';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { PARAMETERS, readDatabaseUrl, UrlError } from '../src/database-url.ts';
 
 const ONE = { hasRoles: false, mustWrite: false, connectMs: undefined };
 const ROLES = { ...ONE, hasRoles: true };
+const PEM = fileURLToPath(new URL('../package.json', import.meta.url));
 
-describe('a URL with one host', () => {
-  test.each([
-    ['postgres://u:p%40@host/name?sslmode=require', 'host:5432'],
-    ['postgresql://u:p@[::1]:5433/name?options=-c%20a%3Db', '[::1]:5433'],
-    ['postgres://u@%2Frun%2Fpostgresql/name', '/run/postgresql:5432'],
-    ['postgres:///name', 'localhost:5432'],
-  ])('is left as it is: %s', (url, name) => {
-    expect(readDatabaseUrl(url)).toEqual({ ...ONE, servers: [{ name, url }] });
-  });
+const readConfig = (url: string) => readDatabaseUrl(url).servers[0]?.config;
 
-  test('has a role if one is asked for', () => {
-    const servers = [{ name: 'host:5432', url: 'postgres://host/name?sslmode=disable' }];
-    const url = 'postgres://host/name?target_session_attrs=read-write&sslmode=disable';
-    expect(readDatabaseUrl(url)).toEqual({ ...ROLES, servers, mustWrite: true });
-  });
+test.each([
+  ['postgres://u:p%40:q@host/name', 'host:5432', { user: 'u', password: 'p@:q', host: 'host', database: 'name' }],
+  ['postgresql://u@[::1]:5433/name', '[::1]:5433', { user: 'u', host: '::1', port: 5433, database: 'name' }],
+  ['postgres://u@%2Frun%2Fpg/name', '/run/pg:5432', { user: 'u', host: '/run/pg', database: 'name' }],
+  ['postgres:///a+b', 'localhost:5432', { database: 'a+b' }],
+  ['postgres:///a%2Bb', 'localhost:5432', { database: 'a+b' }],
+  ['postgres:///we%20ll%2Fx', 'localhost:5432', { database: 'we ll/x' }],
+  ['postgres:///ma%C3%A7%C3%A3', 'localhost:5432', { database: 'maçã' }],
+  ['postgres:///100%25', 'localhost:5432', { database: '100%' }],
+  ['postgres://a/n?dbname=x&dbname=y%2Fz', 'a:5432', { host: 'a', database: 'y/z' }],
+  ['postgres://u:p@a/n?user=v&password=q', 'a:5432', { user: 'v', password: 'q', host: 'a', database: 'n' }],
+  ['postgres://a/n?port=6432', 'a:6432', { host: 'a', port: 6432, database: 'n' }],
+  ['postgres://a?options=-c%20x%3D1+2', 'a:5432', { host: 'a', options: '-c x=1+2' }],
+])('a URL with one host is read as psql reads it: %s', (url, name, config) => {
+  expect(readDatabaseUrl(url)).toEqual({ ...ONE, servers: [{ name, config }] });
+});
+
+test('a URL with one host has a role if one is asked for', () => {
+  const servers = [{ name: 'host:5432', config: { host: 'host', database: 'name', ssl: false } }];
+  const url = 'postgres://host/name?target_session_attrs=read-write&sslmode=disable';
+  expect(readDatabaseUrl(url)).toEqual({ ...ROLES, servers, mustWrite: true });
+});
+
+const [HOST, ADDRESS] = ['db.example', '10.0.0.1'];
+const NOT_VERIFIED = { rejectUnauthorized: false };
+
+/** What each parameter becomes; an empty object says that the gateway does so anyway. */
+const TAKEN: readonly [parameter: string, config: object][] = [
+  ['host=b', { host: 'b' }],
+  [`hostaddr=${ADDRESS}`, { host: ADDRESS }],
+  [`hostaddr=${ADDRESS}&sslmode=require`, { host: ADDRESS, ssl: { host: HOST, servername: HOST } }],
+  ['port=1', { port: 1 }],
+  ['dbname=x', { database: 'x' }],
+  ['user=u', { user: 'u' }],
+  ['password=p', { password: 'p' }],
+  ['channel_binding=disable', { enableChannelBinding: false }],
+  ['channel_binding=prefer', { enableChannelBinding: true }],
+  ['channel_binding=require', { enableChannelBinding: true, mustBind: true }],
+  ['connect_timeout=3', {}],
+  ['client_encoding=UTF8', {}],
+  ['options=-c%20a%3Db', { options: '-c a=b' }],
+  ['application_name=a', { application_name: 'a' }],
+  ['fallback_application_name=a', { application_name: 'a' }],
+  ['fallback_application_name=a&application_name=b', { application_name: 'b' }],
+  ['keepalives=0', { keepAlive: false }],
+  ['keepalives=1', {}],
+  ['keepalives_idle=30', { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }],
+  ['replication=false', {}],
+  ['gssencmode=disable', {}],
+  ['gssdelegation=0', {}],
+  ['ssl=true', { ssl: {} }],
+  ['sslmode=disable', { ssl: false }],
+  ['sslmode=require', { ssl: {} }],
+  ['sslmode=verify-full', { ssl: {} }],
+  [
+    `sslmode=verify-ca&sslrootcert=${PEM}`,
+    { ssl: { checkServerIdentity: expect.any(Function) }, sslFiles: { ca: PEM } },
+  ],
+  ['sslmode=no-verify', { ssl: NOT_VERIFIED }],
+  ['sslmode=require&sslnegotiation=direct', { ssl: {}, sslnegotiation: 'direct' }],
+  ['sslcompression=0', {}],
+  [`sslcert=${PEM}&sslkey=${PEM}&sslpassword=x`, { ssl: { passphrase: 'x' }, sslFiles: { cert: PEM, key: PEM } }],
+  ['sslcertmode=allow', {}],
+  [`sslrootcert=${PEM}`, { ssl: {}, sslFiles: { ca: PEM } }],
+  ['sslrootcert=system', { ssl: {} }],
+  [`sslmode=require&sslcrl=${PEM}`, { ssl: {}, sslFiles: { crl: PEM } }],
+  ['sslsni=1', {}],
+  ['sslmode=require&ssl_min_protocol_version=TLSv1.3', { ssl: { minVersion: 'TLSv1.3' } }],
+  ['sslmode=require&ssl_max_protocol_version=TLSv1.2', { ssl: { maxVersion: 'TLSv1.2' } }],
+  ['min_protocol_version=3.0', {}],
+  ['max_protocol_version=latest', {}],
+  ['target_session_attrs=any', {}],
+  ['load_balance_hosts=random', {}],
+];
+
+test.each(TAKEN)('a parameter of libpq is taken: %s', (parameters, config) => {
+  expect(readConfig(`postgres://${HOST}?${parameters}`)).toEqual({ host: HOST, ...config });
+});
+
+test('a parameter of libpq is taken or refused by name, and stands on the page', () => {
+  const page = readFileSync(new URL('../docs/stores.md', import.meta.url), 'utf8');
+  for (const [name, rule] of Object.entries(PARAMETERS)) {
+    expect(page).toContain(`\`${name}\``);
+    if (!('refused' in rule)) expect(TAKEN.some(([taken]) => taken.includes(`${name}=`))).toBe(true);
+    else {
+      const message = `${name} ${rule.refused}`;
+      expect(() => readDatabaseUrl(`postgres://a/n?${name}=1`)).toThrow(new UrlError(message));
+    }
+  }
 });
 
 test.each([
-  ['postgres://u:p@a:1,b/n', [':1/n', '/n']],
-  ['postgres://u:p@a,b/n?port=7', [':7/n', ':7/n']],
-  ['postgres://u:p@a,b:2/n?port=7,8', [':7/n', ':8/n']],
-])('several hosts have their ports: %s', (url, [a, b]) => {
-  const names = [a, b].map((text, index) => `${'ab'[index]}:${/\d/.exec(text ?? '') ?? 5432}`);
-  const servers = [
-    { name: names[0], url: `postgres://u:p@a${a}` },
-    { name: names[1], url: `postgres://u:p@b${b}` },
-  ];
+  ['postgres://u:p@a:1,b/n', [1, undefined]],
+  ['postgres://u:p@a,b/n?port=7', [7, 7]],
+  ['postgres://u:p@a,b:2/n?port=7,8', [7, 8]],
+])('several hosts have their ports: %s', (url, ports) => {
+  const servers = ports.map((port, index) => {
+    const host = 'ab'[index];
+    return { name: `${host}:${port ?? 5432}`, config: { user: 'u', password: 'p', host, port, database: 'n' } };
+  });
   expect(readDatabaseUrl(url)).toEqual({ ...ROLES, servers });
 });
 
 test('the hosts of the parameters replace those before the database', () => {
+  const config = { user: 'u', database: 'n', port: 5433 };
   expect(readDatabaseUrl('postgres://u@a:1/n?host=/run/a,/run/b&port=5433').servers).toEqual([
-    { name: '/run/a:5433', url: 'postgres://u@/n?host=%2Frun%2Fa&port=5433' },
-    { name: '/run/b:5433', url: 'postgres://u@/n?host=%2Frun%2Fb&port=5433' },
+    { name: '/run/a:5433', config: { ...config, host: '/run/a' } },
+    { name: '/run/b:5433', config: { ...config, host: '/run/b' } },
+  ]);
+});
+
+test('addresses need no names', () => {
+  expect(readDatabaseUrl('postgres:///n?hostaddr=10.0.0.1,::1').servers).toEqual([
+    { name: '10.0.0.1:5432', config: { host: '10.0.0.1', database: 'n' } },
+    { name: '[::1]:5432', config: { host: '::1', database: 'n' } },
   ]);
 });
 
@@ -50,13 +136,8 @@ test.each([
   ['connect_timeout=0', ROLES],
   ['connect_timeout=-1', ROLES],
 ])('what is asked of the servers is read, and not passed on: %s', (parameters, expected) => {
-  const servers = ['a', 'b'].map((host) => ({ name: `${host}:5432`, url: `postgres://${host}/n` }));
+  const servers = ['a', 'b'].map((host) => ({ name: `${host}:5432`, config: { host, database: 'n' } }));
   expect(readDatabaseUrl(`postgres://a,b/n?${parameters}`)).toEqual({ ...expected, servers });
-});
-
-test('the certificates of the system need no file', () => {
-  const [server] = readDatabaseUrl('postgres://a/n?sslrootcert=system').servers;
-  expect(server?.url).toBe('postgres://a/n?sslmode=verify-full');
 });
 
 test.each([
@@ -83,14 +164,32 @@ test.each([
   ['postgres://a,b/n?connect_timout=1', 'connect_timout: expected connect_timeout'],
   ['postgres://a,b/n?load_balance_hosts=on', 'load_balance_hosts=on: expected disable, random'],
   ['postgres://a,b/n?connect_timeout=soon', 'connect_timeout=soon: expected whole seconds'],
-  [
-    'postgres://a/n?sslmode=full',
-    'sslmode=full: expected disable, allow, prefer, require, verify-ca, verify-full, no-verify',
-  ],
+  ['postgres://a/n?sslmode=full', 'sslmode=full: expected disable, require, verify-ca, verify-full, no-verify'],
   [
     'postgres://a/n?sslmode=require&sslrootcert=system',
     'sslmode=require: expected verify-full with sslrootcert=system',
   ],
+  [
+    'postgres://a/n?sslmode=prefer',
+    'sslmode=prefer: expected disable or require, because the gateway does not fall back',
+  ],
+  ['postgres://a/n?sslmode=verify-ca', 'sslmode=verify-ca: expected sslrootcert with it, or verify-full'],
+  [
+    'postgres://a/n?sslnegotiation=direct',
+    'sslnegotiation=direct: expected sslmode=require, verify-ca or verify-full with it',
+  ],
+  [
+    'postgres://a/n?sslmode=verify-full&sslrootcert=/nowhere/ca.pem',
+    'sslrootcert=/nowhere/ca.pem: there is no such file; expected a file in PEM',
+  ],
+  ['postgres://a/n?ssl=1', 'ssl=1: expected true'],
+  ['postgres://a/n?schema=public', 'schema is no parameter of libpq'],
+  ['postgres://a/n?__proto__=x', '__proto__ is no parameter of libpq'],
+  ['postgres://a/n?dbname', 'dbname: expected dbname=value, with = in the value as %3D'],
+  ['postgres://a/n?options=-c a=b', 'options: expected options=value, with = in the value as %3D'],
+  ['postgres://a/n%ff', 'the database is not valid percent-encoded UTF-8'],
+  ['postgres://a/n?hostaddr=b', 'hostaddr=b: expected IP addresses'],
+  ['postgres://a,b/n?hostaddr=::1', 'hostaddr=::1: expected one address for each of the 2 hosts'],
 ])('a URL is refused: %s', (url, message) => {
   expect(() => readDatabaseUrl(url)).toThrow(new UrlError(message));
 });

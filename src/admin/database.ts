@@ -2,7 +2,7 @@
 
 import pg from 'pg';
 import { type Environment, FILES, type StoreConfig } from '../config.ts';
-import { readDatabaseUrl, type ServerAddress } from '../database-url.ts';
+import { type DatabaseAddress, readDatabaseUrl } from '../database-url.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Content } from '../store/embedded/store.ts';
 import type { Database } from '../store/migrations.ts';
@@ -125,11 +125,10 @@ export function failWith(error: Error): never {
  */
 export async function connect(url: string, program: string): Promise<pg.Client> {
   const address = readDatabaseUrl(url);
-  const [first] = address.servers.map(toClient);
   try {
     return await connectToServer(url, program);
   } catch (error) {
-    throw address.hasRoles ? new AccessError(messageOf(error as Error)) : toAccessError(first as pg.Client, error);
+    throw address.hasRoles ? new AccessError(messageOf(error as Error)) : toAccessError(address, error);
   }
 }
 
@@ -137,21 +136,11 @@ function connectToServer(url: string, program: string): Promise<pg.Client> {
   return connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: CONNECT_MS, application_name: program });
 }
 
-function toClient({ url }: ServerAddress): pg.Client {
-  try {
-    return new pg.Client(url);
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const advice = code === 'ENOENT' ? 'check the files in it' : 'percent-encode its password';
-    throw new AccessError(`DATABASE_URL cannot be read: ${message}; ${advice}`);
-  }
-}
-
 /** The message omits the database: an unencoded slash in the password makes the rest of it part of that name. */
-function toAccessError({ host, port }: pg.Client, error: unknown): AccessError {
+function toAccessError({ servers }: DatabaseAddress, error: unknown): AccessError {
   // A host with several addresses gives an error without a message.
   const { code = '', message } = error as { code?: string; message: string };
   return new AccessError(
-    `Cannot connect to ${host}:${port}: ${message || code}; ${ADVICE[code] ?? 'check DATABASE_URL'}`,
+    `Cannot connect to ${servers[0]?.name}: ${message || code}; ${ADVICE[code] ?? 'check DATABASE_URL'}`,
   );
 }

@@ -117,11 +117,12 @@ describe('compose.yaml', () => {
     const { metricsPort, store, ...rest } = readConfig(environmentOf('gateway', passwords));
     expect({ ...readConfig({}), ...rest }).toEqual(readConfig({}));
     const urls = {
-      gateway: 'gateway_login:two@postgres:5432/wellness',
+      gateway: 'gateway_login:two@postgres:5432/wellness?sslmode=disable',
       migrate: 'postgres:one@postgres:5432/wellness',
-      'gateway-on-citus': 'gateway_login:two@citus-worker-1:5432/wellness',
+      'gateway-on-citus': 'gateway_login:two@citus-worker-1:5432/wellness?sslmode=disable',
       'migrate-citus': 'postgres:one@citus-coordinator:5432/wellness',
-      'gateway-on-standby': 'gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=read-write',
+      'gateway-on-standby':
+        'gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=read-write&sslmode=disable',
       'migrate-standby': 'postgres:one@postgres-a,postgres-b/wellness',
     };
     for (const [name, url] of Object.entries(urls)) {

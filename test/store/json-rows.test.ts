@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { readDatabaseUrl } from '../../src/database-url.ts';
 import { Connection, ConnectionLost, RowQuery, RowsError, RowsQuery } from '../../src/store/postgres/connection.ts';
 import { JsonRows } from '../../src/store/postgres/json/rows.ts';
 import type { NamedStatement, Statement } from '../../src/store/statement.ts';
@@ -33,7 +34,7 @@ beforeAll(async () => {
   database = await createDatabase();
   // As every session of the gateway does.
   const setup = `set timezone = 'UTC'; set datestyle = 'ISO'; create domain pg_temp.nome as text`;
-  const config = { connectionString: database.adminUrl, stream: () => socket };
+  const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: () => socket };
   connection = await Connection.open({ config, setup, openMs: 20_000 });
 });
 

@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readDatabaseUrl } from '../../src/database-url.ts';
 import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
 import { Pool } from '../../src/store/postgres/pool.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
@@ -44,7 +45,7 @@ function openSocket(): Socket {
 
 /** Opens a pool whose connections are all open and have prepared the statement of `sleep`. */
 async function openPool(max: number): Promise<void> {
-  const config = { connectionString: database.adminUrl, stream: openSocket };
+  const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: openSocket };
   pool = new Pool({ config, openMs: 20_000, max });
   const leases = Array.from({ length: max }, () =>
     pool.lease(never, async (connection) => {
@@ -268,11 +269,11 @@ describe('a connection that stalls', () => {
   afterEach(() => proxy.close());
 
   function openThroughProxy(openMs: number): void {
-    const url = new URL(database.adminUrl);
-    url.port = `${proxy.port}`;
+    const [server] = readDatabaseUrl(database.adminUrl).servers;
+    const config = { ...server?.config, port: proxy.port };
     const onStall = ({ step }: Stalled) => void steps.push(step);
     const setup = "set timezone = 'UTC'";
-    pool = new Pool({ config: { connectionString: url.href }, setup, openMs, max: 2, onStall });
+    pool = new Pool({ config, setup, openMs, max: 2, onStall });
   }
 
   const STEPS: [string, ProxyFault][] = [

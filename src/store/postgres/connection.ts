@@ -4,10 +4,11 @@
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
-import pg from 'pg';
 import type { DatabaseError } from 'pg-protocol';
+import type { ClientConfig } from '../../database-url.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
 import { type BackendKey, requestCancel } from './cancel.ts';
+import { Client } from './client.ts';
 import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json/rows.ts';
 import {
   COMMAND_COMPLETE,
@@ -112,11 +113,11 @@ type Reply = {
 
 /** How a connection is opened, and who is told of its progress. */
 export type OpenOptions = {
-  readonly config: pg.ClientConfig;
+  readonly config: ClientConfig;
   /** The statements that set up a session. */
   readonly setup?: string | undefined;
   /** Rejects if a new connection leads to the wrong server. */
-  readonly verify?: ((client: pg.Client) => Promise<void>) | undefined;
+  readonly verify?: ((client: Client) => Promise<void>) | undefined;
   /** How long opening may take, in milliseconds. */
   readonly openMs: number;
   /** Ends opening; with the reason REPLACED it has stalled. */
@@ -144,7 +145,7 @@ export class Connection {
   isRetired = false;
   /** When the running query began, or the last one ended (performance.now()). */
   usedAt = performance.now();
-  readonly #client: pg.Client;
+  readonly #client: Client;
   readonly #key: BackendKey;
   readonly #isDistributed: boolean;
   readonly #options: OpenOptions;
@@ -171,9 +172,7 @@ export class Connection {
   /** Connects, and sets up the session. Rejects with Stalled, the reason of the signal, or what pg rejects with. */
   static async open(options: OpenOptions): Promise<Connection> {
     const { config, setup, verify, openMs, signal, onStall } = options;
-    const client = new pg.Client(config);
-    // Without a listener a lost connection would end the process.
-    client.on('error', () => {});
+    const client = new Client(config);
     let key: BackendKey = { processID: 0, secretKey: 0 };
     client.connection.once('backendKeyData', (message) => {
       key = message;
@@ -204,7 +203,7 @@ export class Connection {
     }
   }
 
-  constructor(client: pg.Client, key: BackendKey, isDistributed: boolean, options: OpenOptions) {
+  constructor(client: Client, key: BackendKey, isDistributed: boolean, options: OpenOptions) {
     this.#client = client;
     this.#key = key;
     this.#isDistributed = isDistributed;
@@ -440,7 +439,7 @@ export class Connection {
 }
 
 /** Follows a connection through the steps of being opened; gives the present one. */
-function followSteps(client: pg.Client): () => Step {
+function followSteps(client: Client): () => Step {
   const { connection, host, ssl } = client;
   let step: Step = host.startsWith('/') || isIP(host) ? 'connect' : 'resolve';
   const enter = (next: Step) => () => {
@@ -454,7 +453,7 @@ function followSteps(client: pg.Client): () => Step {
 }
 
 /** Closes a connection in order, or calls `onStall` if the server does not. */
-async function closeInOrder(client: pg.Client, onStall: () => void): Promise<void> {
+async function closeInOrder(client: Client, onStall: () => void): Promise<void> {
   const timer = setTimeout(onStall, CLOSE_MS);
   await client.end().catch(() => {});
   clearTimeout(timer);

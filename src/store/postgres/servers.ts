@@ -3,9 +3,10 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import type { DatabaseAddress } from '../../database-url.ts';
+import type { ClientConfig, DatabaseAddress } from '../../database-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import type { ServerReport } from '../store.ts';
+import { Client } from './client.ts';
 import type { OpenOptions } from './connection.ts';
 import { Pool } from './pool.ts';
 
@@ -56,28 +57,32 @@ export class Server {
   role: ServerReport['role'] = 'unknown';
   /** The calls so far. */
   calls = 0;
-  #client: pg.Client | undefined;
+  #client: Client | undefined;
   #query = `select ${INSTANCE}, ${STATE}, ${SYSTEM}`;
 
-  constructor(name: string, { address, max, ...options }: ServersOptions, config: pg.ClientConfig) {
+  constructor(name: string, { address, max, ...options }: ServersOptions, config: ClientConfig) {
     this.name = name;
     const openMs = Math.min(options.openMs, address.connectMs ?? options.openMs);
-    const verify = address.hasRoles ? (client: pg.Client) => this.#verify(client) : undefined;
+    const verify = address.hasRoles ? (client: Client) => this.#verify(client) : undefined;
     this.options = { ...options, config, openMs, verify };
     this.pool = new Pool({ ...this.options, max });
   }
 
   /** Asks for the state. */
   async look(): Promise<void> {
-    const client = this.#client ?? new pg.Client(this.options.config);
+    let client = this.#client;
     const timer = setTimeout(() => this.doubt(new Error(`it says nothing within ${LOOK_MS} ms`)), LOOK_MS);
     try {
-      if (!this.#client) await this.#connect(client);
+      if (!client) {
+        client = new Client(this.options.config);
+        this.#client = client;
+        await client.connect();
+      }
       const { rows } = await client.query(this.#query).catch((error) => {
         if (!needsPrivilege(error)) throw error;
         // Not again: the server logs each refusal.
         this.#query = `select ${INSTANCE}, ${STATE}`;
-        return client.query(this.#query);
+        return (client as Client).query(this.#query);
       });
       // What a server said before it refused a write is out of date.
       if (this.#client !== client) return;
@@ -94,13 +99,6 @@ export class Server {
     }
   }
 
-  async #connect(client: pg.Client): Promise<void> {
-    this.#client = client;
-    // Without a listener a lost connection would end the process.
-    client.on('error', () => {});
-    await client.connect();
-  }
-
   /** Believes nothing that the server has said so far. */
   doubt(error: Error): void {
     this.error = error;
@@ -109,7 +107,7 @@ export class Server {
   }
 
   /** A name may lead to several servers, or to another one by now: only the one that was looked at is known. */
-  async #verify(client: pg.Client): Promise<void> {
+  async #verify(client: Client): Promise<void> {
     const { rows } = await client.query(`select ${INSTANCE}`);
     if (rows[0].instance === this.state?.instance) return;
     throw new Error(
@@ -134,7 +132,7 @@ export class Servers {
   constructor(options: ServersOptions) {
     this.#options = options;
     const { address, config } = options;
-    this.all = address.servers.map(({ name, url }) => new Server(name, options, { ...config, connectionString: url }));
+    this.all = address.servers.map(({ name, config: own }) => new Server(name, options, { ...config, ...own }));
     if (address.hasRoles) void this.#watch();
   }
 
@@ -274,20 +272,30 @@ export function needsPrivilege(error: unknown): boolean {
 
 /** Names the servers and the database, without a password. */
 export function describeServers({ servers }: DatabaseAddress): string {
-  const clients = servers.map(({ url }) => new pg.Client(url));
+  const clients = servers.map(({ config }) => new pg.Client(config));
   return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
+}
+
+/** This machine. */
+const LOCAL = /^(\/|localhost$|127\.|::1$)/;
+
+/** The first server to which rows travel over a network in plain text, without anybody having asked for that. */
+export function findPlainText({ servers }: DatabaseAddress): string | undefined {
+  return servers.find(({ config }) => {
+    const { host, ssl } = new pg.Client(config);
+    return config.ssl === undefined && !ssl && !LOCAL.test(host);
+  })?.name;
 }
 
 /** Connects to the primary, or to the only server. Rejects with the reason why there is none, or with what pg rejects with. */
 export async function connectToPrimary(
   address: DatabaseAddress,
-  { connectionTimeoutMillis, ...config }: pg.ClientConfig & { readonly connectionTimeoutMillis: number },
-): Promise<pg.Client> {
+  { connectionTimeoutMillis, ...config }: ClientConfig & { readonly connectionTimeoutMillis: number },
+): Promise<Client> {
   const servers = new Servers({ address, config, max: 1, openMs: connectionTimeoutMillis });
   try {
     const { options } = await servers.findPrimary();
-    const client = new pg.Client({ ...options.config, connectionTimeoutMillis: options.openMs });
-    client.on('error', () => {});
+    const client = new Client({ ...options.config, connectionTimeoutMillis: options.openMs });
     await client.connect().catch((error) => client.end().then(() => Promise.reject(error)));
     return client;
   } finally {

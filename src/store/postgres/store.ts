@@ -19,7 +19,7 @@ import {
   type Step,
 } from './connection.ts';
 import type { Pool } from './pool.ts';
-import { describeServers, type Server, Servers } from './servers.ts';
+import { describeServers, findPlainText, type Server, Servers } from './servers.ts';
 import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
@@ -57,7 +57,7 @@ const SETUP_ADVICE =
 /** A server that is in recovery refuses to write. Nothing was done. */
 const READ_ONLY = '25006';
 
-/** The gateway's application_name, before a request's id; Postgres shows 63 characters. */
+/** The gateway's application_name, before a request's id, unless the URL has one; Postgres shows 63 characters. */
 const APPLICATION = 'wellness-gateway';
 
 /** Opens the store of a Postgres. It connects later: a server that cannot be reached is not an error here. */
@@ -73,6 +73,7 @@ class PostgresStore implements Store {
   /** Writes statements with names: Postgres plans a named statement once per connection. */
   readonly #toStatement: ReturnType<typeof createStatementWriter>;
   readonly #answerLimit: number;
+  readonly #application: string;
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   readonly #writtenThere = new Set<string>();
   readonly #ownSessions: OwnSessions = new WeakMap();
@@ -94,6 +95,12 @@ class PostgresStore implements Store {
     this.#answerLimit = answerLimit;
     this.#toStatement = createStatementWriter(answerLimit);
     const address = readDatabaseUrl(url);
+    this.#application = address.servers[0]?.config.application_name ?? APPLICATION;
+    const exposed = findPlainText(address);
+    if (exposed) {
+      const remedy = 'set sslmode=verify-full, or sslmode=disable if nobody else reads that network';
+      onWarning?.(`DATABASE_URL: passwords and rows go to ${exposed} in plain text: ${remedy}`);
+    }
     this.#servers = new Servers({
       setup: prepare ? toSetup(deadlineMs) : undefined,
       openMs: deadlineMs,
@@ -124,7 +131,7 @@ class PostgresStore implements Store {
 
   /** Calls a function on a server. */
   async #callAt(server: Server, call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
-    const application = origin && `${APPLICATION} ${origin.requestId}`;
+    const application = origin && `${this.#application} ${origin.requestId}`;
     const { readOnly } = call;
     // A call that writes must not run again for rows that only Postgres can write.
     if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {

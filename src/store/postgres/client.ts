@@ -1,0 +1,78 @@
+// A client of pg that connects as DATABASE_URL says, and that rejects whatever the server sends.
+
+import { readFileSync } from 'node:fs';
+import type { Duplex } from 'node:stream';
+import pg from 'pg';
+import type { ClientConfig } from '../../database-url.ts';
+
+/** Parts of pg's connections that its types leave out. */
+type ClientConnection = pg.Connection & { attachListeners(stream: Duplex): void };
+
+const UNTRUSTED =
+  'set sslrootcert to the file of the authority that signed it, or sslmode=no-verify to check no certificate';
+/** What to do where TLS fails: Node's own advice is for programmers. */
+const ADVICE: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    'use a name of the certificate as the host, or sslmode=verify-ca with sslrootcert, or sslmode=no-verify',
+  'The server does not support SSL connections': 'sslmode=disable connects in plain text',
+};
+
+export class Client extends pg.Client {
+  /** Throws if a file of TLS cannot be read. */
+  constructor({ sslFiles = {}, mustBind = false, ...config }: ClientConfig) {
+    const files = Object.entries(sslFiles).map(([use, path]) => [use, readFileSync(path)]);
+    super(files.length > 0 ? { ...config, ssl: { ...config.ssl, ...Object.fromEntries(files) } } : config);
+    // Without a listener a lost connection would end the process.
+    this.on('error', () => {});
+    guardParser(this.connection as ClientConnection);
+    if (mustBind) insistOnBinding(this.connection);
+  }
+
+  override async connect(): Promise<this> {
+    try {
+      await super.connect();
+      return this;
+    } catch (error) {
+      const { code = '', message } = error as NodeJS.ErrnoException;
+      const advice = ADVICE[code] ?? ADVICE[message];
+      if (advice) (error as Error).message = `${message.split('; if the root CA')[0]}: ${advice}`;
+      throw error;
+    }
+  }
+}
+
+/** What pg cannot read ends the connection: its parser throws where nobody catches that. */
+export function guardParser(connection: ClientConnection): void {
+  const attach = connection.attachListeners.bind(connection);
+  connection.attachListeners = (stream) => {
+    attach(stream);
+    const [parse] = stream.listeners('data').slice(-1) as [(chunk: Buffer) => void];
+    stream.off('data', parse).on('data', (chunk: Buffer) => {
+      try {
+        parse(chunk);
+      } catch (error) {
+        stream.destroy(error as Error);
+      }
+    });
+  };
+}
+
+/** Ends a login that is not bound to the channel, before a password is sent (RFC 5802, section 6). */
+function insistOnBinding(connection: pg.Connection): void {
+  const refuse = () =>
+    void connection.stream.destroy(new Error('the server offers no channel binding: channel_binding=require'));
+  let isProven = false;
+  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: readonly string[] }) => {
+    if (!mechanisms.includes('SCRAM-SHA-256-PLUS')) refuse();
+  });
+  connection.on('authenticationCleartextPassword', refuse).on('authenticationMD5Password', refuse);
+  connection.on('authenticationSASLFinal', () => {
+    isProven = true;
+  });
+  connection.on('authenticationOk', () => isProven || refuse());
+}

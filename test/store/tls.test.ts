@@ -1,0 +1,133 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { readDatabaseUrl } from '../../src/database-url.ts';
+import { connectToPrimary } from '../../src/store/postgres/servers.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
+import { asAdmin, fillDatabase, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+
+// What the parameters of DATABASE_URL do to a server with a certificate of its own, which names localhost.
+
+const CERTIFICATE = `copy (select) to program 'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
+  -subj /CN=localhost -keyout server.key -out server.crt'`;
+const folder = mkdtempSync(join(tmpdir(), 'tls-'));
+const root = join(folder, 'root.crt');
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await startEmbeddedPostgres();
+  await asAdmin(server.adminUrl, async (admin) => {
+    await fillDatabase(admin);
+    for (const sql of [CERTIFICATE, 'alter system set ssl = on', 'select pg_reload_conf()']) await admin.query(sql);
+    const { rows } = await admin.query(`select pg_read_file('server.crt') as text`);
+    writeFileSync(root, rows[0].text);
+  });
+});
+
+afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const toUrl = (host: string, parameters: string, database?: string) => {
+  const url = new URL(loginUrl(server.adminUrl, 'gateway_test'));
+  const path = database === undefined ? url.pathname : `/${database}`;
+  return `postgres://${url.username}:${url.password}@${host}:${url.port}${path}?${parameters}`;
+};
+
+/** What the check of the store says. */
+async function check(host: string, parameters: string): Promise<string | undefined> {
+  const store = openPostgres({ url: toUrl(host, parameters), connections: 1, prepare: true, deadlineMs: 20_000 });
+  onTestFinished(() => store.close());
+  const fault = await store.check(AbortSignal.timeout(20_000));
+  return fault && (fault.cause as Error).message;
+}
+
+const UNTRUSTED =
+  'self-signed certificate: set sslrootcert to the file of the authority that signed it, or sslmode=no-verify to check no certificate';
+const ROOT = `sslrootcert=${encodeURIComponent(root)}`;
+
+test.each([
+  ['localhost', 'sslmode=require', UNTRUSTED],
+  ['localhost', 'sslmode=verify-full', UNTRUSTED],
+  ['localhost', 'sslmode=no-verify', undefined],
+  ['localhost', `sslmode=require&${ROOT}`, undefined],
+  ['localhost', `sslmode=verify-full&${ROOT}`, undefined],
+  ['localhost', `sslmode=verify-full&${ROOT}&hostaddr=127.0.0.1`, undefined],
+  ['127.0.0.1', `sslmode=verify-ca&${ROOT}`, undefined],
+  ['127.0.0.1', `sslmode=verify-full&${ROOT}`, /: use a name of the certificate as the host, or sslmode=verify-ca/],
+  ['localhost', 'sslmode=no-verify&channel_binding=require', undefined],
+  ['localhost', 'channel_binding=require', 'the server offers no channel binding: channel_binding=require'],
+  ['localhost', 'channel_binding=prefer', undefined],
+])('%s with %s', async (host, parameters, expected) => {
+  const said = await check(host, parameters);
+  if (expected instanceof RegExp) expect(said).toMatch(expected);
+  else expect(said).toBe(expected);
+});
+
+test('a session with sslmode=verify-full is encrypted', async () => {
+  const url = toUrl('localhost', `sslmode=verify-full&${ROOT}`);
+  const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: 20_000 });
+  const { rows } = await client.query('select ssl from pg_stat_ssl where pid = pg_backend_pid()');
+  await client.end();
+  expect(rows).toEqual([{ ssl: true }]);
+});
+
+test('a server without TLS is told with what to do', async () => {
+  await asAdmin(server.adminUrl, async (admin) => {
+    for (const sql of ['alter system set ssl = off', 'select pg_reload_conf()']) await admin.query(sql);
+  });
+  onTestFinished(() =>
+    asAdmin(server.adminUrl, async (admin) => {
+      for (const sql of ['alter system set ssl = on', 'select pg_reload_conf()']) await admin.query(sql);
+    }),
+  );
+  expect(await check('localhost', 'sslmode=require')).toBe(
+    'The server does not support SSL connections: sslmode=disable connects in plain text',
+  );
+});
+
+describe('the name of a database', () => {
+  test.each([
+    ['a+b', 'a+b', ''],
+    ['a+b', 'a%2Bb', ''],
+    ['we ll/x', 'we%20ll%2Fx', ''],
+    ['we ll/x', 'postgres', 'dbname=we%20ll%2Fx'],
+    ['maçã?', 'ma%C3%A7%C3%A3%3F', ''],
+  ])('%s is that of psql, written as %s %s', async (name, path, parameters) => {
+    await asAdmin(server.adminUrl, async (admin) => {
+      await admin.query(`drop database if exists "${name}"`);
+      await admin.query(`create database "${name}" template template0`);
+    });
+    const url = toUrl('localhost', parameters, path);
+    const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: 20_000 });
+    const { rows } = await client.query('select current_database() as name');
+    await client.end();
+    expect(rows).toEqual([{ name }]);
+    const sql = ['--no-psqlrc', '--tuples-only', '--no-align', '--command=select current_database()'];
+    expect(execFileSync('psql', [url, ...sql], { encoding: 'utf8' }).trim()).toBe(name);
+  });
+});
+
+test.each([
+  ['postgres://db.example/n', 'db.example:5432'],
+  ['postgres://localhost,10.0.0.1:1/n', '10.0.0.1:1'],
+  ['postgres:///n?hostaddr=10.0.0.1', '10.0.0.1:5432'],
+  ['postgres://db.example/n?sslmode=disable', undefined],
+  ['postgres://db.example/n?sslmode=require', undefined],
+  ['postgres://localhost,127.0.0.2,[::1],%2Frun/n', undefined],
+])('plain text over a network that nobody asked for is told once: %s', async (url, host) => {
+  const told: string[] = [];
+  const onWarning = (text: string) => void told.push(text);
+  const store = openPostgres({ url, connections: 1, prepare: true, deadlineMs: 10, onWarning });
+  onTestFinished(() => store.close());
+  expect(told).toEqual(
+    host
+      ? [
+          `DATABASE_URL: passwords and rows go to ${host} in plain text: set sslmode=verify-full, or sslmode=disable if nobody else reads that network`,
+        ]
+      : [],
+  );
+});
