@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
-import { Pool } from '../../src/store/postgres/pool.ts';
+import { Pool, type PoolOptions } from '../../src/store/postgres/pool.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -44,9 +44,9 @@ function openSocket(): Socket {
 }
 
 /** Opens a pool whose connections are all open and have prepared the statement of `sleep`. */
-async function openPool(max: number): Promise<void> {
+async function openPool(max: number, options: Partial<PoolOptions> = {}): Promise<void> {
   const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: openSocket };
-  pool = new Pool({ config, openMs: 20_000, max });
+  pool = new Pool({ config, openMs: 20_000, max, ...options });
   const leases = Array.from({ length: max }, () =>
     pool.lease(never, async (connection) => {
       await waitFor(() => expect(pool.size.open).toBe(max));
@@ -268,12 +268,12 @@ describe('a connection that stalls', () => {
 
   afterEach(() => proxy.close());
 
-  function openThroughProxy(openMs: number): void {
+  function openThroughProxy(openMs: number, { batch, ...more }: { batch?: number; stream?: () => Socket } = {}): void {
     const [server] = readDatabaseUrl(database.adminUrl).servers;
-    const config = { ...server?.config, port: proxy.port };
+    const config = { ...server?.config, port: proxy.port, ...more };
     const onStall = ({ step }: Stalled) => void steps.push(step);
     const setup = "set timezone = 'UTC'";
-    pool = new Pool({ config, setup, openMs, max: 2, onStall });
+    pool = new Pool({ config, setup, openMs, max: 2, onStall, ...(batch ? { batch } : {}) });
   }
 
   const STEPS: [string, ProxyFault][] = [
@@ -295,6 +295,27 @@ describe('a connection that stalls', () => {
     expect(await read(0, 'served')).toBe('served');
   });
 
+  test('in the login, because the server does not keep to the protocol, fails what waits for it', async () => {
+    openThroughProxy(60_000);
+    proxy.fail({ on: 'response', does: 'garble', after: 5 });
+    await expect(read(0, 'waits')).rejects.toThrow('Unknown authenticationOk message type');
+    await proxy.pass();
+    expect(await read(0, 'served')).toBe('served');
+  });
+
+  test('leaves others with one read at a time, where they may not share', async () => {
+    openThroughProxy(60_000, { batch: 1, stream: openSocket });
+    await read(0, 'warm');
+    const [socket] = sockets;
+    proxy.fail({ on: 'connect', does: 'reset' });
+    if (socket) socket.writes = [];
+    // The first ones find out that there is no other connection.
+    for (let n = 0; n < 2; n += 1) {
+      expect(await Promise.all(names(6).map((name) => read(0, name)))).toEqual(names(6));
+    }
+    expect(socket?.writes).toHaveLength(12);
+  });
+
   const QUERIES: [string, ProxyFault][] = [
     ['parse', { on: 'request', does: 'stall', after: 'from pg_sleep', once: true }],
     ['query', { on: 'response', does: 'stall', after: 'given', once: true }],
@@ -310,6 +331,16 @@ describe('a connection that stalls', () => {
     expect(steps).toEqual([step]);
     expect(await read(0, 'served')).toBe('served');
   });
+});
+
+test('two connections stay open however long nobody calls, those that were used last', async () => {
+  await openPool(4, { idleMs: 20 });
+  const open = () => sockets.filter((socket) => !socket.destroyed);
+  await waitFor(() => expect(open()).toHaveLength(2));
+  for (let n = 0; n < 10; n += 1) await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(await read(0, 'later')).toBe('later');
+  expect(open()).toHaveLength(2);
+  expect(sockets).toHaveLength(4);
 });
 
 test('closing waits for what runs and what waits', async () => {

@@ -7,6 +7,10 @@ import { Connection, type OpenOptions, type Query, REPLACED } from './connection
 export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   /** The largest number of connections. */
   readonly max: number;
+  /** How many reads may share a connection; by default any number. */
+  readonly batch?: number;
+  /** How long a connection beyond those that are kept stays open unused, in milliseconds. */
+  readonly idleMs?: number;
 };
 
 /** What waits for a connection to itself. */
@@ -25,8 +29,9 @@ const APART_MS = 1_000;
 const STALLED_MS = 500;
 /** For how long no further connection is tried after one failed, in milliseconds, while there are others. */
 const PAUSE_MS = 1_000;
-/** How long an unused connection stays open, in milliseconds. */
+/** How long an unused connection stays open, in milliseconds, but for those that are kept: a quiet gateway does not connect anew. */
 const IDLE_MS = 10_000;
+const KEPT = 2;
 
 export class Pool {
   readonly #options: PoolOptions;
@@ -46,7 +51,8 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    this.#idleTimer = setInterval(() => this.#closeUnused(), IDLE_MS).unref();
+    const { idleMs = IDLE_MS } = options;
+    this.#idleTimer = setInterval(() => this.#closeUnused(idleMs), idleMs).unref();
   }
 
   /** Runs a query that only reads. It may run twice. */
@@ -135,7 +141,9 @@ export class Pool {
   /** Sends each connection one read, or an equal part of them where there are more. */
   #sendReads(idle: readonly Connection[]): void {
     const connections = idle.length + this.#countRecentAttempts();
-    const each = performance.now() < this.#sharesAt ? 1 : Math.ceil(this.#reads.length / connections);
+    const { batch = Infinity } = this.#options;
+    const equal = Math.ceil(this.#reads.length / connections);
+    const each = performance.now() < this.#sharesAt ? 1 : Math.min(equal, batch);
     for (const connection of idle) if (this.#reads.length > 0) connection.send(this.#reads.splice(0, each));
   }
 
@@ -225,8 +233,10 @@ export class Pool {
     }
   }
 
-  #closeUnused(): void {
-    const unused = performance.now() - IDLE_MS;
-    for (const one of this.#connections) if (this.#isIdle(one) && one.usedAt < unused) this.#remove(one);
+  #closeUnused(idleMs: number): void {
+    const before = performance.now() - idleMs;
+    const unused = this.#connections.filter((one) => this.#isIdle(one) && one.usedAt < before);
+    const excess = Math.max(0, this.#connections.length - KEPT);
+    for (const one of unused.toSorted((a, b) => a.usedAt - b.usedAt).slice(0, excess)) this.#remove(one);
   }
 }

@@ -46,6 +46,9 @@ type Failed = Exclude<Result, { json: string }>;
 /** How many reads share a connection at most. */
 const BATCH = 8;
 
+/** How long a connection is quiet before TCP probes it, in milliseconds: firewalls forget quiet ones, from 4 minutes on. */
+const KEEP_ALIVE_MS = 60_000;
+
 /** A statement that the connection prepared is missing, or one that it prepares is there. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
 
@@ -90,7 +93,7 @@ class PostgresStore implements Store {
     onChange,
   }: PostgresOptions) {
     this.#prepare = prepare;
-    // A pooler in transaction mode gives each transaction another session.
+    // A pooler in transaction mode gives each transaction another session, and has lost replies where several were under way.
     this.batch = prepare ? BATCH : 1;
     this.#answerLimit = answerLimit;
     this.#toStatement = createStatementWriter(answerLimit);
@@ -108,8 +111,9 @@ class PostgresStore implements Store {
         this.#stalled[step] = (this.#stalled[step] ?? 0) + 1;
         onWarning?.(`The store: ${message} and is replaced`);
       },
-      config: { keepAlive: true, application_name: APPLICATION },
+      config: { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS, application_name: APPLICATION },
       address,
+      batch: this.batch,
       max: connections,
       onChange,
     });
