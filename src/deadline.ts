@@ -27,15 +27,17 @@ export function within<T>(
       signal.removeEventListener('abort', onAbort);
     };
     signal.addEventListener('abort', onAbort);
-    work(signal).then(
-      (value) => {
+    const fail = (error: unknown) => {
+      end();
+      reject(error);
+    };
+    try {
+      work(signal).then((value) => {
         end();
         resolve(value);
-      },
-      (error) => {
-        end();
-        reject(error);
-      },
-    );
+      }, fail);
+    } catch (error) {
+      fail(error);
+    }
   });
 }

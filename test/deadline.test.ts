@@ -8,3 +8,14 @@ test('work that ends in the turn of its deadline is in time, and its signal stay
   await turn();
   expect(controller.signal.aborted).toBe(false);
 });
+
+test('work that throws at once leaves no timer', async () => {
+  const controller = new AbortController();
+  const work = () => {
+    throw new Error('at once');
+  };
+  await expect(within(20, work, controller)).rejects.toThrow('at once');
+  await delay(40);
+  await turn();
+  expect(controller.signal.aborted).toBe(false);
+});

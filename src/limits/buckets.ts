@@ -21,6 +21,8 @@ export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => 
 /** How many buckets of each kind are kept in memory. One that is dropped is full. */
 const MAX_BUCKETS = 50_000;
 const MINUTE_MS = 60_000;
+/** A token that comes so soon is there: a millisecond is not worth a refusal. */
+export const TOLERANCE_MS = 1;
 
 /** Creates buckets, which are full at first. The clock only goes forward. */
 export function createBuckets(clock = () => performance.now()): TakeToken {
@@ -35,8 +37,7 @@ export function createBuckets(clock = () => performance.now()): TakeToken {
     const known = buckets.get(name) ?? 0;
     const full = Math.min(Math.max(known, now), now + interval * size.burst);
     const wait = full + interval - now - interval * size.burst;
-    // A millisecond is not worth a refusal.
-    if (wait > 1) return toTaken(size, wait, full - now);
+    if (wait > TOLERANCE_MS) return toTaken(size, wait, full - now);
     buckets.set(name, full + interval);
     return toTaken(size, 0, full + interval - now);
   };

@@ -3,7 +3,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { within } from '../deadline.ts';
-import { intervalOf, type TakeToken, toTaken } from './buckets.ts';
+import { intervalOf, type TakeToken, TOLERANCE_MS, toTaken } from './buckets.ts';
 
 /** The part of a connection that is used. */
 type Redis = {
@@ -25,16 +25,19 @@ const RETRY_MS = 1_000;
 /** How many buckets without a token are remembered. */
 const MAX_EMPTY = 50_000;
 
-/** Gives, in ms, the time until there is a token, which is 0 or less if one was taken, and until the bucket is full. */
+/**
+ * Gives, in ms, the time until there is a token, which is 0 if one was taken, and until the bucket is full: as createBuckets does, and
+ * as text, because Redis cuts fractions from numbers.
+ */
 const SCRIPT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local interval, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
 local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole)
 local wait = full + interval - now - whole
-if wait > 0 then return { math.ceil(wait), math.ceil(full - now) } end
+if wait > ${TOLERANCE_MS} then return { string.format('%.3f', wait), string.format('%.3f', full - now) } end
 redis.call('SET', KEYS[1], string.format('%.3f', full + interval), 'PX', math.ceil(full + interval - now))
-return { 0, math.ceil(full + interval - now) }`;
+return { '0', string.format('%.3f', full + interval - now) }`;
 
 /** Creates buckets in Redis, which are full at first. While Redis is away, tokens are taken from those of `otherwise`. */
 export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToken {
@@ -44,11 +47,11 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
   return async (name, size, isProven) => {
     if (!redis.isReady) return otherwise(name, size, isProven);
     const left = (empty.get(name) ?? 0) - performance.now();
-    if (left > 1) return toTaken(size, left, 0);
+    if (left > TOLERANCE_MS) return toTaken(size, left, 0);
     const interval = intervalOf(size);
     try {
       const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval, interval * size.burst]);
-      const [wait, full] = answer as [number, number];
+      const [wait = 0, full = 0] = (answer as string[]).map(Number);
       if (wait > 0) empty.set(name, performance.now() + wait);
       return toTaken(size, wait, full);
     } catch {

@@ -1,5 +1,9 @@
-import { expect, test } from 'vitest';
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { expect, onTestFinished, test } from 'vitest';
 import { createBuckets } from '../../src/limits/buckets.ts';
+import { createRedisBuckets } from '../../src/limits/redis.ts';
+import { canTestRedis, startRedis } from '../helpers/redis.ts';
 
 const SIZE = { perMinute: 60, burst: 3 };
 
@@ -51,4 +55,45 @@ test('no number of invented names makes memory forget a key that was accepted', 
   await take('key', size, true);
   for (let n = 0; n < 50_001; n += 1) await take(`name ${n}`, size, false);
   expect(await take('key', size, true)).toMatchObject({ isOver: true });
+});
+
+test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millisecond', async () => {
+  const server = await startRedis();
+  onTestFinished(server.stop);
+  const client = new Redis(server.url);
+  onTestFinished(() => client.disconnect());
+  let now = 0;
+  /** Redis with the clock of the test. */
+  const redis = {
+    isReady: true,
+    close: () => {},
+    eval: (script: string, key: string, args: readonly number[]) => {
+      const time = `{ ${Math.floor(now / 1_000)}, ${Math.round((now % 1_000) * 1_000)} }`;
+      return client.eval(script.replace("redis.call('TIME')", time), 1, key, ...args);
+    },
+  };
+  const otherwise = () => Promise.reject(new Error('Redis failed'));
+  let count = 0;
+  const step = fc.oneof(fc.nat(2_000), fc.constantFrom(0, 0.5, 1, 1.5, 199, 199.5, 200, 599, 599.5, 999, 1_000));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(60, 100, 300),
+      fc.integer({ min: 1, max: 4 }),
+      fc.array(step),
+      async (...given) => {
+        const [perMinute, burst, steps] = given;
+        const size = { perMinute, burst };
+        count += 1;
+        now = 1_700_000_000_000;
+        const takeHere = createBuckets(() => now);
+        for (const ms of steps) {
+          now += ms;
+          // Anew for each token: it remembers empty buckets by another clock.
+          const there = await createRedisBuckets(redis, otherwise)(`${count}`, size);
+          expect(there).toEqual(await takeHere('a', size));
+        }
+      },
+    ),
+    { numRuns: 50 },
+  );
 });
