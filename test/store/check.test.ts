@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { readDatabaseUrl } from '../../src/database-url.ts';
 import { compileFile } from '../../src/openapi/compile.ts';
 import { describeDrift } from '../../src/openapi/drift.ts';
+import { connectToPrimary } from '../../src/store/postgres/servers.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
@@ -121,6 +123,36 @@ describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
     expect(await call(one)).toBe(1);
     const result = await other.call(LIST, new AbortController().signal);
     expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: POOLED } } });
+  });
+
+  test('in transaction mode is checked alike in either order, because a check undoes what it set', async () => {
+    // It inherits nothing: without prepared statements it can call nothing.
+    const url = await pool('gateway_test', 'transaction');
+    const tell = async (prepare: boolean) => {
+      const store = openPostgres({ url, connections: 1, prepare, deadlineMs: 20_000 });
+      return check(store).finally(() => store.close());
+    };
+    const without = await tell(false);
+    expect(without).toMatch(/^the login gateway_test inherits nothing from gateway: grant/);
+    expect([await tell(true), await tell(false), await tell(true)]).toEqual([POOLED, without, POOLED]);
+    const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: 20_000 });
+    const { rows } = await client.query(`select current_user as role, current_setting('statement_timeout') as timeout`);
+    await client.end();
+    expect(rows).toEqual([{ role: 'gateway_test', timeout: '0' }]);
+  });
+
+  test('in transaction mode is told of a time zone of the login, in which times would be answered', async () => {
+    const { login, url: direct } = await createLogin('inherit');
+    await database.query(`grant gateway to ${login}; alter role ${login} set timezone = 'America/Sao_Paulo'`);
+    const pooler = await startPgbouncer(direct, 'transaction');
+    onTestFinished(pooler.stop);
+    const inspect = (url: string, prepare: boolean) => open(url, prepare).inspectLogin?.(AbortSignal.timeout(20_000));
+    expect(await inspect(pooler.url, false)).toBe(
+      `The login ${login} has the time zone America/Sao_Paulo, in which answers have their times with PREPARE=off: alter role ${login} set timezone = 'UTC', and let the pooler connect anew`,
+    );
+    expect(await inspect(direct, true)).toBe(undefined);
+    await database.query(`alter role ${login} set timezone = 'UTC'`);
+    expect(await inspect(direct, false)).toBe(undefined);
   });
 
   test('in transaction mode passes the check without prepared statements', async () => {

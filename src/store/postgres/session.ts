@@ -7,7 +7,10 @@ import { Connection, type OpenOptions, RowQuery } from './connection.ts';
 /** Why a connection with prepared statements and settings of its session fails now and then. */
 export const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
 
-/** Gives the server's process, the current role, and how this role gets the rights of `gateway` if it lacks any. */
+/**
+ * Gives the server's process, the current role, how the login gets the rights of `gateway` if it lacks any, and the login. On a session
+ * of a pooler the role may be what another client has set.
+ */
 const SESSION: NamedStatement = {
   name: 'gateway_session',
   values: [],
@@ -19,18 +22,19 @@ select pg_backend_pid(), current_user,
            join pg_roles r on r.rolname = 'gateway'
           where p.pronamespace = 'public'::regnamespace
             and has_function_privilege(r.oid, p.oid, 'execute')
-            and not has_function_privilege(p.oid, 'execute')
+            and not has_function_privilege(session_user, p.oid, 'execute')
        ) then format(
          -- Since Postgres 16 each membership says whether it inherits; the role's attribute is only the default.
          case when current_setting('server_version_num')::integer < 160000
            then 'grant gateway to %1$I; alter role %1$I inherit'
            else 'grant gateway to %1$I with inherit true'
-         end, current_user) end`,
+         end, session_user) end,
+       session_user`,
 };
 
 /** Checks the rights of a connection that does not become `gateway`. Throws OperatorError, or what pg throws. */
 export async function checkRights(connection: Connection, signal: AbortSignal): Promise<void> {
-  const [, login, remedy] = await readRow(connection, { text: SESSION.text, values: [] }, signal);
+  const [, , remedy, login] = await readRow(connection, { text: SESSION.text, values: [] }, signal);
   if (remedy) throw new OperatorError(`the login ${login} inherits nothing from gateway: ${remedy}, or set PREPARE=on`);
 }
 
@@ -49,15 +53,30 @@ select r.rolname,
             where n.nspname = 'private' and c.relkind in ('r', 'p') and pg_has_role(r.oid, c.relowner, 'member')
          ) then 'owns the tables'
        end,
-       current_setting('transaction_read_only')
+       current_setting('transaction_read_only'),
+       -- Not the current one, which another client of a pooler may have set.
+       (select reset_val from pg_settings where name = 'TimeZone')
   from pg_roles r
  where r.rolname = session_user`,
 };
 
-/** Why the login of a connection is a risk: it cannot create, or an error in the gateway would reach every tenant's rows. */
-export async function findRisk(connection: Connection, signal: AbortSignal): Promise<string | undefined> {
-  const [login, risk, readOnly] = await readRow(connection, LOGIN, signal);
+const UTC = /^(etc\/)?(utc|uct|gmt|zulu|universal)$/i;
+
+/**
+ * Why the login of a connection is a risk: it cannot create, an error in the gateway would reach every tenant's rows, or, if the
+ * gateway does not set up sessions, times have the zone of the login.
+ */
+export async function findRisk(
+  connection: Connection,
+  hasSetup: boolean,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const [login, risk, readOnly, zone] = await readRow(connection, LOGIN, signal);
   if (readOnly === 'on') return `The login ${login} can only read, as on a standby: every creation fails`;
+  if (!risk && !hasSetup && !UTC.test(zone ?? '')) {
+    const remedy = `alter role ${login} set timezone = 'UTC', and let the pooler connect anew`;
+    return `The login ${login} has the time zone ${zone}, in which answers have their times with PREPARE=off: ${remedy}`;
+  }
   if (!risk) return undefined;
   return `The login ${login} ${risk}: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`;
 }
@@ -75,13 +94,33 @@ export async function checkSession(
   options: OpenOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const [pid, role] = await readRow(connection, SESSION, signal);
-  if (typeof pid !== 'string' || role !== 'gateway') throw new OperatorError(POOLED);
-  // A pooler invents the process that it names when a client connects.
-  const own = known.get(connection);
-  if (pid === (own ?? String(connection.processId))) return;
-  if (own !== undefined || (await isShared(connection, pid, options, signal))) throw new OperatorError(POOLED);
-  known.set(connection, pid);
+  try {
+    const [pid, role] = await readRow(connection, SESSION, signal);
+    if (typeof pid !== 'string' || role !== 'gateway') throw new OperatorError(POOLED);
+    // A pooler invents the process that it names when a client connects.
+    const own = known.get(connection);
+    if (pid === (own ?? String(connection.processId))) return;
+    if (own !== undefined || (await isShared(connection, pid, options, signal))) throw new OperatorError(POOLED);
+    known.set(connection, pid);
+  } catch (error) {
+    await undoSetup(connection, signal);
+    throw error;
+  }
+}
+
+const UNDO = [
+  'do $$ begin reset role; reset timezone; reset datestyle; reset statement_timeout; end $$',
+  `deallocate ${SESSION.name}`,
+];
+
+/** What was set stays on the pooler's session, for its next client. Each statement may go to another one of its sessions. */
+async function undoSetup(connection: Connection, signal: AbortSignal): Promise<void> {
+  connection.isRetired = true;
+  for (const text of UNDO) {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await readRow(connection, { text, values: [] }, signal).catch(() => {});
+    }
+  }
 }
 
 const PROCESS: Statement = { text: 'select pg_backend_pid()::text as pid', values: [] };

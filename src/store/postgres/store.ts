@@ -176,7 +176,9 @@ class PostgresStore implements Store {
 
   async inspectLogin(signal: AbortSignal) {
     const result = await this.#onPrimary(signal, (server) =>
-      this.#use(server, signal, (pool) => pool.lease(signal, (connection) => findRisk(connection, signal))),
+      this.#use(server, signal, (pool) =>
+        pool.lease(signal, (connection) => findRisk(connection, this.#prepare, signal)),
+      ),
     );
     return 'value' in result ? result.value : undefined;
   }
