@@ -33,6 +33,8 @@ export type Development = {
 
 /** Debounce time in milliseconds: an editor saves a file in several steps. */
 const QUIET_MS = 100;
+/** How often a folder that has gone is looked for, in milliseconds. */
+const SEARCH_MS = 500;
 
 /** Watches the document and the migrations. Returns the function that stops it. */
 export function develop(development: Development, compiled: CompiledDocument): () => void {
@@ -48,20 +50,18 @@ export function develop(development: Development, compiled: CompiledDocument): (
   const texts = toTextsFile(document);
   // The other files of a divided document (docs/openapi-support.md), if the folder is there at the start.
   const parts = join(dirname(document), 'src/document');
-  const watchers = [
-    onChange(dirname(document), isNamed(document), readDocument),
-    ...(existsSync(texts) ? [onChange(dirname(texts), isNamed(texts), readDocument)] : []),
-    ...(existsSync(parts) ? [onChange(parts, (file) => /\.(ya?ml|json)$/.test(file), readDocument)] : []),
-    onChange(
-      migrations,
-      (file) => file.endsWith('.sql'),
-      () => session.readMigrations(),
-    ),
+  const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
+  const isMigration = (file: string) => file.endsWith('.sql');
+  const stops = [
+    onChange(dirname(document), isNamed(document), readDocument, warn),
+    ...(existsSync(texts) ? [onChange(dirname(texts), isNamed(texts), readDocument, warn)] : []),
+    ...(existsSync(parts) ? [onChange(parts, isPart, readDocument, warn)] : []),
+    onChange(migrations, isMigration, () => session.readMigrations(), warn),
   ];
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
   return () => {
     isStopped = true;
-    for (const watcher of watchers) watcher.close();
+    for (const stop of stops) stop();
   };
 }
 
@@ -138,14 +138,47 @@ class Session {
   }
 }
 
-/** Calls back once when matching files of a folder have changed, after a pause. */
-function onChange(folder: string, isWanted: (file: string) => boolean, callback: () => void): FSWatcher {
+/**
+ * Calls back once when matching files of a folder have changed, after a pause. A folder that goes away, as with a branch, is watched
+ * again once it is back. Returns the function that stops it.
+ */
+function onChange(
+  folder: string,
+  isWanted: (file: string) => boolean,
+  callback: () => void,
+  warn: (text: string) => void,
+): () => void {
   let timer: NodeJS.Timeout | undefined;
-  return watch(folder, (_event, file) => {
-    if (file === null || !isWanted(file)) return;
+  let watcher: FSWatcher | undefined;
+  const callSoon = (work: () => void, ms: number) => {
     clearTimeout(timer);
-    timer = setTimeout(callback, QUIET_MS);
-  });
+    timer = setTimeout(work, ms);
+  };
+  const begin = () => {
+    watcher = watch(folder, (_event, file) => {
+      // Its own name says that it goes away.
+      if (file === basename(folder) && !existsSync(join(folder, file))) lose();
+      else if (file !== null && isWanted(file)) callSoon(callback, QUIET_MS);
+    }).on('error', lose);
+  };
+  const lose = () => {
+    watcher?.close();
+    warn(`${folder} has gone: it is watched again once it is back`);
+    callSoon(find, SEARCH_MS);
+  };
+  const find = () => {
+    try {
+      begin();
+      callback();
+    } catch {
+      callSoon(find, SEARCH_MS);
+    }
+  };
+  begin();
+  return () => {
+    clearTimeout(timer);
+    watcher?.close();
+  };
 }
 
 /** In a process of its own: it takes a second of the processor. */

@@ -152,6 +152,16 @@ describe('a migration that is saved', () => {
   });
 });
 
+test('a folder that goes away and comes back, as with a branch, is watched again', async () => {
+  const folder = at('supabase/migrations');
+  await saidAfter(() => {
+    cpSync(folder, at('saved'), { recursive: true });
+    rmSync(folder, { recursive: true });
+  }, `${folder} has gone: it is watched again once it is back`);
+  expect((await get('/treinos?limit=1'))[0]).toBe(200);
+  await saidAfter(() => cpSync(at('saved'), folder, { recursive: true }), 'has changed since it was applied');
+});
+
 test('Ctrl-C while the examples are tried says nothing of the store that is closed', async () => {
   const from = gateway.output().length;
   await saidAfter(() => editDocument((text) => `${text}\n`), 'Document and database agree');
