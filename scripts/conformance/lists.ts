@@ -212,13 +212,20 @@ function isMet({ filter: { match, property }, value }: Condition, row: Row): boo
   const actual = row[property];
   if (match === 'none') return true;
   if (actual === null || actual === undefined) return false;
-  if (match === 'from') return String(actual) >= String(value);
+  if (match === 'from') return !isLess(actual, value);
+  if (match === 'until') return !isLess(value, actual);
   if (match === 'contains') return toSearchable(actual).includes(toSearchable(value));
   return String(actual) === String(value);
+}
+
+function isLess(one: Json, other: Json): boolean {
+  // A number of the query may be a text; dates are in the order of their texts.
+  const areNumbers = [one, other].every((value) => value !== '' && Number.isFinite(Number(value)));
+  return areNumbers ? Number(one) < Number(other) : String(one) < String(other);
 }
 
 function describeCondition({ filter: { match, property, input }, value }: Condition): string {
   const text = JSON.stringify(value);
   if (match === 'none') return `${input.name} ${text}`;
-  return `${property} ${{ equals: '=', from: 'from', contains: 'containing' }[match]} ${text}`;
+  return `${property} ${{ equals: '=', from: 'from', until: 'until', contains: 'containing' }[match]} ${text}`;
 }

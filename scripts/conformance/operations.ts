@@ -39,9 +39,11 @@ export type Filter = {
   readonly input: Input;
   readonly property: string;
   readonly match: (typeof MATCHES)[number];
+  /** Whether neither `x-filter` nor a property of its name says what it compares. */
+  readonly isUndescribed: boolean;
 };
 
-const MATCHES = ['equals', 'contains', 'from', 'none'] as const;
+const MATCHES = ['equals', 'contains', 'from', 'until', 'none'] as const;
 
 /** Headers are in lower case. */
 export type DescribedAnswer = Described & {
@@ -78,7 +80,7 @@ export type Contract = {
   readonly keyHeader: string;
 };
 
-type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Omit<Filter, 'input'>> };
+type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Pick<Filter, 'property' | 'match'>> };
 type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Extended;
 
 /** Refusals of the gateway itself, and of a key. */
@@ -184,5 +186,6 @@ function toFilter(input: Input, { 'x-filter': filter }: Extended, properties: re
       { text: `x-filter of ${input.name}: match is ${MATCHES.join(' or ')}, and not ${wanted}` },
     ]);
   }
-  return { input, property, match: properties.includes(property) ? match : 'none' };
+  const isShown = properties.includes(property);
+  return { input, property, match: isShown ? match : 'none', isUndescribed: !isShown && match !== 'none' };
 }

@@ -67,7 +67,10 @@ async function runOperation(options: RunOptions, setting: Setting, operation: Op
   const examples = createExampleChecks(setting, operation, document);
   const [entry, ...inputs] = createInputChecks(setting, operation);
   const creations = createCreationChecks(setting, operation, lists, document);
-  const skipped = [...examples.skipped, ...creations.skipped];
+  const reason = 'no property has its name: say with x-filter what it compares';
+  const undescribed = (operation.list?.filters ?? []).filter(({ isUndescribed }) => isUndescribed);
+  const filters = undescribed.map(({ input }) => ({ name: `filters by ${input.name}`, reason }));
+  const skipped = [...examples.skipped, ...creations.skipped, ...filters];
   const checks = [
     ...examples.checks,
     ...inputs,

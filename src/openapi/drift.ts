@@ -128,7 +128,7 @@ class Comparison {
     const found = this.#functions.filter(({ name }) => name === this.#operation.function);
     const [only] = found;
     if (only === undefined || found.length > 1) {
-      const database = only ? `there are ${found.length} of that name` : 'there is none of that name in schema public';
+      const database = only ? describeNamesakes(found) : 'there is none of that name in schema public';
       this.#add(['x-rpc'], 'x-rpc names the function', database);
     } else {
       this.#checkArguments(only);
@@ -312,6 +312,14 @@ class Comparison {
     const supposed = isSupposed ? { isSupposed } : {};
     this.#differences.push({ operation: id, function: name, document, place, database, isAddition, ...supposed });
   }
+}
+
+/** A changed argument makes another function of the name: which one has to go, only a person knows. */
+function describeNamesakes(found: readonly DatabaseFunction[]): string {
+  const drops = found.map(({ name, arguments: args }) => {
+    return `drop function public.${name}(${args.map(({ type }) => type).join(', ')})`;
+  });
+  return `there are ${found.length} of that name: keep one, and in a migration ${drops.join(' or ')}`;
 }
 
 function describeType({ type, labels }: Pick<Parameter, 'type' | 'labels'>): string {

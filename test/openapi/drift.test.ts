@@ -73,7 +73,11 @@ describe('the function', () => {
   test('has to be there once', async () => {
     expect(
       await find(`create function public.listar_academias(p_api_key text) returns int language sql return 1`),
-    ).toEqual(['x-rpc names the function; there are 2 of that name']);
+    ).toEqual([
+      expect.stringMatching(
+        /^x-rpc names the function; there are 2 of that name: keep one, and in a migration drop function .* or drop function /,
+      ),
+    ]);
   });
 
   test('that records the use of keys has to be there', async () => {

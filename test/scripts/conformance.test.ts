@@ -263,6 +263,22 @@ describe('the command', () => {
     });
   });
 
+  test('compares what x-filter says, and says which filter nothing describes', async () => {
+    const file = join(folder, 'filters.yaml');
+    const check = async (filter: string) => {
+      const text = readFileSync('openapi.yaml', 'utf8');
+      writeFileSync(file, text.replace('x-filter: { property: data_inicio, match: from }', filter));
+      const only = ['--operation', 'listarTreinos', '--runs', '3', '--document', file];
+      return command(['--url', gateway.url, '--key', KEYS.aurora, ...only]);
+    };
+    expect(await check('x-filter: { property: data_inicio, match: until }')).toMatchObject({
+      ...{ code: 1, output: expect.stringContaining('only records with data_inicio until "') },
+    });
+    expect((await check('x-else: 0')).output).toContain(
+      'skipped  no property has its name: say with x-filter what it compares: filters by data_inicio_gte',
+    );
+  });
+
   test('ends with 3 where the deployment cannot be reached, and says it once', async () => {
     const url = `http://127.0.0.1:${await findPort()}/v1`;
     expect(await command(['--url', url, '--key', 'x'])).toMatchObject({
