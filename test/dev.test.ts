@@ -17,7 +17,7 @@ let gateway: GatewayProcess;
 let url: string;
 
 beforeAll(async () => {
-  for (const path of ['src', 'supabase', 'openapi.yaml', 'package.json']) {
+  for (const path of ['src', 'scripts', 'supabase', 'openapi.yaml', 'package.json']) {
     cpSync(path, at(path), { recursive: true, filter: (file) => !isExampleMigration(file) });
   }
   editDocument(withoutExample);

@@ -28,7 +28,7 @@ export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
 export type Format = Call['returns'] | 'columns';
 
 /** The alias of what a function returns. */
-const WHOLE = '"what the function returns"';
+const WHOLE = 'what the function returns';
 
 /** How many texts are kept: an operation has one for each set of inputs that clients send. */
 const MAX_TEXTS = 1_000;
@@ -115,17 +115,14 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
       return `row_to_json(r.*)::text as json, 1 as count from (select * from ${result}) r`;
     case 'values':
     case 'rows': {
-      // Of a function that returns no table, its alias is the value itself, and otherwise the row: no column may have its name.
-      const [one, source] =
-        format === 'rows'
-          ? ['row_to_json(r.*)', `(select * from ${result}) r`]
-          : [`coalesce(to_json(${WHOLE}), 'null')`, `${result} ${WHOLE}`];
+      // The value of a function that returns no table is a column with the name of the alias, which no other column may have.
+      const one = format === 'rows' ? 'row_to_json(r.*)' : `coalesce(row_to_json(r.*) -> '${WHOLE}', row_to_json(r.*))`;
       // Not json_agg, which puts a line break between the rows.
       const rows = `coalesce(string_agg(${one}::text, ','), '')`;
       // Postgres computes an aggregate once, even if it stands twice.
       const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
       const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
-      return `${json} as json, count(*)::integer as count from ${source}`;
+      return `${json} as json, count(*)::integer as count from (select * from ${result} "${WHOLE}") r`;
     }
   }
 }

@@ -62,6 +62,15 @@ end $$;`,
     answers: [['', 200, { r: 1, names: 2, value: 3, count: 4 }]],
   },
   {
+    what: 'a list of rows of one column',
+    sql: `create function public.NAME(p_api_key text) returns table (r integer) ${AS}
+begin
+  return query select 1 union all select 3;
+end $$;`,
+    operation: LIST,
+    answers: [['', 200, [{ r: 1 }, { r: 3 }]]],
+  },
+  {
     what: 'a list of such rows',
     sql: `create function public.NAME(p_api_key text) returns table (r integer, g integer) ${AS}
 begin
