@@ -1,8 +1,8 @@
 // Writes what the client has of a document, its types and how its arrays are written in a query:
 // node scripts/client-types.ts DOCUMENT FILE [--check]
 
-import { readFileSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import openapiTypescript, { astToString, COMMENT_HEADER } from 'openapi-typescript';
 import type { Separators } from '../client/src/client.ts';
@@ -35,8 +35,10 @@ export function readSeparators({ operations }: Pick<CompiledDocument, 'operation
 if (import.meta.main) {
   const [document = '', file = '', option] = process.argv.slice(2);
   const text = await writeClientTypes(document);
-  if (option !== '--check') writeFileSync(file, text);
-  else if (readFileSync(file, 'utf8') !== text) {
+  if (option !== '--check') {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  } else if (readFileSync(file, 'utf8') !== text) {
     console.error(`${file} differs from ${document}`);
     process.exitCode = 1;
   }

@@ -34,7 +34,7 @@ beforeAll(async () => {
     expect(await distribute(db)).toEqual(
       expect.arrayContaining([
         'grant INSERT on table private.gavetas to gateway_functions',
-        'alter function public.criar_gaveta(text,jsonb) set plan_cache_mode = force_custom_plan',
+        'alter function public.criar_gaveta(text,jsonb,text) set plan_cache_mode = force_custom_plan',
       ]),
     );
   });
