@@ -408,7 +408,7 @@ test('new migrations are applied while the store serves, with the warnings of Po
     { json: '[{"value":1}]' },
     { json: '[{"value":2}]' },
   ]);
-  expect(await echo('dois')).toMatchObject({ failure: { kind: 'storeError', cause: { code: '22P02' } } });
+  expect(await echo('dois')).toMatchObject({ failure: { kind: 'invalidInput', fields: { p_value: [{}] } } });
   writeFileSync(
     join(migrations, '20991231000001_b.sql'),
     `${define('text')} do $$ begin raise warning 'look' using hint = 'here'; end $$;`,
