@@ -14,7 +14,10 @@ afterEach(() => rmSync(cwd, { recursive: true }));
 
 /** Checks a document with one text and these translations. */
 function check(translations: string): Promise<Run> {
-  writeFileSync(join(cwd, 'openapi.yaml'), 'info:\n  description: |\n    One\n    line.\n\n    Another.\n');
+  writeFileSync(
+    join(cwd, 'openapi.yaml'),
+    'openapi: 3.0.3\ninfo:\n  description: |\n    One\n    line.\n\n    Another.\n',
+  );
   mkdirSync(join(cwd, 'docs'), { recursive: true });
   writeFileSync(join(cwd, 'docs/openapi.pt-BR.yaml'), translations);
   return runCommand(resolve('scripts/check-translations.ts'), [], { cwd });
