@@ -78,6 +78,8 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
 function takeArgument(request: ApiRequest, input: Input, given: Json, givenText: string | undefined): void {
   const { name, type, form } = input;
   const [value, text] = toTyped(request, name, given, [form === 'array' ? 'array' : type], givenText);
+  // One that is nested too deep must not be looked at level by level.
+  if (request.problems.has(name)) return;
   const isMisfit = typeof value === 'object' && form !== 'array';
   const problem = isMisfit ? messages.isNoScalar : findProblem(value);
   if (problem) request.problems.set(name, [problem]);

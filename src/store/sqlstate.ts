@@ -33,7 +33,7 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 /** A value is none of its type (class 22), or breaks the check of a domain. */
 const INVALID_VALUE = /^(22|23514$)/;
 /** The last line of where an error happened: Postgres was reading a parameter, before it called the function. */
-const PARAMETER = /\$(\d+)(?: = '\.\.\.')?[^\n]*$/;
+const PARAMETER = /\$(\d+)[^\n]*$/;
 /** The name of a domain in the message of Postgres, with or without its schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
