@@ -8,6 +8,7 @@ import { limited } from '../../src/store/turns.ts';
 import { document } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {
+  asAdmin,
   createDatabase,
   type Database,
   loginUrl,
@@ -26,7 +27,10 @@ const SQL = `
 create function public.dormir(p_api_key text, p_segundos float8) returns table (acordado boolean)
 language sql volatile security definer set search_path = pg_catalog, pg_temp set statement_timeout = '1s'
 as $$ select true from pg_sleep(p_segundos) $$;
-select private.publish('public.dormir');
+create function public.esperar(p_api_key text) returns table (livre boolean)
+language sql volatile security definer set search_path = pg_catalog, pg_temp
+as $$ select true from pg_advisory_xact_lock_shared(1) $$;
+select private.publish('public.dormir'), private.publish('public.esperar');
 `;
 const PATHS = parse(`
 /dormir:
@@ -36,6 +40,12 @@ const PATHS = parse(`
     parameters: [{ name: segundos, in: query, required: true, schema: { type: number } }]
     responses:
       '200': { description: Awake, content: { application/json: { schema: { type: array, items: {} } } } }
+/esperar:
+  get:
+    operationId: esperar
+    x-rpc: esperar
+    responses:
+      '200': { description: Free, content: { application/json: { schema: { type: array, items: {} } } } }
 `) as OpenAPIV3.PathsObject;
 
 const headers = { 'X-Api-Key': 'wms_demo_aurora' };
@@ -107,17 +117,23 @@ describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
   });
 
   test('more work than it can take is refused at once, and what it takes is served', async () => {
-    // All have come before the first is done, on a busy machine too.
     await start(openers[kind](2), { slots: 2, waiting: 4 });
-    const answers = await Promise.all(Array.from({ length: 30 }, () => get('/dormir?segundos=0.5')));
-    const served = answers.filter(({ status }) => status === 200);
-    const refused = answers.filter(({ status }) => status === 502);
-    expect(served).toHaveLength(6);
-    expect(refused).toHaveLength(24);
-    for (const answer of refused) {
-      expect(answer.body).toEqual({ error: 'Data store unavailable' });
-      expect(answer.headers.get('retry-after')).toBe('1');
-    }
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query('select pg_advisory_lock(1)');
+      const refused: Awaited<ReturnType<typeof get>>[] = [];
+      const asked = Array.from({ length: 30 }, async () => {
+        const answer = await get('/esperar');
+        if (answer.status === 502) refused.push(answer);
+        return answer.status;
+      });
+      await waitFor(() => expect(refused).toHaveLength(24));
+      await admin.query('select pg_advisory_unlock(1)');
+      expect((await Promise.all(asked)).filter((status) => status === 200)).toHaveLength(6);
+      for (const { body, headers } of refused) {
+        expect(body).toEqual({ error: 'Data store unavailable' });
+        expect(headers.get('retry-after')).toBe('1');
+      }
+    });
   });
 });
 
