@@ -27,10 +27,13 @@ const SQL = `
 create function public.dormir(p_api_key text, p_segundos float8) returns table (acordado boolean)
 language sql volatile security definer set search_path = pg_catalog, pg_temp set statement_timeout = '1s'
 as $$ select true from pg_sleep(p_segundos) $$;
+select private.publish('public.dormir');
+`;
+const ESPERAR = `
 create function public.esperar(p_api_key text) returns table (livre boolean)
 language sql volatile security definer set search_path = pg_catalog, pg_temp
 as $$ select true from pg_advisory_xact_lock_shared(1) $$;
-select private.publish('public.dormir'), private.publish('public.esperar');
+select private.publish('public.esperar');
 `;
 const PATHS = parse(`
 /dormir:
@@ -56,7 +59,7 @@ let gateway: TestGateway;
 
 beforeAll(async () => {
   database = await createDatabase();
-  await database.query(SQL);
+  await database.query(SQL + ESPERAR);
   postgrest = await startPostgrest(database);
 });
 
