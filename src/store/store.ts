@@ -125,11 +125,14 @@ export interface Store {
   /** The kind of store and where its data is, for the log. */
   readonly description: string;
 
-  /** How many reads that begin together cost little more than one; by default 1. */
+  /** How many reads a batch has at most: together they cost little more than one; by default 1. */
   readonly batch?: number;
 
-  /** Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. */
-  call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result>;
+  /**
+   * Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. Reads
+   * that have the same batch begin together and may share a connection.
+   */
+  call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result>;
 
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;

@@ -64,7 +64,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
     const turn = await turns.take(share, call.readOnly, signal);
     if ('failure' in turn) return turn;
     try {
-      const result = await store.call(call, signal, origin);
+      const result = await store.call(call, signal, origin, turn);
       if (!call.readOnly || !isConnectionLost(result)) return result;
       // By then the other connections that were lost in the same moment are known.
       await setImmediate();

@@ -33,6 +33,7 @@ beforeAll(async () => {
 afterEach(async () => {
   await pool.close();
   sockets.length = 0;
+  batch = undefined;
 });
 
 afterAll(() => database.drop());
@@ -64,8 +65,11 @@ function sleep(seconds: number, text: string, signal = never): RowQuery {
   return new RowQuery({ name: 'sleep', text: 'select $2::text from pg_sleep($1)', values }, signal);
 }
 
+/** The reads of a test that share a connection. */
+let batch: object | undefined;
+
 const read = async (seconds: number, text: string, signal = never) =>
-  (await pool.read(sleep(seconds, text, signal)))?.[0];
+  (await pool.read(sleep(seconds, text, signal), batch))?.[0];
 
 /** How many queries sleep in the database, and whether they may go on. */
 const countSleeping = async (change = 'true') => {
@@ -81,16 +85,20 @@ const wake = () => countSleeping('pg_cancel_backend(pid)');
 const names = (count: number) => Array.from({ length: count }, (_, n) => `read ${n}`);
 
 describe('reads', () => {
-  test('of one turn leave in one write for each connection', async () => {
+  test('of one batch leave in one write, others each in their own', async () => {
     await openPool(2);
     const open = sockets.filter((socket) => !socket.destroyed);
     for (const socket of open) socket.writes = [];
+    const other = read(0, 'other');
+    batch = {};
     expect(await Promise.all(names(8).map((name) => read(0, name)))).toEqual(names(8));
+    expect(await other).toBe('other');
     expect(open.map(({ writes }) => writes.length)).toEqual([1, 1]);
   });
 
   test('that share a connection are answered in their order', async () => {
     await openPool(1);
+    batch = {};
     const ended: unknown[] = [];
     const reads = names(50).map((name) => read(0, name).then((text) => ended.push(text)));
     await Promise.all(reads);
@@ -99,6 +107,7 @@ describe('reads', () => {
 
   test('behind a slow one move to another connection', async () => {
     await openPool(2);
+    batch = {};
     const controller = new AbortController();
     const slow = read(60, 'slow', controller.signal);
     const failed = expect(slow).rejects.toMatchObject({ code: '57014' });
@@ -111,6 +120,7 @@ describe('reads', () => {
 
   test('that are given up leave those behind them alone, and their query stops in the database', async () => {
     await openPool(1);
+    batch = {};
     const controller = new AbortController();
     const slow = expect(read(60, 'slow', controller.signal)).rejects.toMatchObject({ code: '57014' });
     const others = names(3).map((name) => read(0.05, name));
@@ -122,6 +132,7 @@ describe('reads', () => {
 
   test('that are given up at any moment hit no other one', async () => {
     await openPool(2);
+    batch = {};
     const random = Array.from({ length: 400 }, () => [Math.random(), Math.random(), Math.random()] as const);
     const answers = random.map(async ([start, seconds, end], n) => {
       const controller = new AbortController();
@@ -268,12 +279,12 @@ describe('a connection that stalls', () => {
 
   afterEach(() => proxy.close());
 
-  function openThroughProxy(openMs: number, { batch, ...more }: { batch?: number; stream?: () => Socket } = {}): void {
+  function openThroughProxy(openMs: number, more: { stream?: () => Socket } = {}): void {
     const [server] = readDatabaseUrl(database.adminUrl).servers;
     const config = { ...server?.config, port: proxy.port, ...more };
     const onStall = ({ step }: Stalled) => void steps.push(step);
     const setup = "set timezone = 'UTC'";
-    pool = new Pool({ config, setup, openMs, max: 2, onStall, ...(batch ? { batch } : {}) });
+    pool = new Pool({ config, setup, openMs, max: 2, onStall });
   }
 
   const STEPS: [string, ProxyFault][] = [
@@ -303,8 +314,8 @@ describe('a connection that stalls', () => {
     expect(await read(0, 'served')).toBe('served');
   });
 
-  test('leaves others with one read at a time, where they may not share', async () => {
-    openThroughProxy(60_000, { batch: 1, stream: openSocket });
+  test('leaves another one with the reads, one at a time', async () => {
+    openThroughProxy(60_000, { stream: openSocket });
     await read(0, 'warm');
     const [socket] = sockets;
     proxy.fail({ on: 'connect', does: 'reset' });

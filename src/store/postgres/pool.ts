@@ -1,5 +1,5 @@
-// The connections of a Postgres. A call waits in a queue, takes a connection, and releases it when it has ended. Reads for which
-// there is no idle connection share the next one: they leave in one write, which saves most of the writes and reads of sockets (see
+// The connections of a Postgres. A call waits until one is idle or open, takes it, and releases it when it has ended. The reads of
+// a batch (turns.ts) share one: they leave in one write, which saves most of the writes and reads of sockets (see
 // docs/performance.md). Everything else has a connection to itself.
 
 import { Connection, type OpenOptions, type Query, REPLACED } from './connection.ts';
@@ -7,11 +7,12 @@ import { Connection, type OpenOptions, type Query, REPLACED } from './connection
 export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   /** The largest number of connections. */
   readonly max: number;
-  /** How many reads may share a connection; by default any number. */
-  readonly batch?: number;
   /** How long a connection beyond those that are kept stays open unused, in milliseconds. */
   readonly idleMs?: number;
 };
+
+/** What waits for a connection, with the reads of its batch. */
+type Read = { readonly query: Query; readonly batch: object | undefined };
 
 /** What waits for a connection to itself. */
 type Lease = Pick<Query, 'signal' | 'reject'> & { readonly grant: (connection: Connection) => void };
@@ -38,7 +39,7 @@ export class Pool {
   #connections: Connection[] = [];
   readonly #leased = new Set<Connection>();
   #attempts: Attempt[] = [];
-  #reads: Query[] = [];
+  #reads: Read[] = [];
   #leases: Lease[] = [];
   #isAssigning = false;
   #timer: NodeJS.Timeout | undefined;
@@ -55,9 +56,9 @@ export class Pool {
     this.#idleTimer = setInterval(() => this.#closeUnused(idleMs), idleMs).unref();
   }
 
-  /** Runs a query that only reads. It may run twice. */
-  read<T>(query: Query<T>): Promise<T> {
-    this.#reads.push(query);
+  /** Runs a query that only reads. It may run twice, and shares its connection with those of the same batch that wait with it. */
+  read<T>(query: Query<T>, batch?: object): Promise<T> {
+    this.#reads.push({ query, batch });
     this.#assignSoon();
     return query.answer;
   }
@@ -80,7 +81,7 @@ export class Pool {
   cut(cause: Error): void {
     for (const { controller } of this.#attempts) controller.abort(cause);
     for (const connection of this.#connections) connection.abandon(cause);
-    for (const { reject } of [...this.#reads.splice(0), ...this.#leases.splice(0)]) reject(cause);
+    this.#rejectWaiting(cause);
   }
 
   /** Replaces every connection, each when what it does has ended: functions have changed since it prepared its statements. */
@@ -131,27 +132,34 @@ export class Pool {
       this.#leased.add(connection);
       grant(connection);
     }
-    this.#sendReads(idle);
+    for (const connection of idle) if (this.#reads.length > 0) connection.send(this.#takeBatch());
     this.#grow();
     const isBusy = this.#isWaiting || !this.#connections.every(this.#isIdle);
     if (isBusy) this.#watch();
     else this.#drained?.resolve();
   }
 
-  /** Sends each connection one read, or an equal part of them where there are more. */
-  #sendReads(idle: readonly Connection[]): void {
-    const connections = idle.length + this.#countRecentAttempts();
-    const { batch = Infinity } = this.#options;
-    const equal = Math.ceil(this.#reads.length / connections);
-    const each = performance.now() < this.#sharesAt ? 1 : Math.min(equal, batch);
-    for (const connection of idle) if (this.#reads.length > 0) connection.send(this.#reads.splice(0, each));
+  /** Takes the next read, with those of its batch. */
+  #takeBatch(): Query[] {
+    const batch = performance.now() < this.#sharesAt ? undefined : this.#reads[0]?.batch;
+    let size = 1;
+    while (batch && this.#reads[size]?.batch === batch) size += 1;
+    return this.#reads.splice(0, size).map(({ query }) => query);
+  }
+
+  #rejectWaiting(cause: unknown): void {
+    for (const { query } of this.#reads.splice(0)) query.reject(cause);
+    for (const { reject } of this.#leases.splice(0)) reject(cause);
   }
 
   /** Rejects what nobody waits for any more. */
   #dropAborted(): void {
-    for (const { signal, reject } of [...this.#reads, ...this.#leases]) if (signal.aborted) reject(signal.reason);
-    this.#reads = this.#reads.filter(({ signal }) => !signal.aborted);
-    this.#leases = this.#leases.filter(({ signal }) => !signal.aborted);
+    const isWanted = ({ signal, reject }: Pick<Query, 'signal' | 'reject'>) => {
+      if (signal.aborted) reject(signal.reason);
+      return !signal.aborted;
+    };
+    this.#reads = this.#reads.filter(({ query }) => isWanted(query));
+    this.#leases = this.#leases.filter(isWanted);
   }
 
   /** Opens connections for what waits, one after the other where attempts have stalled: the server may be back. */
@@ -190,7 +198,7 @@ export class Pool {
       this.#growsAt = performance.now() + PAUSE_MS;
       // What waits gets another connection, if there is any.
       if (this.#connections.length + this.#countRecentAttempts() === 0) {
-        for (const { reject } of [...this.#reads.splice(0), ...this.#leases.splice(0)]) reject(opened.error);
+        this.#rejectWaiting(opened.error);
       }
     }
     this.#assignSoon();
@@ -229,7 +237,7 @@ export class Pool {
       else if (ms <= SLOW_MS || this.#leased.has(connection)) continue;
       const moved = connection.takeBack();
       if (moved.length > 0 && ms > SLOW_MS) this.#sharesAt = now + APART_MS;
-      this.#reads.unshift(...moved);
+      this.#reads.unshift(...moved.map((query) => ({ query, batch: undefined })));
     }
   }
 

@@ -14,8 +14,6 @@ export type ServersOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   readonly address: DatabaseAddress;
   /** The largest number of connections to each server. */
   readonly max: number;
-  /** How many reads may share a connection. */
-  readonly batch?: number;
   /** Receives a line for each change of a server's role. */
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
 };
@@ -62,12 +60,12 @@ export class Server {
   #client: Client | undefined;
   #query = `select ${INSTANCE}, ${STATE}, ${SYSTEM}`;
 
-  constructor(name: string, { address, max, batch = 1, ...options }: ServersOptions, config: ClientConfig) {
+  constructor(name: string, { address, max, ...options }: ServersOptions, config: ClientConfig) {
     this.name = name;
     const openMs = Math.min(options.openMs, address.connectMs ?? options.openMs);
     const verify = address.hasRoles ? (client: Client) => this.#verify(client) : undefined;
     this.options = { ...options, config, openMs, verify };
-    this.pool = new Pool({ ...this.options, max, batch });
+    this.pool = new Pool({ ...this.options, max });
   }
 
   /** Asks for the state. */

@@ -113,7 +113,6 @@ class PostgresStore implements Store {
       },
       config: { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS, application_name: APPLICATION },
       address,
-      batch: this.batch,
       max: connections,
       onChange,
     });
@@ -121,26 +120,26 @@ class PostgresStore implements Store {
   }
 
   /** A server that turns out to be a standby has done nothing: the call is made again on the primary. */
-  async call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+  async call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
     const result = await this.#onPrimary(signal, async (primary) => {
-      const result = await this.#callAt(primary, call, signal, origin);
+      const result = await this.#callAt(primary, call, signal, origin, batch);
       if (!isReadOnly(result) || signal.aborted) return result;
       this.#servers.doubt(primary, new Error('it accepts no writes'));
       return this.#onPrimary(signal, async (next) =>
-        next === primary ? result : this.#callAt(next, call, signal, origin),
+        next === primary ? result : this.#callAt(next, call, signal, origin, batch),
       );
     });
     return blameArgument(result, call);
   }
 
   /** Calls a function on a server. */
-  async #callAt(server: Server, call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
+  async #callAt(server: Server, call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
     const application = origin && `${this.#application} ${origin.requestId}`;
     const { readOnly } = call;
     // A call that writes must not run again for rows that only Postgres can write.
     if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
       const statement = this.#toStatement(call, 'columns', application);
-      const result = await this.#read(server, new RowsQuery(statement, signal, this.#answerLimit));
+      const result = await this.#read(server, new RowsQuery(statement, signal, this.#answerLimit), batch);
       if ('value' in result) {
         if (result.value) return result.value;
         this.#writtenThere.add(call.function);
@@ -149,7 +148,7 @@ class PostgresStore implements Store {
     }
     const statement = this.#toStatement(call, call.returns, application);
     const query = new RowQuery(this.#prepare ? statement : toUnprepared(statement), signal);
-    return toJson(await (readOnly ? this.#read(server, query) : this.#write(server, query)));
+    return toJson(await (readOnly ? this.#read(server, query, batch) : this.#write(server, query)));
   }
 
   renew(): void {
@@ -198,8 +197,8 @@ class PostgresStore implements Store {
     return this.#servers.close();
   }
 
-  #read<T>(server: Server, query: Query<T>): Promise<{ value: T } | Failed> {
-    return this.#use(server, query.signal, (pool) => pool.read(query));
+  #read<T>(server: Server, query: Query<T>, batch?: object): Promise<{ value: T } | Failed> {
+    return this.#use(server, query.signal, (pool) => pool.read(query, batch));
   }
 
   #write<T>(server: Server, query: Query<T>): Promise<{ value: T } | Failed> {
