@@ -7,6 +7,7 @@ import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
 import type { Fault } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
+import { EXPOSED_HEADERS } from '../openapi/headers.ts';
 import { OWN_PATHS } from '../openapi/path.ts';
 import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
@@ -135,24 +136,12 @@ const refuseInvalid: RequestHandler = (req, res, next) => {
   } else next();
 };
 
-/** The headers that a page of another origin may read. */
-const EXPOSED_HEADERS = [
-  'Allow',
-  'Content-Language',
-  'ETag',
-  'Link',
-  'Location',
-  'RateLimit',
-  'RateLimit-Policy',
-  'Retry-After',
-  'X-Request-Id',
-];
 /** How long a browser may remember the answer to a preflight request. */
 const PREFLIGHT_SECONDS = 600;
 
 function createCors(origins: readonly string[]): RequestHandler {
   const origin = origins.includes('*') ? '*' : [...origins];
-  const apply = cors({ origin, exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
+  const apply = cors({ origin, exposedHeaders: [...EXPOSED_HEADERS], maxAge: PREFLIGHT_SECONDS });
   return (req, res, next) => {
     // cors answers preflight requests itself.
     if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', contextOf(res).id);

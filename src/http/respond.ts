@@ -5,6 +5,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { IRouter, RequestHandler } from 'express';
 import type { Outcome } from '../api/handler.ts';
 import { type Failure, toHttpError } from '../errors.ts';
+import { SECURITY_HEADERS } from '../openapi/headers.ts';
 import { chooseEncodingOf, encodeText } from './compression.ts';
 import { contextOf } from './context.ts';
 
@@ -22,18 +23,9 @@ const NO_CONTENT = 204;
 /** A longer text is written as bytes. */
 const LONG_TEXT = 32_768;
 
-/** Security headers of answers that no browser shows. */
-const SECURITY: Headers = {
-  'Content-Security-Policy': "default-src 'none';frame-ancestors 'none'",
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Referrer-Policy': 'no-referrer',
-  // Not for other hosts of the domain, which are not the gateway's.
-  'Strict-Transport-Security': 'max-age=31536000',
-  'X-Content-Type-Options': 'nosniff',
-};
 /** The headers of the answers of operations. */
 const API_HEADERS: Headers = {
-  ...SECURITY,
+  ...SECURITY_HEADERS,
   'Content-Type': 'application/json; charset=utf-8',
   // The answer is one tenant's, and a shared cache does not look at the key's header.
   'Cache-Control': 'no-store',
@@ -73,7 +65,7 @@ export function sendCounted(res: ServerResponse, answer: Answer): void {
 
 /** Writes an answer that is not an operation's outcome, with the security headers that are not set yet. */
 export function sendText(res: ServerResponse, { headers, ...answer }: Answer): void {
-  const missing = Object.entries(SECURITY).filter(([name]) => !res.hasHeader(name));
+  const missing = Object.entries(SECURITY_HEADERS).filter(([name]) => !res.hasHeader(name));
   write(res, { ...answer, headers: { ...Object.fromEntries(missing), ...headers } });
 }
 

@@ -1,6 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
+import { isSent } from './headers.ts';
 import type { Refused } from './mistakes.ts';
 import { METHODS, normalizeTemplate, OWN_PATHS } from './path.ts';
 import { follow, type Place } from './pointer.ts';
@@ -118,11 +119,6 @@ const EMPTY = ['204', '205'];
 const WITHOUT_BODY = ['get', 'delete'];
 /** OpenAPI ignores parameters of these names: other parts of it describe them. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
-
-/** The headers that the gateway sends with any answer, and those that it sends with some. */
-const SENT = `access-control-allow-origin access-control-expose-headers cache-control connection content-encoding
-  content-length content-security-policy content-type cross-origin-resource-policy date ratelimit ratelimit-policy
-  referrer-policy strict-transport-security vary x-content-type-options x-request-id`.split(/\s+/);
 
 type Extended = OpenAPIV3.OperationObject & { 'x-rpc'?: unknown; 'x-read-only'?: unknown };
 type Parameter = OpenAPIV3.ParameterObject & { readonly schema?: Schema };
@@ -423,21 +419,12 @@ class OperationReader {
   }
 
   #checkHeader(status: string, header: string, hasLocation: boolean): void {
-    const name = header.toLowerCase();
     const { method } = this.#source;
     const isSuccess = status === String(this.#operation?.status);
-    const isSent =
-      SENT.includes(name) ||
-      // A 304 repeats the headers of the success, and operations may share its description.
-      (['etag', 'link'].includes(name) && status === '304') ||
-      (name === 'etag' && isSuccess && method === 'get') ||
-      (name === 'link' && isSuccess && this.#operation?.page !== undefined) ||
-      (name === 'location' && isSuccess && hasLocation) ||
-      (name === 'retry-after' && /^(429|502|4XX|5XX|default)$/.test(status)) ||
-      (name === 'content-language' && /^(422|4XX|default)$/.test(status));
-    if (isSent) return;
+    const isPage = this.#operation?.page !== undefined;
+    if (isSent(header, { status, method, isSuccess, isPage, hasLocation })) return;
     const place = ['responses', status, 'headers', header];
-    if (name === 'location' && isSuccess) {
+    if (header.toLowerCase() === 'location' && isSuccess) {
       const text =
         'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id';
       this.mistake('`Location` without a link', text, place);
