@@ -62,9 +62,10 @@ async function runAlone(config: Config, handlers: SignalHandlers): Promise<void>
 async function runPrimary(config: Config, handlers: SignalHandlers): Promise<void> {
   const { Primary } = await import('./cluster/primary.ts');
   const primary = new Primary(config);
+  listenToHangup(() => void primary.replaceWorkers());
+  await primary.open();
   handlers.stop = async (noticeMs) => primary.stop(noticeMs);
   handlers.cut = () => primary.kill();
-  listenToHangup(() => void primary.replaceWorkers());
   process.exit(await primary.run());
 }
 

@@ -57,13 +57,21 @@ export class Primary {
   }
 
   /**
-   * Checks the ports, starts the server of an embedded store, opens METRICS_PORT if it is set, and runs the workers. Resolves
-   * with the exit code when the last one has ended. Throws OperatorError if that is not possible.
+   * Checks the ports, and starts the server of an embedded store, which ends with this process. Throws OperatorError if that is
+   * not possible.
    */
-  async run(): Promise<number> {
-    const { checkPorts, close, toOrigin } = await import('../http/ports.ts');
+  async open(): Promise<void> {
+    const { checkPorts } = await import('../http/ports.ts');
     await checkPorts(this.#config);
     if (this.#config.store.kind === 'embedded') await this.#openDatabase();
+  }
+
+  /**
+   * Opens METRICS_PORT if it is set, and runs the workers. Resolves with the exit code when the last one has ended. Throws
+   * OperatorError if the port cannot be opened.
+   */
+  async run(): Promise<number> {
+    const { close, toOrigin } = await import('../http/ports.ts');
     const operational = await this.#openOperational();
     await this.#startWorkers(operational && toOrigin(operational));
     await this.#lastEnded.promise;

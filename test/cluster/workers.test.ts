@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { closeSync, createReadStream, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, createReadStream, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { openChannel } from '../../src/cluster/channel.ts';
 import { createGroupMetrics } from '../../src/cluster/metrics.ts';
 import { divide, readNumber, toArgument, toShare } from '../../src/cluster/protocol.ts';
 import { readConfig } from '../../src/config.ts';
+import { toPaths } from '../../src/store/embedded/folder.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { withBody } from '../helpers/function-body.ts';
@@ -432,6 +433,17 @@ describe('a start', () => {
     expect(await gateway.stop()).toBe(0);
     expect(gateway.lines().filter(({ msg }) => `${msg}\n` === errors)).toHaveLength(1);
     await database.drop();
+  });
+
+  test('exits on a signal while it makes an embedded store, and does not make it first', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'stopped-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const dataDir = join(folder, 'store');
+    const { complete, database } = toPaths(dataDir);
+    const gateway = new GatewayProcess({ WORKERS: '2', DATA_DIR: dataDir });
+    await waitFor(() => expect(existsSync(complete)).toBe(true));
+    expect(await gateway.stop('SIGTERM')).toBe(0);
+    expect(existsSync(database)).toBe(false);
   });
 
   test('exits with 0 on a signal at any time', async () => {
