@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
+import { canHold } from '../../src/openapi/postgres-types.ts';
+import type { Schema } from '../../src/openapi/schema.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
@@ -169,6 +172,39 @@ responses: { '201': { description: Booked, content: { application/json: { schema
     ],
   },
 ];
+
+const PAGE = readFileSync('docs/adding-an-operation.md', 'utf8');
+const isText = (type: string) => canHold({ type: 'string' }, { type: TYPES[type] ?? '', labels: null });
+/** Types of Postgres as people write them, and as it names them itself. */
+const TYPES: Readonly<Record<string, string>> = {
+  ...{ varchar: 'character varying', char: 'character', timestamptz: 'timestamp with time zone' },
+  ...{ timestamp: 'timestamp without time zone', timetz: 'time with time zone', time: 'time without time zone' },
+  ...Object.fromEntries(
+    `text citext uuid date interval inet bytea smallint integer bigint numeric real boolean json jsonb cidr money name oid
+      point xml`
+      .split(/\s+/)
+      .concat('double precision')
+      .map((type) => [type, type]),
+  ),
+};
+const FORMATS = 'uuid date date-time date-time-local time time-local duration ipv4 ipv6 byte'.split(' ');
+
+test.each<[string, readonly Schema[]]>([
+  ['string', [{ type: 'string' }]],
+  ['string with a format', FORMATS.map((format) => ({ type: 'string', format }))],
+  ['integer', [{ type: 'integer' }, { type: 'integer', maximum: 9, minimum: 0 }]],
+  ['number', [{ type: 'number' }]],
+  ['boolean', [{ type: 'boolean' }]],
+  ['anything else', [{ type: 'object' }]],
+])('the page names the types of an argument that take: %s', (row, schemas) => {
+  const cell = new RegExp(`^\\| ${row} \\| (.*) \\|$`, 'm').exec(PAGE)?.[1] ?? '';
+  // What stands in parentheses is the format of a type.
+  const named = [...cell.replace(/\(.*?\)|`format: int32`/g, '').matchAll(/`([^`]+)`/g)].map(([, type = '']) => type);
+  const takes = (type: string) => schemas.some((schema) => canHold(schema, { type, labels: null }));
+  const taken = Object.keys(TYPES).filter((name) => takes(TYPES[name] ?? ''));
+  // Each of the other rows is taken as text too.
+  expect(new Set(named)).toEqual(new Set(row === 'string' ? taken : taken.filter((name) => !isText(name))));
+});
 
 const nameOf = (index: number) => `funcao_${index}`;
 const isByNames = inject('kind') === 'supabase' || inject('kind') === 'citus by PostgREST';
