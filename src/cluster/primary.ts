@@ -25,7 +25,7 @@ const READINESS_MS = 65_000;
 const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 
 /** One of the configured number of workers, whichever process it is at the time. */
-type Slot = {
+type WorkerSlot = {
   readonly number: number;
   /** During a replacement the old process, until the new one serves. */
   current?: WorkerProcess;
@@ -36,7 +36,7 @@ type Slot = {
 /** Runs the workers until the last one has ended. */
 export class Primary {
   readonly #config: Config;
-  readonly #slots: readonly Slot[];
+  readonly #slots: readonly WorkerSlot[];
   /** Every process that has not ended, also one that another has replaced. */
   readonly #live = new Set<WorkerProcess>();
   readonly #lastEnded = Promise.withResolvers<void>();
@@ -141,7 +141,7 @@ export class Primary {
     if (this.#isReplacementDue) void this.replaceWorkers();
   }
 
-  #launch(slot: Slot): WorkerProcess {
+  #launch(slot: WorkerSlot): WorkerProcess {
     const worker = new WorkerProcess(slot.number, this.#config, {
       // A temporary folder has another name each time.
       env: this.#database ? { DATA_DIR: this.#database.dataDir } : {},
@@ -163,7 +163,7 @@ export class Primary {
     return this.stop();
   }
 
-  #onEnd(slot: Slot, worker: WorkerProcess, { code, reason }: End): void {
+  #onEnd(slot: WorkerSlot, worker: WorkerProcess, { code, reason }: End): void {
     this.#live.delete(worker);
     const text = `${worker.name} ended with ${reason ?? `exit code ${code}`}`;
     if (this.#hasStarted()) {
@@ -180,7 +180,7 @@ export class Primary {
     if (this.#live.size === 0) this.#lastEnded.resolve();
   }
 
-  async #refill(slot: Slot, ended: WorkerProcess, text: string): Promise<void> {
+  async #refill(slot: WorkerSlot, ended: WorkerProcess, text: string): Promise<void> {
     slot.quickEnds = ended.uptimeMs() < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;
     const seconds = slot.quickEnds === 0 ? 0 : Math.min(2 ** (slot.quickEnds - 1), MAX_DELAY_S);
     // The timer keeps this process alive: it may be all that is left.

@@ -12,7 +12,7 @@ export type Guard = {
    * Makes a call of the store with its share of it: an accepted key's, which a client cannot invent, or else its network's. A
    * network with too many refused keys has a few such calls at a time; another one is refused.
    */
-  attempt<R extends Rows | Refused>(client: Client, call: (share: string) => Promise<R>): Promise<R | Refused>;
+  attempt<R extends Rows | RefusedCall>(client: Client, call: (share: string) => Promise<R>): Promise<R | RefusedCall>;
   /** Waits before a refusal where it has to come late; gives what the client is told. */
   holdBack(failure: Failure, client: Client): Promise<Failure>;
 };
@@ -25,7 +25,7 @@ type Client = {
   readonly controller: AbortController;
 };
 
-type Refused = { readonly failure: Failure };
+type RefusedCall = { readonly failure: Failure };
 
 /** The permit to verify one key, or to be delayed. */
 type Permit = { free(): void };
@@ -50,10 +50,10 @@ export function createGuard(perMinute: number): Guard {
   const refusals = createDelays(perMinute);
   const slowed = createDelays(perMinute);
 
-  async function verify<R extends Rows | Refused>(
+  async function verify<R extends Rows | RefusedCall>(
     { key = '', network }: Client,
     call: (share: string) => Promise<R>,
-  ): Promise<R | Refused> {
+  ): Promise<R | RefusedCall> {
     const permit = refusals.takePermit(network);
     if (!permit) return { failure: { kind: 'tooManyRefusals' } };
     try {

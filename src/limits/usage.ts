@@ -50,7 +50,7 @@ export type UsageOptions = {
 };
 
 /** The calls of one kind, as the store takes them. */
-type Row = {
+type UsageRow = {
   /** The SHA-256 of the key. */
   readonly key: string;
   readonly day: string;
@@ -60,10 +60,10 @@ type Row = {
 };
 
 /** Rows that the store adds once, however often they are sent. */
-type Batch = { readonly sequence: number; readonly rows: readonly Row[]; readonly keys: readonly string[] };
+type Batch = { readonly sequence: number; readonly rows: readonly UsageRow[]; readonly keys: readonly string[] };
 
 /** What the store answers: the limits of the keys that it has. */
-type Answer = readonly ({ readonly key: string } & KeyState)[];
+type KeyStates = readonly ({ readonly key: string } & KeyState)[];
 
 /** How often a batch is sent, in ms, and so how much a process that is killed loses. */
 const RECORD_EVERY_MS = 5_000;
@@ -133,7 +133,12 @@ export function openUsage(options: UsageOptions): Usage {
     if (!('failure' in result)) updateAccounts([key], day, [], JSON.parse(result.json));
   }
 
-  function updateAccounts(keys: readonly string[], day: string, recorded: readonly Row[], answer: Answer): void {
+  function updateAccounts(
+    keys: readonly string[],
+    day: string,
+    recorded: readonly UsageRow[],
+    answer: KeyStates,
+  ): void {
     const limits = new Map(answer.map((row) => [row.key, row]));
     const calls = Map.groupBy(recorded, (row) => row.key);
     for (const key of keys) {
@@ -150,7 +155,7 @@ export function openUsage(options: UsageOptions): Usage {
   }
 
   function takeBatch(): Batch | undefined {
-    const taken: Row[] = [];
+    const taken: UsageRow[] = [];
     const keys: string[] = [];
     for (const [key, own] of counts) {
       if (keys.length === maxKeys || taken.length >= MAX_BATCH) break;

@@ -46,8 +46,11 @@ export type Rows = {
   readonly count?: number;
 };
 
+/** A call that has failed. */
+export type Failed = { readonly failure: Refusal | Fault };
+
 /** The result of a call. A store never throws. */
-export type Result = Rows | { readonly failure: Refusal | Fault };
+export type Result = Rows | Failed;
 
 /** One of several servers of a database. */
 export type ServerReport = {

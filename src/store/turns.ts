@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { isFault, storeFault } from '../errors.ts';
-import type { Call, Origin, Result, Store } from './store.ts';
+import type { Call, Failed, Origin, Result, Store } from './store.ts';
 
 /** The work of a store. */
 export type Load = {
@@ -11,7 +11,7 @@ export type Load = {
 };
 
 /** The limits of a store. When the queue is full, the share with the most waiting calls loses its newest. */
-export type Limits = {
+export type StoreLimits = {
   /** How many calls run at once. While more wait, a batch of reads takes one slot (Store.batch). */
   readonly slots: number;
   /** How many slots one share takes; by default all. */
@@ -22,8 +22,6 @@ export type Limits = {
 
 /** A store with its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>> & { load(): Load };
-
-type Failed = ReturnType<typeof storeFault>;
 
 /** A slot that is taken: the number of its calls, and of those that have not ended. */
 type Slot = { readonly size: number; running: number };
@@ -52,11 +50,11 @@ type Turns = {
 };
 
 /**
- * Limits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
+ * StoreLimits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
  * every slot, so one key's many calls do not hold up another's. A read is retried once after a lost connection, because a
  * restarted server leaves dead connections behind. A call that writes is never retried.
  */
-export function limited(store: Store, limits: Limits): LimitedStore {
+export function limited(store: Store, limits: StoreLimits): LimitedStore {
   const turns = createTurns(limits, store.batch);
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
@@ -87,7 +85,7 @@ export function limited(store: Store, limits: Limits): LimitedStore {
   };
 }
 
-function createTurns(limits: Limits, maxBatch = 1): Turns {
+function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
   const { slotsOfShare = limits.slots } = limits;
   /**
    * The shares with calls; the first has the next turn. An array, because each table of a Map refers to the next one: once one is

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Call, Result, Store } from '../../src/store/store.ts';
-import { type Limits, limited } from '../../src/store/turns.ts';
+import { limited, type StoreLimits } from '../../src/store/turns.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
 const never = new AbortController().signal;
@@ -9,7 +9,7 @@ const CALL: Call = { function: 'f', args: {}, returns: 'rows', readOnly: true };
 const turn = () => new Promise(setImmediate);
 
 /** A limited store whose calls end one by one when the test says so, and the names of those that have begun. */
-function open(limits: Limits, batch = 1) {
+function open(limits: StoreLimits, batch = 1) {
   const begun: string[] = [];
   const ends: ((result: Result) => void)[] = [];
   const slow: Store['call'] = (_call, _signal, origin) => {

@@ -28,7 +28,7 @@ export type ServerOptions = {
 };
 
 /** A server that is started again when it ends by itself. */
-export type Server = {
+export type ServerProcess = {
   /** Its first process; undefined while it starts. */
   readonly pid: number | undefined;
   /** Ends all sessions, writes everything to the data folder, and ends the server. */
@@ -94,7 +94,7 @@ async function initdb(folder: string, programs: Programs, ...args: string[]): Pr
 }
 
 /** Starts a server; ends another one on the folder first, which has outlived its gateway. Rejects with ServerError. */
-export async function startServer(options: ServerOptions): Promise<Server> {
+export async function startServer(options: ServerOptions): Promise<ServerProcess> {
   const { folder, onWarning = () => {} } = options;
   const stopping = new AbortController();
   let run = await start(options, stopping.signal);

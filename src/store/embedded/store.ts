@@ -13,8 +13,8 @@ import {
   ADMINISTRATOR,
   createCluster,
   DATABASE,
-  type Server,
   ServerError,
+  type ServerProcess,
   startServer,
   syncCluster,
 } from './server.ts';
@@ -82,22 +82,22 @@ export function toPsql(dataDir: string): string {
  * Throws FolderError, MigrationError and ServerError.
  */
 export async function openServer(options: EmbeddedOptions, content?: Content): Promise<EmbeddedServer> {
-  const place = await openPlace(options);
-  const { dataDir, programs } = place;
+  const locked = await openFolder(options);
+  const { dataDir, programs } = locked;
   const { database } = toPaths(dataDir);
-  let server: Server | undefined;
+  let server: ServerProcess | undefined;
   const close = async () => {
     await server?.stop();
     if (!options.dataDir) rmSync(dataDir, { recursive: true, force: true });
-    place.unlock();
+    locked.unlock();
   };
-  const migrate = (folder: string) => asAdministrator(place, (db) => bringUpToDate(db, folder));
+  const migrate = (folder: string) => asAdministrator(locked, (db) => bringUpToDate(db, folder));
   const attempt = (statement: Statement, deadlineMs: number) =>
-    asAdministrator(place, (db) => attemptAsGateway(db, statement, deadlineMs));
+    asAdministrator(locked, (db) => attemptAsGateway(db, statement, deadlineMs));
   try {
-    if (!existsSync(database)) await createDatabase(place, content);
+    if (!existsSync(database)) await createDatabase(locked, content);
     checkVersion(database, programs);
-    server = await startIn(place, database);
+    server = await startIn(locked, database);
     if (content) await migrate(content.migrationsDir);
     return { dataDir, migrate, attempt, close };
   } catch (error) {
@@ -115,33 +115,33 @@ export async function restoreStore(
   migrationsDir: string,
   unpack: (folder: string) => void,
 ): Promise<string[]> {
-  const place = await openPlace(options);
+  const locked = await openFolder(options);
   const make = async (folder: string) => {
     unpack(folder);
-    checkVersion(folder, place.programs);
+    checkVersion(folder, locked.programs);
   };
-  return makeDatabase(place, make, (db) => bringUpToDate(db, migrationsDir)).finally(place.unlock);
+  return makeDatabase(locked, make, (db) => bringUpToDate(db, migrationsDir)).finally(locked.unlock);
 }
 
 /** A folder that is locked for this process. */
-type Place = {
+type LockedFolder = {
   readonly dataDir: string;
   readonly programs: Programs;
   readonly options: EmbeddedOptions;
   readonly unlock: () => void;
 };
 
-async function openPlace(options: EmbeddedOptions): Promise<Place> {
+async function openFolder(options: EmbeddedOptions): Promise<LockedFolder> {
   const programs = await findPrograms(options.programs);
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'wellness-'));
   return { dataDir, programs, options, unlock: lockFolder(dataDir) };
 }
 
-async function createDatabase(place: Place, content: Content | undefined): Promise<void> {
-  place.options.onCreate?.();
+async function createDatabase(locked: LockedFolder, content: Content | undefined): Promise<void> {
+  locked.options.onCreate?.();
   await makeDatabase(
-    place,
-    (folder) => createCluster(folder, place.programs),
+    locked,
+    (folder) => createCluster(folder, locked.programs),
     async (db) => {
       if (!content) return;
       await bringUpToDate(db, content.migrationsDir);
@@ -156,20 +156,20 @@ async function createDatabase(place: Place, content: Content | undefined): Promi
  * before leaves the store as it was.
  */
 async function makeDatabase<T>(
-  place: Place,
+  locked: LockedFolder,
   make: (folder: string) => Promise<void>,
   work: (db: pg.Client) => Promise<T>,
 ): Promise<T> {
-  const { complete } = toPaths(place.dataDir);
+  const { complete } = toPaths(locked.dataDir);
   rmSync(complete, { recursive: true, force: true });
   try {
     await make(complete);
-    const { uid, gid } = statSync(place.dataDir);
+    const { uid, gid } = statSync(locked.dataDir);
     if (process.getuid?.() === 0) execFileSync('chown', ['-R', `${uid}:${gid}`, complete]);
-    const server = await startIn(place, complete);
-    const result = await asAdministrator(place, work, complete).finally(() => server.stop());
-    if (isDurable(place)) await syncCluster(complete, place.programs);
-    await putInPlace(place.dataDir);
+    const server = await startIn(locked, complete);
+    const result = await asAdministrator(locked, work, complete).finally(() => server.stop());
+    if (isDurable(locked)) await syncCluster(complete, locked.programs);
+    await putInPlace(locked.dataDir);
     return result;
   } catch (error) {
     rmSync(complete, { recursive: true, force: true });
@@ -178,8 +178,8 @@ async function makeDatabase<T>(
 }
 
 /** A database that is being made has its socket in itself, and is written to the disk as a whole, at the end. */
-function startIn(place: Place, folder: string): Promise<Server> {
-  const { dataDir, programs, options } = place;
+function startIn(locked: LockedFolder, folder: string): Promise<ServerProcess> {
+  const { dataDir, programs, options } = locked;
   const { database, socketFolder } = toPaths(dataDir);
   const { connections = 10, onWarning = () => {} } = options;
   const isMade = folder === database;
@@ -189,14 +189,14 @@ function startIn(place: Place, folder: string): Promise<Server> {
     settings: {
       unix_socket_directories: isMade ? socketFolder : folder,
       max_connections: connections + OTHER_CONNECTIONS,
-      ...(isMade && isDurable(place) ? {} : { fsync: 'off', full_page_writes: 'off' }),
+      ...(isMade && isDurable(locked) ? {} : { fsync: 'off', full_page_writes: 'off' }),
     },
     temporary: isMade && !options.dataDir ? dataDir : undefined,
     onWarning,
   });
 }
 
-function isDurable({ options }: Place): boolean {
+function isDurable({ options }: LockedFolder): boolean {
   return options.fsync !== false && options.dataDir !== undefined;
 }
 
@@ -210,7 +210,7 @@ function checkVersion(folder: string, { version }: Programs): void {
 
 /** Does something as the administrator of the server. */
 async function asAdministrator<T>(
-  { dataDir, options }: Place,
+  { dataDir, options }: LockedFolder,
   work: (db: pg.Client) => Promise<T>,
   socketFolder = toPaths(dataDir).socketFolder,
 ): Promise<T> {

@@ -2,7 +2,7 @@
 
 import { DatabaseError, serialize } from 'pg-protocol';
 import type { Row } from '../statement.ts';
-import type { Field } from './json/rows.ts';
+import type { ColumnDescription } from './json/rows.ts';
 
 /** Every message begins with a code and a length, of this many bytes. */
 export const HEADER = 5;
@@ -92,7 +92,7 @@ export function readTexts(bytes: Buffer, begin: number): Row {
 }
 
 /** The names and types of the columns in a RowDescription; `begin` is behind the header. */
-export function readColumns(bytes: Buffer, begin: number): Field[] {
+export function readColumns(bytes: Buffer, begin: number): ColumnDescription[] {
   let at = begin + 2;
   return Array.from({ length: bytes.readInt16BE(begin) }, () => {
     const end = bytes.indexOf(0, at);

@@ -7,7 +7,7 @@ import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, toFailure } from '../sqlstate.ts';
 import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
-import type { Call, Connections, Description, Origin, Result, Store } from '../store.ts';
+import type { Call, Connections, Description, Failed, Origin, Result, Store } from '../store.ts';
 import {
   AnswerTooLarge,
   ConnectionLost,
@@ -40,8 +40,6 @@ export type PostgresOptions = {
   /** Receives each change of a server's role in one line. */
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
 };
-
-type Failed = Exclude<Result, { json: string }>;
 
 /** How many reads share a connection at most. */
 const BATCH = 8;

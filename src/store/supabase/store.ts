@@ -29,7 +29,7 @@ type Exchange = {
 };
 
 /** What supabase-js gives: data, or an error with Postgres's fields. */
-type Answer = {
+type RpcAnswer = {
   readonly error: (Partial<PgError> & { details?: string | null }) | null;
   readonly data: unknown;
   readonly status: number;
@@ -105,7 +105,7 @@ export function openSupabase(options: SupabaseOptions): Store {
           .csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
-        return await blameNamed(toResult(call, answer as Answer), call, () => readTypes(call.function, signal));
+        return await blameNamed(toResult(call, answer as RpcAnswer), call, () => readTypes(call.function, signal));
       } finally {
         exchanges.delete(number);
       }
@@ -188,7 +188,7 @@ function toHeaders(key: string): Record<string, string> {
   };
 }
 
-function toResult(call: Call, { error, data, status }: Answer): Result {
+function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
   if (error) return { failure: toFailureOf(error, status) };
   const result = status === 200 || status === 204 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
   if (result) return result;
@@ -196,7 +196,7 @@ function toResult(call: Call, { error, data, status }: Answer): Result {
 }
 
 /** A network failure has an empty code, a proxy's page has none; errors of PostgREST and Postgres always have one. */
-function toFailureOf(error: NonNullable<Answer['error']>, status: number): ReturnType<typeof toFailure> {
+function toFailureOf(error: NonNullable<RpcAnswer['error']>, status: number): ReturnType<typeof toFailure> {
   const { code, message, details, hint } = error;
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
   const text = message || `it answers with status ${status}`;
@@ -236,9 +236,9 @@ function parse(text: string): unknown {
 }
 
 type Published = {
-  readonly paths?: Readonly<Record<string, { readonly get?: { readonly parameters?: readonly Parameter[] } }>>;
+  readonly paths?: Readonly<Record<string, { readonly get?: { readonly parameters?: readonly DescribedParameter[] } }>>;
 };
-type Parameter = { readonly name?: string; readonly format?: string; readonly required?: boolean };
+type DescribedParameter = { readonly name?: string; readonly format?: string; readonly required?: boolean };
 
 const PREFIX = '/rpc/';
 

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { boolean, copy, HEADROOM, number, text, timestamp, timestamptz, type Write, word } from './values.ts';
 
 /** A column as the server describes it. */
-export type Field = { readonly name: string; readonly dataTypeID: number };
+export type ColumnDescription = { readonly name: string; readonly dataTypeID: number };
 
 /** Columns as they are written. */
 export type JsonColumns = readonly {
@@ -46,7 +46,7 @@ const FIRST_SIZE = 1 << 14;
 const KEPT = 1 << 20;
 
 /** How columns are written; undefined if only Postgres can write them. */
-export function toJsonColumns(fields: readonly Field[]): JsonColumns | undefined {
+export function toJsonColumns(fields: readonly ColumnDescription[]): JsonColumns | undefined {
   const columns = fields.flatMap(({ name, dataTypeID }, index) => {
     const write = WRITERS.get(dataTypeID);
     return write ? [{ prefix: Buffer.from(`${index === 0 ? ',{' : ','}${JSON.stringify(name)}:`), write }] : [];
