@@ -83,7 +83,7 @@ async function checkOpened(store: Store, { config, document, pending, tell }: Pa
   const drift = await describeDrift({ document, store, deadlineMs });
   if ('failure' in drift) tell({ name: 'Contract', text: describeFault(drift.failure), isBad: true });
   else {
-    const isBad = drift.isBreaking && config.contractCheck === 'error';
+    const isBad = drift.broken.size > 0 && config.contractCheck === 'error';
     tell({ name: 'Contract', text: drift.lines.join('\n') || 'ok: document and database agree', isBad });
   }
   if ((await findDemo(document, store)) === undefined) return;

@@ -3,18 +3,21 @@
 import { execFile } from 'node:child_process';
 import { existsSync, type FSWatcher, watch } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
+import { toSuccess } from './api/answer.ts';
 import { toCall } from './api/call.ts';
 import { receiveExample } from './api/example-request.ts';
+import type { ApiRequest } from './api/request.ts';
 import { isFault, messageOf } from './errors.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { DocumentError } from './openapi/document.ts';
 import { describeDrift } from './openapi/drift.ts';
-import { readExamples } from './openapi/examples.ts';
+import { type Example, readExamples } from './openapi/examples.ts';
+import type { Operation } from './openapi/operations.ts';
 import { toTextsFile } from './openapi/translations.ts';
 import type { OwnStore } from './store/open.ts';
 import type { PgError } from './store/sqlstate.ts';
-import type { Store } from './store/store.ts';
+import type { Json, Result, Store } from './store/store.ts';
 
 /** The watched files, and the parts to update when they change. */
 export type Development = {
@@ -33,6 +36,10 @@ export type Development = {
 
 /** Debounce time in milliseconds: an editor saves a file in several steps. */
 const QUIET_MS = 100;
+/** How much of a value a line shows, in characters. */
+const SHOWN = 80;
+/** The code of Postgres for a missing privilege. */
+const DENIED = '42501';
 /** How often a folder that has gone is looked for, in milliseconds. */
 const SEARCH_MS = 500;
 
@@ -104,31 +111,33 @@ class Session {
   async #reportDrift(): Promise<void> {
     const { store, deadlineMs, log } = this.#development;
     const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
-    if ('failure' in drift) log.warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
-    else if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
-    else {
-      log.info('Document and database agree');
-      await this.#tryExamples();
+    if ('failure' in drift) {
+      log.warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
+      return;
     }
+    if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
+    else log.info('Document and database agree');
+    await this.#tryExamples(drift.broken);
   }
 
-  /** Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. */
-  async #tryExamples(): Promise<void> {
+  /**
+   * Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. Reports
+   * the first example of an operation that fails, or has another answer.
+   */
+  async #tryExamples(broken: ReadonlySet<string>): Promise<void> {
     const { own, log } = this.#development;
     if (!own) return;
-    const reported = new Set<string>();
+    const done = new Set(broken);
     for (const example of readExamples(this.#compiled.source)) {
       const operation = this.#compiled.operations.get(example.operationId);
-      if (!operation || example.status !== operation.status || reported.has(operation.id)) continue;
+      if (!operation || example.status !== operation.status || done.has(operation.id)) continue;
       const received = await receiveExample(this.#compiled, example.request);
       if (!received) continue;
       const result = await own.attempt(toCall(operation, received.request));
-      // Refusals depend on the data.
-      if (!('failure' in result) || !isFault(result.failure)) continue;
-      reported.add(operation.id);
-      const { message, where } = result.failure.cause as PgError;
-      const [place = operation.function] = where?.split('\n') ?? [];
-      log.warn(`${operation.id} fails in the example ${example.name}: ${message} (${place})`);
+      const problem = findProblem(operation, example, received.request, result);
+      if (!problem) continue;
+      done.add(operation.id);
+      log.warn(`${operation.id} ${problem}`);
     }
   }
 
@@ -136,6 +145,37 @@ class Session {
     const { log } = this.#development;
     log.warn(messageOf(error) + (error instanceof DocumentError ? '\nStill serving the last valid document' : ''));
   }
+}
+
+/** What is wrong with the result of an example, if anything. Refusals, and what is created, depend on the data. */
+function findProblem(operation: Operation, example: Example, request: ApiRequest, result: Result): string | undefined {
+  if ('failure' in result) {
+    if (!isFault(result.failure)) return undefined;
+    const { message, code, where } = result.failure.cause as PgError;
+    const [place = operation.function] = where?.split('\n') ?? [];
+    const [, table] = /permission denied for table (\S+)/.exec(message) ?? [];
+    const isDenied = code === DENIED && table !== undefined;
+    const remedy = isDenied
+      ? `; grant what it does, such as: grant select on private.${table} to gateway_functions`
+      : '';
+    return `fails in the example ${example.name}: ${message} (${place})${remedy}`;
+  }
+  if (!operation.readOnly || example.generated.length > 0) return undefined;
+  const text = toSuccess(operation, request, result).json;
+  const difference = text && findDifference(example.value as Json, JSON.parse(text));
+  return difference && `answers the example ${example.name} with ${difference}`;
+}
+
+/** The first difference of two values, as the second one has it, and then the first. */
+function findDifference(wanted: Json | undefined, got: Json | undefined, place = ''): string | undefined {
+  if (isDeepStrictEqual(wanted, got)) return undefined;
+  const [one, other] = [wanted, got] as Readonly<Record<string, Json>>[];
+  if (typeof one === 'object' && typeof other === 'object' && one && other) {
+    const names = [...new Set([...Object.keys(one), ...Object.keys(other)])];
+    return names.map((name) => findDifference(one[name], other[name], `${place}/${name}`)).find(Boolean);
+  }
+  const show = (value: Json | undefined) => JSON.stringify(value)?.slice(0, SHOWN) ?? 'nothing';
+  return `${show(got)} in ${place || 'its body'}, where the document has ${show(wanted)}`;
 }
 
 /**

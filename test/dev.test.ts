@@ -145,6 +145,27 @@ describe('a migration that is saved', () => {
     expect(text).toMatch(/PL\/pgSQL function (public\.)?contar_personais\(text,integer\) line \d+/);
   });
 
+  test('and gives another answer than the document is reported with the first value that differs', async () => {
+    const sql = EXAMPLE.sql.replace('create function', 'create or replace function').replace('count(*)', '73');
+    const file = migration('20991231000004_contagem.sql');
+    const text = await saidAfter(() => writeFileSync(file, sql), 'contarPersonais answers the example atLeastTwo with');
+    expect(text).toMatch(/with 73 in \/0\/total, where the document has \d+\n/);
+  });
+
+  test('and lacks a privilege is reported with the grant, also while another operation disagrees', async () => {
+    const good = readFileSync(openapi, 'utf8');
+    await saidAfter(() => editDocument((text) => text.replace('x-rpc: listar_treinos', 'x-rpc: nada')), '→ nada: ');
+    const sql = 'revoke select on private.personais from gateway_functions;';
+    const file = migration('20991231000005_sem_direito.sql');
+    const text = await saidAfter(() => writeFileSync(file, sql), /permission denied .*\n/);
+    expect(text).toMatch(
+      /fails in the example \w+: permission denied for table personais \(.*\); grant what it does, such as: grant select/,
+    );
+    const granted = sql.replace('revoke', 'grant').replace('from', 'to');
+    await saidAfter(() => writeFileSync(migration('20991231000006_direito.sql'), granted), 'Applied 20991231000006');
+    await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
+  });
+
   test('and changed after it was applied is told so', async () => {
     const file = migration('20991231000001_indice.sql');
     const text = await saidAfter(() => writeFileSync(file, 'select 1;'), 'has changed since it was applied');

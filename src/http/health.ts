@@ -130,7 +130,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     if ('failure' in drift) return undefined;
     warnOnce(drift.lines);
     if (drift.lines.length === 0) return OK;
-    return drift.isBreaking ? DRIFTED : ADDED;
+    return drift.broken.size > 0 ? DRIFTED : ADDED;
   });
 
   const checkAtStart = async () => {
@@ -144,7 +144,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     if (risk) log.warn(risk);
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
-    if (drift.isBreaking && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
+    if (drift.broken.size > 0 && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
     warnOnce(drift.lines);
     return undefined;
   };

@@ -57,25 +57,25 @@ export type DriftOptions = {
   readonly deadlineMs: number;
 };
 
-/** The differences, one line each. Additions alone do not break requests. */
-export type Drift = { readonly lines: readonly string[]; readonly isBreaking: boolean };
+/** The differences, one line each, and the operations that they break. Additions alone do not break requests. */
+export type Drift = { readonly lines: readonly string[]; readonly broken: ReadonlySet<string> };
 
 /** Describes drift. Returns the fault if the store cannot be queried. */
 export async function describeDrift(options: DriftOptions): Promise<Drift | { readonly failure: Fault }> {
   const { document, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
   if ('failure' in description) return description;
-  if (description.functions.length === 0) return { lines: [`${store.description}: ${NO_FUNCTIONS}`], isBreaking: true };
+  if (description.functions.length === 0) {
+    return { lines: [`${store.description}: ${NO_FUNCTIONS}`], broken: new Set(document.operations.keys()) };
+  }
   const differences = findDrift(document.operations, description.functions);
   const lines = differences.map(
     (difference) => `${document.locate(difference.place)}: ${describeDifference(difference)}`,
   );
   // By the numbers of the lines.
   lines.sort(new Intl.Collator('en', { numeric: true }).compare);
-  return {
-    lines,
-    isBreaking: differences.some(({ isAddition, isSupposed }) => !isAddition && !isSupposed),
-  };
+  const breaking = differences.filter(({ isAddition, isSupposed }) => !isAddition && !isSupposed);
+  return { lines, broken: new Set(breaking.map(({ operation }) => operation)) };
 }
 
 /** Describes a difference in a line, without its place in the document. */
