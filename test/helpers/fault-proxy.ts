@@ -138,7 +138,7 @@ class Flow {
     from.on('error', () => {});
     from.on('close', (hadError) => {
       clearInterval(this.#timer);
-      if (hadError) to.resetAndDestroy();
+      if (hadError) resetSocket(to);
       else to.end();
     });
   }
@@ -151,8 +151,8 @@ class Flow {
   }
 
   reset(): void {
-    this.#from.resetAndDestroy();
-    this.#to.resetAndDestroy();
+    resetSocket(this.#from);
+    resetSocket(this.#to);
   }
 
   #pump(): void {
@@ -182,4 +182,10 @@ class Flow {
     this.#guide.forwarded(bytes.toString('latin1'));
     if (this.#to.writable) this.#to.write(bytes);
   }
+}
+
+/** A socket that is being ended cannot be reset any more: Node would never close it. */
+function resetSocket(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
