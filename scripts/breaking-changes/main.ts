@@ -2,6 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
@@ -14,45 +15,74 @@ const RELEASES = 'v*';
 const BREAKS = 1;
 const FAILED = 2;
 
-function run(revision = findRelease()): void {
-  if (revision === undefined) {
-    console.log(`No release to compare with: no tag ${RELEASES} is an ancestor of HEAD`);
-    return;
+const HELP = `
+A breaking change is accepted if the changelog's first section has its line, as code.
+
+Exit codes: 0 nothing breaks unannounced; 1 something does; 2 wrong usage, or nothing to compare.`;
+
+type Surroundings = { readonly folder: string; print(text: string): void; printError(text: string): void };
+
+/** Compares the document of a folder, by default with that of the last release; gives the exit code. */
+export function compareContract(args: readonly string[], { folder, print, printError }: Surroundings): number {
+  let code = 0;
+  const run = (revision = findRelease(folder)): void => {
+    if (revision === undefined) {
+      print(`No release to compare with: no tag ${RELEASES} is an ancestor of HEAD\n`);
+      return;
+    }
+    const document = readDocument(readFileSync(join(folder, DOCUMENT), 'utf8'), DOCUMENT);
+    const changes = findChanges(readRevision(folder, revision), document);
+    const breaking = changes.filter(({ isBreaking }) => isBreaking);
+    const next = readNextRelease(folder);
+    const announced = breaking.filter(({ line }) => next.includes(`\`${line.replace('breaking: ', '')}\``));
+    print(toReport(changes, announced, revision));
+    if (breaking.length > announced.length) code = BREAKS;
+  };
+  try {
+    createCommand(run).configureOutput({ writeOut: print, writeErr: printError }).parse(args, { from: 'user' });
+    return code;
+  } catch (error) {
+    const isPrinted = error instanceof CommanderError;
+    if (!isPrinted) printError(`${(error as Error).message}\n`);
+    return isPrinted && error.exitCode === 0 ? 0 : FAILED;
   }
-  const changes = findChanges(readRevision(revision), readDocument(readFileSync(DOCUMENT, 'utf8'), DOCUMENT));
-  const breaking = changes.filter(({ isBreaking }) => isBreaking);
-  const next = readNextRelease();
-  const announced = breaking.filter(({ line }) => next.includes(`\`${line.replace('breaking: ', '')}\``));
-  report(changes, announced, revision);
-  if (breaking.length > announced.length) process.exitCode = BREAKS;
+}
+
+function createCommand(run: (revision?: string) => void): Command {
+  return new Command('npm run contract:diff --')
+    .description('Finds changes of openapi.yaml that break clients.')
+    .argument('[REVISION]', 'compare with this git revision; by default with the last release')
+    .addHelpText('after', HELP)
+    .exitOverride()
+    .action((revision?: string) => run(revision));
 }
 
 /** The last release; undefined before the first. Throws outside of a repository. */
-function findRelease(): string | undefined {
-  git('rev-parse', '--git-dir');
+function findRelease(folder: string): string | undefined {
+  git(folder, 'rev-parse', '--git-dir');
   try {
-    return git('describe', '--tags', '--match', RELEASES, '--abbrev=0').trim();
+    return git(folder, 'describe', '--tags', '--match', RELEASES, '--abbrev=0').trim();
   } catch {
     return undefined;
   }
 }
 
-function readRevision(revision: string): OpenAPIV3.Document {
-  const commit = findCommit(revision);
-  return readDocument(git('show', `${commit}:./${DOCUMENT}`), `${revision}:${DOCUMENT}`);
+function readRevision(folder: string, revision: string): OpenAPIV3.Document {
+  const commit = findCommit(folder, revision);
+  return readDocument(git(folder, 'show', `${commit}:./${DOCUMENT}`), `${revision}:${DOCUMENT}`);
 }
 
-function findCommit(revision: string): string {
+function findCommit(folder: string, revision: string): string {
   try {
-    return git('rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`).trim();
+    return git(folder, 'rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`).trim();
   } catch (error) {
     throw new Error(`${revision} is not a revision of this repository: ${(error as Error).message}`);
   }
 }
 
-function git(...args: string[]): string {
+function git(folder: string, ...args: string[]): string {
   try {
-    return execFileSync('git', args, { encoding: 'utf8', stdio: 'pipe' });
+    return execFileSync('git', args, { cwd: folder, encoding: 'utf8', stdio: 'pipe' });
   } catch (error) {
     const { stderr = '', message } = error as Error & { stderr?: string };
     throw new Error(stderr.trim() || message, { cause: error });
@@ -68,35 +98,23 @@ function readDocument(text: string, name: string): OpenAPIV3.Document {
 }
 
 /** The changelog's first section, of the next release, which lists intended breaking changes. */
-function readNextRelease(): string {
-  if (!existsSync(CHANGELOG)) return '';
-  return readFileSync(CHANGELOG, 'utf8').split(/^## /m, 2)[1] ?? '';
+function readNextRelease(folder: string): string {
+  const file = join(folder, CHANGELOG);
+  if (!existsSync(file)) return '';
+  return readFileSync(file, 'utf8').split(/^## /m, 2)[1] ?? '';
 }
 
-function report(changes: readonly Change[], announced: readonly Change[], revision: string): void {
-  for (const change of changes) console.log(announced.includes(change) ? `announced ${change.line}` : change.line);
+function toReport(changes: readonly Change[], announced: readonly Change[], revision: string): string {
+  const lines = changes.map((change) => (announced.includes(change) ? `announced ${change.line}` : change.line));
   const breaking = changes.filter(({ isBreaking }) => isBreaking).length;
   const intended = announced.length > 0 ? ` (${announced.length} announced in ${CHANGELOG})` : '';
-  console.log(`${DOCUMENT} since ${revision}: ${breaking} breaking${intended}, ${changes.length - breaking} other`);
+  const others = changes.length - breaking;
+  const summary = `${DOCUMENT} since ${revision}: ${breaking} breaking${intended}, ${others} other\n`;
+  return [...lines, summary].join('\n');
 }
 
-const command = new Command('npm run contract:diff --')
-  .description('Finds changes of openapi.yaml that break clients.')
-  .argument('[REVISION]', 'compare with this git revision; by default with the last release')
-  .addHelpText(
-    'after',
-    `
-A breaking change is accepted if the changelog's first section has its line, as code.
-
-Exit codes: 0 nothing breaks unannounced; 1 something does; 2 wrong usage, or nothing to compare.`,
-  )
-  .exitOverride()
-  .action(run);
-
-try {
-  command.parse();
-} catch (error) {
-  const isPrinted = error instanceof CommanderError;
-  if (!isPrinted) console.error((error as Error).message);
-  process.exitCode = isPrinted && error.exitCode === 0 ? 0 : FAILED;
+if (import.meta.main) {
+  const print = (text: string) => process.stdout.write(text);
+  const printError = (text: string) => process.stderr.write(text);
+  process.exitCode = compareContract(process.argv.slice(2), { folder: '.', print, printError });
 }
