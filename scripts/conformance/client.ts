@@ -27,6 +27,9 @@ export type Answer = {
 /** An answer, or why there is none. */
 export type Reply = Answer | { readonly missing: string };
 
+/** Sends a request; rejects if no answer comes. */
+export type Exchange = (request: Request) => Promise<Answer>;
+
 export type ClientOptions = {
   /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
@@ -35,6 +38,8 @@ export type ClientOptions = {
   /** Throw for a request that could change something. */
   readonly readOnly: boolean;
   readonly timeoutMs: number;
+  /** What comes between the checks and HTTP, such as a fault that they have to find. */
+  readonly intercept?: ((exchange: Exchange) => Exchange) | undefined;
 };
 
 /** Concurrent requests. */
@@ -43,6 +48,7 @@ export const CONCURRENCY = 8;
 export class Client {
   readonly #options: ClientOptions;
   readonly #pool: Pool;
+  readonly #exchange: Exchange;
   readonly #root: string;
   readonly #created = new Map<string, string>();
   /** Number of requests. */
@@ -51,8 +57,9 @@ export class Client {
 
   constructor(options: ClientOptions) {
     const { origin, pathname } = new URL(options.url);
-    const { timeoutMs } = options;
+    const { timeoutMs, intercept = (exchange) => exchange } = options;
     this.#options = options;
+    this.#exchange = intercept((request) => this.#overHttp(request));
     this.#root = pathname.replace(/\/$/, '');
     this.#pool = new Pool(origin, {
       connections: CONCURRENCY,
@@ -112,7 +119,7 @@ export class Client {
     if (typeof id === 'string') this.#created.set(id, `${request.method} ${request.target.replace(/\?.*/s, '')}`);
   }
 
-  async #exchange({ method, target, headers, key, body }: Request): Promise<Answer> {
+  async #overHttp({ method, target, headers, key, body }: Request): Promise<Answer> {
     const { key: ownKey, keyHeader } = this.#options;
     this.sent++;
     const response = await this.#pool.request({

@@ -44,57 +44,92 @@ const MAX_SEED = 2 ** 31 - 1;
 /** Maximum time for an answer. */
 const TIMEOUT_MS = 10_000;
 
-const command = new Command('npm run contract --')
-  .description('Tests whether a deployment answers as openapi.yaml says.')
-  .exitOverride()
-  // Printed below, with --json as JSON.
-  .configureOutput({ outputError: () => {} })
-  .requiredOption('--url <URL>', 'the URL before the paths of the document, such as http://127.0.0.1:3000/v1', readUrl)
-  .addOption(
-    new Option('--key <KEY>', 'the API key; reports do not show it')
-      .env('API_KEY')
-      .argParser(readKey)
-      .makeOptionMandatory(),
-  )
-  .option('--read-only', 'send only GET and HEAD')
-  .option('--demo', 'the deployment has the demo data: compare it with the examples')
-  .addOption(
-    new Option('--seed <N>', 'repeat the run with this seed')
-      .argParser(readInteger(-MAX_SEED, MAX_SEED))
-      .default(randomInt(MAX_SEED), 'random'),
-  )
-  .option('--runs <N>', 'values to generate for each check', readInteger(1, 10_000), 20)
-  .option('--operation <ID...>', 'only these operations, by operationId')
-  .addOption(
-    new Option('--document <FILE>', 'another document')
-      .argParser(toPath)
-      .default(resolve('openapi.yaml'), 'openapi.yaml'),
-  )
-  .option('--junit <FILE>', 'also write the report as JUnit XML', toPath)
-  .option('--json', 'print one JSON value, for scripts')
-  .addHelpText('after', HELP)
-  .action(run);
+/** Where the command prints, its report and its errors. */
+export type Printing = { print(text: string): void; printError(text: string): void };
 
-async function run({ operation: only, json: isJson = false, junit, ...options }: Options): Promise<void> {
+/** Runs the command; gives its exit code. */
+export async function testContract(args: readonly string[], { print, printError }: Printing): Promise<number> {
+  let code = 0;
+  const isJson = args.includes('--json');
+  const command = createCommand()
+    // An error is printed below, with --json as JSON.
+    .configureOutput({ writeOut: print, outputError: () => {} })
+    .action(async (options: Options) => {
+      const hasFailed = await run(command, options, (text) => print(`${text}\n`));
+      if (hasFailed) code = FAILED;
+    });
+  try {
+    await command.parseAsync(args, { from: 'user' });
+    return code;
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    const [exitCode, message] = describe(error);
+    if (error instanceof Unreachable && error.created.length > 0 && !isJson) {
+      print(`${toCreated(error.created).join('\n')}\n`);
+    }
+    printError(`${isJson ? JSON.stringify({ error: message }) : message}\n`);
+    return exitCode;
+  }
+}
+
+function createCommand(): Command {
+  return new Command('npm run contract --')
+    .description('Tests whether a deployment answers as openapi.yaml says.')
+    .exitOverride()
+    .requiredOption(
+      '--url <URL>',
+      'the URL before the paths of the document, such as http://127.0.0.1:3000/v1',
+      readUrl,
+    )
+    .addOption(
+      new Option('--key <KEY>', 'the API key; reports do not show it')
+        .env('API_KEY')
+        .argParser(readKey)
+        .makeOptionMandatory(),
+    )
+    .option('--read-only', 'send only GET and HEAD')
+    .option('--demo', 'the deployment has the demo data: compare it with the examples')
+    .addOption(
+      new Option('--seed <N>', 'repeat the run with this seed')
+        .argParser(readInteger(-MAX_SEED, MAX_SEED))
+        .default(randomInt(MAX_SEED), 'random'),
+    )
+    .option('--runs <N>', 'values to generate for each check', readInteger(1, 10_000), 20)
+    .option('--operation <ID...>', 'only these operations, by operationId')
+    .addOption(
+      new Option('--document <FILE>', 'another document')
+        .argParser(toPath)
+        .default(resolve('openapi.yaml'), 'openapi.yaml'),
+    )
+    .option('--junit <FILE>', 'also write the report as JUnit XML', toPath)
+    .option('--json', 'print one JSON value, for scripts')
+    .addHelpText('after', HELP);
+}
+
+/** Runs the checks; gives whether one failed. */
+async function run(
+  command: Command,
+  { operation: only, json: isJson = false, junit, ...options }: Options,
+  print: (text: string) => void,
+): Promise<boolean> {
   const contract = await readContract(await readDocument(options.document));
   const known = contract.operations.map(({ id }) => id);
   const unknown = only?.find((id) => !known.includes(id));
   if (unknown) command.error(`${unknown} is not an operation of the document, which has ${known.join(', ')}`);
   // A file that cannot be written should fail before the run.
-  if (junit) write(junit, '');
-  const print = isJson ? () => {} : console.log;
-  print(toHeading(options));
+  if (junit) write(command, junit, '');
+  if (!isJson) print(toHeading(options));
   const { readOnly = false, demo = false } = options;
   const report = await runContract(
     { ...options, contract, readOnly, demo, timeoutMs: TIMEOUT_MS, ...(only ? { only } : {}) },
-    (section) => print(toSection(section)),
+    (section) => (isJson ? undefined : print(toSection(section))),
   );
-  console.log(isJson ? JSON.stringify(report) : toSummary(report));
-  if (junit) write(junit, toJUnit(report));
-  if (hasFailed(report)) process.exitCode = FAILED;
+  print(isJson ? JSON.stringify(report) : toSummary(report));
+  if (junit) write(command, junit, toJUnit(report));
+  return hasFailed(report);
 }
 
-function write(file: string, text: string): void {
+function write(command: Command, file: string, text: string): void {
   try {
     writeFileSync(file, text);
   } catch (error) {
@@ -115,17 +150,7 @@ function readKey(text: string): string {
   return text;
 }
 
-/** Prints an error and sets the exit code. */
-function fail(error: unknown, isJson: boolean): void {
-  if (error instanceof CommanderError && error.exitCode === 0) return;
-  const [code, message] = describe(error);
-  process.exitCode = code;
-  if (error instanceof Unreachable && error.created.length > 0 && !isJson) {
-    console.log(toCreated(error.created).join('\n'));
-  }
-  console.error(isJson ? JSON.stringify({ error: message }) : message);
-}
-
+/** The exit code and the message of an error. */
 function describe(error: unknown): [code: number, message: string] {
   if (error instanceof Unreachable) return [UNREACHABLE, error.message];
   if (error instanceof CommanderError) return [USAGE, `${error.message.replace(/^error: /, '')}\nSee --help.`];
@@ -133,7 +158,10 @@ function describe(error: unknown): [code: number, message: string] {
   return [FAILED, error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }
 
-// The reader has gone, such as `head` that has its lines.
-process.stdout.on('error', () => process.exit(FAILED));
-const args = process.argv.slice(2);
-await command.parseAsync(args, { from: 'user' }).catch((error) => fail(error, args.includes('--json')));
+if (import.meta.main) {
+  // The reader has gone, such as `head` that has its lines.
+  process.stdout.on('error', () => process.exit(FAILED));
+  const print = (text: string) => process.stdout.write(text);
+  const printError = (text: string) => process.stderr.write(text);
+  process.exitCode = await testContract(process.argv.slice(2), { print, printError });
+}

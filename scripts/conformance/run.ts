@@ -1,7 +1,7 @@
 // A run: one operation after the other, its checks concurrently.
 
 import { type Check, describeReply, findFormFault, Mismatch, type Setting, type Skipped } from './check.ts';
-import { Client, CONCURRENCY, Unreachable } from './client.ts';
+import { Client, type ClientOptions, CONCURRENCY, Unreachable } from './client.ts';
 import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
 import { createHeaderChecks } from './headers.ts';
@@ -21,6 +21,7 @@ export type RunOptions = Omit<Setting, 'client'> & {
   readonly timeoutMs: number;
   /** By operationId; all by default. */
   readonly only?: readonly string[];
+  readonly intercept?: ClientOptions['intercept'];
 };
 
 /** Characters of an answer in the report. */

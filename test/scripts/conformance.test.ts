@@ -1,18 +1,31 @@
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { testContract } from '../../scripts/conformance/main.ts';
+import type { Request } from '../../scripts/conformance/request.ts';
+import { toOrigin } from '../../src/http/ports.ts';
 import { document, KEYS, operations } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
-import { type Run, runCommand, succeed } from '../helpers/run.ts';
+import { type Run, runCommand, runInProcess, succeed } from '../helpers/run.ts';
 import { findPort } from '../helpers/servers.ts';
-import { type Failed, failuresOf, findFailure, GET, namesOf, outcomesOf, startChecks } from './conformance/checks.ts';
-import { mapQuery, startProxy } from './conformance/proxy.ts';
+import {
+  type Failed,
+  failuresOf,
+  findFailure,
+  GET,
+  mapQuery,
+  namesOf,
+  outcomesOf,
+  startChecks,
+} from './conformance/checks.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'contract-'));
-const { gateway, run, findFault, close } = await startChecks();
+const { gateway, run, record, findFaults, findFault, close } = await startChecks();
 
 afterAll(async () => {
   await close();
@@ -53,11 +66,10 @@ describe('a gateway that keeps the contract', () => {
   });
 
   test('is sent nothing but GET and HEAD where the run only reads', async () => {
-    const proxy = await startProxy(gateway.url);
-    const report = await run({ url: proxy.url, readOnly: true, demo: true, only: ['criarAluno', 'listarPersonais'] });
-    proxy.close();
+    const only = ['criarAluno', 'listarPersonais'];
+    const { report, sent } = await record({ readOnly: true, demo: true, only });
     expect(failuresOf(report)).toEqual([]);
-    expect(new Set(proxy.asked.map(({ method }) => method))).toEqual(new Set(['GET', 'HEAD']));
+    expect(new Set(sent.map(({ method }) => method))).toEqual(new Set(['GET', 'HEAD']));
     expect(report.created).toEqual([]);
     expect(outcomesOf(report)).toContainEqual({
       name: 'everything',
@@ -67,9 +79,7 @@ describe('a gateway that keeps the contract', () => {
   });
 
   test('is told what was created', async () => {
-    const proxy = await startProxy(gateway.url);
-    const { created } = await run({ url: proxy.url, only: ['criarAluno'], key: KEYS.bosque });
-    proxy.close();
+    const { created } = await run({ only: ['criarAluno'], key: KEYS.bosque });
     expect(created.length).toBeGreaterThan(10);
     const response = await fetch(`${gateway.url}/alunos?limit=1000`, { headers: { 'X-Api-Key': KEYS.bosque } });
     const listed = ((await response.json()) as { id: string }[]).map(({ id }) => id);
@@ -93,15 +103,13 @@ describe('a gateway that keeps the contract', () => {
   });
 
   test('is sent the same by the same seed, and something else by another', async () => {
-    const record = async (seed: number) => {
-      const proxy = await startProxy(gateway.url);
-      await run({ url: proxy.url, seed, only: ['listarPersonais'] });
-      proxy.close();
-      return proxy.asked.map(({ path, query }) => `${path}?${query}`).sort();
+    const readTargets = async (seed: number) => {
+      const { sent } = await record({ seed, only: ['listarPersonais'] });
+      return sent.map(({ target }) => target).sort();
     };
-    const first = await record(7);
-    expect(await record(7)).toEqual(first);
-    expect(await record(8)).not.toEqual(first);
+    const first = await readTargets(7);
+    expect(await readTargets(7)).toEqual(first);
+    expect(await readTargets(8)).not.toEqual(first);
   });
 
   test('is not held responsible for records that others create meanwhile', async () => {
@@ -112,14 +120,11 @@ describe('a gateway that keeps the contract', () => {
         headers: { 'X-Api-Key': KEYS.bosque },
         body: JSON.stringify({ p_nome: 'Outra Pessoa', p_email: 'outra@bosque.example' }),
       });
-    const proxy = await startProxy(gateway.url, {
-      ask: ({ query }) => {
-        if (query.includes('offset')) others.push(create());
-        return {};
-      },
-    });
-    expect(failuresOf(await run({ url: proxy.url, key: KEYS.bosque, only: ['listarAlunos'] }))).toEqual([]);
-    proxy.close();
+    const ask = ({ target }: Request) => {
+      if (target.includes('offset')) others.push(create());
+      return {};
+    };
+    expect(await findFaults({ ask }, { key: KEYS.bosque, only: ['listarAlunos'] })).toEqual([]);
     expect((await Promise.all(others)).length).toBeGreaterThan(10);
   });
 });
@@ -155,9 +160,8 @@ describe('a gateway with a bound off by one', () => {
   });
 
   test('is shown the smallest value of those that fail', async () => {
-    const ask = ({ query }: { query: string }) => ({
-      query: mapQuery(query, (name, value) => (name === 'limit' && Number(value) > 611 ? '0' : value)),
-    });
+    const ask = (request: Request) =>
+      mapQuery(request, (name, value) => (name === 'limit' && Number(value) > 611 ? '0' : value));
     const found = await findFault('takes limit', { ask }, { only: ['listarSecoes'] });
     expect(found.curl).toBe(`${GET} '$URL/anamnese/secoes?limit=612'`);
   });
@@ -174,18 +178,25 @@ describe('a gateway with a bound off by one', () => {
   });
 
   test('is shown the e-mail that it takes and must not', async () => {
-    const ask = ({ body }: { body: string }) => ({ body: body.replace(/(?<="p_email":")a(?=[^"]{254}")/, '') });
+    const ask = ({ body = '' }: Request) => ({ body: body.replace(/(?<="p_email":")a(?=[^"]{254}")/, '') });
     const { curl } = await findFault('refuses p_email longer than 254', { ask }, { only: ['criarAluno'] });
     expect(/"p_email":"([^"]*)"/.exec(curl)?.[1]).toHaveLength(255);
   });
 });
 
-/** What `npm run contract -- …` runs, in a process of its own. */
-function command(args: readonly string[], env: Record<string, string> = {}): Promise<Run> {
-  return runCommand('scripts/conformance/main.ts', args, { env });
+/** What `npm run contract -- …` runs, in this process. */
+function command(args: readonly string[]): Promise<Run> {
+  return runInProcess((printing) => testContract(args, printing));
 }
 
 describe('the command', () => {
+  /** A server that stands for a gateway, and its URL. */
+  async function serve(answer: RequestListener): Promise<[url: string, Server]> {
+    const server = createServer(answer).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return [`${toOrigin(server)}/v1`, server];
+  }
+
   const small = ['--operation', 'listarSecoes', '--runs', '3'];
 
   test('ends with 0 where all passed, says so, and writes a testcase for each check as JUnit XML', async () => {
@@ -200,7 +211,8 @@ describe('the command', () => {
       'report.xml',
       ...small,
     ];
-    const output = succeed(await command(args, { API_KEY: KEYS.aurora, INIT_CWD: folder }));
+    const env = { API_KEY: KEYS.aurora, INIT_CWD: folder };
+    const output = succeed(await runCommand('scripts/conformance/main.ts', args, { env }));
     expect(output).toContain(`Contract tests of ${gateway.url}\nSeed 5, 3 runs; --seed 5 repeats them.`);
     expect(output).toMatch(/^GET \/anamnese\/secoes +\d+ passed, 3 skipped \d+\.\d s$/m);
     const [, passed] = /^(\d+) passed, 0 failed, 3 skipped; \d+ requests in \d+\.\d s$/m.exec(output) ?? [];
@@ -217,20 +229,19 @@ describe('the command', () => {
   test('ends with 1 where something failed, and shows no key in any report', async () => {
     // A key that JSON, XML and shells write in other ways than it is.
     const key = `wms_"'<&>\\key`;
-    const leak = { ask: () => ({ headers: { 'x-api-key': KEYS.aurora } }) };
-    const proxy = await startProxy(gateway.url, {
-      ...leak,
-      answer: (_answered, { headers }) => ({ body: JSON.stringify({ error: `the key ${headers['x-api-key']}` }) }),
+    const [url, server] = await serve((req, res) => {
+      res.setHeader('Content-Type', 'application/json');
+      res.end(JSON.stringify({ error: `the key ${req.headers['x-api-key']}` }));
     });
     const file = join(folder, 'failed.xml');
-    const told = await command(['--url', proxy.url, '--key', key, '--junit', file, ...small]);
-    const json = await command(['--url', proxy.url, '--key', key, '--json', ...small]);
-    proxy.close();
+    const told = await command(['--url', url, '--key', key, '--junit', file, ...small]);
+    const json = await command(['--url', url, '--key', key, '--json', ...small]);
+    server.close();
     const xml = readFileSync(file, 'utf8');
 
     expect([told.code, json.code]).toEqual([1, 1]);
     expect(told.output).toContain('the key $API_KEY');
-    expect(told.output).toContain(`${GET} '${proxy.url}/anamnese/secoes`);
+    expect(told.output).toContain(`${GET} '${url}/anamnese/secoes`);
     for (const text of [told.output, told.errors, json.output, json.errors, xml]) expect(text).not.toContain('wms_"');
     for (const text of [told.output, json.output, xml]) expect(text).not.toMatch(/wms_.{0,6}('|&apos;|%27).{0,20}key/);
     expect(JSON.parse(json.output).sections[0].title).toBe('GET /anamnese/secoes');
@@ -287,13 +298,11 @@ describe('the command', () => {
   });
 
   test('ends with 3 where the deployment goes away', async () => {
-    const proxy = await startProxy(gateway.url, {
-      answer: (_answered, { query }) => {
-        if (query.includes('limit=1000')) proxy.close();
-        return {};
-      },
+    const [url, server] = await serve((req, res) => {
+      res.end('[]');
+      if (req.url?.includes('limit=1000')) server.close().closeAllConnections();
     });
-    const { code, errors } = await command(['--url', proxy.url, '--key', KEYS.aurora, ...small]);
+    const { code, errors } = await command(['--url', url, '--key', KEYS.aurora, ...small]);
     expect(code).toBe(3);
     expect(errors).toMatch(/^http:\S+ cannot be reached: .+\n$/);
   });

@@ -1,16 +1,23 @@
-// Runs the checks on a gateway, or on a proxy that spoils its answers.
+// Runs the checks on a gateway, or on one with a fault between it and them.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect } from 'vitest';
+import type { Answer, Exchange } from '../../../scripts/conformance/client.ts';
 import { readContract } from '../../../scripts/conformance/operations.ts';
 import type { Outcome, Report } from '../../../scripts/conformance/report.ts';
+import type { Request } from '../../../scripts/conformance/request.ts';
 import { type RunOptions, runContract } from '../../../scripts/conformance/run.ts';
 import { document, KEYS } from '../../helpers/api.ts';
 import { openTestStore, startGateway } from '../../helpers/gateway.ts';
-import { type Fault, startProxy } from './proxy.ts';
 
 type Options = Partial<RunOptions> & { readonly document?: OpenAPIV3.Document };
 export type Failed = Extract<Outcome, { result: 'failed' }>;
+
+/** What a faulty gateway understands instead of what is asked, and answers instead of what is right. */
+export type Fault = {
+  readonly ask?: (request: Request) => Partial<Request>;
+  readonly answer?: (answer: Answer, request: Request) => Partial<Answer>;
+};
 
 export const outcomesOf = ({ sections }: Report): Outcome[] => sections.flatMap(({ outcomes }) => outcomes);
 export const failuresOf = (report: Report): Failed[] =>
@@ -19,6 +26,28 @@ export const namesOf = (outcomes: readonly Outcome[]): string[] => outcomes.map(
 
 /** How a curl line that reads begins. */
 export const GET = 'curl -i -H "X-Api-Key: $API_KEY"';
+
+/** The query of a request, as it is written. */
+export const queryOf = ({ target }: Request): string => target.split('?')[1] ?? '';
+
+/** The request with its parameters changed, each given as it is written; undefined takes it away. */
+export function mapQuery(request: Request, change: (name: string, value: string) => string | undefined) {
+  const pairs = queryOf(request).split('&').filter(Boolean);
+  const changed = pairs.flatMap((pair) => {
+    const [name = '', value = ''] = pair.split('=');
+    const text = change(name, value);
+    return text === undefined ? [] : [`${name}=${text}`];
+  });
+  return { target: [request.target.split('?')[0], ...(changed.length > 0 ? [changed.join('&')] : [])].join('?') };
+}
+
+const spoil =
+  ({ ask, answer }: Fault) =>
+  (exchange: Exchange): Exchange =>
+  async (request) => {
+    const answered = await exchange({ ...request, ...ask?.(request) });
+    return { ...answered, ...answer?.(answered, request) };
+  };
 
 /** The failure of a check; the curl line with the URL of the gateway as $URL. */
 export function findFailure(name: string, failures: readonly Failed[], url: string): Failed {
@@ -30,34 +59,34 @@ export function findFailure(name: string, failures: readonly Failed[], url: stri
 /** Starts a gateway with the demo data, and gives what checks it. */
 export async function startChecks() {
   const gateway = await startGateway({ store: await openTestStore() });
+  const contract = await readContract(document);
 
   /** Runs the checks on the gateway. `document`: another one than the gateway's. */
-  async function run({ document: other = document, ...options }: Options = {}): Promise<Report> {
+  async function run({ document: other, ...options }: Options = {}): Promise<Report> {
     return runContract({
-      contract: await readContract(other),
-      url: gateway.url,
-      key: KEYS.aurora,
-      seed: 1,
-      runs: 5,
-      demo: false,
-      readOnly: false,
-      timeoutMs: 10_000,
+      contract: other ? await readContract(other) : contract,
+      ...{ url: gateway.url, key: KEYS.aurora, seed: 1, runs: 5, timeoutMs: 10_000 },
+      ...{ demo: false, readOnly: false },
       ...options,
     });
   }
 
-  /** What a run finds in a gateway with this fault, and how it is called there. */
-  async function findFaults(fault: Fault, options: Options): Promise<{ failures: Failed[]; url: string }> {
-    const proxy = await startProxy(gateway.url, fault);
-    const report = await run({ ...options, url: proxy.url });
-    proxy.close();
-    return { failures: failuresOf(report), url: proxy.url };
-  }
+  /** What a run finds in a gateway with this fault. */
+  const findFaults = async (fault: Fault, options: Options): Promise<Failed[]> =>
+    failuresOf(await run({ ...options, intercept: spoil(fault) }));
 
   /** The failure of one check. */
-  async function findFault(name: string, fault: Fault, options: Options): Promise<Failed> {
-    const { failures, url } = await findFaults(fault, options);
-    return findFailure(name, failures, url);
+  const findFault = async (name: string, fault: Fault, options: Options): Promise<Failed> =>
+    findFailure(name, await findFaults(fault, options), gateway.url);
+
+  /** Runs the checks, and gives what they sent, with the report. */
+  async function record(options: Options): Promise<{ report: Report; sent: Request[] }> {
+    const sent: Request[] = [];
+    const ask = (request: Request) => {
+      sent.push(request);
+      return {};
+    };
+    return { report: await run({ ...options, intercept: spoil({ ask }) }), sent };
   }
 
   async function close(): Promise<void> {
@@ -65,5 +94,5 @@ export async function startChecks() {
     await gateway.store.close();
   }
 
-  return { gateway, run, findFaults, findFault, close };
+  return { gateway, run, record, findFaults, findFault, close };
 }
