@@ -16,12 +16,14 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, inject, test } from 'vitest';
-import { FILES } from '../../src/config.ts';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { FILES, readConfig } from '../../src/config.ts';
+import { OperatorError } from '../../src/errors.ts';
+import { NOBODY } from '../../src/store/embedded/folder.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { canTestOnDebian } from '../helpers/debian-postgres.ts';
-import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
+import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { GatewayProcess, killAll, type ProcessOptions, startProcess } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { childrenOf, runSql } from '../helpers/servers.ts';
@@ -34,13 +36,23 @@ const isRoot = process.getuid?.() === 0;
 /** Debian's user `daemon`: Postgres refuses one without a name. */
 const OTHER = 1;
 
-afterEach(killAll);
-
-afterAll(() => rmSync(root, { recursive: true }));
+afterAll(() => {
+  killAll();
+  rmSync(root, { recursive: true });
+});
 
 const newPath = () => join(mkdtempSync(join(root, 'data-')), 'store');
 const newStore = () => copyDataDir(inject('dataDir'));
-const open = (dataDir: string) => openServer({ dataDir, fsync: false }, { migrationsDir: MIGRATIONS });
+/** Opens the server of a store; a new one has no tables. */
+const open = (dataDir: string) => openServer({ dataDir, fsync: false });
+
+/** The line with which a store is refused, which ends the start of a gateway. */
+async function refusal(dataDir: string, programs?: string): Promise<string> {
+  const error = await openServer({ dataDir, programs, fsync: false }).catch((error) => error);
+  expect(error).toBeInstanceOf(OperatorError);
+  expect(error.message).not.toContain('\n');
+  return error.message;
+}
 
 /** The error in one line with which a start fails. */
 async function failure(env: Record<string, string>, options?: ProcessOptions): Promise<string> {
@@ -96,10 +108,11 @@ describe('a folder', () => {
     const first = await startProcess({ DATA_DIR: dataDir }, { launcher });
     const { id } = await create(first.origin, 'Zélia');
     expect([dataDir, join(dataDir, 'socket')].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o700]);
+    if (isRoot) expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(NOBODY);
     expect(await first.stop()).toBe(0);
     expect(pidOf(dataDir)).toBeUndefined();
 
-    const second = await startProcess({ DATA_DIR: dataDir });
+    const second = await openServer({ dataDir, fsync: false }, { migrationsDir: MIGRATIONS, seed: SEED });
     expect(await readIds(dataDir, 'Zélia')).toEqual([id]);
     expect(await readIds(dataDir, '')).toHaveLength(256);
     expect(
@@ -108,7 +121,7 @@ describe('a folder', () => {
         'member',
       ]),
     ).toEqual([{ session_user: 'gateway_login', may: false }]);
-    await second.stop();
+    await second.close();
   });
 
   test('in which a first start was killed is made anew', async () => {
@@ -116,7 +129,7 @@ describe('a folder', () => {
     cpSync(join(dataDir, 'database'), join(dataDir, 'database.new'), { recursive: true });
     rmSync(join(dataDir, 'database'), { recursive: true });
     const server = await open(dataDir);
-    expect(await readIds(dataDir, '')).toEqual([]);
+    expect(await runSql(toUrl(dataDir, 'postgres'), `select from pg_namespace where nspname = 'private'`)).toEqual([]);
     await server.close();
     expect(readdirSync(dataDir).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
   });
@@ -127,17 +140,6 @@ describe('a folder', () => {
     const server = await open(dataDir);
     expect(await readIds(dataDir, '')).toHaveLength(255);
     await server.close();
-  });
-
-  test('that is in use is refused with the name of the process that has it', async () => {
-    const dataDir = newStore();
-    const first = await startProcess({ DATA_DIR: dataDir });
-    expect(await failure({ DATA_DIR: dataDir })).toMatch(
-      new RegExp(
-        `^${dataDir} is in use by process ${first.child.pid} on \\S+, since 20.*; stop it with: kill ${first.child.pid}$`,
-      ),
-    );
-    expect(await create(first.origin, 'Ana')).toMatchObject({ status: 201 });
   });
 
   test('whose file names another process as its server is used all the same', async () => {
@@ -158,10 +160,10 @@ describe('a folder', () => {
     for (const pid of [...childrenOf(keeper).filter((child) => child !== before), keeper]) process.kill(pid, 'SIGKILL');
     await first.stop('SIGKILL');
     expect(isRunning(before)).toBe(true);
-    const second = await startProcess({ DATA_DIR: dataDir });
-    expect(await create(second.origin, 'Ana')).toMatchObject({ status: 201 });
+    const second = await open(dataDir);
     expect(pidOf(dataDir)).not.toBe(before);
-    await second.stop();
+    expect(await readIds(dataDir, '')).toHaveLength(255);
+    await second.close();
   });
 
   test.each([
@@ -182,14 +184,14 @@ describe('a folder', () => {
       /\d+ bytes too long for a socket in it: set DATA_DIR to a shorter one$/,
     ],
   ])('that %s is refused', async (_what, dataDir, message) => {
-    expect(await failure({ DATA_DIR: dataDir })).toMatch(message);
+    expect(await refusal(dataDir)).toMatch(message);
   });
 
   test('of version 1 is refused with the way to move it, and left as it is', async () => {
     const dataDir = newPath();
     mkdirSync(join(dataDir, 'postgres'), { recursive: true });
     writeFileSync(join(dataDir, 'lock.json'), '{}');
-    expect(await failure({ DATA_DIR: dataDir })).toBe(
+    expect(await refusal(dataDir)).toBe(
       `${dataDir} has a store of version 1: set DATA_DIR to a new folder, and copy the store there as docs/stores.md says ("From version 1")`,
     );
     expect(readdirSync(dataDir)).toEqual(['lock.json', 'postgres']);
@@ -198,20 +200,25 @@ describe('a folder', () => {
   test('of another version of Postgres is refused with the remedy', async () => {
     const dataDir = newStore();
     writeFileSync(join(dataDir, 'database/PG_VERSION'), '17\n');
-    expect(await failure({ DATA_DIR: dataDir })).toBe(
+    expect(await refusal(dataDir)).toBe(
       `Postgres 17 made ${dataDir}/database, and the programs have version 18: set POSTGRES_BIN to the programs of Postgres 17`,
     );
   });
 
   test('whose migration fails is free again, and a store that could not be made leaves nothing', async () => {
-    const migrationsDir = newPath();
-    cpSync(MIGRATIONS, migrationsDir, { recursive: true });
-    writeFileSync(join(migrationsDir, '20991231000000_broken.sql'), 'nonsense');
-    for (const dataDir of [newStore(), newPath()]) {
+    const [whole, broken] = [newPath(), newPath()];
+    cpSync(MIGRATIONS, whole, { recursive: true });
+    mkdirSync(broken);
+    for (const [migrationsDir, dataDir] of [
+      [whole, newStore()],
+      [broken, newPath()],
+    ] as const) {
+      writeFileSync(join(migrationsDir, '20991231000000_broken.sql'), 'nonsense');
       await expect(openServer({ dataDir, fsync: false }, { migrationsDir })).rejects.toThrow(
         /_broken\.sql:1:1: syntax error at or near "nonsense"/,
       );
       expect(pidOf(dataDir)).toBeUndefined();
+      expect(existsSync(join(dataDir, 'database'))).toBe(migrationsDir === whole);
       const server = await open(dataDir);
       await server.close();
     }
@@ -220,17 +227,15 @@ describe('a folder', () => {
   test('that is damaged ends the start with what Postgres says', async () => {
     const dataDir = newStore();
     rmSync(join(dataDir, 'database/global/pg_control'));
-    expect(await failure({ DATA_DIR: dataDir })).toMatch(/^Postgres has ended: .*pg_control/);
+    expect(await refusal(dataDir)).toMatch(/^Postgres has ended: .*pg_control/);
   });
 
-  test('in a temporary place goes at the end, and when the gateway is killed', async () => {
+  test('in a temporary place goes when the gateway is killed', async () => {
     const temporary = mkdtempSync(join(root, 'tmp-'));
-    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      const gateway = await startProcess({ DATA_DIR: ':memory:', TMPDIR: temporary });
-      expect(readdirSync(temporary)).toHaveLength(1);
-      await gateway.stop(signal);
-      await waitFor(() => expect(readdirSync(temporary)).toEqual([]));
-    }
+    const gateway = await startProcess({ DATA_DIR: ':memory:', DEMO_DATA: 'off', TMPDIR: temporary });
+    expect(readdirSync(temporary)).toHaveLength(1);
+    await gateway.stop('SIGKILL');
+    await waitFor(() => expect(readdirSync(temporary)).toEqual([]));
   });
 });
 
@@ -249,27 +254,25 @@ describe('the user', () => {
 
   test.runIf(isRoot)("of the server is nobody for root, and the owner of a folder that is another user's", async () => {
     for (const [dataDir, uid] of [
-      [newPath(), 65_534],
-      [newOpenPath(), 65_534],
+      [newOpenPath(), NOBODY],
       [newPath(), OTHER],
     ] as const) {
       if (uid === OTHER) {
         mkdirSync(dataDir);
         chownSync(dataDir, uid, uid);
       }
-      const gateway = await startProcess({ DATA_DIR: dataDir });
-      expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+      const server = await open(dataDir);
       expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(uid);
       expect(statSync(join(dataDir, 'database')).uid).toBe(uid);
-      await gateway.stop();
+      await server.close();
     }
   });
 
   test.runIf(canSwitch)('of the server is that of the gateway, who needs no privilege', async () => {
     const dataDir = newOpenPath();
     chownSync(join(dataDir, '..'), OTHER, OTHER);
-    const gateway = await startProcess({ DATA_DIR: dataDir }, { launcher: asOther });
-    expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+    const gateway = await startProcess({ DATA_DIR: dataDir, DEMO_DATA: 'off' }, { launcher: asOther });
+    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
     expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(OTHER);
     await gateway.stop();
   });
@@ -286,56 +289,52 @@ describe('the user', () => {
 describe('the programs', () => {
   test.runIf(canTestOnDebian('pgtap'))('may be those of the system, from version 15 on', async () => {
     const dataDir = newPath();
-    const gateway = await startProcess({ DATA_DIR: dataDir, POSTGRES_BIN: '/usr/lib/postgresql/15/bin' });
-    expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+    const server = await openServer({ dataDir, programs: '/usr/lib/postgresql/15/bin', fsync: false });
+    expect(await runSql(toUrl(dataDir, 'postgres'), 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(readFileSync(join(dataDir, 'database/PG_VERSION'), 'utf8')).toBe('15\n');
-    await gateway.stop();
+    await server.close();
   });
 
   test('that are missing end the start with the remedy', async () => {
-    expect(await failure({ DATA_DIR: newPath(), POSTGRES_BIN: '/nowhere' })).toBe(
+    expect(await refusal(newPath(), '/nowhere')).toBe(
       'The programs of Postgres in /nowhere cannot run: spawn /nowhere/postgres ENOENT; set POSTGRES_BIN to a folder with initdb and postgres, version 15 or later, or DATABASE_URL to a server that runs',
     );
   });
 });
 
-describe('a process that is killed', () => {
-  test('as the gateway takes the server with it, and nothing that was acknowledged is lost', async () => {
-    const dataDir = newStore();
-    const gateway = await startProcess({ DATA_DIR: dataDir });
-    const server = pidOf(dataDir);
-    const acknowledged = await underLoad(gateway.origin, () => gateway.stop('SIGKILL'));
-    await waitFor(() => expect(isRunning(server)).toBe(false));
-    const again = await startProcess({ DATA_DIR: dataDir });
-    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
-    await again.stop();
+describe('a gateway', () => {
+  const dataDir = newStore();
+  let gateway: GatewayProcess;
+
+  beforeAll(async () => {
+    gateway = await startProcess({ DATA_DIR: dataDir });
+  });
+
+  test('has its folder alone: another one is refused with the name of the process that has it', async () => {
+    const { pid } = gateway.child;
+    expect(await failure({ DATA_DIR: dataDir })).toMatch(
+      new RegExp(`^${dataDir} is in use by process ${pid} on \\S+, since 20.*; stop it with: kill ${pid}$`),
+    );
+    expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
   });
 
   test.each([
     ['SIGKILL', 'Killed'],
     ['SIGSEGV', 'Segmentation fault'],
-  ] as const)(
-    'as the server by %s is started again, and nothing that was acknowledged is lost',
-    async (signal, reason) => {
-      const dataDir = newStore();
-      const gateway = await startProcess({ DATA_DIR: dataDir });
-      const server = pidOf(dataDir) ?? 0;
-      const acknowledged = await underLoad(gateway.origin, async () => {
-        process.kill(server, signal);
-        await waitFor(async () => {
-          expect(pidOf(dataDir)).not.toBe(server);
-          expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
-        });
+  ] as const)('starts a server killed by %s again, and loses nothing acknowledged', async (signal, reason) => {
+    const server = pidOf(dataDir) ?? 0;
+    const acknowledged = await underLoad(gateway.origin, async () => {
+      process.kill(server, signal);
+      await waitFor(async () => {
+        expect(pidOf(dataDir)).not.toBe(server);
+        expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
       });
-      expect(gateway.output()).toContain(`Postgres has ended: ${reason}; it is started again`);
-      expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
-      await gateway.stop();
-    },
-  );
+    });
+    expect(gateway.output()).toContain(`Postgres has ended: ${reason}; it is started again`);
+    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+  });
 
-  test('as the shell between them is replaced together with the server', async () => {
-    const dataDir = newStore();
-    const gateway = await startProcess({ DATA_DIR: dataDir });
+  test('replaces the shell between them together with the server', async () => {
     const server = pidOf(dataDir);
     const [keeper = 0] = childrenOf(gateway.child.pid);
     process.kill(keeper, 'SIGKILL');
@@ -343,45 +342,47 @@ describe('a process that is killed', () => {
       expect(pidOf(dataDir)).not.toBe(server);
       expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
     });
-    await gateway.stop();
+  });
+
+  test('that is killed takes the server with it, and loses nothing acknowledged', async () => {
+    const server = pidOf(dataDir);
+    const acknowledged = await underLoad(gateway.origin, () => gateway.stop('SIGKILL'));
+    await waitFor(() => expect(isRunning(server)).toBe(false));
+    gateway = await startProcess({ DATA_DIR: dataDir });
+    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+  });
+
+  test('that stops lets requests end, then the server', async () => {
+    const admin = toUrl(dataDir, 'postgres');
+    const locked = runSql(admin, 'begin; lock table private.alunos; select pg_sleep(1); commit');
+    const isLocked = "relation = 'private.alunos'::regclass and mode = 'AccessExclusiveLock' and granted";
+    await waitFor(async () => {
+      expect(await runSql(admin, `select from pg_locks where ${isLocked}`)).toHaveLength(1);
+    });
+    const waiting = create(gateway.origin, 'Última');
+    await waitFor(async () => {
+      expect(await runSql(admin, 'select from pg_locks where not granted')).toHaveLength(1);
+    });
+    const stopped = gateway.stop();
+    expect(await waiting).toMatchObject({ status: 201 });
+    expect(await stopped).toBe(0);
+    await locked;
+    expect(pidOf(dataDir)).toBeUndefined();
   });
 });
 
-test('a stop lets requests end, then the server', async () => {
-  const dataDir = newStore();
-  const gateway = await startProcess({ DATA_DIR: dataDir });
-  const admin = toUrl(dataDir, 'postgres');
-  const locked = runSql(admin, 'begin; lock table private.alunos; select pg_sleep(1); commit');
-  const [{ pid = 0 } = {}] = await waitFor(async () => {
-    const found = await runSql<{ pid: number }>(
-      admin,
-      "select pid from pg_locks where relation = 'private.alunos'::regclass and mode = 'AccessExclusiveLock' and granted",
-    );
-    expect(found).toHaveLength(1);
-    return found;
-  });
-  expect(pid).toBeGreaterThan(0);
-  const waiting = create(gateway.origin, 'Última');
-  await waitFor(async () => {
-    expect(await runSql(admin, 'select from pg_locks where not granted')).toHaveLength(1);
-  });
-  const stopped = gateway.stop();
-  expect(await waiting).toMatchObject({ status: 201 });
-  expect(await stopped).toBe(0);
-  await locked;
-  expect(pidOf(dataDir)).toBeUndefined();
-});
-
-test('several workers have one server, which the primary process starts and stops', async () => {
-  const dataDir = newStore();
-  const gateway = await startProcess({ DATA_DIR: dataDir, WORKERS: '2' });
+test('several workers have one server, which the primary process starts and stops, here in a temporary place', async () => {
+  const temporary = mkdtempSync(join(root, 'tmp-'));
+  const gateway = await startProcess({ DATA_DIR: ':memory:', WORKERS: '2', TMPDIR: temporary });
   await gateway.printed('Workers: 2');
   for (let n = 0; n < 10; n += 1) expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+  const [store = '', ...others] = readdirSync(temporary);
+  expect(others).toEqual([]);
+  const server = pidOf(join(temporary, store));
+  expect(isRunning(server)).toBe(true);
   expect(await gateway.stop()).toBe(0);
-  expect(pidOf(dataDir)).toBeUndefined();
-  const temporary = await startProcess({ DATA_DIR: ':memory:', WORKERS: '2' });
-  expect(await create(temporary.origin, 'Ana')).toMatchObject({ status: 201 });
-  expect(await temporary.stop()).toBe(0);
+  expect(isRunning(server)).toBe(false);
+  expect(readdirSync(temporary)).toEqual([]);
 });
 
 test('new migrations are applied while the store serves, with the warnings of Postgres, and may redefine a function', async () => {
@@ -395,9 +396,8 @@ test('new migrations are applied while the store serves, with the warnings of Po
     set search_path = pg_catalog, pg_temp as 'select true from pg_sleep(3600)'; select private.publish('public.endless');`;
   writeFileSync(join(migrations, '20991231000000_a.sql'), define('integer') + endless);
   const warnings: string[] = [];
-  const { readConfig } = await import('../../src/config.ts');
   const { store, own } = await openStore(
-    readConfig({ DATA_DIR: ':memory:', DEMO_DATA: 'off', DEADLINE_MS: '500' }),
+    readConfig({ DATA_DIR: newStore(), DEMO_DATA: 'on', DEADLINE_MS: '500' }),
     { ...FILES, migrations },
     { ...log, warn: (text) => warnings.push(text) },
   );
@@ -457,6 +457,12 @@ describe.skipIf(!canMount)('a disk', () => {
     const prepare = `cp -a ${template} ${dataDir} && head -c 40000000 /dev/zero > ${disk}/ballast`;
     const launcher = withDisk(disk, 'size=110m,mode=755', prepare);
     const gateway = await startProcess({ DATA_DIR: dataDir }, { launcher });
+    // The test is outside of the namespace that has the disk.
+    const inside = `/proc/${gateway.child.pid}/root${disk}`;
+    // Most of the segment, which requests would take long to fill.
+    const rest = `16777216 - 300000 - (pg_current_wal_insert_lsn() - '0/0') % 16777216`;
+    const fill = `select pg_logical_emit_message(false, '', repeat('x', (${rest})::integer))`;
+    await runSql(toUrl(join(inside, 'store'), 'postgres'), fill);
     const acknowledged: string[] = [];
     for (let failed = 0; failed < 3; ) {
       const answers = await Promise.all(
@@ -471,8 +477,6 @@ describe.skipIf(!canMount)('a disk', () => {
     expect(acknowledged.length).toBeGreaterThan(0);
     await gateway.printed(/No space left on device/);
 
-    // The test is outside of the namespace that has the disk.
-    const inside = `/proc/${gateway.child.pid}/root${disk}`;
     rmSync(`${inside}/ballast`);
     await waitFor(async () => expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 }));
     const found = new Set<string>();
