@@ -24,7 +24,13 @@ import { RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, type Sample } from './yaml.ts';
 
 /** Where the document, the migrations and the demo data are. */
-export type Files = { readonly document: string; readonly migrations: string; readonly seed: string };
+export type Files = {
+  readonly document: string;
+  readonly migrations: string;
+  readonly seed: string;
+  /** The administrator's URL of a database that the migrations and the demo data have made; without it one is made. */
+  readonly database?: string;
+};
 
 /** A file to write, and what is new in it. */
 export type Change = { readonly file: string; readonly text: string };
@@ -57,15 +63,15 @@ export async function planOperations(tableName: string, request: Request, files:
 export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: string) => Promise<T>): Promise<T> {
   const seed = readFileSync(files.seed, 'utf8');
   const content = { migrationsDir: files.migrations, seed: { file: files.seed, sql: seed } };
-  const server = await openServer({ dataDir: undefined, fsync: false }, content);
-  const db = new pg.Client(toUrl(server.dataDir, 'postgres'));
+  const server = files.database ? undefined : await openServer({ dataDir: undefined, fsync: false }, content);
+  const db = new pg.Client(server ? toUrl(server.dataDir, 'postgres') : files.database);
   try {
     await db.connect();
     await db.query(`begin; set local timezone = 'UTC'`);
     return await work(db, seed);
   } finally {
     await db.end();
-    await server.close();
+    await server?.close();
   }
 }
 
