@@ -2,7 +2,7 @@
 // that is possible. Without DATABASE_URL or SUPABASE_URL it compares with a database in memory that has the repository's
 // migrations.
 
-import { type Config, readConfig } from '../src/config.ts';
+import { type Config, type Environment, readConfig } from '../src/config.ts';
 import { type Fault, messageOf, OperatorError } from '../src/errors.ts';
 import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
@@ -13,8 +13,9 @@ import { findBodyErrors, NotCheckedError } from './function-bodies.ts';
 const DOCUMENT = 'openapi.yaml';
 const FILES = { migrations: 'supabase/migrations', seed: 'supabase/seed.sql' };
 
-async function main(): Promise<void> {
-  const config = readConfig(process.env);
+/** Compares; prints that they agree. Throws OperatorError with a line for each difference. */
+export async function checkDrift(env: Environment, print: (line: string) => void): Promise<void> {
+  const config = readConfig(env);
   const document = await compileFile(DOCUMENT);
   const { store } = await openStore({ ...config, connections: 1, store: toEmpty(config.store) }, FILES, {
     info: () => {},
@@ -25,9 +26,9 @@ async function main(): Promise<void> {
     if (fault) throw toError(store, fault);
     const drift = await describeDrift({ document, store, deadlineMs: config.deadlineMs });
     if ('failure' in drift) throw toError(store, drift.failure);
-    const lines = [...drift.lines, ...(await findErrors(config.store))];
+    const lines = [...drift.lines, ...(await findErrors(config.store, print))];
     if (lines.length > 0) throw new DriftError(lines.join('\n'));
-    console.log(`${DOCUMENT} and the database agree on ${document.operations.size} operations`);
+    print(`${DOCUMENT} and the database agree on ${document.operations.size} operations`);
   } finally {
     await store.close();
   }
@@ -39,13 +40,13 @@ function toEmpty(store: Config['store']): Config['store'] {
 }
 
 /** The errors in the bodies of the functions; where these cannot be checked, a note says why. */
-async function findErrors(store: Config['store']): Promise<string[]> {
+async function findErrors(store: Config['store'], print: (line: string) => void): Promise<string[]> {
   try {
     if (store.kind !== 'postgres') throw new NotCheckedError('needs DATABASE_URL');
     return await findBodyErrors(store.url);
   } catch (error) {
     if (!(error instanceof NotCheckedError)) throw error;
-    console.log(`Note: the bodies of the functions are not checked: ${error.message}`);
+    print(`Note: the bodies of the functions are not checked: ${error.message}`);
     return [];
   }
 }
@@ -56,7 +57,9 @@ function toError(store: Store, { cause }: Fault): Error {
   return new Error(`${store.description} does not answer: ${text}`);
 }
 
-main().catch((error) => {
-  console.error(error.message);
-  process.exit(1);
-});
+if (import.meta.main) {
+  await checkDrift(process.env, console.log).catch((error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+}

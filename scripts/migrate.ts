@@ -1,10 +1,10 @@
 // Applies supabase/migrations to the database in DATABASE_URL: npm run migrate [-- --dry-run] [-- --serving URL]
 
 import { basename } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import pg from 'pg';
 import { connect } from '../src/admin/database.ts';
-import { readConfig } from '../src/config.ts';
+import { type Environment, readConfig } from '../src/config.ts';
 import {
   applyMigrations,
   distribute,
@@ -20,34 +20,68 @@ const FOLDER = 'supabase/migrations';
 
 type Options = { readonly dryRun?: boolean; readonly serving?: readonly string[] };
 
-async function run({ dryRun: isDryRun = false, serving = [] }: Options): Promise<void> {
-  const { store } = readConfig(process.env);
+/** The environment, the folder with the migrations, and where the command prints lines. */
+type Surroundings = {
+  readonly env: Environment;
+  readonly folder: string;
+  print(line: string): void;
+  printError(line: string): void;
+};
+
+/** Runs the command; gives its exit code. */
+export async function migrate(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { printError } = surroundings;
+  const command = new Command('npm run migrate --')
+    .description('Applies the migrations to the database in DATABASE_URL.')
+    .addOption(new Option('--dry-run', 'only list the migrations that it would apply').conflicts('serving'))
+    .option('--serving <url...>', 'refuse a migration that breaks the document of this running gateway')
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => printError(text.trimEnd()) })
+    .action((options: Options) => run(options, surroundings));
+  try {
+    await command.parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    // Commander has printed its own.
+    if (error instanceof CommanderError) return error.exitCode;
+    printError(error instanceof pg.DatabaseError ? describe(error) : (error as Error).message);
+    return 1;
+  }
+}
+
+async function run({ dryRun: isDryRun = false, serving = [] }: Options, surroundings: Surroundings): Promise<void> {
+  const { env, folder, print, printError } = surroundings;
+  const { store } = readConfig(env);
   if (store.kind !== 'postgres') {
     throw new Error(
       'DATABASE_URL is not set: expected the database to migrate, like postgres://user:password@host/name',
     );
   }
-  const migrations = readMigrations(FOLDER);
+  const migrations = readMigrations(folder);
   // Loaded only if used: the documents' compiler takes memory.
   const served = serving.length > 0 ? await (await import('./served-documents.ts')).readServed(serving) : undefined;
   const client = await connect(store.url, 'wellness-migrate');
   client.on('notice', (notice) => {
     const warning = toWarning(notice);
-    if (warning) console.warn(`warning: ${warning}`);
+    if (warning) printError(`warning: ${warning}`);
   });
   try {
-    const done = await (isDryRun ? listPending(client, migrations) : apply(client, migrations, served));
-    if (done.length === 0) console.log('nothing to do');
+    const done = await (isDryRun ? listPending(client, migrations, print) : apply(client, migrations, served, print));
+    if (done.length === 0) print('nothing to do');
   } finally {
     await client.end();
   }
 }
 
-async function listPending(client: pg.Client, migrations: readonly Migration[]): Promise<string[]> {
+async function listPending(
+  client: pg.Client,
+  migrations: readonly Migration[],
+  print: (line: string) => void,
+): Promise<string[]> {
   const pending = await findPendingMigrations(client, migrations);
-  for (const { file } of pending) console.log(`pending ${basename(file)}`);
+  for (const { file } of pending) print(`pending ${basename(file)}`);
   const steps = await readDistribution(client);
-  for (const step of steps) console.log(`pending ${step}`);
+  for (const step of steps) print(`pending ${step}`);
   return [...pending.map(({ file }) => file), ...steps];
 }
 
@@ -55,18 +89,14 @@ async function apply(
   client: pg.Client,
   migrations: readonly Migration[],
   served: ServedDocuments | undefined,
+  print: (line: string) => void,
 ): Promise<string[]> {
   const reloadSchema = () => client.query(`notify pgrst, 'reload schema'`);
   try {
     const check = await served?.watch(client);
-    const applied = await applyMigrations(
-      client,
-      migrations,
-      ({ file }) => console.log(`applied ${basename(file)}`),
-      check,
-    );
+    const applied = await applyMigrations(client, migrations, ({ file }) => print(`applied ${basename(file)}`), check);
     const steps = await distribute(client);
-    for (const step of steps) console.log(`distributed: ${step}`);
+    for (const step of steps) print(`distributed: ${step}`);
     await reloadSchema();
     return [...applied.map(({ file }) => file), ...steps];
   } catch (error) {
@@ -85,13 +115,8 @@ function describe({ code = '', message }: pg.DatabaseError): string {
   return `${message} (${code})${ADVICE[code] ?? ''}`;
 }
 
-new Command('npm run migrate --')
-  .description('Applies the migrations to the database in DATABASE_URL.')
-  .addOption(new Option('--dry-run', 'only list the migrations that it would apply').conflicts('serving'))
-  .option('--serving <url...>', 'refuse a migration that breaks the document of this running gateway')
-  .action(run)
-  .parseAsync()
-  .catch((error) => {
-    console.error(error instanceof pg.DatabaseError ? describe(error) : error.message);
-    process.exitCode = 1;
-  });
+if (import.meta.main) {
+  const { env } = process;
+  const surroundings = { env, folder: FOLDER, print: console.log, printError: console.error };
+  process.exitCode = await migrate(process.argv.slice(2), surroundings);
+}

@@ -5,11 +5,19 @@ import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { runCommand } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, findPort, type PostgresServer, runSql, startPostgres } from '../helpers/servers.ts';
+import {
+  asAdmin,
+  databaseUrl,
+  findPort,
+  type PostgresServer,
+  runSql,
+  startEmbeddedPostgres,
+} from '../helpers/servers.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
 const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
@@ -24,29 +32,21 @@ const PASSWORD = 'only-for-tests';
 const root = mkdtempSync(join(tmpdir(), 'migrate-'));
 const databases: string[] = [];
 let folders = 0;
-let server: PostgresServer;
+let server: PostgresServer | undefined;
 /** For the server's administrator, in a database that no test changes. */
 let adminUrl: string;
 
 beforeAll(async () => {
-  server = await startPostgres();
-  adminUrl = process.env.TEST_DATABASE_URL ?? databaseUrl(server.adminUrl, 'postgres');
-  if (!process.env.TEST_DATABASE_URL) await forgetRoles();
+  // A Supabase project has no role of the gateway before it is migrated: neither has a server of these tests' own.
+  server = process.env.TEST_DATABASE_URL ? undefined : await startEmbeddedPostgres();
+  adminUrl = process.env.TEST_DATABASE_URL ?? server?.adminUrl ?? '';
 });
 
 afterAll(async () => {
   for (const name of databases) await runSql(adminUrl, `drop database ${name} with (force)`);
-  await server.stop();
+  await server?.stop();
   rmSync(root, { recursive: true });
 });
-
-/** A server of these tests' own becomes as new: a Supabase project has no role of the gateway before it is migrated. */
-async function forgetRoles(): Promise<void> {
-  await asAdmin(adminUrl, async (admin) => {
-    await admin.query(`drop database ${new URL(server.adminUrl).pathname.slice(1)}`);
-    await admin.query(`drop role ${ROLES.join(', ')}`);
-  });
-}
 
 async function newDatabase(owner?: string): Promise<string> {
   const name = `migrate_test_${process.pid}_${databases.length}`;
@@ -66,10 +66,16 @@ function projectWith(files: Record<string, string>): string {
 
 type Run = { readonly code: number; readonly lines: string[]; readonly errors: string };
 
-/** What `npm run migrate` runs, in a process of its own. */
+/** What `npm run migrate` runs, in this process. */
 async function run(env: Record<string, string>, args: string[] = [], project = '.'): Promise<Run> {
-  const { code, output, errors } = await runCommand(SCRIPT, args, { env, cwd: project });
-  return { code, lines: output.split('\n').slice(0, -1), errors };
+  const lines: string[] = [];
+  const errors: string[] = [];
+  const code = await migrateDatabase(args, {
+    ...{ env, folder: join(project, MIGRATIONS) },
+    print: (line) => void lines.push(line),
+    printError: (line) => void errors.push(`${line.replaceAll(`${project}/`, '')}\n`),
+  });
+  return { code, lines, errors: errors.join('') };
 }
 
 const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, [], project);
@@ -223,7 +229,10 @@ describe('a run', () => {
   test('applies every migration once, and tells PostgREST to reload its schema', async () => {
     const url = await newDatabase();
     await tellingPostgrest(url, async () =>
-      expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: '' }),
+      expect(await runCommand(SCRIPT, [], { env: { DATABASE_URL: url } })).toEqual({
+        ...{ code: 0, output: APPLIED.map((line) => `${line}\n`).join('') },
+        errors: '',
+      }),
     );
     expect(await migrate(url)).toEqual(NOTHING);
     expect(await dryRun(url)).toEqual(NOTHING);
