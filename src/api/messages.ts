@@ -99,7 +99,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 export function describeError(error: ErrorObject): Message {
   const { keyword, message: en = 'is invalid', params, parentSchema } = error;
   if (keyword === 'enum') {
-    const values = params.allowedValues.join(', ');
+    const values = params.allowedValues.map(String).join(', ');
     return { en: `${en}: ${values}`, 'pt-BR': `Escolha um destes valores: ${values}` };
   }
   return parentSchema?.[`x-${keyword}-message`] ?? { en, 'pt-BR': toPortuguese(error) };

@@ -98,7 +98,11 @@ export function toFieldErrors(
  */
 function toFieldError(error: ErrorObject): { source: string; path: readonly string[]; message: Message } {
   const [, source = '', ...path]: string[] = error.instancePath.split('/').map(unescapePointer);
-  const { missingProperty, additionalProperty, unevaluatedProperty } = error.params as Readonly<Record<string, string>>;
+  const params = error.params as Readonly<Record<string, string>>;
+  const { missingProperty, additionalProperty, unevaluatedProperty } = params;
+  // What `propertyNames` refuses is the name of a field, and no value.
+  const refused = error.propertyName ?? params.propertyName;
+  if (refused !== undefined) return { source, path: [...path, refused], message: describeError(error) };
   const missing = error.keyword === 'required' ? missingProperty : undefined;
   if (missing !== undefined) return { source, path: [...path, missing], message: messages.isRequired };
   const unknown = additionalProperty ?? unevaluatedProperty;

@@ -96,10 +96,9 @@ export function createConverter(
     around: readonly string[],
   ): void {
     if ($ref !== undefined) {
-      // OpenAPI 3.1 has keywords beside a reference: both apply.
-      const constraints = pick(own, (name) => !isAnnotation(name));
-      const allOf = [{ $ref }, ...(Object.keys(constraints).length > 0 ? [constraints] : [])];
-      fill(schema, { ...pick(own, isAnnotation), allOf }, around);
+      // OpenAPI 3.1 has keywords beside a reference: both apply, and `unevaluatedProperties` knows the properties of both.
+      const others = Array.isArray(own.allOf) ? own.allOf : [];
+      fill(schema, { ...own, allOf: [{ $ref }, ...others] }, around);
       return;
     }
     const names = [...new Set([...around, ...findHidden(own)])].sort();
