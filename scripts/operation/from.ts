@@ -10,7 +10,7 @@ import { readExamples } from '../../src/openapi/examples.ts';
 import type { DatabaseFunction } from '../../src/store/store.ts';
 import { type Change, call, describeFunctions, type Files, refuseDrift, toAnswer, withDatabase } from './plan.ts';
 import { toCamel, toPascal, toUpper } from './subject.ts';
-import { type Column, RefusedError, toSchema } from './table.ts';
+import { boundText, RefusedError, toSchema } from './table.ts';
 import {
   type Document,
   ERROR,
@@ -37,9 +37,6 @@ type Input = { readonly name: string; readonly in: string; readonly isRequired: 
 type Found = DatabaseFunction & { readonly comment: string | null; readonly source: string };
 
 const EXAMPLE = 'example';
-/** The maximum length of a text, and of a list, which Postgres does not bound: the person who knows it writes another. */
-const MAX_LENGTH = 255;
-const MAX_ITEMS = 100;
 /** Refused in any case, or declared for every operation. */
 const COMMON = Object.values(RESPONSES);
 const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offset', after: 'After' };
@@ -219,14 +216,7 @@ function describeResult({ result }: Found, openapi: string): Node | undefined {
 /** The schema of a type's values; undefined for JSON, and for a type that the document has to describe by hand. */
 function describeType(base: string, labels: readonly string[] | null | undefined, openapi: string): Node | undefined {
   const schema = toSchema({ name: '', base, modifier: -1, labels: labels ?? null }, {});
-  return schema.type === undefined ? undefined : forVersion(withBounds(schema), openapi);
-}
-
-function withBounds(schema: Column['schema']): Column['schema'] {
-  if (schema.type === 'array') {
-    return { ...schema, maxItems: MAX_ITEMS, items: withBounds(schema.items as Column['schema']) };
-  }
-  return schema.type === 'string' && !schema.enum ? { ...schema, maxLength: schema.maxLength ?? MAX_LENGTH } : schema;
+  return schema.type === undefined ? undefined : forVersion(boundText(schema), openapi);
 }
 
 /** How a request differs whose path names no record; undefined without an id there. */

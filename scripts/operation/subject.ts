@@ -158,7 +158,6 @@ const TAKEN = /^(p_.*|v_(tenant|after|first|record|constraint))$/;
 
 /** What keeps a column from being served. */
 function findUnfit({ name, type, schema, base }: Column, table: string): string[] {
-  const items = (schema.type === 'array' ? schema.items : schema) as Column['schema'];
   if (!/^[a-z_][a-z0-9_]*$/.test(name) || TAKEN.test(name)) {
     return [`${name} of ${table} cannot be the name of a field, or is one of a function's own: rename the column`];
   }
@@ -170,20 +169,12 @@ function findUnfit({ name, type, schema, base }: Column, table: string): string[
   if (schema.type === undefined) {
     return [`${name} of ${table} is ${type}, which no schema is known for: write the operation by hand`];
   }
-  const reasons: string[] = [];
-  if (schema.type === 'array' && schema.maxItems === undefined) {
-    reasons.push(
-      `${name} of ${table} has no limit: add a constraint in a migration, such as check (cardinality(${name}) <= 20)`,
-    );
+  if (schema.type === 'string' && schema.maxLength === undefined && !schema.enum) {
+    return [
+      `${name} of ${table} has no limit: add a constraint in a migration, such as check (char_length(${name}) <= 255)`,
+    ];
   }
-  if (items.type === 'string' && items.maxLength === undefined && !items.enum) {
-    const remedy =
-      items === schema
-        ? `add a constraint in a migration, such as check (char_length(${name}) <= 255)`
-        : 'make it varchar(255)[]';
-    reasons.push(`${items === schema ? name : `a text in ${name}`} of ${table} has no limit: ${remedy}`);
-  }
-  return reasons;
+  return [];
 }
 
 /** The columns of a record: those of its schema, if the document has one, and otherwise all. */

@@ -259,16 +259,25 @@ const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: numbe
   bigint: ['int64', ...EXACT],
 };
 
+/** The maximum of an array's items, and of a text, which Postgres does not bound: the person who knows it writes another. */
+const MAX_ITEMS = 100;
+const MAX_LENGTH = 255;
+
+/** The schema with a maximum length if it is one of texts without. */
+export function boundText(schema: Column['schema']): Column['schema'] {
+  return schema.type === 'string' && !schema.enum ? { ...schema, maxLength: schema.maxLength ?? MAX_LENGTH } : schema;
+}
+
 /** The schema of a column's values, null aside. `{}` for a type that the document has to describe by hand. */
 export function toSchema(
   column: Pick<CatalogColumn, 'name' | 'base' | 'modifier' | 'labels'>,
   rule: Rule,
 ): Column['schema'] {
   const { name, base, modifier, labels } = column;
-  const { minimum, maximum, minLength, minItems, maxItems } = rule;
+  const { minimum, maximum, minLength, minItems, maxItems = MAX_ITEMS } = rule;
   if (base.endsWith('[]')) {
     const items = toSchema({ ...column, name: '', base: base.slice(0, -2) }, {});
-    return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items }) : {};
+    return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items: boundText(items) }) : {};
   }
   const values = labels ?? rule.enum;
   if (values) return { type: 'string', enum: values };
