@@ -8,8 +8,8 @@ export type Styled = { readonly in: string; readonly style?: string; readonly ex
 /** What separates the items of an array in one text. */
 export type Separator = ',' | ' ' | '|';
 
-/** By the style and place of a parameter. */
-const SEPARATORS: Readonly<Record<string, Separator>> = {
+/** Every style that is served, with its place in a request. */
+export const SEPARATORS: Readonly<Record<string, Separator>> = {
   'form query': ',',
   'spaceDelimited query': ' ',
   'pipeDelimited query': '|',

@@ -1,4 +1,4 @@
-// Every style that the gateway serves: the client writes it, the gateway reads it, and the handlers for msw do too.
+// Every form of a parameter that the gateway serves: the client writes it, the gateway reads it, and the handlers for msw do too.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import { readSeparators } from '../../scripts/client-types.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
 import { compile } from '../../src/openapi/compile.ts';
+import { SEPARATORS } from '../../src/openapi/styles.ts';
 import { document as own } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { importMsw } from '../helpers/msw-handlers.ts';
@@ -23,7 +24,7 @@ type Row = readonly [
   style: string | undefined,
   explode: boolean | undefined,
   value: Item | Item[],
-  sent: string,
+  sent?: string,
 ];
 
 const WORDS = ['a,b', "ç +&=#%/'", '', 'c'];
@@ -58,7 +59,17 @@ const ROWS: readonly Row[] = [
   ['header', 'simple', false, [true], 'true'],
 ];
 
-const cases = ROWS.map(([place, style, explode, value, sent], index) => {
+/** Each style and place, exploded or not, with one value and an array of each type. */
+const ALL: readonly Row[] = Object.keys(SEPARATORS).flatMap((key) => {
+  const [style, place] = key.split(' ') as [string, Place];
+  const values = ['ç', 7, -1.5, true].flatMap((value) => [value, [value, value]]);
+  return [true, false].flatMap((explode) => values.map((value): Row => [place, style, explode, value]));
+});
+
+/** A value that no schema of them allows. */
+const FORBIDDEN = 'other';
+
+const cases = [...ROWS, ...ALL].map(([place, style, explode, value, sent], index) => {
   const path = `/r${index}${place === 'path' ? `/{${NAMES.path}}` : ''}`;
   return { path, place, style, explode, value, sent, name: NAMES[place] };
 });
@@ -68,8 +79,9 @@ const document = {
   ...own,
   paths: Object.fromEntries(
     cases.map(({ path, place, name, style, explode, value }, index) => {
-      const [first] = [value].flat();
-      const scalar = { type: typeof first };
+      const items = [value].flat();
+      const type = items.every(Number.isInteger) ? 'integer' : typeof items[0];
+      const scalar = { type, not: { enum: [FORBIDDEN] } };
       const schema = Array.isArray(value) ? { type: 'array', items: scalar } : scalar;
       const examples = { other: { value: toOther(value) }, own: { value } };
       const styled = { ...(style ? { style } : {}), ...(explode === undefined ? {} : { explode }) };
@@ -94,7 +106,7 @@ const folder = mkdtempSync(join(tmpdir(), 'styles-'));
 const MOCKED = 'https://gateway.example/v1';
 let gateway: TestGateway;
 let server: ReturnType<typeof setupServer>;
-let call: (base: string, index: number) => Promise<{ result: unknown; sent: string }>;
+let call: (base: string, index: number, value?: Row[3]) => Promise<{ result: unknown; sent: string }>;
 
 beforeAll(async () => {
   const file = join(folder, 'openapi.json');
@@ -107,7 +119,7 @@ beforeAll(async () => {
   });
   gateway = await startGateway({ store, document });
   const separators = readSeparators(await compile(document));
-  call = async (baseUrl, index) => {
+  call = async (baseUrl, index, own) => {
     const { path, place, name, value } = cases[index] as (typeof cases)[number];
     let sent = '';
     const fetch = (request: Request) => {
@@ -119,7 +131,7 @@ beforeAll(async () => {
     };
     const client = createClient<Record<string, { get: object }>>({ baseUrl, apiKey: 'key', fetch, separators });
     const get = client.GET as (path: string, init: object) => Promise<unknown>;
-    return { result: await get(path, { [place]: { [name]: value } }), sent };
+    return { result: await get(path, { [place]: { [name]: own ?? value } }), sent };
   };
 });
 
@@ -131,9 +143,17 @@ afterAll(async () => {
 
 describe.each(cases.map((row, index) => ({ ...row, index })))(
   '$place $style, explode $explode: $value',
-  ({ index, value, sent }) => {
+  ({ index, name, value, sent = expect.any(String) }) => {
     test('is written as the document says, and the gateway reads what was written', async () => {
       expect(await call(gateway.url, index)).toEqual({ result: { ok: true, data: value }, sent });
+    });
+
+    test('is refused with a value that the schema forbids', async () => {
+      const [forbidden, field] = Array.isArray(value)
+        ? [[...value, FORBIDDEN], `${name}.${value.length}`]
+        : [FORBIDDEN, name];
+      const { result } = await call(gateway.url, index, forbidden);
+      expect(result).toMatchObject({ ok: false, kind: 'invalidInput', fields: { [field]: expect.any(Array) } });
     });
 
     test('is the request of its example for the handlers for msw', async () => {
@@ -144,7 +164,8 @@ describe.each(cases.map((row, index) => ({ ...row, index })))(
 
 test('conformance sends every style as it is served', async () => {
   const contract = await readContract(document);
-  const options = { contract, url: gateway.url, key: 'key', seed: 1, runs: 5, demo: true, readOnly: true };
+  const only = ROWS.map((_row, index) => `r${index}`);
+  const options = { contract, only, url: gateway.url, key: 'key', seed: 1, runs: 5, demo: true, readOnly: true };
   const { sections } = await runContract({ ...options, timeoutMs: 20_000 });
   const failed = sections.flatMap(({ outcomes }) => outcomes.filter(({ result }) => result === 'failed'));
   expect(failed.filter(({ name }) => /^(takes|answers the example)/.test(name))).toEqual([]);
