@@ -1,5 +1,6 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
+import { OWN_PATHS } from '../../src/openapi/path.ts';
 import { document, KEYS, withoutHeaders } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -106,6 +107,17 @@ test('reads a path parameter between literals of its segment', async () => {
   const answer = await fetch(`${gateway.url}/files/v-a%2Fb.c.json/parts`, { headers: { 'X-Api-Key': 'x' } });
   expect(answer.status).toBe(200);
   expect(stub.calls.map((call) => call.args)).toEqual([{ p_api_key: 'x', p_name: 'a/b.c' }]);
+  await gateway.close();
+});
+
+test("the gateway's own paths, which no operation may have, are those that it answers", async () => {
+  const gateway = await startGateway({ store, docs: true, mcp: true });
+  // What it does not answer is a 404 of the operations.
+  const answers = OWN_PATHS.map(async (path) => [
+    path,
+    (await fetch(new URL(path, gateway.url), { method: 'PUT' })).status,
+  ]);
+  expect(await Promise.all(answers)).toEqual(OWN_PATHS.map((path) => [path, 405]));
   await gateway.close();
 });
 
