@@ -18,7 +18,6 @@ export const NEVER = 'infinity';
 export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
 export const readName = matching(/\S/, 'a name that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
-const readFunction = matching(/\S/, 'the name of a function');
 
 /** A path as the caller means it: npm runs in the package's folder, and names the caller's in INIT_CWD. */
 export function toPath(name: string): string {
@@ -27,7 +26,7 @@ export function toPath(name: string): string {
 
 /** Adds a function to those before it. */
 export function readPermission(text: string, earlier: readonly string[] = []): readonly string[] {
-  return [...new Set([...earlier, readFunction(text)])];
+  return [...new Set([...earlier, readName(text)])];
 }
 
 /** A duration in ms. */
@@ -82,15 +81,6 @@ export function readInteger(min: number, max: number): (text: string) => number 
     const number = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
     return expect(number >= min && number <= max ? number : undefined, `an integer from ${min} to ${max}`);
   };
-}
-
-/** A number of calls, or of days. */
-export function readQuantity(text: string): number {
-  return expect(/^[1-9]\d{0,11}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999999999');
-}
-
-export function readLimit(text: string): number {
-  return expect(/^[1-9]\d{0,5}$/.test(text) ? Number(text) : undefined, 'a whole number from 1 to 999999');
 }
 
 /** Creates a parser that gives the text as it is. */

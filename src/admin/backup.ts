@@ -17,8 +17,7 @@ import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { toPath } from './arguments.ts';
-import { CommandError } from './errors.ts';
-import { createProgress, type Output } from './output.ts';
+import { CommandError, createProgress, type Output } from './terminal.ts';
 
 /** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */
 const ARCHIVE = 'd'.charCodeAt(0);
@@ -28,8 +27,8 @@ const END = Buffer.alloc(1_024);
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
   const file = toPath(name);
-  if (!existsSync(toPaths(dataDir).database)) throw new CommandError({ error: `There is no store in ${dataDir}` });
-  if (existsSync(file)) throw new CommandError({ error: `There is ${file} already: nothing was backed up` });
+  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(`There is no store in ${dataDir}`);
+  if (existsSync(file)) throw new CommandError(`There is ${file} already: nothing was backed up`);
   const part = `${file}.part`;
   const server = await reachServer({ dataDir, ...embedded });
   try {
@@ -55,10 +54,10 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
 export async function restore(config: StoreConfig, name: string, { replace = false }): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
-  if (!existsSync(toPath(name))) throw new CommandError({ error: `There is no file ${name}` });
+  if (!existsSync(toPath(name))) throw new CommandError(`There is no file ${name}`);
   if (existsSync(toPaths(dataDir).database) && !replace) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
-    throw new CommandError({ error: `There is a store in ${dataDir} already: nothing was restored`, hint });
+    throw new CommandError(`There is a store in ${dataDir} already: nothing was restored`, hint);
   }
   const unpackTo = (folder: string) => unpack(toPath(name), folder);
   const applied = await restoreStore({ ...embedded, onWarning: console.error }, FILES.migrations, unpackTo).catch(
@@ -68,7 +67,7 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
           ? 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.'
           : 'A backup of version 1 is restored by version 1.';
       if (!(error instanceof FolderInUse || error instanceof ServerError)) throw error;
-      throw new CommandError({ error: error.message, hint });
+      throw new CommandError(error.message, hint);
     },
   );
   const migrations = applied.length > 0 ? `, and applied ${applied.length} new migrations` : '';
@@ -82,10 +81,10 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
 function readEmbedded(config: StoreConfig): EmbeddedConfig & { dataDir: string } {
   if (config.kind !== 'embedded') {
     const hint = 'Back up Postgres and Supabase with pg_dump: see docs/backup.md.';
-    throw new CommandError({ error: 'This is for the embedded store, and DATABASE_URL or SUPABASE_URL is set', hint });
+    throw new CommandError('This is for the embedded store, and DATABASE_URL or SUPABASE_URL is set', hint);
   }
   const { dataDir } = config;
-  if (!dataDir) throw new CommandError({ error: 'DATA_DIR=:memory: keeps no store: set it to the folder of a store' });
+  if (!dataDir) throw new CommandError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   return { ...config, dataDir };
 }
 
@@ -133,10 +132,10 @@ function unpack(file: string, folder: string): void {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code?.startsWith('E')) throw error;
-    throw new CommandError({ error: `${file} is damaged, or no backup: ${message}` });
+    throw new CommandError(`${file} is damaged, or no backup: ${message}`);
   }
   progress.end();
-  if (!existsSync(join(folder, 'backup_label'))) throw new CommandError({ error: `${file} is no backup of a store` });
+  if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(`${file} is no backup of a store`);
 }
 
 function toMegabytes(bytes: number): string {

@@ -8,8 +8,7 @@ import { toUrl } from '../store/embedded/store.ts';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { openStore, queryRows, queryTexts } from './database.ts';
-import { CommandError } from './errors.ts';
-import { createProgress, type Output } from './output.ts';
+import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
 /** Rows that are in memory at once. */
 const BATCH = 5_000;
@@ -46,8 +45,8 @@ export async function copyStore(target: StoreConfig, name: string, options: Copy
     try {
       const copied = await inTransaction(database, () => inTransaction(source, () => copyTables(source, database)));
       for (const [table] of copied) await database.query(`analyze ${table}`);
-      const text = copied.map(([table, count]) => `${table.replace(/^private\./, '')} ${count}`).join(', ');
-      return { json: { copied: Object.fromEntries(copied) }, text: `Copied ${name}: ${text}.` };
+      const counts = listCounts(copied.map(([table, count]) => [table.replace(/^private\./, ''), count]));
+      return { json: { copied: Object.fromEntries(copied) }, text: `Copied ${name}: ${counts}.` };
     } finally {
       await database.close();
     }
@@ -65,12 +64,11 @@ type Source = Database & { close(): Promise<void> };
 
 async function openSource(dataDir: string, { programs, note }: CopyOptions): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
-  if (!existsSync(toPaths(dataDir).database)) throw new CommandError({ error: `There is no store in ${dataDir}` });
+  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(`There is no store in ${dataDir}`);
   const source = await openStore({ kind: 'embedded', dataDir, programs, demoData: false }, note);
   if (!source.isServed) return source;
   await source.close();
-  const error = 'A gateway serves the store: stop it first, because what it writes meanwhile would be lost';
-  throw new CommandError({ error });
+  throw new CommandError('A gateway serves the store: stop it first, because what it writes meanwhile would be lost');
 }
 
 /** Only version 1 can open its store. While it runs, it lets administrators in over a socket. */
@@ -78,32 +76,31 @@ async function openVersion1(dataDir: string): Promise<Source> {
   const client = new pg.Client(toUrl(dataDir, 'postgres'));
   client.on('error', () => {});
   await client.connect().catch((error) => {
-    throw new CommandError({
-      error: `${dataDir} has a store of version 1, and no gateway of version 1 serves it: ${error.message}`,
-      hint: 'Start one on a port that no client uses, such as PORT=3999 npm start, and copy again.',
-    });
+    throw new CommandError(
+      `${dataDir} has a store of version 1, and no gateway of version 1 serves it: ${error.message}`,
+      'Start one on a port that no client uses, such as PORT=3999 npm start, and copy again.',
+    );
   });
   return { query: (sql, values) => client.query(sql, values), close: () => client.end() };
 }
 
 async function copyTables(source: Database, target: Database): Promise<[string, number][]> {
-  const [ours, theirs] = [await readVersions(source), await readVersions(target)];
-  if (!ours.every((version) => theirs.includes(version))) {
-    throw new CommandError({
-      error: 'The database lacks migrations of the store',
-      hint: 'Run `npm run migrate` of this version.',
-    });
+  const theirs = (await queryRows<{ version: string }>(target, VERSIONS)).map(({ version }) => version);
+  const missing = (await queryRows<{ version: string }>(source, VERSIONS)).filter(
+    ({ version }) => !theirs.includes(version),
+  );
+  if (missing.length > 0) {
+    throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
   const there = new Set((await queryRows<Table>(target, TABLES)).map(({ name }) => name));
-  const tables = inOrder(await queryRows<Table>(source, TABLES));
   const progress = createProgress((rows) => `Copied ${rows} rows`);
   const copied: [string, number][] = [];
-  for (const table of tables) {
-    if (!there.has(table.name))
-      throw new CommandError({ error: `The database has no table ${table.name}: create it first` });
-    const { rows } = await target.query(`select from ${table.name} limit 1`);
-    if (rows.length > 0) throw new CommandError({ error: `${table.name} has rows already: nothing was copied` });
-    copied.push([table.name, await copyRows(source, target, table, progress.add)]);
+  for (const table of inOrder(await queryRows<Table>(source, TABLES))) {
+    const { name } = table;
+    if (!there.has(name)) throw new CommandError(`The database has no table ${name}: create it first`);
+    const { rows } = await target.query(`select from ${name} limit 1`);
+    if (rows.length > 0) throw new CommandError(`${name} has rows already: nothing was copied`);
+    copied.push([name, await copyRows(source, target, table, progress.add)]);
   }
   for (const { name, last_value } of await queryRows<{ name: string; last_value: string }>(source, SEQUENCES)) {
     await target.query('select setval($1::regclass, $2)', [name, last_value]);
@@ -112,19 +109,14 @@ async function copyTables(source: Database, target: Database): Promise<[string, 
   return copied;
 }
 
-async function readVersions(db: Database): Promise<string[]> {
-  return (await queryRows<{ version: string }>(db, VERSIONS)).map(({ version }) => version);
-}
-
 /** Each table after those that it refers to. */
 function inOrder(tables: readonly Table[]): Table[] {
   const ordered: Table[] = [];
   let rest = [...tables];
   while (rest.length > 0) {
-    const isReady = ({ refers_to }: Table) => !rest.some(({ name }) => refers_to.includes(name));
-    const ready = rest.filter(isReady);
+    const ready = rest.filter(({ refers_to }) => !rest.some(({ name }) => refers_to.includes(name)));
     if (ready.length === 0) {
-      throw new CommandError({ error: `These tables refer to each other: ${rest.map(({ name }) => name).join(', ')}` });
+      throw new CommandError(`These tables refer to each other: ${rest.map(({ name }) => name).join(', ')}`);
     }
     ordered.push(...ready);
     rest = rest.filter((table) => !ready.includes(table));

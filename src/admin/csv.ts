@@ -1,8 +1,8 @@
-// A CSV file (RFC 4180) as a stream: from bytes to text to records.
+// CSV (RFC 4180): a file as a stream, from bytes to text to records, and the lines of one.
 
 import { TextDecoder } from 'node:util';
 import { parse } from 'csv-parse';
-import { CommandError } from './errors.ts';
+import { CommandError } from './terminal.ts';
 
 /** One record: the line where it begins, counted from 1, and its values, or why reading stops there. */
 export type CsvRecord = { readonly line: number } & ({ readonly cells: string[] } | { readonly problem: string });
@@ -27,6 +27,11 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE: `is longer than ${MAX_RECORD} bytes; a quote may not be closed`,
 };
 
+/** The first bytes of files that are no CSV: archives of zip (.xlsx and .ods), and Microsoft's compound files (.xls). */
+const WORKBOOKS = ['504b0304', 'd0cf11e0'];
+/** The encodings in which spreadsheets save "Unicode text", by the byte order mark. */
+const UTF_16: Readonly<Record<string, string>> = { fffe: 'utf-16le', feff: 'utf-16be' };
+
 /**
  * Decodes a file, without a byte order mark; one of UTF-16 counts more than `encoding`. Throws CommandError, with the line,
  * for bytes of another encoding.
@@ -49,15 +54,17 @@ export async function* decode(
       strict?.decode(chunk, { stream: chunk !== undefined });
     } catch {
       const at = line + countNewBreaks(text.slice(0, text.indexOf('\ufffd')));
-      const error = `${name}, line ${at}: not ${used}; nothing was imported`;
       const hint = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
-      throw new CommandError({ error, hint });
+      throw new CommandError(`${name}, line ${at}: not ${used}; nothing was imported`, hint);
     }
   };
   for await (const chunk of bytes) {
     if (!lenient) {
-      refuseWorkbook(name, chunk);
-      used = readByteOrderMark(chunk) ?? encoding;
+      const begin = Buffer.from(chunk.subarray(0, 4)).toString('hex');
+      if (WORKBOOKS.includes(begin)) {
+        throw new CommandError(`${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, AS_CSV);
+      }
+      used = UTF_16[begin.slice(0, 4)] ?? encoding;
       [strict, lenient] = [new TextDecoder(used, { fatal: true }), new TextDecoder(used)];
     }
     const text = lenient.decode(chunk, { stream: true });
@@ -67,20 +74,6 @@ export async function* decode(
     end = text.slice(-1);
   }
   check('');
-}
-
-/** Workbooks are archives: .xlsx and .ods of zip, .xls of Microsoft's compound files. */
-function refuseWorkbook(name: string, [first, second, third, fourth]: Uint8Array): void {
-  const isZip = first === 0x50 && second === 0x4b && third === 3 && fourth === 4;
-  const isCompound = first === 0xd0 && second === 0xcf && third === 0x11 && fourth === 0xe0;
-  if (!isZip && !isCompound) return;
-  throw new CommandError({ error: `${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, hint: AS_CSV });
-}
-
-/** The encoding in which spreadsheets save "Unicode text", if the file begins like that. */
-function readByteOrderMark([first, second]: Uint8Array): string | undefined {
-  if (first === 0xff && second === 0xfe) return 'utf-16le';
-  return first === 0xfe && second === 0xff ? 'utf-16be' : undefined;
 }
 
 function countBreaks(text: string): number {
@@ -94,25 +87,27 @@ function countBreaks(text: string): number {
 export async function* readRecords(text: AsyncIterable<string>, delimiter?: string): AsyncGenerator<CsvRecord, void> {
   let parser: RecordParser | undefined;
   let pending = '';
-  for await (const piece of text) {
-    pending += piece;
+  for await (const piece of withEnd(text)) {
+    pending += piece ?? '';
     // Only the new piece: searching the whole text each time would be quadratic.
-    if (!parser && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
+    if (!parser && piece !== undefined && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
     if (!parser) {
       parser = createParser(delimiter ?? findDelimiter(pending));
       // The line stays, blank, and is counted.
       pending = pending.replace(DECLARATION, '');
     }
-    for (const record of await parser(pending)) {
+    for (const record of await parser(pending, piece === undefined)) {
       yield record;
       if ('problem' in record) return;
     }
     pending = '';
   }
-  parser ??= createParser(delimiter ?? findDelimiter(pending));
-  const records = await parser(pending);
-  yield* records;
-  if (!records.some((record) => 'problem' in record)) yield* await parser();
+}
+
+/** The pieces of a text, and undefined at its end. */
+async function* withEnd(text: AsyncIterable<string>): AsyncGenerator<string | undefined> {
+  yield* text;
+  yield undefined;
 }
 
 /** csv-parse's own `delimiter_auto` fails on characters beyond ASCII. */
@@ -124,8 +119,8 @@ function findDelimiter(text: string): string {
   return DELIMITERS.reduce((best, delimiter) => (count(delimiter) > count(best) ? delimiter : best));
 }
 
-/** Takes a part of the text, and nothing at its end. */
-type RecordParser = (text?: string) => Promise<CsvRecord[]>;
+/** Takes a part of the text, and whether it is the last one. */
+type RecordParser = (text: string, isLast: boolean) => Promise<CsvRecord[]>;
 
 /** Read as a stream, the parser would drop the records before an error. */
 function createParser(delimiter: string): RecordParser {
@@ -143,9 +138,9 @@ function createParser(delimiter: string): RecordParser {
   });
   // The callbacks below get the error.
   parser.on('error', () => {}).resume();
-  return async (text) => {
+  return async (text, isLast) => {
     const { promise, resolve } = Promise.withResolvers<(Error & { code?: string }) | null | undefined>();
-    if (text === undefined) parser.end(resolve);
+    if (isLast) parser.end(text, resolve as () => void);
     else parser.write(text, resolve);
     const error = await promise;
     const records: CsvRecord[] = [];
@@ -158,4 +153,13 @@ function createParser(delimiter: string): RecordParser {
     const problem = `${PROBLEMS[error.code ?? ''] ?? error.message}; the rest was not read`;
     return [...records, { line, problem }];
   };
+}
+
+/** A line of CSV. */
+export function toLine(texts: readonly (string | null)[]): string {
+  return `${texts.map((text) => toCell(text ?? '')).join(',')}\r\n`;
+}
+
+function toCell(text: string): string {
+  return /[",;\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -4,13 +4,24 @@ import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
+import { toLine } from './csv.ts';
 import { queryRows, queryTexts } from './database.ts';
-import { CommandError } from './errors.ts';
-import type { Output } from './output.ts';
 import { type OfTenant, readTables } from './tables.ts';
+import { CommandError, listCounts, type Output } from './terminal.ts';
 
-/** The file of the usage of keys, which is not imported. */
+/** A file to write: its name, the titles of its columns, and an expression for the query of their texts, with its parameters. */
+type File = {
+  readonly name: string;
+  readonly titles: readonly string[];
+  readonly query: string;
+  readonly values: readonly string[];
+};
+
+/** The file of the usage of keys, which is not imported: the keys stay where they are. */
 export const USAGE = 'usage';
+const USAGE_QUERY = `
+  format('select json_build_array(u.key_id, u.name, u.day, u.operation, u.class, u.calls::text)::text as texts
+            from private.list_usage(%L, null, ''-infinity'', ''infinity'') u', $1::uuid)`;
 /** Rows that are in memory at once. */
 const BATCH = 5_000;
 
@@ -18,88 +29,52 @@ const BATCH = 5_000;
 export async function exportData(db: Database, folder: string, { tenant }: OfTenant): Promise<Output> {
   const path = toPath(folder);
   const written: string[] = [];
+  const counts: [string, number][] = [];
   try {
-    const counts = await inTransaction(db, async () => {
+    await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
       // The same data is the same file, wherever it is exported.
       await db.query(`set local timezone = 'UTC'`);
       await db.query('select private.require_tenant($1)', [tenant]);
       // Personal data: for the owner alone.
       await mkdir(path, { recursive: true, mode: 0o700 });
-      const counts: [string, number][] = [];
-      for (const { name, titles, query } of [...(await findTables(db, tenant)), await findUsage(db, tenant)]) {
-        const file = join(path, `${name}.csv`);
-        counts.push([name, await writeRows(db, query, titles, file, () => written.push(file))]);
+      for (const file of await findFiles(db, tenant)) {
+        const name = join(path, `${file.name}.csv`);
+        counts.push([file.name, await writeRows(db, file, name, () => written.push(name))]);
       }
-      return counts;
     });
-    const lines = counts.map(([name, count]) => `${name} ${count}`).join(', ');
-    return { json: { exported: Object.fromEntries(counts) }, text: `Exported to ${folder}: ${lines}.` };
   } catch (error) {
     for (const file of written) await rm(file);
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new CommandError({
-      error: `There is ${(error as NodeJS.ErrnoException).path} already: nothing was exported`,
-    });
+    const { code, path } = error as NodeJS.ErrnoException;
+    throw code === 'EEXIST' ? new CommandError(`There is ${path} already: nothing was exported`) : error;
   }
+  return { json: { exported: Object.fromEntries(counts) }, text: `Exported to ${folder}: ${listCounts(counts)}.` };
 }
 
-/** A file to write: its name, the titles of its columns, and the query of their texts. */
-type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
-
-async function findTables(db: Database, tenant: string): Promise<File[]> {
-  const files: File[] = [];
-  for (const { name, columns } of await readTables(db)) {
-    const query = await readQuery(db, 'private.export_query($1, $2::text::regclass)', [tenant, `private.${name}`]);
-    files.push({ name, titles: columns.map((column) => column.name), query });
-  }
-  return files;
-}
-
-/** The usage of the keys, which stay where they are. */
-async function findUsage(db: Database, tenant: string): Promise<File> {
+async function findFiles(db: Database, tenant: string): Promise<File[]> {
+  const tables = (await readTables(db)).map(({ name, columns }) => ({
+    name,
+    titles: columns.map((column) => column.name),
+    query: 'private.export_query($1, $2::text::regclass)',
+    values: [tenant, `private.${name}`],
+  }));
   const titles = ['key_id', 'name', 'day', 'operation', 'class', 'calls'];
-  const query = await readQuery(
-    db,
-    `format('select json_build_array(u.key_id, u.name, u.day, u.operation, u.class, u.calls::text)::text as texts
-               from private.list_usage(%L, null, ''-infinity'', ''infinity'') u', $1::uuid)`,
-    [tenant],
-  );
-  return { name: USAGE, titles, query };
+  return [...tables, { name: USAGE, titles, query: USAGE_QUERY, values: [tenant] }];
 }
 
-async function readQuery(db: Database, expression: string, values: unknown[]): Promise<string> {
-  const [{ query }] = (await queryRows(db, `select ${expression} as query`, values)) as [{ query: string }];
-  return query;
-}
-
-async function writeRows(
-  db: Database,
-  query: string,
-  titles: readonly string[],
-  path: string,
-  onCreated: () => void,
-): Promise<number> {
-  const file = await open(path, 'wx', 0o600);
+async function writeRows(db: Database, file: File, path: string, onCreated: () => void): Promise<number> {
+  const [{ query }] = (await queryRows(db, `select ${file.query} as query`, [...file.values])) as [{ query: string }];
+  const output = await open(path, 'wx', 0o600);
   onCreated();
   try {
-    await file.write(toLine(titles));
+    await output.write(toLine(file.titles));
     let count = 0;
     for await (const rows of queryTexts(db, query, BATCH)) {
-      await file.write(rows.map((texts) => toLine(JSON.parse(texts))).join(''));
+      await output.write(rows.map((texts) => toLine(JSON.parse(texts))).join(''));
       count += rows.length;
     }
     return count;
   } finally {
-    await file.close();
+    await output.close();
   }
-}
-
-/** A line of CSV (RFC 4180). */
-export function toLine(texts: readonly (string | null)[]): string {
-  return `${texts.map((text) => toCell(text ?? '')).join(',')}\r\n`;
-}
-
-function toCell(text: string): string {
-  return /[",;\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

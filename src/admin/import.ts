@@ -7,51 +7,38 @@ import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { findColumns, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
-import { type BadLine, CommandError } from './errors.ts';
-import { createSettler, type ExistingOptions } from './existing.ts';
 import { USAGE } from './export.ts';
-import { createProgress, type Output, toBar, toCount, toTable } from './output.ts';
-import {
-  createWriter,
-  findTable,
-  type Header,
-  type Line,
-  type OfTenant,
-  readTables,
-  type Table,
-  type Writer,
-} from './tables.ts';
+import { createWriter, type Header, type Line, type Writer, type WriterOptions } from './lines.ts';
+import { findTable, readTables, type Table } from './tables.ts';
+import { type BadLine, CommandError, createProgress, listCounts, type Output, toTable } from './terminal.ts';
 
-export type ImportOptions = ExistingOptions &
-  OfTenant & {
-    /** Of times without a zone. */
-    readonly timeZone: string;
-    readonly delimiter?: string;
-    readonly encoding: string;
-    readonly dryRun?: boolean;
-    /** The columns of titles, by title. */
-    readonly map?: ReadonlyMap<string, string>;
-    readonly ignoreUnknown?: boolean;
-  };
-
-/** A file for a table; its size in bytes if that is known. */
-type Source = {
-  readonly table: string;
-  readonly name: string;
-  readonly size?: number;
-  open(): AsyncIterable<Uint8Array>;
+export type ImportOptions = Omit<WriterOptions, 'clears'> & {
+  readonly delimiter?: string;
+  readonly encoding: string;
+  readonly dryRun?: boolean;
+  /** The columns of titles, by title. */
+  readonly map?: ReadonlyMap<string, string>;
+  readonly ignoreUnknown?: boolean;
 };
+
+/** A file for a table. */
+type Source = { readonly table: string; readonly name: string; open(): AsyncIterable<Uint8Array> };
 
 /** The first lines of a file as they are imported. */
 type Preview = {
   readonly file: string;
-  readonly lines: number[];
-  readonly columns: readonly { readonly title: string; readonly column: string | null; readonly values: string[] }[];
+  readonly lines: readonly number[];
+  readonly columns: readonly { title: string; column: string | null; values: readonly string[] }[];
 };
 
-/** What became of the lines of a file. */
-type Counts = { created: number; updated: number; skipped: number };
-type Imported = Counts & { readonly table: string; readonly preview: Preview };
+type Imported = { readonly table: string; readonly preview: Preview } & Counts;
+/** How many lines of a file were created and so on; `existing` are bad only because their records exist. */
+type Counts = {
+  readonly created: number;
+  readonly updated: number;
+  readonly skipped: number;
+  readonly existing: number;
+};
 
 /** Lines in one SQL call. Each call that looks for e-mails or names reads all of a tenant's. */
 const BATCH = 5_000;
@@ -65,54 +52,58 @@ const MAX_PREVIEW = 24;
 /** The resource that stands for all, in a folder. */
 const ALL = 'all';
 
+/** What becomes of lines, in words. */
+const KINDS = [
+  ['created', 'create', 'wouldCreate'],
+  ['updated', 'update', 'wouldUpdate'],
+  ['skipped', 'skip', 'wouldSkip'],
+] as const;
+
 const CORRECT = 'Correct them and import the file again: all lines are imported, or none.';
 const EXISTING =
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.';
 const UNKNOWN =
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
 
-/** Finds a file, or all files of a folder, before the store is opened, and gives the function that imports them. */
-export function prepareImport(
+/** Imports a file, or all files of a folder. */
+export async function importData(
+  db: Database,
   resource: string,
   path: string,
-  { map }: Pick<ImportOptions, 'map'>,
-): (db: Database, options: ImportOptions) => Promise<Output> {
+  options: ImportOptions,
+): Promise<Output> {
+  const { tenant, dryRun, map } = options;
   if (resource === ALL && map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
-  return async (db, options) => {
-    const tables = await readTables(db);
-    for (const { table } of sources) findTable(tables, table);
-    const imported = await inTransaction(db, async () => {
-      await db.query('select private.require_tenant($1)', [options.tenant]);
-      await db.query('savepoint before_import');
-      const imported: Imported[] = [];
-      for (const table of tables) {
-        const source = sources.find((source) => source.table === table.name);
-        if (source) imported.push({ table: table.name, ...(await importSource(db, table, source, options)) });
-      }
-      if (options.dryRun) await db.query('rollback to savepoint before_import');
-      return imported;
-    });
-    return toOutput(imported, options);
-  };
+  const tables = await readTables(db);
+  for (const { table } of sources) findTable(tables, table);
+  const imported: Imported[] = [];
+  await inTransaction(db, async () => {
+    await db.query('select private.require_tenant($1)', [tenant]);
+    await db.query('savepoint before_import');
+    for (const table of tables) {
+      const source = sources.find((source) => source.table === table.name);
+      if (source) imported.push(await importSource(db, table, source, options));
+    }
+    if (dryRun) await db.query('rollback to savepoint before_import');
+  });
+  return toOutput(imported, options);
 }
 
 function findFile(table: string, name: string): Source {
   if (name === '-') return { table, name: 'standard input', open: () => process.stdin };
   const path = toPath(name);
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new CommandError({ error: `There is no file ${name}` });
-  if (stat.isDirectory()) throw new CommandError({ error: `${name} is a folder: expected a CSV file` });
-  return { table, name, size: stat.size, open: () => createReadStream(path) };
+  if (!stat) throw new CommandError(`There is no file ${name}`);
+  if (stat.isDirectory()) throw new CommandError(`${name} is a folder: expected a CSV file`);
+  return { table, name, open: () => createReadStream(path) };
 }
 
 function findFiles(folder: string): Source[] {
   const path = toPath(folder);
-  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
-    throw new CommandError({ error: `There is no folder ${folder}` });
-  }
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw new CommandError(`There is no folder ${folder}`);
   const files = readdirSync(path).filter((file) => file.endsWith('.csv') && file !== `${USAGE}.csv`);
-  if (files.length === 0) throw new CommandError({ error: `${folder} has no CSV file` });
+  if (files.length === 0) throw new CommandError(`${folder} has no CSV file`);
   return files.map((file) => findFile(basename(file, '.csv'), join(folder, file)));
 }
 
@@ -120,47 +111,42 @@ function findFiles(folder: string): Source[] {
 export async function importSource(
   db: Database,
   table: Table,
-  { name, size, open }: Source,
+  { name, open }: Source,
   options: ImportOptions,
-): Promise<Counts & { preview: Preview }> {
-  let read = 0;
-  async function* readBytes() {
-    for await (const chunk of open()) {
-      read += chunk.length;
-      yield chunk;
-    }
-  }
-  const records = readRecords(decode(name, readBytes(), options.encoding), options.delimiter);
-  const progress = createProgress((lines) => `${name}: ${size ? `${toBar(read / size)}, ` : ''}${lines} lines`);
-  let sending: Promise<readonly BadLine[]> = Promise.resolve([]);
+): Promise<Imported> {
+  const records = readRecords(decode(name, open(), options.encoding), options.delimiter);
+  const progress = createProgress((lines) => `${name}: ${lines} lines`);
+  let writing = Promise.resolve();
   try {
     const headers = await readHeader(name, records, table, options);
-    const writer = createWriter(db, table, headers, { ...options, isPartial: options.update === true });
-    const settler = await createSettler(db, table, headers, writer, options);
-    const preview: Preview = { file: name, lines: [], columns: headers.map(toPreview) };
-    const counts = { created: 0, updated: 0, skipped: 0 };
+    const writer = createWriter(db, table, headers, options);
+    const first: CsvRecord[] = [];
     const bad: BadLine[] = [];
-    let total = 0;
+    const counts = { created: 0, updated: 0, skipped: 0, existing: 0 };
+    const write = async (lines: readonly Line[]) => {
+      await writer.write(lines);
+      for (const { id, isSkipped, exists, bad: own } of lines) {
+        bad.push(...own);
+        const onlyExists = exists && own.length === 1;
+        counts[onlyExists ? 'existing' : isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
+      }
+      progress.add(lines.length);
+    };
     for await (const batch of inBatches(records)) {
-      addToPreview(preview, batch, headers);
+      first.push(...batch.slice(0, PREVIEWED - first.length));
       const lines = batch.map((record) => readLine(record, headers, writer, options));
-      bad.push(...(await sending));
-      await writer.resolve(lines);
-      await settler.settle(lines);
-      bad.push(...lines.flatMap((line) => line.bad));
+      await writing;
       // The database works on these lines while the next are read.
-      sending = writer.send(lines);
-      sending.catch(() => {});
-      total += lines.length;
-      for (const { id, isSkipped } of lines) counts[isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
-      progress.add(batch.length);
+      writing = write(lines);
+      writing.catch(() => {});
     }
-    bad.push(...(await sending));
-    if (bad.length > 0) throw toError({ name, bad, total, existing: settler.refused(), preview, ...options });
-    return { ...counts, preview };
+    await writing;
+    const imported = { table: table.name, preview: toPreview(name, headers, first), ...counts };
+    if (bad.length > 0) throw toError(imported, bad, options);
+    return imported;
   } finally {
     progress.end();
-    await Promise.allSettled([sending]);
+    await Promise.allSettled([writing]);
     // Unread standard input would keep the process alive.
     await records.return(undefined);
   }
@@ -178,9 +164,9 @@ async function readHeader(
   const needed = required.length > 0 ? `; required: ${required.join(', ')}` : '';
   const hint = `The first line names the columns: ${known.join(', ')}${needed}.`;
   const { value: header } = await records.next();
-  if (!header) throw new CommandError({ error: `${name} is empty: expected CSV with a header`, hint });
+  if (!header) throw new CommandError(`${name} is empty: expected CSV with a header`, hint);
   const fail = (mistakes: readonly string[], more = '') =>
-    new CommandError({ error: `${name}, line ${header.line}: ${mistakes.join('; ')}`, hint: hint + more });
+    new CommandError(`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
   if ('problem' in header) throw fail([header.problem]);
   if (header.cells.length > MAX_COLUMNS) throw fail([`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
@@ -194,49 +180,47 @@ async function readHeader(
 }
 
 function readLine(
-  record: CsvRecord,
+  { line, ...record }: CsvRecord,
   headers: readonly Header[],
   writer: Writer,
   { ignoreUnknown }: ImportOptions,
 ): Line {
-  const { line } = record;
-  const unusable = (message: string) => {
-    return { line, texts: [], fields: undefined, bad: [{ line, field: null, value: null, message }] };
-  };
-  if ('problem' in record) return unusable(record.problem);
-  const { cells } = record;
+  const problem = 'problem' in record ? record.problem : findMisfit(record.cells, headers, ignoreUnknown);
+  if ('cells' in record && problem === undefined) return writer.read(line, record.cells);
+  return { line, texts: [], fields: {}, bad: [{ line, field: null, value: null, message: problem ?? '' }] };
+}
+
+/** Why the values of a line do not belong to the columns of the header. */
+function findMisfit(cells: readonly string[], headers: readonly Header[], ignoreUnknown = false): string | undefined {
+  const count = (number: number, thing: string) => `${number} ${thing}${number === 1 ? '' : 's'}`;
   if (cells.length !== headers.length) {
-    return unusable(`has ${toCount(cells.length, 'value')}, but the header has ${toCount(headers.length, 'column')}`);
+    return `has ${count(cells.length, 'value')}, but the header has ${count(headers.length, 'column')}`;
   }
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
-  if (untitled >= 0 && !ignoreUnknown) return unusable(`has a value in column ${untitled + 1}, which has no name`);
-  return writer.read(line, cells);
+  return untitled >= 0 && !ignoreUnknown ? `has a value in column ${untitled + 1}, which has no name` : undefined;
 }
 
 async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
   let batch: T[] = [];
   for await (const item of items) {
-    batch.push(item);
-    if (batch.length < BATCH) continue;
+    if (batch.push(item) < BATCH) continue;
     yield batch;
     batch = [];
   }
   if (batch.length > 0) yield batch;
 }
 
-function toPreview({ title, column }: Header): Preview['columns'][number] {
-  return { title, column: column?.name ?? null, values: [] };
-}
-
-function addToPreview({ lines, columns }: Preview, records: readonly CsvRecord[], headers: readonly Header[]): void {
-  for (const record of records.slice(0, PREVIEWED - lines.length)) {
-    if (!('cells' in record)) return;
-    lines.push(record.line);
-    for (const [index, { column }] of headers.entries()) {
-      const text = record.cells[index] ?? '';
-      columns[index]?.values.push(column ? toValue(text, column) : text);
-    }
-  }
+function toPreview(file: string, headers: readonly Header[], records: readonly CsvRecord[]): Preview {
+  const lines = records.filter((record) => 'cells' in record);
+  const columns = headers.map(({ title, column }, index) => {
+    const texts = lines.map(({ cells }) => cells[index] ?? '');
+    return {
+      title,
+      column: column?.name ?? null,
+      values: texts.map((text) => (column ? toValue(text, column) : text)),
+    };
+  });
+  return { file, lines: lines.map(({ line }) => line), columns };
 }
 
 function describePreview({ file, lines, columns }: Preview): string {
@@ -248,51 +232,32 @@ function describePreview({ file, lines, columns }: Preview): string {
   return toTable([`COLUMN OF ${basename(file)}`, 'BECOMES', ...lines.map((line) => `LINE ${line}`)], rows);
 }
 
-type Failed = {
-  readonly name: string;
-  readonly bad: readonly BadLine[];
-  readonly total: number;
-  /** How many lines are bad because their records exist. */
-  readonly existing: number;
-  readonly preview: Preview;
-  readonly dryRun?: boolean;
-};
-
-function toError({ name, bad, total, existing, preview, dryRun }: Failed): CommandError {
-  const count = new Set(bad.map(({ line }) => line)).size;
-  const report = {
-    error: `Nothing was imported from ${name}: ${count} of ${total} lines ${count === 1 ? 'is' : 'are'} bad`,
-    hint: [...(count > existing ? [CORRECT] : []), ...(existing > 0 ? [EXISTING] : [])].join('\n'),
-    // The rules of the table are checked last.
-    lines: bad.toSorted((one, other) => one.line - other.line),
-  };
-  return dryRun
-    ? new CommandError({ ...report, preview: [preview] }, `${describePreview(preview)}\n`)
-    : new CommandError(report);
+function toError({ preview, ...counts }: Imported, lines: readonly BadLine[], { dryRun }: ImportOptions): CommandError {
+  const { created, updated, skipped, existing } = counts;
+  const count = new Set(lines.map(({ line }) => line)).size;
+  const summary = `${count} of ${created + updated + skipped + existing} lines ${count === 1 ? 'is' : 'are'} bad`;
+  const error = `Nothing was imported from ${preview.file}: ${summary}`;
+  const hint = [...(count > existing ? [CORRECT] : []), ...(existing > 0 ? [EXISTING] : [])].join('\n');
+  if (!dryRun) return new CommandError(error, hint, { lines });
+  return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);
 }
 
-function toOutput(imported: readonly Imported[], options: ImportOptions): Output {
-  const { dryRun = false, update = false, skipExisting = false } = options;
-  const kinds = [
-    { kind: 'created', would: 'wouldCreate', verb: 'create', isListed: true },
-    { kind: 'updated', would: 'wouldUpdate', verb: 'update', isListed: update },
-    { kind: 'skipped', would: 'wouldSkip', verb: 'skip', isListed: skipExisting },
-  ] as const;
-  const listed = kinds.filter(({ isListed }) => isListed);
-  const countsOf = (kind: keyof Counts) => imported.map((counts) => [counts.table, counts[kind]] as const);
-  const listOf = (kind: keyof Counts) =>
-    countsOf(kind)
-      .map((count) => count.join(' '))
-      .join(', ');
-  const json = listed.map(({ kind, would }) => [dryRun ? would : kind, Object.fromEntries(countsOf(kind))]);
-  if (!dryRun) {
-    const text = listed.map(({ kind }) => `${kind[0]?.toUpperCase()}${kind.slice(1)}: ${listOf(kind)}.`).join('\n');
-    return { json: Object.fromEntries(json), text };
-  }
+function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {
+  const isListed = { created: true, updated: update, skipped: skipExisting };
+  const kinds = KINDS.filter(([kind]) => isListed[kind]).map(([kind, verb, would]) => {
+    const counts = imported.map((file) => [file.table, file[kind]] as const);
+    return { kind, verb, would, list: listCounts(counts), counts: Object.fromEntries(counts) };
+  });
+  const json = Object.fromEntries(kinds.map(({ kind, would, counts }) => [dryRun ? would : kind, counts]));
+  if (!dryRun)
+    return {
+      json,
+      text: kinds.map(({ kind, list }) => `${kind.charAt(0).toUpperCase()}${kind.slice(1)}: ${list}.`).join('\n'),
+    };
   const previews = imported.map(({ preview }) => preview);
-  const would = listed.map(({ kind, verb }) => `${verb}: ${listOf(kind)}`).join('; ');
+  const would = kinds.map(({ verb, list }) => `${verb}: ${list}`).join('; ');
   return {
-    json: { ...Object.fromEntries(json), preview: previews },
+    json: { ...json, preview: previews },
     text: `${previews.map(describePreview).join('\n\n')}\n\nNothing is wrong, and nothing was changed. The import would ${would}.`,
   };
 }

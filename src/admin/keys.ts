@@ -4,10 +4,9 @@ import { InvalidArgumentError } from 'commander';
 import type { Database } from '../store/migrations.ts';
 import { NEVER } from './arguments.ts';
 import { queryRows } from './database.ts';
-import { type Confirmed, confirm } from './erasure.ts';
-import { CommandError } from './errors.ts';
-import { type Output, toTable } from './output.ts';
+import { toErased } from './records.ts';
 import type { OfTenant } from './tables.ts';
+import { CommandError, type Confirmed, confirm, type Output, toTable } from './terminal.ts';
 
 type Tenant = {
   readonly id: string;
@@ -58,6 +57,7 @@ type Rotation = {
 
 /** wms_, the environment, 32 random characters and 6 of their checksum. */
 const WHOLE_KEY = /^(wms_[a-z]{1,10}_[0-9A-Za-z]{8})[0-9A-Za-z]{30}$/;
+const KEY_HEAD = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'ID'];
 const KEEP = 'Save the key now: only its hash is stored, and it is not shown again.';
 
 /** Creates a tenant. */
@@ -69,18 +69,18 @@ export async function createTenant(db: Database, name: string): Promise<Output> 
 
 /** Lists all tenants, oldest first. */
 export async function listTenants(db: Database): Promise<Output> {
-  const rows = await queryRows<Tenant>(db, 'select * from private.list_tenants()');
-  const tenants = rows.map((tenant) => ({ ...tenant, created_at: toTime(tenant.created_at) }));
-  if (tenants.length === 0) {
-    return { json: tenants, text: 'There are no tenants yet: npm run admin -- tenant create NAME' };
-  }
-  const cells = tenants.map(({ id, name, active_keys, created_at }) => [
-    id,
-    name,
-    `${active_keys}`,
-    toMinute(created_at),
-  ]);
+  const tenants = await queryTimes<Tenant>(db, 'select * from private.list_tenants()');
+  if (tenants.length === 0) return { json: [], text: 'There are no tenants yet: npm run admin -- tenant create NAME' };
+  const cells = tenants.map((tenant) => [tenant.id, tenant.name, `${tenant.active_keys}`, toMinute(tenant.created_at)]);
   return { json: tenants, text: toTable(['ID', 'NAME', 'ACTIVE KEYS', 'CREATED'], cells) };
+}
+
+/** Deletes a tenant with everything that it has. */
+export async function deleteTenant(db: Database, id: string, confirmed: Confirmed): Promise<Output> {
+  await db.query('select private.require_tenant($1)', [id]);
+  const [{ name } = { name: id }] = await queryRows<Tenant>(db, 'select name from private.tenants where id = $1', [id]);
+  await confirm(`Deletes the tenant ${name}, its keys and all its data.`, name, confirmed);
+  return toErased(`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
 }
 
 /** Issues a key, which the output shows once. */
@@ -98,12 +98,21 @@ export async function issueKey(db: Database, request: KeyRequest): Promise<Outpu
 /** Lists the keys of one tenant, or of all. */
 export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Promise<Output> {
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
-  const keys = await queryKeys(db, 'select * from private.list_keys($1)', [tenant ?? null]);
-  const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
-  return {
-    json: keys,
-    text: keys.length > 0 ? toKeyTable(keys, tenant === undefined) : `There are no keys yet: ${next}`,
-  };
+  const keys = await queryTimes<Key>(db, 'select * from private.list_keys($1)', [tenant ?? null]);
+  if (keys.length === 0) {
+    const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
+    return { json: [], text: `There are no keys yet: ${next}` };
+  }
+  const cells = keys.map((key) => [
+    ...(tenant ? [] : [key.tenant]),
+    key.prefix ?? '-',
+    key.name,
+    key.permissions?.join('\n') ?? 'all',
+    key.state,
+    ...[key.created_at, key.expires_at, key.last_used_at].map(toMinute),
+    key.id,
+  ]);
+  return { json: keys, text: toTable([...(tenant ? [] : ['TENANT']), ...KEY_HEAD], cells) };
 }
 
 /** Issues a key that replaces another; the old one works until the end of the overlap. */
@@ -120,11 +129,10 @@ export async function rotateKey(db: Database, name: string, { overlap, expires }
 }
 
 /** Ends a key, for good. */
-export async function revokeKey(db: Database, name: string, { yes }: Confirmed): Promise<Output> {
+export async function revokeKey(db: Database, name: string, confirmed: Confirmed): Promise<Output> {
   const key = await findKey(db, name);
-  if (key.state !== 'revoked') {
-    await confirm(`Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`, key.name, yes);
-  }
+  const question = `Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`;
+  if (key.state !== 'revoked') await confirm(question, key.name, confirmed);
   await db.query('select private.revoke_key($1)', [key.id]);
   return {
     json: { id: key.id, prefix: key.prefix, state: 'revoked' },
@@ -147,27 +155,24 @@ export async function findKey(db: Database, name: string): Promise<Key> {
   const [, prefix] = WHOLE_KEY.exec(name) ?? [];
   if (prefix) throw new InvalidArgumentError(`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
   const sql = 'select * from private.list_keys() k where k.id::text = lower($1) or k.prefix = $1';
-  const [key] = await queryKeys(db, sql, [name]);
+  const [key] = await queryTimes<Key>(db, sql, [name]);
   if (key) return key;
-  throw new CommandError({
-    error: 'there is no key with this id or prefix',
-    hint: 'List them: npm run admin -- key list',
+  throw new CommandError('there is no key with this id or prefix', 'List them: npm run admin -- key list');
+}
+
+/** The rows of a query with their times as ISO 8601 in UTC; null for one that never comes. */
+async function queryTimes<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
+  const toTime = (time: unknown) => (time === null || time === NEVER ? null : new Date(String(time)).toISOString());
+  const rows = await queryRows<Record<string, unknown>>(db, sql, values);
+  return rows.map((row) => {
+    const cells = Object.entries(row).map(([name, value]) => [name, name.endsWith('_at') ? toTime(value) : value]);
+    return Object.fromEntries(cells) as T;
   });
 }
 
-async function queryKeys(db: Database, sql: string, values: unknown[]): Promise<Key[]> {
-  const rows = await queryRows<Key>(db, sql, values);
-  return rows.map((key) => ({
-    ...key,
-    created_at: toTime(key.created_at),
-    expires_at: toTime(key.expires_at),
-    last_used_at: toTime(key.last_used_at),
-  }));
-}
-
 async function queryIssued(db: Database, sql: string, values: unknown[]): Promise<IssuedKey> {
-  const [issued] = (await queryRows<IssuedKey>(db, sql, values)) as [IssuedKey];
-  return { ...issued, expires_at: toTime(issued.expires_at) };
+  const [issued] = (await queryTimes<IssuedKey>(db, sql, values)) as [IssuedKey];
+  return issued;
 }
 
 /** What a key is called: its prefix, or else its id. */
@@ -178,31 +183,6 @@ export function labelOf({ prefix, id }: Key): string {
 function describeIssued({ key, prefix, id, expires_at }: IssuedKey): string {
   const rows = { Key: key, Prefix: prefix, Id: id, Expires: toMinute(expires_at) };
   return toTable([], Object.entries(rows));
-}
-
-/** The columns of a list of keys. */
-const COLUMNS: readonly (readonly [head: string, toCell: (key: Key) => string])[] = [
-  ['TENANT', ({ tenant }) => tenant],
-  ['PREFIX', ({ prefix }) => prefix ?? '-'],
-  ['NAME', ({ name }) => name],
-  ['PERMISSIONS', ({ permissions }) => permissions?.join('\n') ?? 'all'],
-  ['STATE', ({ state }) => state],
-  ['CREATED', ({ created_at }) => toMinute(created_at)],
-  ['EXPIRES', ({ expires_at }) => toMinute(expires_at)],
-  ['LAST USED', ({ last_used_at }) => toMinute(last_used_at)],
-  ['ID', ({ id }) => id],
-];
-
-function toKeyTable(keys: readonly Key[], hasTenant: boolean): string {
-  const columns = hasTenant ? COLUMNS : COLUMNS.slice(1);
-  const head = columns.map(([name]) => name);
-  const rows = keys.map((key) => columns.map(([, toCell]) => toCell(key)));
-  return toTable(head, rows);
-}
-
-/** A time of Postgres as ISO 8601 in UTC; null if it is null or never comes. */
-function toTime(text: string | null): string | null {
-  return text === null || text === NEVER ? null : new Date(text).toISOString();
 }
 
 /** A time for people, to the minute. */

@@ -1,7 +1,6 @@
 // Administers tenants, their keys and their data: npm run admin -- --help
 
-import { inspect } from 'node:util';
-import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
+import { Command, Help, InvalidArgumentError, Option } from 'commander';
 import { readConfig, type StoreConfig } from '../config.ts';
 import type { Database } from '../store/migrations.ts';
 import {
@@ -10,23 +9,30 @@ import {
   readDuration,
   readEncoding,
   readEnvironment,
-  readLimit,
+  readInteger,
   readMapping,
   readName,
   readPermission,
-  readQuantity,
   readSetting,
   readTenantId,
   readWhen,
 } from './arguments.ts';
+import { copyStore } from './copy.ts';
 import { describeStore, openStore } from './database.ts';
-import { deleteTenant, eraseStudent, showStudent } from './erasure.ts';
-import { type BadLine, CommandError, describeBad, type Report, toReport } from './errors.ts';
 import { exportData } from './export.ts';
-import type { ImportOptions } from './import.ts';
-import { createTenant, issueKey, listKeys, listTenants, permitKey, revokeKey, rotateKey } from './keys.ts';
-import { type Output, showControls } from './output.ts';
-import { deactivateRecord, findRecords, showRecord, updateRecord } from './records.ts';
+import { importData } from './import.ts';
+import {
+  createTenant,
+  deleteTenant,
+  issueKey,
+  listKeys,
+  listTenants,
+  permitKey,
+  revokeKey,
+  rotateKey,
+} from './keys.ts';
+import { deactivateRecord, eraseStudent, findRecords, showRecord, showStudent, updateRecord } from './records.ts';
+import { type Output, printFailure, showControls } from './terminal.ts';
 import { limitKey, limitTenant, showKeyUsage, showTenantUsage } from './usage.ts';
 
 /** Where a command finds the configuration, and where it prints. */
@@ -39,23 +45,10 @@ export type Surroundings = {
 };
 
 /**
- * Makes the action of a command: opens the store, works in it, and prints the output. The last argument of the work has
- * the options, and the time zone of the configuration.
+ * Makes the action of a command: works in the store, and prints the output. The last argument of the work has the options, with the
+ * configuration's time zone and Postgres programs, and `note`.
  */
-type Run = <A extends unknown[]>(work: (db: Database, ...args: A) => Promise<Output>) => (...args: A) => Promise<void>;
-
-/** As Run, without opening the store. */
-type RunOnStore = <A extends unknown[]>(
-  work: (store: StoreConfig, ...args: A) => Promise<Output>,
-) => (...args: A) => Promise<void>;
-
-type WithJson = { readonly json?: boolean };
-
-const FAILED = 1;
-const USAGE = 2;
-/** How many bad lines of a file are printed for people. */
-const MAX_LINES = 1_000;
-const LONG_RUN = 10;
+type Run<S> = (work: (store: S, ...args: never[]) => Promise<Output>) => (...args: unknown[]) => Promise<void>;
 
 const CALL = 'npm run admin --';
 
@@ -70,6 +63,8 @@ For scripts: npm run --silent admin -- … --json prints one JSON value on stand
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
 const YES = 'do not ask for the name, for scripts';
+const readCount = readInteger(1, 999_999);
+const readCalls = readInteger(1, 999_999_999_999);
 const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
 const RECORD = 'its id; or its e-mail, or the name of a gym';
 const TENANT = ['--tenant <ID>', 'the tenant, as in tenant list', readTenantId] as const;
@@ -77,18 +72,18 @@ const KEY_HELP = "the key's id or its prefix, as in key list";
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
 function createProgram({ env, print, printError, note }: Surroundings): Command {
-  const runOnStore: RunOnStore =
+  const runOnStore: Run<StoreConfig> =
     (work) =>
     async (...given) => {
       // The last is Commander's.
-      given.pop();
+      const args = given.slice(0, -1);
       const { store, timeZone } = readConfig(env);
-      const options = Object.assign(given.at(-1) as WithJson, { timeZone });
+      const options = Object.assign(args.at(-1) as { json?: boolean }, { timeZone, programs: env.POSTGRES_BIN, note });
       if (!options.json) note(`${describeStore(store, env)}\n`);
-      const { json, text } = await work(store, ...given);
+      const { json, text } = await work(store, ...(args as never[]));
       print(`${options.json ? JSON.stringify(json) : text}\n`);
     };
-  const run: Run = (work) =>
+  const run: Run<Database> = (work) =>
     runOnStore(async (store, ...args) => {
       const db = await openStore(store, note);
       return work(db, ...args).finally(() => db.close());
@@ -106,11 +101,11 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
   addKeyCommands(key, run);
   addUsageCommands(tenant, key, run);
-  addStudentCommands(program.command('student').description('show and erase what the store has of one student'), run);
+  const student = program.command('student').description('show and erase what the store has of one student');
+  addStudentCommands(student, run);
   addRecordCommands(program, run);
   addDataCommands(program, run);
   addBackupCommands(program, runOnStore);
-  addCopyCommand(program, runOnStore, env, note);
   return program;
 }
 
@@ -118,7 +113,7 @@ function describeOption(option: Option): string {
   return new Help().optionDescription(option) + (option.mandatory ? ' (required)' : '');
 }
 
-function addTenantCommands(tenant: Command, run: Run): void {
+function addTenantCommands(tenant: Command, run: Run<Database>): void {
   add(tenant, 'create', 'create a tenant', "tenant create 'Academia Aurora'")
     .argument('<NAME>', 'its name', readName)
     .action(run(createTenant));
@@ -129,7 +124,7 @@ function addTenantCommands(tenant: Command, run: Run): void {
     .action(run(deleteTenant));
 }
 
-function addStudentCommands(student: Command, run: Run): void {
+function addStudentCommands(student: Command, run: Run<Database>): void {
   const addOne = (name: string, description: string, example: string) =>
     add(student, name, description, example)
       .argument('<STUDENT>', "the student's id or e-mail")
@@ -142,7 +137,7 @@ function addStudentCommands(student: Command, run: Run): void {
     .action(run(eraseStudent));
 }
 
-function addKeyCommands(key: Command, run: Run): void {
+function addKeyCommands(key: Command, run: Run<Database>): void {
   add(
     key,
     'issue',
@@ -201,10 +196,10 @@ function addKeyCommands(key: Command, run: Run): void {
     .action(run(permitKey));
 }
 
-function addUsageCommands(tenant: Command, key: Command, run: Run): void {
+function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): void {
   const addUsage = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'usage', description, ...examples)
-      .addOption(new Option('--days <NUMBER>', 'how many days, today included').argParser(readLimit).default(30))
+      .addOption(new Option('--days <NUMBER>', 'how many days, today included').argParser(readCount).default(30))
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
   addUsage(tenant, 'show the calls of tenants', 'tenant usage ID --days 90 --csv', 'tenant usage')
     .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
@@ -216,10 +211,10 @@ function addUsageCommands(tenant: Command, key: Command, run: Run): void {
   const others = ['perMinute', 'burst', 'perDay', 'perMonth'];
   const addLimit = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'limit', description, ...examples)
-      .option('--per-minute <NUMBER>', 'calls per minute', readQuantity)
-      .option('--burst <NUMBER>', 'how many of them may come at once; all by default', readQuantity)
-      .option('--per-day <NUMBER>', 'calls per day', readQuantity)
-      .option('--per-month <NUMBER>', 'calls per month', readQuantity)
+      .option('--per-minute <NUMBER>', 'calls per minute', readCalls)
+      .option('--burst <NUMBER>', 'how many of them may come at once; all by default', readCalls)
+      .option('--per-day <NUMBER>', 'calls per day', readCalls)
+      .option('--per-month <NUMBER>', 'calls per month', readCalls)
       .addOption(new Option('--none', 'no limit').conflicts(others));
   addLimit(
     tenant,
@@ -240,14 +235,14 @@ function addUsageCommands(tenant: Command, key: Command, run: Run): void {
     .action(run(limitKey));
 }
 
-function addRecordCommands(program: Command, run: Run): void {
+function addRecordCommands(program: Command, run: Run<Database>): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples)
       .argument('<RESOURCE>', RESOURCES)
       .requiredOption(...TENANT);
   addOne('find', 'list the records that have a text, such as a part of a name', 'find alunos prado --tenant ID')
     .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
-    .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readLimit).default(20))
+    .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readCount).default(20))
     .action(run(findRecords));
   addOne('show', 'show a record', 'show alunos ana@minha.example --tenant ID')
     .argument('<RECORD>', RECORD)
@@ -270,7 +265,7 @@ function addRecordCommands(program: Command, run: Run): void {
     .action(run(deactivateRecord));
 }
 
-function addDataCommands(program: Command, run: Run): void {
+function addDataCommands(program: Command, run: Run<Database>): void {
   const addOne = (name: string, description: string, ...examples: string[]) =>
     add(program, name, description, ...examples).requiredOption(...TENANT);
   addOne(
@@ -297,17 +292,15 @@ function addDataCommands(program: Command, run: Run): void {
       ),
     )
     .option('--allow-duplicates', 'create another record where one exists')
-    .action(async (resource: string, file: string, ...options: [ImportOptions]) => {
-      // The other commands should not wait for the CSV parser and the validator.
-      const { prepareImport } = await import('./import.ts');
-      await run(prepareImport(resource, file, ...options))(...options);
-    });
+    .action(run(importData));
   addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export export --tenant ID')
     .argument('<FOLDER>', 'where to write them; it is created')
     .action(run(exportData));
 }
 
-function addBackupCommands(program: Command, run: RunOnStore): void {
+function addBackupCommands(program: Command, run: Run<StoreConfig>): void {
+  // The other commands should not wait for the library of archives.
+  const load = () => import('./backup.ts');
   add(
     program,
     'backup',
@@ -315,28 +308,14 @@ function addBackupCommands(program: Command, run: RunOnStore): void {
     'backup /backup/wellness-2026-12-01.tar.gz',
   )
     .argument('<FILE>', 'where to write it; it replaces no file')
-    .action(run(async (store, file: string) => (await import('./backup.ts')).backUp(store, file)));
+    .action(run(async (store, file) => (await load()).backUp(store, file)));
   add(program, 'restore', 'restore a backup into the folder DATA_DIR', 'restore /backup/wellness-2026-12-01.tar.gz')
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
-    .action(
-      run(async (store, file: string, options: { replace?: boolean }) =>
-        (await import('./backup.ts')).restore(store, file, options),
-      ),
-    );
-}
-
-function addCopyCommand(
-  program: Command,
-  run: RunOnStore,
-  { POSTGRES_BIN: programs }: Surroundings['env'],
-  note: Surroundings['note'],
-): void {
+    .action(run(async (store, file, options) => (await load()).restore(store, file, options)));
   add(program, 'copy', 'copy an embedded store, keys included, to the configured one', 'copy .data')
     .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
-    .action(
-      run(async (store, folder: string) => (await import('./copy.ts')).copyStore(store, folder, { programs, note })),
-    );
+    .action(run(copyStore));
 }
 
 function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
@@ -350,57 +329,15 @@ function add(parent: Command, name: string, description: string, ...examples: st
 
 /** Runs a command and returns its exit code. Nothing that it prints controls the terminal. */
 export async function administer(args: readonly string[], { env, ...printers }: Surroundings): Promise<number> {
-  const surroundings: Surroundings = {
-    env,
-    print: (text) => printers.print(showControls(text)),
-    printError: (text) => printers.printError(showControls(text)),
-    note: (text) => printers.note(showControls(text)),
-  };
+  const print = (text: string) => printers.print(showControls(text));
+  const printError = (text: string) => printers.printError(showControls(text));
+  const note = (text: string) => printers.note(showControls(text));
   try {
-    await createProgram(surroundings).parseAsync(args, { from: 'user' });
+    await createProgram({ env, print, printError, note }).parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    return fail(error, args.includes('--json'), surroundings);
+    return printFailure(error, args.includes('--json'), printError);
   }
-}
-
-/** Prints an error and returns the exit code. */
-function fail(error: unknown, isJson: boolean, { printError }: Surroundings): number {
-  if (error instanceof CommanderError && error.exitCode === 0) return 0;
-  const isUsage = error instanceof CommanderError;
-  // The command's help was printed because its subcommand is missing.
-  if (isUsage && error.code === 'commander.help') return USAGE;
-  const report = isUsage ? toUsageReport(error) : toReport(error);
-  if (isJson) printError(`${JSON.stringify(report ?? { error: String(error) })}\n`);
-  else printError(`${report ? toText(report, error) : inspect(error)}\n`);
-  return isUsage ? USAGE : FAILED;
-}
-
-function toUsageReport({ message }: CommanderError): Report {
-  return { error: message.replace(/^error: /, ''), hint: 'See --help.' };
-}
-
-function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
-  const runs = toRuns(lines);
-  const more = runs.length > MAX_LINES ? ['and more, which --json prints'] : [];
-  const preface = cause instanceof CommandError && cause.preface ? [cause.preface] : [];
-  return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
-}
-
-/** One text for each bad line, or for many in a row that are bad in the same way. */
-function toRuns(lines: readonly BadLine[]): string[] {
-  const runs: [BadLine, ...BadLine[]][] = [];
-  for (const bad of lines) {
-    const [run, last] = [runs.at(-1), runs.at(-1)?.at(-1)];
-    const isSame = last?.message === bad.message && last.field === bad.field && last.line + 1 === bad.line;
-    if (run && isSame) run.push(bad);
-    else runs.push([bad]);
-  }
-  return runs.flatMap((run) => {
-    const [first, last] = [run[0], run.at(-1)];
-    if (run.length <= LONG_RUN) return run.map((bad) => `line ${bad.line}: ${describeBad(bad)}`);
-    return [`lines ${first.line} to ${last?.line}: ${describeBad({ ...first, value: null })}`];
-  });
 }
 
 if (import.meta.main) {

@@ -2,10 +2,10 @@
 
 import { createCalendar, type KeyLimits } from '../limits/account.ts';
 import type { Database } from '../store/migrations.ts';
+import { toLine } from './csv.ts';
 import { queryRows } from './database.ts';
-import { toLine } from './export.ts';
 import { findKey, labelOf } from './keys.ts';
-import { type Output, toTable } from './output.ts';
+import { type Output, toTable } from './terminal.ts';
 
 /** A row of list_usage. */
 type Row = {
@@ -71,40 +71,44 @@ export async function showTenantUsage(
 /** Sets the limits of a key, or shows them if there are none to set. */
 export async function limitKey(db: Database, name: string, request: LimitRequest): Promise<Output> {
   const key = await findKey(db, name);
-  const limits = toLimits(request);
-  if (limits !== undefined) await db.query('select private.set_key_limits($1, $2::jsonb)', [key.id, toJson(limits)]);
-  const [found] = await queryRows<{ own: KeyLimits | null; tenant: KeyLimits | null }>(
-    db,
-    `select o.limits as own, t.limits as tenant
-       from private.api_keys k
-       join private.api_keys o on o.tenant_id = k.tenant_id and o.id = coalesce(k.original_id, k.id)
-       join private.tenants t on t.id = k.tenant_id
-      where k.id = $1`,
-    [key.id],
-  );
+  await setLimits(db, 'private.set_key_limits', key.id, request);
+  const sql = `select o.limits as own, t.limits as tenant
+                 from private.api_keys k
+                 join private.api_keys o on o.tenant_id = k.tenant_id and o.id = coalesce(k.original_id, k.id)
+                 join private.tenants t on t.id = k.tenant_id
+                where k.id = $1`;
+  const [found] = await queryRows<{ own: KeyLimits | null; tenant: KeyLimits | null }>(db, sql, [key.id]);
   const { own = null, tenant = null } = found ?? {};
-  const effective = own ?? tenant ?? {};
+  const limits = own ?? tenant ?? {};
   return {
-    json: { id: key.id, prefix: key.prefix, limits: effective, are_own: own !== null },
-    text: `Key ${labelOf(key)} may make ${describe(effective)}${own === null && tenant !== null ? ', as its tenant has it' : ''}.`,
+    json: { id: key.id, prefix: key.prefix, limits, are_own: own !== null },
+    text: `Key ${labelOf(key)} may make ${describe(limits)}${own === null && tenant !== null ? ', as its tenant has it' : ''}.`,
   };
 }
 
 /** Sets the limits of each key of a tenant that has none of its own, or shows them. */
 export async function limitTenant(db: Database, id: string, request: LimitRequest): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
-  const limits = toLimits(request);
-  if (limits !== undefined) await db.query('select private.set_tenant_limits($1, $2::jsonb)', [id, toJson(limits)]);
-  const [found] = await queryRows<{ limits: KeyLimits | null }>(
-    db,
-    'select limits from private.tenants where id = $1',
-    [id],
-  );
-  const effective = found?.limits ?? {};
+  await setLimits(db, 'private.set_tenant_limits', id, request);
+  const sql = `select coalesce(limits, '{}') as limits from private.tenants where id = $1`;
+  const [{ limits } = { limits: {} }] = await queryRows<{ limits: KeyLimits }>(db, sql, [id]);
   return {
-    json: { id, limits: effective },
-    text: `Each key of the tenant without limits of its own may make ${describe(effective)}.`,
+    json: { id, limits },
+    text: `Each key of the tenant without limits of its own may make ${describe(limits)}.`,
   };
+}
+
+/** Sets the limits of a request by an SQL function, if it has any. */
+async function setLimits(
+  db: Database,
+  setter: string,
+  id: string,
+  { perMinute, burst, perDay, perMonth, none, default: isDefault }: LimitRequest,
+): Promise<void> {
+  // What is undefined is left out.
+  const limits = JSON.stringify({ per_minute: perMinute, burst, per_day: perDay, per_month: perMonth });
+  if (!none && !isDefault && limits === '{}') return;
+  await db.query(`select ${setter}($1, $2::jsonb)`, [id, isDefault ? null : limits]);
 }
 
 async function readUsage(
@@ -116,13 +120,8 @@ async function readUsage(
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();
   const first = new Date(Date.parse(last) - (days - 1) * DAY_MS).toISOString().slice(0, last.length);
-  const rows = await queryRows<Row>(db, 'select u.*, u.day::text as day from private.list_usage($1, $2, $3, $4) u', [
-    tenant ?? null,
-    id,
-    first,
-    last,
-  ]);
-  return rows.map((row) => ({ ...row, calls: Number(row.calls) }));
+  const sql = 'select u.*, u.day::text as day from private.list_usage($1, $2, $3, $4) u';
+  return queryRows<Row>(db, sql, [tenant ?? null, id, first, last]);
 }
 
 function toOutput(
@@ -135,13 +134,7 @@ function toOutput(
   const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
   if (isCsv) {
     const lines = [columns, ...rows.map((row) => columns.map((column) => `${row[column] ?? ''}`))];
-    return {
-      json,
-      text: lines
-        .map((line) => toLine(line))
-        .join('')
-        .trimEnd(),
-    };
+    return { json, text: lines.map(toLine).join('').trimEnd() };
   }
   if (rows.length === 0) return { json, text: `There were no calls in the last ${days} days.` };
   const groups = [...Map.groupBy(rows, (row) => labelsOf(row).join('\0')).values()];
@@ -167,24 +160,11 @@ function sumOf(rows: readonly Row[]): number {
   return rows.reduce((sum, { calls }) => sum + calls, 0);
 }
 
-/** Undefined if there is nothing to set, and null for the limits of the tenant. */
-function toLimits({ perMinute, burst, perDay, perMonth, ...of }: LimitRequest): KeyLimits | null | undefined {
-  if (of.default) return null;
-  const given = { per_minute: perMinute, burst, per_day: perDay, per_month: perMonth };
-  const limits = Object.fromEntries(Object.entries(given).filter(([, limit]) => limit !== undefined));
-  return of.none || Object.keys(limits).length > 0 ? limits : undefined;
-}
-
-function toJson(limits: KeyLimits | null): string | null {
-  return limits === null ? null : JSON.stringify(limits);
-}
-
 function describe({ per_minute: perMinute, burst = perMinute, ...limits }: KeyLimits): string {
-  const { per_day: perDay, per_month: perMonth } = limits;
   const parts = [
     ...(perMinute ? [`${perMinute} calls a minute (${burst} at once)`] : []),
-    ...(perDay ? [`${perDay} calls a day`] : []),
-    ...(perMonth ? [`${perMonth} calls a month`] : []),
+    ...(limits.per_day ? [`${limits.per_day} calls a day`] : []),
+    ...(limits.per_month ? [`${limits.per_month} calls a month`] : []),
   ];
   return parts.length > 0 ? new Intl.ListFormat('en').format(parts) : 'any number of calls';
 }

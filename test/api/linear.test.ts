@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { CommandError } from '../../src/admin/errors.ts';
+import { CommandError } from '../../src/admin/terminal.ts';
 import { importSource } from '../../src/admin/import.ts';
 import type { Column } from '../../src/admin/tables.ts';
 import { document, KEYS, withoutHeaders } from '../helpers/api.ts';

@@ -1,0 +1,182 @@
+// The one way of texts into the rows of a table: the lines of a file, or what is set of one record.
+
+import { hash } from 'node:crypto';
+import type { Database } from '../store/migrations.ts';
+import { findMistake, inZone, toValue } from './columns.ts';
+import { queryRows } from './database.ts';
+import { type Column, findIds, type OfTenant, type Table } from './tables.ts';
+import { type BadLine, CommandError } from './terminal.ts';
+
+/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
+export type Header = { readonly title: string; readonly column: Column | undefined };
+
+/** A line: its texts as they are written, its valid fields (null for one to clear), and its problems. */
+export type Line = {
+  readonly line: number;
+  readonly texts: readonly string[];
+  readonly fields: Record<string, string | null>;
+  readonly bad: BadLine[];
+  /** The record that it changes. */
+  id?: string;
+  /** Whether the tenant has its record, which it does not change. */
+  exists?: boolean;
+  isSkipped?: boolean;
+};
+
+/** What becomes of a line whose record exists; without any of them it is bad. */
+export type ExistingOptions = {
+  readonly skipExisting?: boolean;
+  readonly update?: boolean;
+  readonly allowDuplicates?: boolean;
+};
+
+export type WriterOptions = OfTenant &
+  ExistingOptions & {
+    /** Of times without a zone. */
+    readonly timeZone: string;
+    /** Whether an empty text clears what is there. */
+    readonly clears?: boolean;
+  };
+
+/** Makes rows of lines. */
+export type Writer = {
+  /** Reads the texts of a line, in the order of the headers, and checks them without the database. */
+  read(line: number, texts: readonly string[]): Line;
+  /** Writes the good lines, in order, and adds its problems to each that is bad. */
+  write(lines: readonly Line[]): Promise<void>;
+};
+
+/** A line, and what it is compared by: its id, the e-mail or name that people know it by, or else all columns. */
+type Candidate = { readonly line: Line; readonly label: string | undefined; readonly key: string };
+
+/** Creates the writer of lines with these columns. Throws CommandError if they name no record to update. */
+export function createWriter(
+  db: Database,
+  { name: table, columns, knownBy }: Table,
+  headers: readonly Header[],
+  { tenant, timeZone, clears, update, skipExisting, allowDuplicates }: WriterOptions,
+): Writer {
+  const names = headers.flatMap(({ column }) => column?.name ?? []);
+  const all = ['id', ...(knownBy ? [knownBy] : [])];
+  const labels = all.filter((name) => names.includes(name));
+  if (update && labels.length === 0) throw new CommandError(`--update expects a column ${all.join(' or ')}`);
+  /** The first line with a key, and the records that were there before. */
+  const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
+
+  /** Notes a problem of a line, and its column if there is one. */
+  function refuse({ line, texts, bad }: Line, name: string | null, message: string): void {
+    const index = headers.findIndex(({ column }) => column && column.name === name);
+    bad.push({ line, field: headers[index]?.title ?? name, value: texts[index]?.trim() || null, message });
+  }
+
+  function read(number: number, texts: readonly string[]): Line {
+    const line: Line = { line: number, texts, fields: {}, bad: [] };
+    // People do not write ids. A text that is blank in a line that has been exported is blank in the store.
+    const isExported = headers.some(({ column }, index) => column?.name === 'id' && texts[index]?.trim());
+    for (const [index, { column }] of headers.entries()) {
+      if (!column) continue;
+      const { name, type, required } = column;
+      const value = toValue(texts[index] ?? '', column);
+      const mistake = value === '' ? undefined : findMistake(value, column, isExported === true);
+      if (mistake !== undefined) refuse(line, name, mistake);
+      else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
+      else if (update) continue;
+      else if (required && isExported && type === 'text') line.fields[name] = '';
+      else if (required) refuse(line, name, 'is required');
+      else if (clears) line.fields[name] = null;
+    }
+    return line;
+  }
+
+  /** Replaces the ids, e-mails and names of other records by ids. */
+  async function resolve(lines: readonly Line[]): Promise<void> {
+    for (const { column } of headers) {
+      if (!column?.refers_to) continue;
+      const { name, refers_to: referred, known_by: label } = column;
+      const texts = new Set(lines.flatMap(({ fields }) => fields[name] ?? []));
+      const ids = await findIds(db, tenant, [referred, label], [...texts]);
+      for (const line of lines) {
+        const [id, another] = ids.get(line.fields[name] ?? '') ?? [];
+        if (another !== undefined) refuse(line, name, `is the ${label} of several ${referred}: give the id`);
+        else if (id !== undefined) line.fields[name] = id;
+        else if (line.fields[name])
+          refuse(line, name, `none of the tenant's ${referred} has this id${label ? ` or ${label}` : ''}`);
+      }
+    }
+  }
+
+  function toCandidates(line: Line): Candidate[] {
+    const label = labels.find((name) => line.fields[name]);
+    if (allowDuplicates || line.id !== undefined || (!label && line.bad.length > 0)) return [];
+    const texts = (label ? [label] : names).map((name) => line.fields[name]?.toLowerCase());
+    return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64') }];
+  }
+
+  /** Finds the records of candidates that there are. */
+  async function find(candidates: readonly Candidate[]): Promise<void> {
+    const unknown = candidates.filter(
+      ({ key, line }) => !found.has(key) && found.set(key, { first: line.line, ids: [] }),
+    );
+    for (const [label, own] of Map.groupBy(unknown, (candidate) => candidate.label)) {
+      const keys = new Map(own.map(({ line, key }) => [line.line, key]));
+      const texts = own.map(({ line: { line, fields } }) => ({ line, fields }));
+      const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
+      const values = [tenant, `private.${table}`, label ? [label] : names, JSON.stringify(texts)];
+      for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
+        found.get(keys.get(line) ?? '')?.ids.push(id);
+      }
+    }
+  }
+
+  /** Decides what becomes of a line. */
+  function decide({ line, label, key }: Candidate): void {
+    const { first = line.line, ids: [id, another] = [] } = found.get(key) ?? {};
+    const refuseIt = (message: string) => refuse(line, label ?? null, message);
+    if (id !== undefined && skipExisting) {
+      line.isSkipped = true;
+    } else if (id !== undefined && !update) {
+      line.exists = true;
+      refuseIt(`is ${label ? 'that of' : 'the same as'} one of the tenant's ${table}`);
+    } else if (another !== undefined) {
+      refuseIt(`is the ${label} of several ${table}: give the id`);
+    } else if (first !== line.line) {
+      refuseIt(label ? `is also that of line ${first}` : `is the same as line ${first}`);
+    } else if (id !== undefined) {
+      line.id = id;
+    } else if (update && label === 'id') {
+      refuseIt(`none of the tenant's ${table} has this id`);
+    }
+  }
+
+  /** With update, a line that creates a record needs what one that changes it does not. */
+  function requireAll(line: Line): void {
+    if (!update || line.id !== undefined || line.bad.length > 0) return;
+    for (const { name, required } of columns) {
+      if (required && line.fields[name] === undefined) refuse(line, name, 'is required');
+    }
+  }
+
+  async function send(lines: readonly Line[]): Promise<void> {
+    const good = new Map(
+      lines.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped).map((line) => [line.line, line]),
+    );
+    for (const [isChange, sent] of Map.groupBy(good.values(), ({ id }) => id !== undefined)) {
+      const texts = JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })));
+      const sql = 'select * from private.import_rows($1, $2::text::regclass, $3, $4)';
+      const bad = await queryRows<BadLine>(db, sql, [tenant, `private.${table}`, texts, isChange]);
+      for (const { line, field, message } of bad) refuse(good.get(line) as Line, field, message);
+    }
+  }
+
+  return {
+    read,
+    write: async (lines) => {
+      await resolve(lines);
+      const candidates = lines.flatMap(toCandidates);
+      await find(candidates);
+      candidates.forEach(decide);
+      lines.forEach(requireAll);
+      await send(lines);
+    },
+  };
+}

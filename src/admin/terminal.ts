@@ -1,0 +1,182 @@
+// What a command prints, for people or for scripts, and what it asks on a terminal.
+
+import { createInterface } from 'node:readline/promises';
+import { inspect } from 'node:util';
+import { CommanderError, InvalidArgumentError } from 'commander';
+import pg from 'pg';
+import { OperatorError } from '../errors.ts';
+import { FolderInUse } from '../store/embedded/folder.ts';
+
+/** The output of a command: a value for scripts, a text for people. */
+export type Output = { readonly json: unknown; readonly text: string };
+
+/** One problem in a line of a file, with the file's name for the field and the text that is there. */
+export type BadLine = {
+  readonly line: number;
+  readonly field: string | null;
+  readonly value: string | null;
+  readonly message: string;
+};
+
+/** A failure as it is printed on standard error: as text, or as JSON. */
+type Report = {
+  readonly error: string;
+  readonly hint?: string | undefined;
+  readonly lines?: readonly BadLine[];
+  /** What a dry run shows besides. */
+  readonly preview?: readonly unknown[];
+};
+
+/** The command cannot do what it was asked to do. `preface` is what to print before, for people. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly report: Report;
+  readonly preface: string | undefined;
+
+  constructor(error: string, hint?: string, more: Omit<Report, 'error' | 'hint'> = {}, preface?: string) {
+    super(error);
+    this.report = { error, hint, ...more };
+    this.preface = preface;
+  }
+}
+
+/** Whether a command that destroys asks first. */
+export type Confirmed = { readonly yes?: boolean };
+
+/** Shows on a terminal how far long work is. */
+export type Progress = { add(amount: number): void; end(): void };
+
+const FAILED = 1;
+const USAGE = 2;
+/** How many bad lines of a file are printed for people, from how many in a row on they are one, and what is shown of a value. */
+const MAX_LINES = 1_000;
+const LONG_RUN = 10;
+const MAX_VALUE = 60;
+const PROGRESS_MS = 500;
+/** Those that move the cursor, colour or rename a terminal, or reverse a text. A name from anyone may have them. */
+const CONTROLS = /(?!\n|\t|\r\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
+
+const MIGRATE =
+  'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.';
+/** What to do about an error of Postgres, by its code. */
+const ADVICE: Readonly<Record<string, string>> = {
+  '3F000': MIGRATE,
+  '42P01': MIGRATE,
+  '42883': MIGRATE,
+  '25006': 'This server takes no writes, as a standby does: name the primary in DATABASE_URL, or all servers.',
+  '42501': "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
+};
+
+/** A text for a terminal, in which control characters other than line breaks are `\u001b` and the like, as in JSON. */
+export function showControls(text: string): string {
+  return text.replace(CONTROLS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** A table without lines: its columns are two blanks apart, and a cell may have several lines. */
+export function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const shown = rows.map((row) => row.map(showControls));
+  const cells = (head.length > 0 ? [head, ...shown] : shown).map((row) => row.map((cell) => cell.split('\n')));
+  const widthOf = (column: number) =>
+    Math.max(...cells.flatMap((row) => row[column]?.map(({ length }) => length) ?? []));
+  const widths = cells[0]?.map((_cell, column) => widthOf(column) + 2) ?? [];
+  const lines = cells.flatMap((row) =>
+    Array.from({ length: Math.max(...row.map(({ length }) => length)) }, (_, n) =>
+      row.map((cell, column) => (cell[n] ?? '').padEnd(widths[column] ?? 0)).join(''),
+    ),
+  );
+  return lines.map((line) => line.trimEnd()).join('\n');
+}
+
+/** Counts of tables: `alunos 250, treinos 400`. */
+export function listCounts(counts: readonly (readonly [table: string, count: number])[]): string {
+  return counts.map(([table, count]) => `${table} ${count}`).join(', ');
+}
+
+/** `describe` says how much is done. */
+export function createProgress(describe: (amount: number) => string): Progress {
+  let [total, shown] = [0, Date.now()];
+  const { isTTY } = process.stderr;
+  return {
+    add: (amount) => {
+      total += amount;
+      if (!isTTY || Date.now() - shown < PROGRESS_MS) return;
+      shown = Date.now();
+      process.stderr.write(`\r${showControls(describe(total))} …`);
+    },
+    end: () => {
+      if (isTTY) process.stderr.write('\r\x1b[K');
+    },
+  };
+}
+
+/** Throws unless the name is typed on the terminal, or `yes` is given. */
+export async function confirm(warning: string, name: string, { yes }: Confirmed): Promise<void> {
+  if (yes) return;
+  if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const question = showControls(`${warning} This cannot be undone.\nType its name to go on: `);
+  const typed = await terminal.question(question).finally(() => terminal.close());
+  if (showControls(typed).trim() !== showControls(name).trim()) {
+    throw new CommandError('That is another name: nothing was changed.');
+  }
+}
+
+/** Prints why a command failed, and returns its exit code. */
+export function printFailure(error: unknown, isJson: boolean, print: (text: string) => void): number {
+  const isUsage = error instanceof CommanderError;
+  if (isUsage && error.exitCode === 0) return 0;
+  // The command's help was printed because its subcommand is missing.
+  if (isUsage && error.code === 'commander.help') return USAGE;
+  const report = toReport(error);
+  if (isJson) print(`${JSON.stringify(report ?? { error: String(error) })}\n`);
+  else print(`${report ? toText(report, error) : inspect(error)}\n`);
+  return isUsage ? USAGE : FAILED;
+}
+
+/** The report of an error; undefined for a bug. */
+function toReport(error: unknown): Report | undefined {
+  if (error instanceof CommandError) return error.report;
+  if (error instanceof CommanderError) return { error: error.message.replace(/^error: /, ''), hint: 'See --help.' };
+  if (error instanceof pg.DatabaseError) return toPostgresReport(error);
+  // Where the store must be free: other commands reach its server.
+  if (error instanceof FolderInUse) return { error: error.message, hint: 'Stop the process, or wait until it ends.' };
+  if (error instanceof OperatorError || (error instanceof Error && 'syscall' in error)) return { error: error.message };
+  return undefined;
+}
+
+function toPostgresReport({ code = '', message, hint, routine }: pg.DatabaseError): Report {
+  if (routine !== 'exec_stmt_raise') return { error: `${message} (${code})`, hint: ADVICE[code] ?? hint };
+  // Raised by our functions, where the same codes have other meanings, and hints name functions: private.list_tenants().
+  const toCommand = (_: string, thing: string) => `\`npm run admin -- ${thing} list\``;
+  return { error: message, hint: hint?.replace(/private\.list_(tenant|key)s\(\)/g, toCommand) };
+}
+
+function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
+  const runs = toRuns(lines);
+  const more = runs.length > MAX_LINES ? ['and more, which --json prints'] : [];
+  const preface = cause instanceof CommandError && cause.preface ? [cause.preface] : [];
+  return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
+}
+
+/** One text for each bad line, or for many in a row that are bad in the same way. */
+function toRuns(lines: readonly BadLine[]): string[] {
+  const runs: [BadLine, ...BadLine[]][] = [];
+  for (const bad of lines) {
+    const [run, last] = [runs.at(-1), runs.at(-1)?.at(-1)];
+    const isSame = last?.message === bad.message && last.field === bad.field && last.line + 1 === bad.line;
+    if (run && isSame) run.push(bad);
+    else runs.push([bad]);
+  }
+  return runs.flatMap((run) => {
+    if (run.length <= LONG_RUN) return run.map((bad) => `line ${bad.line}: ${describeBad(bad)}`);
+    return [`lines ${run[0].line} to ${run.at(-1)?.line}: ${describeBad({ ...run[0], value: null })}`];
+  });
+}
+
+/** A problem in words: `email "ana": must match format "email"`. */
+export function describeBad({ field, value, message }: Omit<BadLine, 'line'>): string {
+  if (field === null) return message;
+  if (value === null) return `${field} ${message}`;
+  const shown = value.length > MAX_VALUE ? `${value.slice(0, MAX_VALUE - 1)}…` : value;
+  return `${field} ${JSON.stringify(shown)}: ${message}`;
+}
