@@ -33,9 +33,6 @@ type OpenFolder = {
   close(): Promise<void>;
 };
 
-/** An open store. */
-type AdminStore = Database & Omit<OpenFolder, 'client'>;
-
 /** Which store a command works on, in the words of the gateway's log; without a password. */
 export function describeStore(config: StoreConfig, env: Environment): string {
   if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
@@ -48,22 +45,21 @@ export function describeStore(config: StoreConfig, env: Environment): string {
  * Opens the configured store for its administrator. An embedded one is made or migrated first, unless a gateway runs,
  * which did that at its start. `note` tells people. Throws AccessError and FolderError.
  */
-export async function openStore(config: StoreConfig, note: (text: string) => void): Promise<AdminStore> {
+export async function openStore(
+  config: StoreConfig,
+  note: (text: string) => void,
+): Promise<Database & Omit<OpenFolder, 'client'>> {
   if (config.kind === 'supabase') {
     throw new AccessError(
       "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
     );
   }
-  const { client, isServed, close } =
+  const opened: Pick<OpenFolder, 'client'> & Partial<OpenFolder> =
     config.kind === 'embedded'
       ? await openFolder(config, PROGRAM, toContent(config, FILES), (text) => note(`${text}\n`))
-      : await openUrl(config.url);
+      : { client: await connect(config.url, PROGRAM) };
+  const { client, isServed = false, close = () => client.end() } = opened;
   return { query: (sql, values) => client.query(sql, values).catch(failWith), isServed, close };
-}
-
-async function openUrl(url: string): Promise<OpenFolder> {
-  const client = await connect(url, PROGRAM);
-  return { client, isServed: false, close: () => client.end() };
 }
 
 /** The rows of a query as JSON. */
@@ -71,6 +67,12 @@ export async function queryRows<T>(db: Database, sql: string, values: unknown[] 
   const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: T[] }];
   return json;
+}
+
+/** The only row of a query. */
+export async function queryRow<T>(db: Database, sql: string, values: unknown[]): Promise<T> {
+  const [row] = await queryRows<T>(db, sql, values);
+  return row as T;
 }
 
 /** The texts of a query whose one column is `texts`, a batch at a time, within a transaction. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { toLine } from './csv.ts';
-import { queryRows, queryTexts } from './database.ts';
+import { queryRow, queryTexts } from './database.ts';
 import { type OfTenant, readTables } from './tables.ts';
 import { CommandError, listCounts, type Output } from './terminal.ts';
 
@@ -35,7 +35,6 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
       await db.query('set transaction isolation level repeatable read read only');
       // The same data is the same file, wherever it is exported.
       await db.query(`set local timezone = 'UTC'`);
-      await db.query('select private.require_tenant($1)', [tenant]);
       // Personal data: for the owner alone.
       await mkdir(path, { recursive: true, mode: 0o700 });
       for (const file of await findFiles(db, tenant)) {
@@ -63,7 +62,7 @@ async function findFiles(db: Database, tenant: string): Promise<File[]> {
 }
 
 async function writeRows(db: Database, file: File, path: string, onCreated: () => void): Promise<number> {
-  const [{ query }] = (await queryRows(db, `select ${file.query} as query`, [...file.values])) as [{ query: string }];
+  const { query } = await queryRow<{ query: string }>(db, `select ${file.query} as query`, [...file.values]);
   const output = await open(path, 'wx', 0o600);
   onCreated();
   try {

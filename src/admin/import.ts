@@ -72,14 +72,13 @@ export async function importData(
   path: string,
   options: ImportOptions,
 ): Promise<Output> {
-  const { tenant, dryRun, map } = options;
+  const { dryRun, map } = options;
   if (resource === ALL && map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
   for (const { table } of sources) findTable(tables, table);
   const imported: Imported[] = [];
   await inTransaction(db, async () => {
-    await db.query('select private.require_tenant($1)', [tenant]);
     await db.query('savepoint before_import');
     for (const table of tables) {
       const source = sources.find((source) => source.table === table.name);

@@ -3,21 +3,15 @@
 import { InvalidArgumentError } from 'commander';
 import type { Database } from '../store/migrations.ts';
 import { NEVER } from './arguments.ts';
-import { queryRows } from './database.ts';
+import { queryRow, queryRows } from './database.ts';
 import { toErased } from './records.ts';
 import type { OfTenant } from './tables.ts';
 import { CommandError, type Confirmed, confirm, type Output, toTable } from './terminal.ts';
 
-type Tenant = {
-  readonly id: string;
-  readonly name: string;
-  readonly active_keys: number;
-  readonly created_at: string;
-};
+type Tenant = { readonly id: string; readonly name: string; readonly active_keys: number; readonly created_at: string };
 
 /** A row of list_keys: everything except the key itself. */
 type Key = {
-  readonly tenant_id: string;
   readonly tenant: string;
   readonly id: string;
   /** Null for a key that issue_key did not create. */
@@ -31,38 +25,24 @@ type Key = {
   readonly last_used_at: string | null;
 };
 
-type IssuedKey = {
-  readonly id: string;
-  readonly key: string;
-  readonly prefix: string;
-  readonly expires_at: string | null;
-};
+type IssuedKey = Pick<Key, 'id' | 'expires_at'> & { readonly key: string; readonly prefix: string };
 
 /** Functions that a key may call; all by default. */
 type Permissions = { readonly permission?: readonly string[] | null };
 
 type KeyRequest = OfTenant &
-  Permissions & {
-    readonly name: string;
-    readonly expires: string;
-    readonly environment: string;
-  };
+  Permissions & { readonly name: string; readonly expires: string; readonly environment: string };
 
-type Rotation = {
-  /** How long the old key still works, in ms. */
-  readonly overlap: number;
-  /** The end of the new key; by default that of the old one. */
-  readonly expires?: string;
-};
+/** How long the old key still works, in ms, and the end of the new one; by default that of the old one. */
+type Rotation = { readonly overlap: number; readonly expires?: string };
 
 /** wms_, the environment, 32 random characters and 6 of their checksum. */
 const WHOLE_KEY = /^(wms_[a-z]{1,10}_[0-9A-Za-z]{8})[0-9A-Za-z]{30}$/;
 const KEY_HEAD = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'ID'];
-const KEEP = 'Save the key now: only its hash is stored, and it is not shown again.';
 
 /** Creates a tenant. */
 export async function createTenant(db: Database, name: string): Promise<Output> {
-  const [{ id }] = (await queryRows(db, 'select private.create_tenant($1) as id', [name])) as [{ id: string }];
+  const { id } = await queryRow<Tenant>(db, 'select private.create_tenant($1) as id', [name]);
   const next = `Its first key: npm run admin -- key issue --tenant ${id} --name NAME`;
   return { json: { id, name }, text: `Tenant ${id} was created.\n${next}` };
 }
@@ -71,38 +51,32 @@ export async function createTenant(db: Database, name: string): Promise<Output> 
 export async function listTenants(db: Database): Promise<Output> {
   const tenants = await queryTimes<Tenant>(db, 'select * from private.list_tenants()');
   if (tenants.length === 0) return { json: [], text: 'There are no tenants yet: npm run admin -- tenant create NAME' };
-  const cells = tenants.map((tenant) => [tenant.id, tenant.name, `${tenant.active_keys}`, toMinute(tenant.created_at)]);
-  return { json: tenants, text: toTable(['ID', 'NAME', 'ACTIVE KEYS', 'CREATED'], cells) };
+  const toCells = ({ id, name, ...tenant }: Tenant) => [id, name, `${tenant.active_keys}`, toMinute(tenant.created_at)];
+  return { json: tenants, text: toTable(['ID', 'NAME', 'ACTIVE KEYS', 'CREATED'], tenants.map(toCells)) };
 }
 
 /** Deletes a tenant with everything that it has. */
 export async function deleteTenant(db: Database, id: string, confirmed: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
-  const [{ name } = { name: id }] = await queryRows<Tenant>(db, 'select name from private.tenants where id = $1', [id]);
+  const { name } = await queryRow<Tenant>(db, 'select name from private.tenants where id = $1', [id]);
   await confirm(`Deletes the tenant ${name}, its keys and all its data.`, name, confirmed);
   return toErased(`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
 }
 
 /** Issues a key, which the output shows once. */
 export async function issueKey(db: Database, request: KeyRequest): Promise<Output> {
-  const issued = await queryIssued(db, 'select * from private.issue_key($1, $2, $3::text[], $4::timestamptz, $5)', [
-    request.tenant,
-    request.name,
-    request.permission ?? null,
-    request.expires === NEVER ? null : request.expires,
-    request.environment,
-  ]);
-  return { json: issued, text: `${describeIssued(issued)}\n\n${KEEP}` };
+  const { tenant, name, permission = null, expires, environment } = request;
+  const sql = 'select * from private.issue_key($1, $2, $3::text[], $4::timestamptz, $5)';
+  const values = [tenant, name, permission, expires === NEVER ? null : expires, environment];
+  const issued = await queryIssued(db, sql, values);
+  return { json: issued, text: describeIssued(issued) };
 }
 
 /** Lists the keys of one tenant, or of all. */
 export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Promise<Output> {
-  if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const keys = await queryTimes<Key>(db, 'select * from private.list_keys($1)', [tenant ?? null]);
-  if (keys.length === 0) {
-    const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
-    return { json: [], text: `There are no keys yet: ${next}` };
-  }
+  const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
+  if (keys.length === 0) return { json: [], text: `There are no keys yet: ${next}` };
   const cells = keys.map((key) => [
     ...(tenant ? [] : [key.tenant]),
     key.prefix ?? '-',
@@ -124,7 +98,7 @@ export async function rotateKey(db: Database, name: string, { overlap, expires }
   const end = old.state === 'active' ? `works until ${toMinute(old.expires_at)}` : 'no longer works';
   return {
     json: { ...issued, replaced: { id, prefix: old.prefix, expires_at: old.expires_at } },
-    text: `${describeIssued(issued)}\n\n${KEEP}\nThe old key, ${labelOf(old)}, ${end}.`,
+    text: `${describeIssued(issued)}\nThe old key, ${labelOf(old)}, ${end}.`,
   };
 }
 
@@ -182,7 +156,7 @@ export function labelOf({ prefix, id }: Key): string {
 
 function describeIssued({ key, prefix, id, expires_at }: IssuedKey): string {
   const rows = { Key: key, Prefix: prefix, Id: id, Expires: toMinute(expires_at) };
-  return toTable([], Object.entries(rows));
+  return `${toTable([], Object.entries(rows))}\n\nSave the key now: only its hash is stored, and it is not shown again.`;
 }
 
 /** A time for people, to the minute. */

@@ -63,12 +63,12 @@ For scripts: npm run --silent admin -- … --json prints one JSON value on stand
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
 const YES = 'do not ask for the name, for scripts';
-const readCount = readInteger(1, 999_999);
-const readCalls = readInteger(1, 999_999_999_999);
 const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
 const RECORD = 'its id; or its e-mail, or the name of a gym';
 const TENANT = ['--tenant <ID>', 'the tenant, as in tenant list', readTenantId] as const;
 const KEY_HELP = "the key's id or its prefix, as in key list";
+const readCount = readInteger(1, 999_999);
+const readCalls = readInteger(1, 999_999_999_999);
 const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
 function createProgram({ env, print, printError, note }: Surroundings): Command {
@@ -85,8 +85,14 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
     };
   const run: Run<Database> = (work) =>
     runOnStore(async (store, ...args) => {
+      const { tenant } = (args as unknown[]).at(-1) as { readonly tenant?: string };
       const db = await openStore(store, note);
-      return work(db, ...args).finally(() => db.close());
+      try {
+        if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
+        return await work(db, ...args);
+      } finally {
+        await db.close();
+      }
     });
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
@@ -114,11 +120,11 @@ function describeOption(option: Option): string {
 }
 
 function addTenantCommands(tenant: Command, run: Run<Database>): void {
-  add(tenant, 'create', 'create a tenant', "tenant create 'Academia Aurora'")
+  add(tenant, 'create', 'create a tenant', "'Academia Aurora'")
     .argument('<NAME>', 'its name', readName)
     .action(run(createTenant));
-  add(tenant, 'list', 'list the tenants with their ids', 'tenant list').action(run(listTenants));
-  add(tenant, 'delete', 'delete a tenant, its keys and all its data', 'tenant delete ID')
+  add(tenant, 'list', 'list the tenants with their ids', '').action(run(listTenants));
+  add(tenant, 'delete', 'delete a tenant, its keys and all its data', 'ID')
     .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
     .option('--yes', YES)
     .action(run(deleteTenant));
@@ -129,10 +135,8 @@ function addStudentCommands(student: Command, run: Run<Database>): void {
     add(student, name, description, example)
       .argument('<STUDENT>', "the student's id or e-mail")
       .requiredOption(...TENANT);
-  addOne('data', 'print all data about a student as JSON', 'student data ana@minha.example --tenant ID').action(
-    run(showStudent),
-  );
-  addOne('erase', 'delete all data about a student', 'student erase ana@minha.example --tenant ID')
+  addOne('data', 'print all data about a student as JSON', 'ana@minha.example --tenant ID').action(run(showStudent));
+  addOne('erase', 'delete all data about a student', 'ana@minha.example --tenant ID')
     .option('--yes', YES)
     .action(run(eraseStudent));
 }
@@ -142,8 +146,8 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     key,
     'issue',
     'issue a key and show it once',
-    'key issue --tenant ID --name Site',
-    'key issue --tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d',
+    '--tenant ID --name Site',
+    '--tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d',
   )
     // As a tenant is created.
     .alias('create')
@@ -153,15 +157,15 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
     .option('--environment <WORD>', 'a word at the beginning of the key', readEnvironment, 'live')
     .action(run(issueKey));
-  add(key, 'list', 'list keys: everything except the key itself', 'key list', 'key list --tenant ID')
+  add(key, 'list', 'list keys: everything except the key itself', '', '--tenant ID')
     .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
     .action(run(listKeys));
   add(
     key,
     'rotate',
     'issue a key that replaces another; both work for a while',
-    'key rotate wms_live_4fG7kQz1',
-    'key rotate wms_live_4fG7kQz1 --overlap 0s --expires 1y',
+    'wms_live_4fG7kQz1',
+    'wms_live_4fG7kQz1 --overlap 0s --expires 1y',
   )
     .argument('<KEY>', KEY_HELP)
     .addOption(
@@ -171,7 +175,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     )
     .option('--expires <WHEN>', `${WHEN}; by default like the old key`, readWhen)
     .action(run(rotateKey));
-  add(key, 'revoke', 'end a key, now and for good', 'key revoke wms_live_4fG7kQz1')
+  add(key, 'revoke', 'end a key, now and for good', 'wms_live_4fG7kQz1')
     .argument('<KEY>', KEY_HELP)
     .option('--yes', YES)
     .action(run(revokeKey));
@@ -179,8 +183,8 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     key,
     'permit',
     'set the functions that a key may call',
-    'key permit wms_live_4fG7kQz1 --permission listar_alunos criar_aluno',
-    'key permit wms_live_4fG7kQz1 --all',
+    'wms_live_4fG7kQz1 --permission listar_alunos criar_aluno',
+    'wms_live_4fG7kQz1 --all',
   )
     .argument('<KEY>', `${KEY_HELP}; before the options`)
     .addOption(
@@ -199,12 +203,12 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
 function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): void {
   const addUsage = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'usage', description, ...examples)
-      .addOption(new Option('--days <NUMBER>', 'how many days, today included').argParser(readCount).default(30))
+      .option('--days <NUMBER>', 'how many days, today included', readCount, 30)
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
-  addUsage(tenant, 'show the calls of tenants', 'tenant usage ID --days 90 --csv', 'tenant usage')
+  addUsage(tenant, 'show the calls of tenants', 'ID --days 90 --csv', '')
     .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
     .action(run(showTenantUsage));
-  addUsage(key, 'show the calls of keys', 'key usage wms_live_4fG7kQz1 --days 7', 'key usage --tenant ID --csv')
+  addUsage(key, 'show the calls of keys', 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
     .argument('[KEY]', `${KEY_HELP}; all by default. It counts together with the keys that it replaced.`)
     .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
     .action(run(showKeyUsage));
@@ -216,19 +220,14 @@ function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): vo
       .option('--per-day <NUMBER>', 'calls per day', readCalls)
       .option('--per-month <NUMBER>', 'calls per month', readCalls)
       .addOption(new Option('--none', 'no limit').conflicts(others));
-  addLimit(
-    tenant,
-    'set or show the limits of each key that has none of its own',
-    'tenant limit ID --per-minute 600',
-    'tenant limit ID --none',
-  )
+  addLimit(tenant, 'set or show the limits of each key that has none of its own', 'ID --per-minute 600', 'ID --none')
     .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
     .action(run(limitTenant));
   addLimit(
     key,
     'set or show the limits of a key; those that are left out are lifted',
-    'key limit wms_live_4fG7kQz1 --per-minute 600 --burst 100 --per-day 100000',
-    'key limit wms_live_4fG7kQz1 --none',
+    'wms_live_4fG7kQz1 --per-minute 600 --burst 100 --per-day 100000',
+    'wms_live_4fG7kQz1 --none',
   )
     .argument('<KEY>', KEY_HELP)
     .addOption(new Option('--default', 'the limits of its tenant').conflicts([...others, 'none']))
@@ -240,27 +239,23 @@ function addRecordCommands(program: Command, run: Run<Database>): void {
     add(program, name, description, ...examples)
       .argument('<RESOURCE>', RESOURCES)
       .requiredOption(...TENANT);
-  addOne('find', 'list the records that have a text, such as a part of a name', 'find alunos prado --tenant ID')
+  addOne('find', 'list the records that have a text, such as a part of a name', 'alunos prado --tenant ID')
     .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
-    .addOption(new Option('--limit <NUMBER>', 'list no more').argParser(readCount).default(20))
+    .option('--limit <NUMBER>', 'list no more', readCount, 20)
     .action(run(findRecords));
-  addOne('show', 'show a record', 'show alunos ana@minha.example --tenant ID')
+  addOne('show', 'show a record', 'alunos ana@minha.example --tenant ID')
     .argument('<RECORD>', RECORD)
     .action(run(showRecord));
   addOne(
     'update',
     'correct a record, and show what has changed',
-    "update alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro",
-    'update alunos ana@minha.example --tenant ID --set email=ana@nova.example telefone= ativo=sim',
+    "alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro",
+    'alunos ana@minha.example --tenant ID --set email=ana@nova.example telefone= ativo=sim',
   )
     .argument('<RECORD>', RECORD)
     .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
     .action(run(updateRecord));
-  addOne(
-    'deactivate',
-    'set ativo to false; update sets it to true again',
-    'deactivate personais bia@minha.example --tenant ID',
-  )
+  addOne('deactivate', 'set ativo to false; update sets it to true again', 'personais bia@minha.example --tenant ID')
     .argument('<RECORD>', RECORD)
     .action(run(deactivateRecord));
 }
@@ -271,10 +266,10 @@ function addDataCommands(program: Command, run: Run<Database>): void {
   addOne(
     'import',
     'create a record from each line of a CSV file, or none if a line is bad',
-    'import alunos alunos.csv --tenant ID --dry-run',
-    'import alunos alunos.csv --tenant ID --encoding windows-1252',
-    "import alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
-    'import all export --tenant ID',
+    'alunos alunos.csv --tenant ID --dry-run',
+    'alunos alunos.csv --tenant ID --encoding windows-1252',
+    "alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
+    'all export --tenant ID',
   )
     .argument('<RESOURCE>', `${RESOURCES}; or all`)
     .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; with all, a folder of them')
@@ -293,7 +288,7 @@ function addDataCommands(program: Command, run: Run<Database>): void {
     )
     .option('--allow-duplicates', 'create another record where one exists')
     .action(run(importData));
-  addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export export --tenant ID')
+  addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export --tenant ID')
     .argument('<FOLDER>', 'where to write them; it is created')
     .action(run(exportData));
 }
@@ -305,26 +300,25 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>): void {
     program,
     'backup',
     'back up the embedded store, also while the gateway runs',
-    'backup /backup/wellness-2026-12-01.tar.gz',
+    '/backup/wellness-2026-12-01.tar.gz',
   )
     .argument('<FILE>', 'where to write it; it replaces no file')
     .action(run(async (store, file) => (await load()).backUp(store, file)));
-  add(program, 'restore', 'restore a backup into the folder DATA_DIR', 'restore /backup/wellness-2026-12-01.tar.gz')
+  add(program, 'restore', 'restore a backup into the folder DATA_DIR', '/backup/wellness-2026-12-01.tar.gz')
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
     .action(run(async (store, file, options) => (await load()).restore(store, file, options)));
-  add(program, 'copy', 'copy an embedded store, keys included, to the configured one', 'copy .data')
+  add(program, 'copy', 'copy an embedded store, keys included, to the configured one', '.data')
     .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
     .action(run(copyStore));
 }
 
+/** Adds a command, with examples of its arguments. */
 function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
-  const lines = examples.map((example) => `  ${CALL} ${example}`);
-  return parent
-    .command(name)
-    .description(description)
-    .option('--json', 'print one JSON value, for scripts')
-    .addHelpText('after', `\n${lines.length > 1 ? 'Examples' : 'Example'}:\n${lines.join('\n')}`);
+  const command = parent.command(name).description(description).option('--json', 'print one JSON value, for scripts');
+  const call = parent.parent ? `${CALL} ${parent.name()} ${name}` : `${CALL} ${name}`;
+  const lines = examples.map((example) => `  ${call} ${example}`.trimEnd());
+  return command.addHelpText('after', `\n${lines.length > 1 ? 'Examples' : 'Example'}:\n${lines.join('\n')}`);
 }
 
 /** Runs a command and returns its exit code. Nothing that it prints controls the terminal. */

@@ -4,9 +4,9 @@
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { findColumns } from './columns.ts';
-import { queryRows } from './database.ts';
+import { queryRow, queryRows } from './database.ts';
 import { createWriter } from './lines.ts';
-import { type Column, findIds, type OfTenant, openTable, type Table } from './tables.ts';
+import { type Column, findIds, findTable, type OfTenant, readTables, type Table } from './tables.ts';
 import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Output, toTable } from './terminal.ts';
 
 /** A record: its values by column. */
@@ -25,7 +25,7 @@ export async function findRecords(
   text: string,
   { tenant, limit }: OfTenant & { readonly limit: number },
 ): Promise<Output> {
-  const table = await openTable(db, tenant, resource);
+  const table = findTable(await readTables(db), resource);
   const matches = table.columns
     .filter(({ type }) => type === 'text')
     .map(({ name }) => `position(private.to_searchable($2) in private.to_searchable(r.${quote(name)})) > 0`);
@@ -33,7 +33,7 @@ export async function findRecords(
   const found = await readRows(db, table, [...listed(table), 'id'], condition, [tenant, text, limit + 1]);
   const rows = found.slice(0, limit);
   if (rows.length === 0) return { json: [], text: `None of the tenant's ${table.name} has ${JSON.stringify(text)}.` };
-  const columns = ['id', ...listed(table), ...(table.columns.some(({ name }) => name === 'ativo') ? ['ativo'] : [])];
+  const columns = ['id', ...listed(table), ...(hasColumn(table, 'ativo') ? ['ativo'] : [])];
   const head = columns.map((name) => name.toUpperCase());
   const cells = rows.map((row) => columns.map((name) => toText(row[name])));
   const more = found.length > limit ? `\nThere are more: --limit ${limit * 10}` : '';
@@ -87,7 +87,7 @@ export function deactivateRecord(db: Database, resource: string, name: string, o
 export async function showStudent(db: Database, name: string, { tenant }: OfTenant): Promise<Output> {
   const { row } = await openRecord(db, tenant, 'alunos', name);
   const sql = 'select private.student_data($1, $2) as data';
-  const [{ data } = { data: null }] = await queryRows<{ data: unknown }>(db, sql, [tenant, row.id]);
+  const { data } = await queryRow<{ data: unknown }>(db, sql, [tenant, row.id]);
   return { json: data, text: JSON.stringify(data, null, 2) };
 }
 
@@ -112,14 +112,14 @@ export function toErased(what: string, tables: readonly Deleted[]): Output {
 }
 
 async function openRecord(db: Database, tenant: string, resource: string, name: string) {
-  const table = await openTable(db, tenant, resource);
+  const table = findTable(await readTables(db), resource);
   return { table, row: await findRecord(db, table, tenant, name) };
 }
 
 /** Finds a record by its id, or by the e-mail or name that people know it by. */
 async function findRecord(db: Database, table: Table, tenant: string, name: string): Promise<Row> {
   const found = await findIds(db, tenant, [table.name, table.knownBy], [name.trim()]);
-  const order = ['criado_em', 'id'].filter((name) => table.columns.some((column) => column.name === name));
+  const order = ['criado_em', 'id'].filter((name) => hasColumn(table, name));
   const [row, ...others] = await readRows(db, table, order, 'r.id = any ($2::uuid[])', [
     tenant,
     [...found.values()].flat(),
@@ -176,6 +176,10 @@ function readRows(
 /** The columns by which people recognize a record. */
 function listed({ columns }: Table): string[] {
   return columns.filter(({ type, required }) => type === 'text' && required).map(({ name }) => name);
+}
+
+function hasColumn({ columns }: Table, name: string): boolean {
+  return columns.some((column) => column.name === name);
 }
 
 /** The text by which people recognize a record. */

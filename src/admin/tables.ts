@@ -51,12 +51,6 @@ export function findTable(tables: readonly Table[], name: string): Table {
   throw new CommandError(`There is no resource ${name}`, `The resources are ${names}.`);
 }
 
-/** Opens a table of a tenant. */
-export async function openTable(db: Database, tenant: string, resource: string): Promise<Table> {
-  await db.query('select private.require_tenant($1)', [tenant]);
-  return findTable(await readTables(db), resource);
-}
-
 /** The ids of the records that each text names: an id, or what people know the records by. */
 export async function findIds(
   db: Database,

@@ -3,7 +3,7 @@
 import { createCalendar, type KeyLimits } from '../limits/account.ts';
 import type { Database } from '../store/migrations.ts';
 import { toLine } from './csv.ts';
-import { queryRows } from './database.ts';
+import { queryRow, queryRows } from './database.ts';
 import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './terminal.ts';
 
@@ -48,11 +48,8 @@ const DAY_MS = 86_400_000;
 export async function showKeyUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<Output> {
   const rows = await readUsage(db, key, request);
   const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
-  return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], (row) => [
-    row.name,
-    row.prefix ?? row.key_id,
-    row.operation,
-  ]);
+  const toLabels = (row: Row) => [row.name, row.prefix ?? row.key_id, row.operation];
+  return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], toLabels);
 }
 
 /** Shows the calls of a tenant or of each tenant, all keys and operations together. */
@@ -61,6 +58,7 @@ export async function showTenantUsage(
   tenant: string | undefined,
   request: UsageRequest,
 ): Promise<Output> {
+  if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const usage = await readUsage(db, undefined, { ...request, tenant });
   const groups = Map.groupBy(usage, (row) => `${row.tenant_id} ${row.day} ${row.class}`);
   const rows = [...groups.values()].map((group) => ({ ...(group[0] as Row), calls: sumOf(group) }));
@@ -77,8 +75,7 @@ export async function limitKey(db: Database, name: string, request: LimitRequest
                  join private.api_keys o on o.tenant_id = k.tenant_id and o.id = coalesce(k.original_id, k.id)
                  join private.tenants t on t.id = k.tenant_id
                 where k.id = $1`;
-  const [found] = await queryRows<{ own: KeyLimits | null; tenant: KeyLimits | null }>(db, sql, [key.id]);
-  const { own = null, tenant = null } = found ?? {};
+  const { own, tenant } = await queryRow<{ own: KeyLimits | null; tenant: KeyLimits | null }>(db, sql, [key.id]);
   const limits = own ?? tenant ?? {};
   return {
     json: { id: key.id, prefix: key.prefix, limits, are_own: own !== null },
@@ -91,7 +88,7 @@ export async function limitTenant(db: Database, id: string, request: LimitReques
   await db.query('select private.require_tenant($1)', [id]);
   await setLimits(db, 'private.set_tenant_limits', id, request);
   const sql = `select coalesce(limits, '{}') as limits from private.tenants where id = $1`;
-  const [{ limits } = { limits: {} }] = await queryRows<{ limits: KeyLimits }>(db, sql, [id]);
+  const { limits } = await queryRow<{ limits: KeyLimits }>(db, sql, [id]);
   return {
     json: { id, limits },
     text: `Each key of the tenant without limits of its own may make ${describe(limits)}.`,
@@ -111,12 +108,8 @@ async function setLimits(
   await db.query(`select ${setter}($1, $2::jsonb)`, [id, isDefault ? null : limits]);
 }
 
-async function readUsage(
-  db: Database,
-  key: string | undefined,
-  { tenant, days, timeZone }: UsageRequest,
-): Promise<Row[]> {
-  if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
+async function readUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<Row[]> {
+  const { tenant, days, timeZone } = request;
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();
   const first = new Date(Date.parse(last) - (days - 1) * DAY_MS).toISOString().slice(0, last.length);
@@ -129,7 +122,7 @@ function toOutput(
   columns: readonly (keyof Row)[],
   { csv: isCsv, days }: UsageRequest,
   head: readonly string[],
-  labelsOf: (row: Row) => string[],
+  toLabels: (row: Row) => string[],
 ): Output {
   const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
   if (isCsv) {
@@ -137,9 +130,9 @@ function toOutput(
     return { json, text: lines.map(toLine).join('').trimEnd() };
   }
   if (rows.length === 0) return { json, text: `There were no calls in the last ${days} days.` };
-  const groups = [...Map.groupBy(rows, (row) => labelsOf(row).join('\0')).values()];
+  const groups = [...Map.groupBy(rows, (row) => toLabels(row).join('\0')).values()];
   const cells = groups.map((group) => [
-    ...labelsOf(group[0] as Row),
+    ...toLabels(group[0] as Row),
     ...CLASSES.map((name) => `${sumOf(group.filter((row) => row.class === name))}`),
   ]);
   return { json, text: `${toTable([...head, ...CLASSES], cells)}\n\n${toBars(rows)}` };
@@ -150,9 +143,10 @@ function toBars(rows: readonly Row[]): string {
   const days = [...Map.groupBy(rows, (row) => row.day)].map(([day, own]) => [day, sumOf(own)] as const);
   days.sort(([a], [b]) => a.localeCompare(b));
   const most = Math.max(...days.map(([, calls]) => calls));
+  const toBar = (calls: number) => '█'.repeat(Math.max(1, Math.round((calls / most) * WIDTH)));
   return toTable(
     [],
-    days.map(([day, calls]) => [day, '█'.repeat(Math.max(1, Math.round((calls / most) * WIDTH))), `${calls}`]),
+    days.map(([day, calls]) => [day, toBar(calls), `${calls}`]),
   );
 }
 
