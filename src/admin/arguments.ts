@@ -18,6 +18,8 @@ export const NEVER = 'infinity';
 export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
 export const readName = matching(/\S/, 'a name that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
+export const readMapping = pairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
+export const readSetting = pairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as in 'telefone=11 98888-0001'");
 
 /** A path as the caller means it: npm runs in the package's folder, and names the caller's in INIT_CWD. */
 export function toPath(name: string): string {
@@ -57,24 +59,6 @@ export function readEncoding(text: string): string {
   }
 }
 
-/** Adds `TITLE=COLUMN` to those before it. */
-export function readMapping(text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> {
-  const [, title = '', column = ''] = expect(
-    /^(.*\S.*)=([^=]+)$/.exec(text) ?? undefined,
-    "TITLE=COLUMN, as in 'Fone 2=telefone'",
-  );
-  return new Map([...earlier, [title, column.trim()]]);
-}
-
-/** Adds `COLUMN=VALUE` to those before it. */
-export function readSetting(text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> {
-  const [, column = '', value = ''] = expect(
-    /^([^=]*\S)\s*=(.*)$/s.exec(text) ?? undefined,
-    "COLUMN=VALUE, as in 'telefone=11 98888-0001'",
-  );
-  return new Map([...earlier, [column, value]]);
-}
-
 /** Makes the parser of an integer within bounds. */
 export function readInteger(min: number, max: number): (text: string) => number {
   return (text) => {
@@ -86,6 +70,14 @@ export function readInteger(min: number, max: number): (text: string) => number 
 /** Creates a parser that gives the text as it is. */
 function matching(pattern: RegExp, expected: string): (text: string) => string {
   return (text) => expect(pattern.test(text) ? text : undefined, expected);
+}
+
+/** Creates a parser that adds a name and its value to those before them. */
+function pairs(pattern: RegExp, expected: string) {
+  return (text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> => {
+    const [, name = '', value = ''] = expect(pattern.exec(text) ?? undefined, expected);
+    return new Map([...earlier, [name, value]]);
+  };
 }
 
 function expect<T>(value: T | undefined, expected: string): T {

@@ -5,12 +5,8 @@ import { type Message, toEnglish } from '../errors.ts';
 import { formats } from '../openapi/formats.ts';
 import type { Column } from './tables.ts';
 
-/** How columns are found that do not have the name of one. */
-type TitleOptions = {
-  /** The columns of titles that nothing else explains. */
-  readonly map?: ReadonlyMap<string, string>;
-  readonly ignoreUnknown?: boolean;
-};
+/** How columns are found that do not have the name of one: `map` has the columns of titles that nothing else explains. */
+type TitleOptions = { readonly map?: ReadonlyMap<string, string>; readonly ignoreUnknown?: boolean };
 
 /** The column for each title of a file, undefined for one to leave out, and what is wrong with the titles. */
 type Titles = { readonly columns: readonly (Column | undefined)[]; readonly mistakes: readonly string[] };

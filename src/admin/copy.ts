@@ -14,7 +14,7 @@ import { CommandError, createProgress, listCounts, type Output } from './termina
 const BATCH = 5_000;
 
 /** A table, and its columns other than generated ones. */
-type Table = {
+type CopiedTable = {
   readonly name: string;
   readonly columns: readonly string[];
   readonly refers_to: readonly string[];
@@ -92,10 +92,10 @@ async function copyTables(source: Database, target: Database): Promise<[string, 
   if (missing.length > 0) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
-  const there = new Set((await queryRows<Table>(target, TABLES)).map(({ name }) => name));
+  const there = new Set((await queryRows<CopiedTable>(target, TABLES)).map(({ name }) => name));
   const progress = createProgress((rows) => `Copied ${rows} rows`);
   const copied: [string, number][] = [];
-  for (const table of inOrder(await queryRows<Table>(source, TABLES))) {
+  for (const table of inOrder(await queryRows<CopiedTable>(source, TABLES))) {
     const { name } = table;
     if (!there.has(name)) throw new CommandError(`The database has no table ${name}: create it first`);
     const { rows } = await target.query(`select from ${name} limit 1`);
@@ -110,8 +110,8 @@ async function copyTables(source: Database, target: Database): Promise<[string, 
 }
 
 /** Each table after those that it refers to. */
-function inOrder(tables: readonly Table[]): Table[] {
-  const ordered: Table[] = [];
+function inOrder(tables: readonly CopiedTable[]): CopiedTable[] {
+  const ordered: CopiedTable[] = [];
   let rest = [...tables];
   while (rest.length > 0) {
     const ready = rest.filter(({ refers_to }) => !rest.some(({ name }) => refers_to.includes(name)));
@@ -128,7 +128,7 @@ function inOrder(tables: readonly Table[]): Table[] {
 async function copyRows(
   source: Database,
   target: Database,
-  { name, columns, refers_to_itself }: Table,
+  { name, columns, refers_to_itself }: CopiedTable,
   onCopied: (rows: number) => void,
 ): Promise<number> {
   const list = columns.join(', ');

@@ -2,7 +2,7 @@
 
 import pg from 'pg';
 import { type Environment, FILES, type StoreConfig } from '../config.ts';
-import { type DatabaseAddress, readDatabaseUrl } from '../database-url.ts';
+import { readDatabaseUrl } from '../database-url.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Content } from '../store/embedded/store.ts';
 import type { Database } from '../store/migrations.ts';
@@ -126,23 +126,17 @@ export function failWith(error: Error): never {
  * without the URL, if it fails.
  */
 export async function connect(url: string, program: string): Promise<pg.Client> {
-  const address = readDatabaseUrl(url);
-  try {
-    return await connectToServer(url, program);
-  } catch (error) {
-    throw address.hasRoles ? new AccessError(messageOf(error as Error)) : toAccessError(address, error);
-  }
+  const { servers, hasRoles } = readDatabaseUrl(url);
+  return connectToServer(url, program).catch((error: Error & { code?: string }) => {
+    if (hasRoles) throw new AccessError(messageOf(error));
+    // Without the database: an unencoded slash in the password makes the rest of it part of that name. A host with several
+    // addresses gives an error without a message.
+    const { code = '', message } = error;
+    const advice = ADVICE[code] ?? 'check DATABASE_URL';
+    throw new AccessError(`Cannot connect to ${servers[0]?.name}: ${message || code}; ${advice}`);
+  });
 }
 
 function connectToServer(url: string, program: string): Promise<pg.Client> {
   return connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: CONNECT_MS, application_name: program });
-}
-
-/** The message omits the database: an unencoded slash in the password makes the rest of it part of that name. */
-function toAccessError({ servers }: DatabaseAddress, error: unknown): AccessError {
-  // A host with several addresses gives an error without a message.
-  const { code = '', message } = error as { code?: string; message: string };
-  return new AccessError(
-    `Cannot connect to ${servers[0]?.name}: ${message || code}; ${ADVICE[code] ?? 'check DATABASE_URL'}`,
-  );
 }

@@ -32,13 +32,8 @@ type Preview = {
 };
 
 type Imported = { readonly table: string; readonly preview: Preview } & Counts;
-/** How many lines of a file were created and so on; `existing` are bad only because their records exist. */
-type Counts = {
-  readonly created: number;
-  readonly updated: number;
-  readonly skipped: number;
-  readonly existing: number;
-};
+/** How many lines of a file came to what; `existing` are bad only because their records exist. */
+type Counts = Readonly<Record<'created' | 'updated' | 'skipped' | 'existing', number>>;
 
 /** Lines in one SQL call. Each call that looks for e-mails or names reads all of a tenant's. */
 const BATCH = 5_000;

@@ -68,6 +68,29 @@ describe('tenant', () => {
   });
 });
 
+test.each([
+  ...[
+    'key list --tenant',
+    'key issue --name x --tenant',
+    'key usage --tenant',
+    'tenant usage',
+    'tenant limit',
+    'tenant delete',
+  ],
+  ...[
+    'find alunos x --tenant',
+    'student data x --tenant',
+    'import alunos openapi.yaml --tenant',
+    'export /none --tenant',
+  ],
+])('%s refuses a tenant that there is not, and names the command that lists them', async (command) => {
+  expect(await failure([...command.split(' '), NOBODY])).toEqual({
+    code: 1,
+    error: `there is no tenant ${NOBODY}`,
+    hint: '`npm run admin -- tenant list` has them all.',
+  });
+});
+
 describe('key issue', () => {
   test('shows a key that works, once, and says so', async () => {
     const output = await printed('key', 'issue', '--tenant', AURORA, '--name', 'Site');
@@ -125,14 +148,6 @@ describe('key issue', () => {
     const end = Date.parse(expires_at ?? '') - 90 * DAY_MS;
     expect(end).toBeGreaterThanOrEqual(before);
     expect(end).toBeLessThanOrEqual(Date.now());
-  });
-
-  test('refuses a tenant that there is not, and says which command lists them', async () => {
-    expect(await failure(['key', 'issue', '--tenant', NOBODY, '--name', 'x'])).toEqual({
-      code: 1,
-      error: `there is no tenant ${NOBODY}`,
-      hint: '`npm run admin -- tenant list` has them all.',
-    });
   });
 });
 
@@ -245,16 +260,13 @@ describe('key permit', () => {
 });
 
 describe('KEY', () => {
-  test.each(['rotate', 'revoke'])(
-    'that there is not is refused by %s, which does not say it again',
-    async (command) => {
-      expect(await admin(['key', command, 'a-secret-of-mine'])).toEqual({
-        code: 1,
-        output: '',
-        errors: 'there is no key with this id or prefix\nList them: npm run admin -- key list\n',
-      });
-    },
-  );
+  test('that there is not is refused without saying it again', async () => {
+    expect(await admin(['key', 'revoke', 'a-secret-of-mine'])).toEqual({
+      code: 1,
+      output: '',
+      errors: 'there is no key with this id or prefix\nList them: npm run admin -- key list\n',
+    });
+  });
 
   test('is not the key itself, which is answered with its prefix alone', async () => {
     const { key, prefix } = await issue();
@@ -300,25 +312,11 @@ describe('wrong usage ends with 2 and says what was expected:', () => {
   });
 });
 
-test.each(
-  [
-    [],
-    ['tenant'],
-    ['key'],
-    ['key', 'rotate'],
-    ['key', 'usage'],
-    ['key', 'limit'],
-    ['tenant', 'usage'],
-    ['tenant', 'limit'],
-    ['import'],
-    ['export'],
-    ['find'],
-    ['show'],
-    ['update'],
-    ['deactivate'],
-  ].map((args) => [args.join(' '), args]),
-)('help of "%s" tells the usage and the exit codes, and a command of examples', async (name, args) => {
-  const output = await printed(...args, '--help');
+test.each([
+  ...['', 'tenant', 'tenant usage', 'tenant limit', 'key', 'key rotate', 'key usage', 'key limit'],
+  ...['import', 'export', 'find', 'show', 'update', 'deactivate', 'backup', 'copy'],
+])('help of "%s" tells the usage and the exit codes, and a command of examples', async (name) => {
+  const output = await printed(...name.split(' ').filter(Boolean), '--help');
   expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
   expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
   const isCommand = !output.includes('Commands:');

@@ -2,10 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { ANA, AURORA, BOSQUE, EMAIL, useAdmin, useGateway } from '../helpers/admin.ts';
+import { CommandError, printFailure } from '../../src/admin/terminal.ts';
+import { ANA, AURORA, BOSQUE, useAdmin, useGateway } from '../helpers/admin.ts';
 import { call, KEYS } from '../helpers/api.ts';
 
-const { admin, database, json, printed, rows } = useAdmin();
+const { admin, database, json, rows } = useAdmin();
 const url = useGateway({ database });
 
 /** Runs the command on a terminal of its own and types a line. */
@@ -24,36 +25,6 @@ const ask = async (path: string, key = KEYS.aurora) => {
 };
 
 describe('a student', () => {
-  test('is shown by id and by e-mail, in any case of its letters', async () => {
-    const data = await json(['student', 'data', ANA, '--tenant', AURORA]);
-    expect(JSON.parse(await printed('student', 'data', EMAIL.toUpperCase(), '--tenant', AURORA))).toEqual(data);
-    expect(data).toMatchObject({ alunos: [{ id: ANA, nome: 'Ana Alves', telefone: '+55 11 90000-0001' }] });
-    expect(Object.keys(data)).toEqual(['alunos', 'treinos', 'anamneses', 'idempotency_keys']);
-    expect(data.treinos.every((row: { aluno_id: string }) => row.aluno_id === ANA)).toBe(true);
-  });
-
-  test('that shares an e-mail is named by id', async () => {
-    const other = { p_nome: 'Outra Ana', p_email: EMAIL };
-    const { body } = await call('/alunos', { url: url(), json: other });
-    const { code, errors } = await admin(['student', 'erase', EMAIL, '--tenant', AURORA, '--yes']);
-    const { id } = body as { id: string };
-    expect([code, errors]).toEqual([
-      1,
-      `${EMAIL} is the email of several alunos\nName one by its id: ${ANA} (Ana Alves), ${id} (Outra Ana)\n`,
-    ]);
-  });
-
-  test.each([
-    ['of another tenant', ANA, BOSQUE],
-    ['that does not exist', 'ninguem@aurora.example', AURORA],
-  ])('%s is not found', async (_, name, tenant) => {
-    const { code, errors } = await admin(['student', 'data', name, '--tenant', tenant]);
-    expect([code, errors]).toEqual([
-      1,
-      `the tenant has no ${name} in alunos\nName a record by its id or email: npm run admin -- find alunos TEXT --tenant ${tenant}\n`,
-    ]);
-  });
-
   test('whose name has control characters is asked for without sending them', async () => {
     const [{ id } = {}] = await rows(
       `insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', E'\\x1b[2JEva', 'e@x.example') returning id`,
@@ -111,4 +82,21 @@ describe('a tenant', () => {
     expect(await ask('/alunos', KEYS.bosque)).toEqual({ status: 401, body: { error: 'API Key inválida' } });
     expect(await ask('/alunos?limit=1')).toMatchObject({ status: 200 });
   });
+});
+
+test('many bad lines in a row that are bad in the same way are one for people, and all for scripts', () => {
+  const toLine = (line: number, value: string, message = 'is wrong') => ({ line, field: 'email', value, message });
+  const run = Array.from({ length: 2_000 }, (_, index) => toLine(index + 2, `${index}`));
+  const failure = new CommandError('Nothing was imported', 'Correct them', {
+    lines: [...run, toLine(2_003, 'x', 'is odd')],
+  });
+  const print = (isJson: boolean) => {
+    const printed: string[] = [];
+    expect(printFailure(failure, isJson, (text) => void printed.push(text))).toBe(1);
+    return printed.join('');
+  };
+  expect(print(false)).toBe(
+    'lines 2 to 2001: email is wrong\nline 2003: email "x": is odd\nNothing was imported\nCorrect them\n',
+  );
+  expect(JSON.parse(print(true)).lines).toHaveLength(2_001);
 });
