@@ -23,6 +23,9 @@ import { CommandError, createProgress, type Output } from './terminal.ts';
 const ARCHIVE = 'd'.charCodeAt(0);
 const END = Buffer.alloc(1_024);
 
+const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
+const VERSION_1 = 'A backup of version 1 is restored by version 1.';
+
 /** Writes a backup of the store. It replaces no file, and after a failure it leaves none. */
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
@@ -60,16 +63,12 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
     throw new CommandError(`There is a store in ${dataDir} already: nothing was restored`, hint);
   }
   const unpackTo = (folder: string) => unpack(toPath(name), folder);
-  const applied = await restoreStore({ ...embedded, onWarning: console.error }, FILES.migrations, unpackTo).catch(
-    (error) => {
-      const hint =
-        error instanceof FolderInUse
-          ? 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.'
-          : 'A backup of version 1 is restored by version 1.';
-      if (!(error instanceof FolderInUse || error instanceof ServerError)) throw error;
-      throw new CommandError(error.message, hint);
-    },
-  );
+  const options = { ...embedded, onWarning: console.error };
+  const applied = await restoreStore(options, FILES.migrations, unpackTo).catch((error) => {
+    if (error instanceof FolderInUse) throw new CommandError(error.message, IN_USE);
+    if (error instanceof ServerError) throw new CommandError(error.message, VERSION_1);
+    throw error;
+  });
   const migrations = applied.length > 0 ? `, and applied ${applied.length} new migrations` : '';
   const versions = readMigrations(FILES.migrations).filter(({ file }) => applied.includes(file));
   return {

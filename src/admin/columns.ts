@@ -8,8 +8,8 @@ import type { Column } from './tables.ts';
 /** How columns are found that do not have the name of one: `map` has the columns of titles that nothing else explains. */
 type TitleOptions = { readonly map?: ReadonlyMap<string, string>; readonly ignoreUnknown?: boolean };
 
-/** The column for each title of a file, undefined for one to leave out, and what is wrong with the titles. */
-type Titles = { readonly columns: readonly (Column | undefined)[]; readonly mistakes: readonly string[] };
+/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
+export type Header = { readonly title: string; readonly column: Column | undefined };
 
 /** What is shown of a title, in characters. */
 const MAX_TITLE = 100;
@@ -97,22 +97,22 @@ function findColumn(columns: readonly Column[], title: string): Column | undefin
   return isNamed((name) => name === title.toLowerCase()) ?? isNamed((name) => fold(name) === folded);
 }
 
-/** Finds the columns for the titles of a file. One without a title is left out. */
-export function findColumns(
+/** Finds the columns for the titles of a file, and what is wrong with these. One without a title is left out. */
+export function readTitles(
   titles: readonly string[],
   columns: readonly Column[],
-  { map = new Map(), ignoreUnknown = false }: TitleOptions,
-): Titles {
+  { map = new Map(), ignoreUnknown = false }: TitleOptions = {},
+): { readonly headers: readonly Header[]; readonly mistakes: readonly string[] } {
   const mapped = new Map([...map].map(([title, name]) => [fold(title), name]));
   const folded = titles.map(fold);
   const named = titles.map((title, index) => findColumn(columns, mapped.get(folded[index] ?? '') ?? title));
-  const found = named.map((column, index) => {
-    const title = folded[index] ?? '';
-    return column ?? (mapped.has(title) ? undefined : findCommon(title, columns, named));
+  const headers = titles.map((title, index) => {
+    const name = folded[index] ?? '';
+    return { title, column: named[index] ?? (mapped.has(name) ? undefined : findCommon(name, columns, named)) };
   });
   const firsts = new Map<Column, string>();
-  const mistakes = titles.flatMap((title, index) => {
-    const [column, name] = [found[index], mapped.get(folded[index] ?? '')];
+  const mistakes = headers.flatMap(({ title, column }, index) => {
+    const name = mapped.get(folded[index] ?? '');
     if (title === '') return [];
     if (!column && name !== undefined) return [`--map names ${quote(name)}, which is no column`];
     if (!column) return ignoreUnknown ? [] : [`unknown column ${quote(title)}`];
@@ -122,7 +122,7 @@ export function findColumns(
   });
   const unused = [...map.keys()].filter((title) => !folded.includes(fold(title)));
   mistakes.push(...unused.map((title) => `--map names ${quote(title)}, which is not in the first line`));
-  return { columns: found, mistakes };
+  return { headers, mistakes };
 }
 
 function findCommon(title: string, columns: readonly Column[], taken: readonly unknown[]): Column | undefined {

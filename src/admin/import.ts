@@ -5,10 +5,10 @@ import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
-import { findColumns, toValue } from './columns.ts';
+import { type Header, readTitles, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords } from './csv.ts';
 import { USAGE } from './export.ts';
-import { createWriter, type Header, type Line, type Writer, type WriterOptions } from './lines.ts';
+import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
 import { type BadLine, CommandError, createProgress, listCounts, type Output, toTable } from './terminal.ts';
 
@@ -164,13 +164,13 @@ async function readHeader(
   if ('problem' in header) throw fail([header.problem]);
   if (header.cells.length > MAX_COLUMNS) throw fail([`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
-  const { columns: found, mistakes } = findColumns(titles, columns, options);
+  const { headers, mistakes } = readTitles(titles, columns, options);
   const hasUnknown = mistakes.some((mistake) => mistake.startsWith('unknown'));
-  const missing = options.update ? [] : required.filter((name) => !found.some((column) => column?.name === name));
+  const missing = options.update ? [] : required.filter((name) => !headers.some(({ column }) => column?.name === name));
   const all = [...mistakes, ...missing.map((name) => `column ${JSON.stringify(name)} is missing`)];
   if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, 'and more');
   if (all.length > 0) throw fail(all, hasUnknown ? `\n${UNKNOWN}` : '');
-  return titles.map((title, index) => ({ title, column: found[index] }));
+  return headers;
 }
 
 function readLine(

@@ -2,13 +2,10 @@
 
 import { hash } from 'node:crypto';
 import type { Database } from '../store/migrations.ts';
-import { findMistake, inZone, toValue } from './columns.ts';
+import { findMistake, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
-import { type Column, findIds, type OfTenant, type Table } from './tables.ts';
+import { findIds, type OfTenant, type Table } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
-
-/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
-export type Header = { readonly title: string; readonly column: Column | undefined };
 
 /** A line: its texts as they are written, its valid fields (null for one to clear), and its problems. */
 export type Line = {
@@ -23,20 +20,16 @@ export type Line = {
   isSkipped?: boolean;
 };
 
-/** What becomes of a line whose record exists; without any of them it is bad. */
-export type ExistingOptions = {
+export type WriterOptions = OfTenant & {
+  /** Of times without a zone. */
+  readonly timeZone: string;
+  /** Whether an empty text clears what is there. */
+  readonly clears?: boolean;
+  /** What becomes of a line whose record exists; without any of them it is bad. */
   readonly skipExisting?: boolean;
   readonly update?: boolean;
   readonly allowDuplicates?: boolean;
 };
-
-export type WriterOptions = OfTenant &
-  ExistingOptions & {
-    /** Of times without a zone. */
-    readonly timeZone: string;
-    /** Whether an empty text clears what is there. */
-    readonly clears?: boolean;
-  };
 
 /** Makes rows of lines. */
 export type Writer = {
@@ -148,9 +141,8 @@ export function createWriter(
     }
   }
 
-  /** With update, a line that creates a record needs what one that changes it does not. */
+  /** A line that creates a record needs what one that changes it does not. */
   function requireAll(line: Line): void {
-    if (!update || line.id !== undefined || line.bad.length > 0) return;
     for (const { name, required } of columns) {
       if (required && line.fields[name] === undefined) refuse(line, name, 'is required');
     }
@@ -174,8 +166,8 @@ export function createWriter(
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
       await find(candidates);
-      candidates.forEach(decide);
-      lines.forEach(requireAll);
+      for (const candidate of candidates) decide(candidate);
+      if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       await send(lines);
     },
   };

@@ -97,7 +97,9 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
     .exitOverride()
-    .configureHelp({ optionDescription: describeOption })
+    .configureHelp({
+      optionDescription: (option) => new Help().optionDescription(option) + (option.mandatory ? ' (required)' : ''),
+    })
     // Printed below, with --json as JSON.
     .configureOutput({ writeOut: print, writeErr: printError, outputError: () => {} })
     .addHelpText('after', STORES)
@@ -113,10 +115,6 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   addDataCommands(program, run);
   addBackupCommands(program, runOnStore);
   return program;
-}
-
-function describeOption(option: Option): string {
-  return new Help().optionDescription(option) + (option.mandatory ? ' (required)' : '');
 }
 
 function addTenantCommands(tenant: Command, run: Run<Database>): void {

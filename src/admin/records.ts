@@ -2,8 +2,9 @@
 // tenant's rows.
 
 import { InvalidArgumentError } from 'commander';
+import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { findColumns } from './columns.ts';
+import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { createWriter } from './lines.ts';
 import { type Column, findIds, findTable, type OfTenant, readTables, type Table } from './tables.ts';
@@ -28,7 +29,9 @@ export async function findRecords(
   const table = findTable(await readTables(db), resource);
   const matches = table.columns
     .filter(({ type }) => type === 'text')
-    .map(({ name }) => `position(private.to_searchable($2) in private.to_searchable(r.${quote(name)})) > 0`);
+    .map(
+      ({ name }) => `position(private.to_searchable($2) in private.to_searchable(r.${pg.escapeIdentifier(name)})) > 0`,
+    );
   const condition = ['r.id = private.to_uuid($2)', ...matches].join(' or ');
   const found = await readRows(db, table, [...listed(table), 'id'], condition, [tenant, text, limit + 1]);
   const rows = found.slice(0, limit);
@@ -53,12 +56,7 @@ export async function showRecord(db: Database, resource: string, name: string, {
 }
 
 /** Changes columns of a record, by their names as in a file to import; an empty value clears one. */
-export async function updateRecord(
-  db: Database,
-  resource: string,
-  name: string,
-  { set, ...options }: UpdateOptions,
-): Promise<Output> {
+export async function updateRecord(db: Database, resource: string, name: string, { set, ...options }: UpdateOptions) {
   const { table, row: before } = await openRecord(db, options.tenant, resource, name);
   const id = String(before.id);
   const writer = createWriter(db, table, readSettings(table, [...set.keys()]), { ...options, clears: true });
@@ -92,14 +90,10 @@ export async function showStudent(db: Database, name: string, { tenant }: OfTena
 }
 
 /** Deletes everything that the store has of a student. */
-export async function eraseStudent(
-  db: Database,
-  name: string,
-  { tenant, ...confirmed }: OfTenant & Confirmed,
-): Promise<Output> {
+export async function eraseStudent(db: Database, name: string, { tenant, yes }: OfTenant & Confirmed): Promise<Output> {
   const { table, row } = await openRecord(db, tenant, 'alunos', name);
   const student = nameOf(table, row);
-  await confirm(`Erases the student ${student} and everything that refers to it.`, student, confirmed);
+  await confirm(`Erases the student ${student} and everything that refers to it.`, student, { yes });
   const deleted = await queryRows<Deleted>(db, 'select * from private.erase_student($1, $2)', [tenant, row.id]);
   return toErased(`Student ${row.id} was erased`, deleted);
 }
@@ -120,11 +114,8 @@ async function openRecord(db: Database, tenant: string, resource: string, name: 
 async function findRecord(db: Database, table: Table, tenant: string, name: string): Promise<Row> {
   const found = await findIds(db, tenant, [table.name, table.knownBy], [name.trim()]);
   const order = ['criado_em', 'id'].filter((name) => hasColumn(table, name));
-  const [row, ...others] = await readRows(db, table, order, 'r.id = any ($2::uuid[])', [
-    tenant,
-    [...found.values()].flat(),
-    null,
-  ]);
+  const values = [tenant, [...found.values()].flat(), null];
+  const [row, ...others] = await readRows(db, table, order, 'r.id = any ($2::uuid[])', values);
   if (!row) {
     throw new CommandError(
       `the tenant has no ${name} in ${table.name}`,
@@ -137,26 +128,20 @@ async function findRecord(db: Database, table: Table, tenant: string, name: stri
 }
 
 /** What people know the record by that a column refers to. */
-async function findName(
-  db: Database,
-  tenant: string,
-  { refers_to: name, known_by: label }: Column,
-  id: string,
-): Promise<string> {
+async function findName(db: Database, tenant: string, column: Column, id: string): Promise<string> {
+  const { refers_to: name, known_by: label } = column;
   if (!name || !label || id === '') return '';
   const [row = {}] = await readRows(db, { name, columns: [{ name: label }] }, [label], 'r.id = $2', [tenant, id, 1]);
   return toText(row[label]);
 }
 
 /** The columns of settings. Throws InvalidArgumentError with every mistake. */
-function readSettings({ name: resource, columns }: Table, titles: readonly string[]) {
+function readSettings({ name: resource, columns }: Table, titles: readonly string[]): readonly Header[] {
   const settable = columns.filter(({ name }) => name !== 'id');
-  const { columns: found, mistakes } = findColumns(titles, settable, {});
-  if (mistakes.length > 0) {
-    const names = settable.map(({ name }) => name).join(', ');
-    throw new InvalidArgumentError(`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);
-  }
-  return titles.map((title, index) => ({ title, column: found[index] }));
+  const { headers, mistakes } = readTitles(titles, settable);
+  if (mistakes.length === 0) return headers;
+  const names = settable.map(({ name }) => name).join(', ');
+  throw new InvalidArgumentError(`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);
 }
 
 /** The tenant, $1, has the rows; $3 is how many, null for all. */
@@ -167,9 +152,9 @@ function readRows(
   condition: string,
   values: unknown[],
 ): Promise<Row[]> {
-  const list = columns.map((column) => `r.${quote(column.name)}`).join(', ');
+  const list = columns.map((column) => `r.${pg.escapeIdentifier(column.name)}`).join(', ');
   const sql = `select ${list} from private.${name} r where r.tenant_id = $1 and (${condition})
-                order by ${order.map((name) => `r.${quote(name)}`).join(', ')} limit $3`;
+                order by ${order.map((name) => `r.${pg.escapeIdentifier(name)}`).join(', ')} limit $3`;
   return queryRows<Row>(db, sql, values);
 }
 
@@ -185,10 +170,6 @@ function hasColumn({ columns }: Table, name: string): boolean {
 /** The text by which people recognize a record. */
 function nameOf(table: Table, row: Row): string {
   return toText(row[listed(table)[0] ?? 'id']);
-}
-
-function quote(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }
 
 function toText(value: unknown): string {

@@ -41,10 +41,7 @@ export class CommandError extends Error {
 }
 
 /** Whether a command that destroys asks first. */
-export type Confirmed = { readonly yes?: boolean };
-
-/** Shows on a terminal how far long work is. */
-export type Progress = { add(amount: number): void; end(): void };
+export type Confirmed = { readonly yes?: boolean | undefined };
 
 const FAILED = 1;
 const USAGE = 2;
@@ -92,12 +89,12 @@ export function listCounts(counts: readonly (readonly [table: string, count: num
   return counts.map(([table, count]) => `${table} ${count}`).join(', ');
 }
 
-/** `describe` says how much is done. */
-export function createProgress(describe: (amount: number) => string): Progress {
+/** Shows on a terminal how far long work is; `describe` says how much is done. */
+export function createProgress(describe: (amount: number) => string) {
   let [total, shown] = [0, Date.now()];
   const { isTTY } = process.stderr;
   return {
-    add: (amount) => {
+    add: (amount: number) => {
       total += amount;
       if (!isTTY || Date.now() - shown < PROGRESS_MS) return;
       shown = Date.now();

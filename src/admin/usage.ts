@@ -8,15 +8,8 @@ import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './terminal.ts';
 
 /** A row of list_usage. */
-type Row = {
-  readonly tenant_id: string;
-  readonly tenant: string;
-  readonly key_id: string;
+type Row = Readonly<Record<'tenant_id' | 'tenant' | 'key_id' | 'name' | 'day' | 'operation' | 'class', string>> & {
   readonly prefix: string | null;
-  readonly name: string;
-  readonly day: string;
-  readonly operation: string;
-  readonly class: string;
   readonly calls: number;
 };
 
@@ -30,14 +23,9 @@ type UsageRequest = {
 };
 
 /** Limits as options: `none` for none, `default` for those of the tenant. */
-type LimitRequest = {
-  readonly perMinute?: number;
-  readonly burst?: number;
-  readonly perDay?: number;
-  readonly perMonth?: number;
-  readonly none?: boolean;
-  readonly default?: boolean;
-};
+type LimitRequest = Readonly<
+  Partial<Record<'perMinute' | 'burst' | 'perDay' | 'perMonth', number> & Record<'none' | 'default', boolean>>
+>;
 
 const CLASSES = ['2xx', '4xx', '429', '5xx'];
 /** The longest bar, in characters. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findColumns, findMistake, inZone, toValue } from '../../src/admin/columns.ts';
+import { findMistake, inZone, readTitles, toValue } from '../../src/admin/columns.ts';
 import { type ImportOptions, importSource } from '../../src/admin/import.ts';
 import type { Column } from '../../src/admin/tables.ts';
 import { CommandError, describeBad } from '../../src/admin/terminal.ts';
@@ -98,7 +98,7 @@ test.each([
   expect(inZone(text, column('x'), 'America/Sao_Paulo')).toBe(text);
 });
 
-const namesOf = (...titles: string[]) => findColumns(titles, COLUMNS, {}).columns.map((found) => found?.name);
+const namesOf = (...titles: string[]) => readTitles(titles, COLUMNS).headers.map(({ column }) => column?.name);
 
 test('a column has the names of the table, of the interface and of spreadsheets, however they are written', () => {
   expect(namesOf('p_email', 'NOME')).toEqual(['email', 'nome']);
