@@ -16,7 +16,7 @@ select k.tenant_id::uuid, k.id::uuid, k.name, left(k.key, 12), sha256(convert_to
     ('a0000000-0000-4000-8000-000000000000', 'a9000000-0000-4000-8000-000000000002',
      'Leitura', 'wms_demo_leitura',
      array['listar_alunos', 'listar_treinos', 'listar_academias', 'listar_personais', 'listar_anamneses',
-           'listar_secoes'],
+           'listar_secoes', 'consultar_uso'],
      true, null),
     ('a0000000-0000-4000-8000-000000000000', 'a9000000-0000-4000-8000-000000000003',
      'Inativa', 'wms_demo_inativa', null, false, null),

@@ -6,11 +6,13 @@ import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, type Reply, Unreachable } from './client.ts';
 import { type DescribedAnswer, findAnswer, type Operation } from './operations.ts';
-import { isRead, type Request } from './request.ts';
+import { isRead, OWN_KEY, type Request } from './request.ts';
 
 /** What the checks of a run share. */
 export type Setting = {
   readonly client: Client;
+  /** Another key for the requests of the run's own. */
+  readonly key?: symbol;
   readonly seed: number;
   /** Values generated for each check, besides those at the bounds. */
   readonly runs: number;
@@ -19,8 +21,8 @@ export type Setting = {
   readonly readOnly: boolean;
 };
 
-/** Throws Mismatch if the deployment fails it. */
-export type Check = { readonly name: string; readonly run: () => Promise<void> };
+/** Throws Mismatch if the deployment fails it; gives a reason if there is nothing to check. */
+export type Check = { readonly name: string; readonly run: () => Promise<unknown> };
 
 export type Skipped = { readonly name: string; readonly reason: string };
 
@@ -52,11 +54,12 @@ type Expected = {
 
 /** Sends a request and compares the answer with the document and with what is expected; throws Mismatch. */
 export async function expectAnswer(
-  { client }: Setting,
+  { client, key }: Pick<Setting, 'client' | 'key'>,
   operation: Operation,
-  request: Request,
+  built: Request,
   expected: Expected,
 ): Promise<{ status: number; body: Json; headers: Answer['headers'] }> {
+  const request = key && built.key === OWN_KEY ? { ...built, key } : built;
   const reply = await client.send(request);
   const fault = 'missing' in reply ? '' : findFault(operation, reply, expected);
   if (fault === undefined) return reply as Answer & { body: Json };

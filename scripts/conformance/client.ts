@@ -2,7 +2,7 @@
 
 import { errors, Pool } from 'undici';
 import type { Json } from '../../src/store/store.ts';
-import { isRead, OWN_KEY, type Request } from './request.ts';
+import { isRead, type Request } from './request.ts';
 
 /** The deployment does not answer. */
 export class Unreachable extends Error {
@@ -34,7 +34,7 @@ export type ClientOptions = {
   /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
   readonly keyHeader: string;
-  readonly key: string;
+  readonly keys: ReadonlyMap<symbol, string>;
   /** Throw for a request that could change something. */
   readonly readOnly: boolean;
   readonly timeoutMs: number;
@@ -120,7 +120,8 @@ export class Client {
   }
 
   async #overHttp({ method, target, headers, key, body }: Request): Promise<Answer> {
-    const { key: ownKey, keyHeader } = this.#options;
+    const { keys, keyHeader } = this.#options;
+    const sentKey = typeof key === 'symbol' ? keys.get(key) : key;
     this.sent++;
     const response = await this.#pool.request({
       method: method as 'GET',
@@ -132,7 +133,7 @@ export class Client {
         ...Object.fromEntries(
           Object.entries(headers).map(([name, text]) => [name, Buffer.from(text).toString('latin1')]),
         ),
-        ...(key === null ? {} : { [keyHeader]: key === OWN_KEY ? ownKey : key }),
+        ...(typeof sentKey === 'string' ? { [keyHeader]: sentKey } : {}),
       },
       body: body ?? null,
     });

@@ -15,6 +15,9 @@ import { runContract } from './run.ts';
 type Options = {
   readonly url: string;
   readonly key: string;
+  readonly otherKey?: string;
+  readonly readKey?: string;
+  readonly limitedKey?: string;
   readonly document: string;
   readonly readOnly?: boolean;
   readonly demo?: boolean;
@@ -87,6 +90,11 @@ function createCommand(): Command {
         .argParser(readKey)
         .makeOptionMandatory(),
     )
+    .addOption(
+      keyOption('--other-key', "another tenant's key, which must see and touch nothing of this one's", 'OTHER_KEY'),
+    )
+    .addOption(keyOption('--read-key', 'a key that may only read', 'READ_KEY'))
+    .addOption(keyOption('--limited-key', 'a key over its limit', 'LIMITED_KEY'))
     .option('--read-only', 'send only GET and HEAD')
     .option('--demo', 'the deployment has the demo data: compare it with the examples')
     .addOption(
@@ -104,6 +112,10 @@ function createCommand(): Command {
     .option('--junit <FILE>', 'also write the report as JUnit XML', toPath)
     .option('--json', 'print one JSON value, for scripts')
     .addHelpText('after', HELP);
+}
+
+function keyOption(name: string, description: string, variable: string): Option {
+  return new Option(`${name} <KEY>`, description).env(variable).argParser(readKey);
 }
 
 /** Runs the checks; gives whether one failed. */

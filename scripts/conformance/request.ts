@@ -4,8 +4,11 @@ import { writeValue } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
 
-/** The run's own key; only the client knows its value. */
-export const OWN_KEY = Symbol('own key');
+/** The keys of a run, by the variables that stand for them in reports; only the client knows their values. */
+export const OWN_KEY = Symbol('API_KEY');
+export const OTHER_KEY = Symbol('OTHER_KEY');
+export const READ_KEY = Symbol('READ_KEY');
+export const LIMITED_KEY = Symbol('LIMITED_KEY');
 
 export type Request = {
   readonly method: string;
@@ -14,7 +17,7 @@ export type Request = {
   /** Without the key's header. */
   readonly headers: Readonly<Record<string, string>>;
   /** Null omits the header. */
-  readonly key: string | typeof OWN_KEY | null;
+  readonly key: string | symbol | null;
   readonly body?: string;
 };
 
@@ -56,13 +59,13 @@ function toBody({ inputs }: Operation, fields: readonly (readonly [string, Json]
 /** A longer filler is written as a command that prints it: a shell may not accept such a long line. */
 const MAX_TEXT = 4_000;
 
-/** The request as a curl command, with $API_KEY for the key. */
+/** The request as a curl command, with $API_KEY for the run's own key. */
 export function toCurl(url: string, keyHeader: string, request: Request): string {
   const { method, target, key, body, headers } = request;
   const parts = ['curl -i'];
   if (method === 'HEAD') parts[0] = 'curl -I';
   else if (method !== (body === undefined ? 'GET' : 'POST')) parts.push(`-X ${method}`);
-  if (key === OWN_KEY) parts.push(`-H "${keyHeader}: $API_KEY"`);
+  if (typeof key === 'symbol') parts.push(`-H "${keyHeader}: $${key.description}"`);
   else if (key !== null) parts.push(`-H ${toHeader(keyHeader, key)}`);
   for (const [name, value] of Object.entries(headers)) parts.push(`-H ${toHeader(name, value)}`);
   if (body !== undefined) parts.push("-H 'Content-Type: application/json'");

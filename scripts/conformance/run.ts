@@ -9,14 +9,19 @@ import { createInputChecks } from './inputs.ts';
 import { createListChecks } from './lists.ts';
 import type { Contract, Operation } from './operations.ts';
 import type { Outcome, Report, Section } from './report.ts';
-import { isRead, OWN_KEY, type Request, toCurl } from './request.ts';
+import { isRead, LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request, toCurl } from './request.ts';
 import type { ListOperation } from './rows.ts';
+import { createLimitCheck, createReadKeyCheck, createTenantChecks, type TenantChecks } from './tenants.ts';
 
-export type RunOptions = Omit<Setting, 'client'> & {
+export type RunOptions = Omit<Setting, 'client' | 'key'> & {
   readonly contract: Contract;
   /** The URL before the operations' paths. */
   readonly url: string;
   readonly key: string;
+  /** Another tenant's key, one that may only read, and one over its limit. */
+  readonly otherKey?: string;
+  readonly readKey?: string;
+  readonly limitedKey?: string;
   /** Maximum time for an answer. */
   readonly timeoutMs: number;
   /** By operationId; all by default. */
@@ -33,7 +38,10 @@ export async function runContract(
   onSection: (section: Section) => void = () => {},
 ): Promise<Report> {
   const { contract, url, seed, runs, only } = options;
-  const client = new Client({ ...options, keyHeader: contract.keyHeader });
+  const client = new Client({ ...options, keys: keysOf(options), keyHeader: contract.keyHeader });
+  const { key: _key, ...shared } = options;
+  const setting: Setting = { ...shared, client };
+  const tenants = options.otherKey ? createTenantChecks(setting, listsOf(contract)) : undefined;
   const started = performance.now();
   const sections: Section[] = [];
   const add = (section: Section) => {
@@ -43,9 +51,14 @@ export async function runContract(
   try {
     await client.probe();
     for (const operation of contract.operations) {
-      if (only?.includes(operation.id) ?? true) add(await runOperation(options, { ...options, client }, operation));
+      if (only?.includes(operation.id) ?? true) add(await runOperation(options, setting, operation, tenants));
     }
     if (!only) add(await runSection(options, 'Any other path', [createPathCheck(client)], []));
+    const first = contract.operations.find(isRead);
+    if (options.limitedKey && first) {
+      add(await runSection(options, 'A key over its limit', [createLimitCheck(setting, first)], []));
+    }
+    if (tenants) add(await runSection(options, 'Another tenant', tenants.atEnd(), []));
     const { sent: requests, created } = client;
     return { url, seed, runs, requests, seconds: secondsSince(started), sections, created };
   } catch (error) {
@@ -56,14 +69,34 @@ export async function runContract(
   }
 }
 
-async function runOperation(options: RunOptions, setting: Setting, operation: Operation): Promise<Section> {
-  const { document, operations } = options.contract;
+/** The keys of a run, by what stands for them in requests. */
+function keysOf({ key, otherKey, readKey, limitedKey }: RunOptions): ReadonlyMap<symbol, string> {
+  const given: [symbol, string | undefined][] = [
+    [OWN_KEY, key],
+    [OTHER_KEY, otherKey],
+    [READ_KEY, readKey],
+    [LIMITED_KEY, limitedKey],
+  ];
+  return new Map(given.filter((one): one is [symbol, string] => one[1] !== undefined));
+}
+
+function listsOf({ operations }: Contract): ListOperation[] {
+  return operations.filter((operation): operation is ListOperation => operation.list !== undefined);
+}
+
+async function runOperation(
+  options: RunOptions,
+  setting: Setting,
+  operation: Operation,
+  tenants: TenantChecks | undefined,
+): Promise<Section> {
+  const { document } = options.contract;
   const title = `${operation.method} ${operation.path}`;
   if (options.readOnly && !isRead(operation)) {
     const reason = 'it writes, and --read-only sends only reads';
     return runSection(options, title, [], [{ name: 'everything', reason }]);
   }
-  const lists = operations.filter((other): other is ListOperation => other.list !== undefined);
+  const lists = listsOf(options.contract);
   const list = lists.find(({ id }) => id === operation.id);
   const examples = createExampleChecks(setting, operation, document);
   const [entry, ...inputs] = createInputChecks(setting, operation);
@@ -78,6 +111,8 @@ async function runOperation(options: RunOptions, setting: Setting, operation: Op
     ...createHeaderChecks(setting, operation, 'x-translations' in document),
     ...(list ? createListChecks(setting, list, lists) : []),
     ...creations.checks,
+    ...(options.readKey ? [createReadKeyCheck(setting, operation)] : []),
+    ...(tenants?.ofOperation(operation) ?? []),
   ];
   const first = entry ? await runCheck(options, entry) : undefined;
   // Without permission for the operation all other checks would fail too.
@@ -106,27 +141,31 @@ async function runSection(
   return { title, seconds: secondsSince(started), outcomes: [...outcomes, ...rest] };
 }
 
-async function runCheck({ url, key, contract }: RunOptions, { name, run }: Check): Promise<Outcome> {
+async function runCheck(options: RunOptions, { name, run }: Check): Promise<Outcome> {
+  const { url, contract } = options;
+  const withoutKeys = (text: string) =>
+    [...keysOf(options)].reduce((result, [{ description }, key]) => withoutKey(result, key, `$${description}`), text);
   const started = performance.now();
   try {
-    await run();
+    const reason = await run();
+    if (typeof reason === 'string') return { name, result: 'skipped', reason };
     return { name, result: 'passed', seconds: secondsSince(started) };
   } catch (error) {
     if (!(error instanceof Mismatch)) throw error;
     const { request, expected, got } = error;
     return {
       ...{ name, result: 'failed', seconds: secondsSince(started) },
-      curl: withoutKey(toCurl(url, contract.keyHeader, request), key),
-      expected: shorten(withoutKey(expected, key)),
-      got: shorten(withoutKey(got, key)),
+      curl: withoutKeys(toCurl(url, contract.keyHeader, request)),
+      expected: shorten(withoutKeys(expected)),
+      got: shorten(withoutKeys(got)),
     };
   }
 }
 
 /** An answer may contain the key, and a report is passed on. */
-function withoutKey(text: string, key: string): string {
+function withoutKey(text: string, key: string, name: string): string {
   const spellings = [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key)];
-  return spellings.reduce((result, spelling) => result.replaceAll(spelling, '$API_KEY'), text);
+  return spellings.reduce((result, spelling) => result.replaceAll(spelling, () => name), text);
 }
 
 /** The document does not describe this 404, only the form of every error. */

@@ -2,7 +2,8 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
-import { OWN_KEY } from '../../scripts/conformance/request.ts';
+import type { Answer } from '../../scripts/conformance/client.ts';
+import { LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request } from '../../scripts/conformance/request.ts';
 import type { RunOptions } from '../../scripts/conformance/run.ts';
 import type { Json } from '../../src/store/store.ts';
 import { document, KEYS } from '../helpers/api.ts';
@@ -369,5 +370,87 @@ describe('a faulty gateway', () => {
     const report = await run({ key: KEYS.readOnly, only: ['criarAluno'] });
     expect(namesOf(failuresOf(report))).toEqual(['accepts the key']);
     expect(outcomesOf(report).filter(({ result }) => result === 'passed')).toEqual([]);
+  });
+});
+
+describe('a gateway with a hole between its keys', () => {
+  const FOREIGN = { personal: 'b2000000-0000-4000-8000-000000000001', gym: 'b1000000-0000-4000-8000-000000000001' };
+  const all = { otherKey: KEYS.bosque, readKey: KEYS.readOnly };
+  const of = (key: symbol, change: (answer: Answer, request: Request) => Partial<Answer>): Fault => ({
+    answer: (answer, request) => (request.key === key ? change(answer, request) : {}),
+  });
+  const withoutHyphens = (id: string) => id.replaceAll('-', '');
+  let reads = 0;
+
+  test.each<[string, string, string, Fault, Partial<Record<'expected' | 'got' | 'curl', unknown>>]>([
+    [
+      "that lists another tenant's record",
+      'listarPersonais',
+      'shows no record of the other key',
+      of(OWN_KEY, ({ status, body }) =>
+        status === 200 ? withBody([{ id: FOREIGN.personal }, ...(body as Row[])]) : {},
+      ),
+      { got: expect.stringContaining(FOREIGN.personal) },
+    ],
+    [
+      'that says of a filter that another tenant has the record',
+      'listarAlunos',
+      'tells no record of the other key from an unknown one by id_personal',
+      of(OWN_KEY, (_answer, { target }) =>
+        target.includes(withoutHyphens(FOREIGN.personal)) ? { status: 404, text: '{}' } : {},
+      ),
+      { expected: 'as for an unknown id: 200 []', got: '404 {}' },
+    ],
+    [
+      'that continues after a record of another tenant',
+      'listarPersonais',
+      'tells no record of the other key from an unknown one by after',
+      of(OWN_KEY, (_answer, { target }) => (target.includes(`after=${FOREIGN.personal}`) ? { text: '[1]' } : {})),
+      { got: expect.stringContaining('[1]') },
+    ],
+    [
+      'that refers to a record of another tenant',
+      'criarAluno',
+      'tells no record of the other key from an unknown one by p_academia_id',
+      of(OWN_KEY, (_answer, { body }) => (body?.includes(FOREIGN.gym) ? { status: 201, text: '{}' } : {})),
+      { got: '201 {}' },
+    ],
+    [
+      'that lets a key write that may only read',
+      'criarAluno',
+      'refuses a key that may only read',
+      of(READ_KEY, () => ({ status: 201 })),
+      { expected: '401 as in the document', curl: expect.stringContaining('"X-Api-Key: $READ_KEY"') },
+    ],
+    [
+      'that refuses a read to a key that may read',
+      'listarPersonais',
+      'lets a key read that may only read',
+      of(READ_KEY, () => ({ status: 401, ...withBody({ error: 'API Key sem permissão' }) })),
+      { got: '401 {"error":"API Key sem permissão"}' },
+    ],
+    [
+      "that changes another tenant's records",
+      'listarPersonais',
+      'leaves the records of the other key as they were',
+      of(OTHER_KEY, ({ body }) => {
+        reads += 1;
+        return reads > 1 ? withBody((body as Row[]).map((row) => ({ ...row, nome: 'Outro' }))) : {};
+      }),
+      { got: expect.stringContaining('Outro'), curl: expect.stringContaining('"X-Api-Key: $OTHER_KEY"') },
+    ],
+  ])('is caught %s', async (_what, id, check, fault, found) => {
+    expect(await findFault(check, fault, { ...all, only: [id] })).toMatchObject(found);
+  });
+
+  test.each([
+    ['that is not over it', {}, '200 '],
+    ['without a time to wait', { status: 429, ...withBody({ error: 'Too many requests' }) }, 'none'],
+  ])('is caught with a limit that a key %s', async (_what, change, got) => {
+    const fault = of(LIMITED_KEY, () => change);
+    const limited = await findFault('refuses a key over its limit with 429 and Retry-After', fault, {
+      limitedKey: KEYS.readOnly,
+    });
+    expect(limited.got).toContain(got);
   });
 });

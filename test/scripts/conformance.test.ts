@@ -34,10 +34,12 @@ afterAll(async () => {
 
 describe('a gateway that keeps the contract', () => {
   test('passes all checks on the demo data', async () => {
-    const report = await run({ demo: true });
+    const report = await run({ demo: true, otherKey: KEYS.bosque, readKey: KEYS.readOnly });
     expect(failuresOf(report)).toEqual([]);
     const titles = operations.map(({ method, path }) => `${method} ${path}`);
-    expect(report.sections.map(({ title }) => title).sort()).toEqual([...titles, 'Any other path'].sort());
+    expect(report.sections.map(({ title }) => title).sort()).toEqual(
+      [...titles, 'Any other path', 'Another tenant'].sort(),
+    );
     const skipped = outcomesOf(report).filter(({ result }) => result === 'skipped');
     expect(new Set(namesOf(skipped))).toEqual(
       new Set([
