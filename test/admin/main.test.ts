@@ -315,8 +315,6 @@ describe('the store', () => {
 });
 
 describe('a store that cannot be had', () => {
-  const SECRET = 'hunter2';
-
   test('is made where it is an embedded one that does not exist, which is said', async () => {
     const own = { DATA_DIR: join(root, 'own'), DEMO_DATA: 'off' };
     const store = `Store: embedded Postgres, data in ${own.DATA_DIR}\n`;
@@ -326,30 +324,32 @@ describe('a store that cannot be had', () => {
     expect(await json(['tenant', 'list'], own)).toMatchObject([{ id, name: 'Minha Academia' }]);
   });
 
-  test('is none where it is in memory', async () => {
-    expect(await failure(['tenant', 'list'], { DATA_DIR: ':memory:' })).toEqual({
-      code: 1,
-      error: 'DATA_DIR=:memory: keeps no store: set it to the folder of a store',
-    });
-  });
-
-  test('is a Supabase project by its Data API: the connection string is asked for', async () => {
-    const env = { SUPABASE_URL: 'https://project.supabase.co', SUPABASE_KEY: `${SECRET}-0123` };
-    const { code, error } = await failure(['tenant', 'list'], env);
-    expect({ code, error }).toEqual({
-      code: 1,
-      error: expect.stringContaining("set DATABASE_URL to the project's connection string instead of SUPABASE_URL"),
-    });
-    expect(error).not.toContain(SECRET);
-  });
-
-  test('is a database without the migrations: the command that applies them is told', async () => {
-    const env = { DATABASE_URL: databaseUrl(database().adminUrl, 'postgres') };
-    expect(await failure(['tenant', 'list'], env)).toEqual({
-      code: 1,
-      error: 'schema "private" does not exist (3F000)',
-      hint: 'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.',
-    });
+  test.each([
+    [
+      'one in memory',
+      () => ({ DATA_DIR: ':memory:' }),
+      'DATA_DIR=:memory: keeps no store: set it to the folder of a store',
+    ],
+    [
+      'the Data API of a Supabase project',
+      () => ({ SUPABASE_URL: 'https://project.supabase.co', SUPABASE_KEY: 'hunter2-0123' }),
+      "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
+    ],
+    [
+      'a database without the migrations',
+      () => ({ DATABASE_URL: databaseUrl(database().adminUrl, 'postgres') }),
+      'schema "private" does not exist (3F000)',
+      'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.',
+    ],
+    [
+      'one whose role may not administer',
+      () => ({ DATABASE_URL: loginUrl(database().adminUrl, 'gateway_test') }),
+      'permission denied for schema private (42501)',
+      "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
+    ],
+    ['one of a configuration with mistakes', () => ({ DEMO_DATA: 'yes' }), 'DEMO_DATA="yes": expected on or off'],
+  ])('is %s, and the remedy is told', async (_what, toEnv, error, hint?: string) => {
+    expect(await failure(['tenant', 'list'], toEnv())).toEqual({ code: 1, error, hint });
   });
 
   test('is one of an older version: the command that applies the migrations is told', async () => {
@@ -362,22 +362,6 @@ describe('a store that cannot be had', () => {
       hint: expect.stringContaining('npm run migrate'),
     });
     await older.drop();
-  });
-
-  test('is one whose role may not administer: the role that may is told', async () => {
-    const env = { DATABASE_URL: loginUrl(database().adminUrl, 'gateway_test') };
-    expect(await failure(['key', 'list'], env)).toEqual({
-      code: 1,
-      error: 'permission denied for schema private (42501)',
-      hint: "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
-    });
-  });
-
-  test('is one of a configuration with mistakes, which are told', async () => {
-    expect(await failure(['tenant', 'list'], { DEMO_DATA: 'yes' })).toEqual({
-      code: 1,
-      error: 'DEMO_DATA="yes": expected on or off',
-    });
   });
 });
 
