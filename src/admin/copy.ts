@@ -21,6 +21,9 @@ type CopiedTable = {
   readonly refers_to_itself: boolean;
 };
 
+/** A migration that was applied. */
+type Version = { readonly version: string };
+
 const TABLES = `
   select c.oid::regclass::text as name,
          (select json_agg(quote_ident(a.attname) order by a.attnum) from pg_attribute a
@@ -31,7 +34,7 @@ const TABLES = `
     from pg_class c
    where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
    order by 1`;
-const VERSIONS = 'select version from supabase_migrations.schema_migrations order by version';
+const VERSIONS = 'select version from supabase_migrations.schema_migrations';
 const SEQUENCES = `
   select format('%I.%I', schemaname, sequencename) as name, last_value::text from pg_sequences
    where schemaname = 'private' and last_value is not null`;
@@ -85,19 +88,14 @@ async function openVersion1(dataDir: string): Promise<Source> {
 }
 
 async function copyTables(source: Database, target: Database): Promise<[string, number][]> {
-  const theirs = (await queryRows<{ version: string }>(target, VERSIONS)).map(({ version }) => version);
-  const missing = (await queryRows<{ version: string }>(source, VERSIONS)).filter(
-    ({ version }) => !theirs.includes(version),
-  );
-  if (missing.length > 0) {
+  const [ours, theirs] = [await queryRows<Version>(source, VERSIONS), await queryRows<Version>(target, VERSIONS)];
+  if (ours.some(({ version }) => !theirs.some((other) => other.version === version))) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
-  const there = new Set((await queryRows<CopiedTable>(target, TABLES)).map(({ name }) => name));
   const progress = createProgress((rows) => `Copied ${rows} rows`);
   const copied: [string, number][] = [];
   for (const table of inOrder(await queryRows<CopiedTable>(source, TABLES))) {
     const { name } = table;
-    if (!there.has(name)) throw new CommandError(`The database has no table ${name}: create it first`);
     const { rows } = await target.query(`select from ${name} limit 1`);
     if (rows.length > 0) throw new CommandError(`${name} has rows already: nothing was copied`);
     copied.push([name, await copyRows(source, target, table, progress.add)]);
