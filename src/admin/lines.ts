@@ -55,6 +55,7 @@ export function createWriter(
   if (update && labels.length === 0) throw new CommandError(`--update expects a column ${all.join(' or ')}`);
   /** The first line with a key, and the records that were there before. */
   const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
+  let isEmpty: boolean | undefined;
 
   /** Notes a problem of a line, and its column if there is one. */
   function refuse({ line, texts, bad }: Line, name: string | null, message: string): void {
@@ -110,6 +111,10 @@ export function createWriter(
     const unknown = candidates.filter(
       ({ key, line }) => !found.has(key) && found.set(key, { first: line.line, ids: [] }),
     );
+    // Later, the table has the rows of earlier lines, and a line that lacks a value would be taken for one that has it.
+    const sample = `select from private.${table} where tenant_id = $1 limit 1`;
+    if (unknown.length > 0) isEmpty ??= (await queryRows(db, sample, [tenant])).length === 0;
+    if (isEmpty) return;
     for (const [label, own] of Map.groupBy(unknown, (candidate) => candidate.label)) {
       const keys = new Map(own.map(({ line, key }) => [line.line, key]));
       const texts = own.map(({ line: { line, fields } }) => ({ line, fields }));
