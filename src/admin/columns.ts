@@ -61,17 +61,17 @@ type Check = RegExp | { validate(text: string): boolean };
 type Kind = {
   readonly type: RegExp;
   readonly check: Check;
-  readonly mistake: string;
+  readonly message: string;
   write?(text: string, type: string): string;
 };
 
 const KINDS: readonly Kind[] = [
-  { type: /^uuid$/, check: formats.uuid as Check, mistake: 'must match format "uuid"' },
-  { type: /^boolean$/, write: toBoolean, check: /^(true|false)$/, mistake: 'must be true or false, or sim or não' },
-  { type: /^date$/, write: toDate, check: formats.date as Check, mistake: BAD_DATE },
-  { type: TIME, write: toTime, check: formats['iso-date-time'] as Check, mistake: BAD_TIME },
-  { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, mistake: 'must be an integer' },
-  { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, mistake: BAD_NUMBER },
+  { type: /^uuid$/, check: formats.uuid as Check, message: 'must match format "uuid"' },
+  { type: /^boolean$/, write: toBoolean, check: /^(true|false)$/, message: 'must be true or false, or sim or não' },
+  { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
+  { type: TIME, write: toTime, check: formats['iso-date-time'] as Check, message: BAD_TIME },
+  { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: 'must be an integer' },
+  { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
 /** A text by which people would say that two names are the same: without accents, capitals, blanks and hyphens. */
@@ -134,7 +134,7 @@ function quote(title: string): string {
   return JSON.stringify(title.slice(0, MAX_TITLE));
 }
 
-/** What people write, as Postgres takes it. A text that is none of the type is left for findMistake. */
+/** What people write, as Postgres takes it. A text that is none of the type is left for checkValue. */
 export function toValue(text: string, { name, type, refers_to }: Column): string {
   if (refers_to || name === 'email') return text.trim();
   const kind = findKind(type);
@@ -142,13 +142,13 @@ export function toValue(text: string, { name, type, refers_to }: Column): string
 }
 
 /** What is wrong with a value of a column, in the words of the API. `mayBeBlank` is for a required text. */
-export function findMistake(value: string, column: Column, mayBeBlank = false): string | undefined {
+export function checkValue(value: string, column: Column, mayBeBlank = false): string | undefined {
   const { name, type, required, max_length: maxLength, refers_to } = column;
   const problem = type === 'jsonb' ? findJsonProblem(value) : findProblem(value);
   if (problem !== undefined) return toEnglish(problem);
   if (refers_to) return undefined;
   const kind = findKind(type);
-  if (kind) return isOf(value, kind.check) ? undefined : kind.mistake;
+  if (kind) return isOf(value, kind.check) ? undefined : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return 'must match format "email"';
   if (maxLength !== null && [...value].length > maxLength) return `must NOT have more than ${maxLength} characters`;
   return required && !mayBeBlank && !/[^\s\x85]/.test(value) ? 'must not be blank' : undefined;

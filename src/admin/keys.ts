@@ -68,7 +68,7 @@ export async function issueKey(db: Database, request: KeyRequest): Promise<Outpu
   const { tenant, name, permission = null, expires, environment } = request;
   const sql = 'select * from private.issue_key($1, $2, $3::text[], $4::timestamptz, $5)';
   const values = [tenant, name, permission, expires === NEVER ? null : expires, environment];
-  const issued = await queryIssued(db, sql, values);
+  const [issued] = (await queryTimes<IssuedKey>(db, sql, values)) as [IssuedKey];
   return { json: issued, text: describeIssued(issued) };
 }
 
@@ -93,7 +93,8 @@ export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Pro
 export async function rotateKey(db: Database, name: string, { overlap, expires }: Rotation): Promise<Output> {
   const { id } = await findKey(db, name);
   const sql = 'select * from private.rotate_key($1, $2::interval, $3::timestamptz)';
-  const issued = await queryIssued(db, sql, [id, `${overlap} milliseconds`, expires ?? null]);
+  const values = [id, `${overlap} milliseconds`, expires ?? null];
+  const [issued] = (await queryTimes<IssuedKey>(db, sql, values)) as [IssuedKey];
   const old = await findKey(db, id);
   const end = old.state === 'active' ? `works until ${toMinute(old.expires_at)}` : 'no longer works';
   return {
@@ -142,11 +143,6 @@ async function queryTimes<T>(db: Database, sql: string, values: unknown[] = []):
     const cells = Object.entries(row).map(([name, value]) => [name, name.endsWith('_at') ? toTime(value) : value]);
     return Object.fromEntries(cells) as T;
   });
-}
-
-async function queryIssued(db: Database, sql: string, values: unknown[]): Promise<IssuedKey> {
-  const [issued] = (await queryTimes<IssuedKey>(db, sql, values)) as [IssuedKey];
-  return issued;
 }
 
 /** What a key is called: its prefix, or else its id. */

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import type { Database } from '../store/migrations.ts';
-import { findMistake, type Header, inZone, toValue } from './columns.ts';
+import { checkValue, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { findIds, type OfTenant, type Table } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
@@ -58,7 +58,7 @@ export function createWriter(
   let isEmpty: boolean | undefined;
 
   /** Notes a problem of a line, and its column if there is one. */
-  function refuse({ line, texts, bad }: Line, name: string | null, message: string): void {
+  function addProblem({ line, texts, bad }: Line, name: string | null, message: string): void {
     const index = headers.findIndex(({ column }) => column && column.name === name);
     bad.push({ line, field: headers[index]?.title ?? name, value: texts[index]?.trim() || null, message });
   }
@@ -71,12 +71,12 @@ export function createWriter(
       if (!column) continue;
       const { name, type, required } = column;
       const value = toValue(texts[index] ?? '', column);
-      const mistake = value === '' ? undefined : findMistake(value, column, isExported === true);
-      if (mistake !== undefined) refuse(line, name, mistake);
+      const problem = value === '' ? undefined : checkValue(value, column, isExported === true);
+      if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;
       else if (required && isExported && type === 'text') line.fields[name] = '';
-      else if (required) refuse(line, name, 'is required');
+      else if (required) addProblem(line, name, 'is required');
       else if (clears) line.fields[name] = null;
     }
     return line;
@@ -91,10 +91,10 @@ export function createWriter(
       const ids = await findIds(db, tenant, [referred, label], [...texts]);
       for (const line of lines) {
         const [id, another] = ids.get(line.fields[name] ?? '') ?? [];
-        if (another !== undefined) refuse(line, name, `is the ${label} of several ${referred}: give the id`);
+        if (another !== undefined) addProblem(line, name, `is the ${label} of several ${referred}: give the id`);
         else if (id !== undefined) line.fields[name] = id;
         else if (line.fields[name])
-          refuse(line, name, `none of the tenant's ${referred} has this id${label ? ` or ${label}` : ''}`);
+          addProblem(line, name, `none of the tenant's ${referred} has this id${label ? ` or ${label}` : ''}`);
       }
     }
   }
@@ -129,27 +129,27 @@ export function createWriter(
   /** Decides what becomes of a line. */
   function decide({ line, label, key }: Candidate): void {
     const { first = line.line, ids: [id, another] = [] } = found.get(key) ?? {};
-    const refuseIt = (message: string) => refuse(line, label ?? null, message);
+    const add = (message: string) => addProblem(line, label ?? null, message);
     if (id !== undefined && skipExisting) {
       line.isSkipped = true;
     } else if (id !== undefined && !update) {
       line.exists = true;
-      refuseIt(`is ${label ? 'that of' : 'the same as'} one of the tenant's ${table}`);
+      add(`is ${label ? 'that of' : 'the same as'} one of the tenant's ${table}`);
     } else if (another !== undefined) {
-      refuseIt(`is the ${label} of several ${table}: give the id`);
+      add(`is the ${label} of several ${table}: give the id`);
     } else if (first !== line.line) {
-      refuseIt(label ? `is also that of line ${first}` : `is the same as line ${first}`);
+      add(label ? `is also that of line ${first}` : `is the same as line ${first}`);
     } else if (id !== undefined) {
       line.id = id;
     } else if (update && label === 'id') {
-      refuseIt(`none of the tenant's ${table} has this id`);
+      add(`none of the tenant's ${table} has this id`);
     }
   }
 
   /** A line that creates a record needs what one that changes it does not. */
   function requireAll(line: Line): void {
     for (const { name, required } of columns) {
-      if (required && line.fields[name] === undefined) refuse(line, name, 'is required');
+      if (required && line.fields[name] === undefined) addProblem(line, name, 'is required');
     }
   }
 
@@ -161,7 +161,7 @@ export function createWriter(
       const texts = JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })));
       const sql = 'select * from private.import_rows($1, $2::text::regclass, $3, $4)';
       const bad = await queryRows<BadLine>(db, sql, [tenant, `private.${table}`, texts, isChange]);
-      for (const { line, field, message } of bad) refuse(good.get(line) as Line, field, message);
+      for (const { line, field, message } of bad) addProblem(good.get(line) as Line, field, message);
     }
   }
 

@@ -32,7 +32,7 @@ import {
   rotateKey,
 } from './keys.ts';
 import { deactivateRecord, eraseStudent, findRecords, showRecord, showStudent, updateRecord } from './records.ts';
-import { type Output, printFailure, showControls } from './terminal.ts';
+import { type Output, reportError, showControls } from './terminal.ts';
 import { limitKey, limitTenant, showKeyUsage, showTenantUsage } from './usage.ts';
 
 /** Where a command finds the configuration, and where it prints. */
@@ -328,7 +328,7 @@ export async function administer(args: readonly string[], { env, ...printers }: 
     await createProgram({ env, print, printError, note }).parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    return printFailure(error, args.includes('--json'), printError);
+    return reportError(error, args.includes('--json'), printError);
   }
 }
 

@@ -44,7 +44,7 @@ export class CommandError extends Error {
 export type Confirmed = { readonly yes?: boolean | undefined };
 
 const FAILED = 1;
-const USAGE = 2;
+const WRONG_USAGE = 2;
 /** How many bad lines of a file are printed for people, from how many in a row on they are one, and what is shown of a value. */
 const MAX_LINES = 1_000;
 const LONG_RUN = 10;
@@ -119,15 +119,15 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
 }
 
 /** Prints why a command failed, and returns its exit code. */
-export function printFailure(error: unknown, isJson: boolean, print: (text: string) => void): number {
+export function reportError(error: unknown, isJson: boolean, print: (text: string) => void): number {
   const isUsage = error instanceof CommanderError;
   if (isUsage && error.exitCode === 0) return 0;
   // The command's help was printed because its subcommand is missing.
-  if (isUsage && error.code === 'commander.help') return USAGE;
+  if (isUsage && error.code === 'commander.help') return WRONG_USAGE;
   const report = toReport(error);
   if (isJson) print(`${JSON.stringify(report ?? { error: String(error) })}\n`);
   else print(`${report ? toText(report, error) : inspect(error)}\n`);
-  return isUsage ? USAGE : FAILED;
+  return isUsage ? WRONG_USAGE : FAILED;
 }
 
 /** The report of an error; undefined for a bug. */

@@ -8,7 +8,7 @@ import { findKey, labelOf } from './keys.ts';
 import { type Output, toTable } from './terminal.ts';
 
 /** A row of list_usage. */
-type Row = Readonly<Record<'tenant_id' | 'tenant' | 'key_id' | 'name' | 'day' | 'operation' | 'class', string>> & {
+type UsageRow = Readonly<Record<'tenant_id' | 'tenant' | 'key_id' | 'name' | 'day' | 'operation' | 'class', string>> & {
   readonly prefix: string | null;
   readonly calls: number;
 };
@@ -36,7 +36,7 @@ const DAY_MS = 86_400_000;
 export async function showKeyUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<Output> {
   const rows = await readUsage(db, key, request);
   const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
-  const toLabels = (row: Row) => [row.name, row.prefix ?? row.key_id, row.operation];
+  const toLabels = (row: UsageRow) => [row.name, row.prefix ?? row.key_id, row.operation];
   return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], toLabels);
 }
 
@@ -49,7 +49,7 @@ export async function showTenantUsage(
   if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
   const usage = await readUsage(db, undefined, { ...request, tenant });
   const groups = Map.groupBy(usage, (row) => `${row.tenant_id} ${row.day} ${row.class}`);
-  const rows = [...groups.values()].map((group) => ({ ...(group[0] as Row), calls: sumOf(group) }));
+  const rows = [...groups.values()].map((group) => ({ ...(group[0] as UsageRow), calls: sumOf(group) }));
   const columns = ['day', 'tenant_id', 'tenant', 'class', 'calls'] as const;
   return toOutput(rows, columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
 }
@@ -96,21 +96,21 @@ async function setLimits(
   await db.query(`select ${setter}($1, $2::jsonb)`, [id, isDefault ? null : limits]);
 }
 
-async function readUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<Row[]> {
+async function readUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<UsageRow[]> {
   const { tenant, days, timeZone } = request;
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();
   const first = new Date(Date.parse(last) - (days - 1) * DAY_MS).toISOString().slice(0, last.length);
   const sql = 'select u.*, u.day::text as day from private.list_usage($1, $2, $3, $4) u';
-  return queryRows<Row>(db, sql, [tenant ?? null, id, first, last]);
+  return queryRows<UsageRow>(db, sql, [tenant ?? null, id, first, last]);
 }
 
 function toOutput(
-  rows: readonly Row[],
-  columns: readonly (keyof Row)[],
+  rows: readonly UsageRow[],
+  columns: readonly (keyof UsageRow)[],
   { csv: isCsv, days }: UsageRequest,
   head: readonly string[],
-  toLabels: (row: Row) => string[],
+  toLabels: (row: UsageRow) => string[],
 ): Output {
   const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
   if (isCsv) {
@@ -120,14 +120,14 @@ function toOutput(
   if (rows.length === 0) return { json, text: `There were no calls in the last ${days} days.` };
   const groups = [...Map.groupBy(rows, (row) => toLabels(row).join('\0')).values()];
   const cells = groups.map((group) => [
-    ...toLabels(group[0] as Row),
+    ...toLabels(group[0] as UsageRow),
     ...CLASSES.map((name) => `${sumOf(group.filter((row) => row.class === name))}`),
   ]);
   return { json, text: `${toTable([...head, ...CLASSES], cells)}\n\n${toBars(rows)}` };
 }
 
 /** A bar for each day, in proportion to its calls. */
-function toBars(rows: readonly Row[]): string {
+function toBars(rows: readonly UsageRow[]): string {
   const days = [...Map.groupBy(rows, (row) => row.day)].map(([day, own]) => [day, sumOf(own)] as const);
   days.sort(([a], [b]) => a.localeCompare(b));
   const most = Math.max(...days.map(([, calls]) => calls));
@@ -138,7 +138,7 @@ function toBars(rows: readonly Row[]): string {
   );
 }
 
-function sumOf(rows: readonly Row[]): number {
+function sumOf(rows: readonly UsageRow[]): number {
   return rows.reduce((sum, { calls }) => sum + calls, 0);
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findMistake, inZone, readTitles, toValue } from '../../src/admin/columns.ts';
+import { checkValue, inZone, readTitles, toValue } from '../../src/admin/columns.ts';
 import { type ImportOptions, importSource } from '../../src/admin/import.ts';
 import type { Column } from '../../src/admin/tables.ts';
 import { CommandError, describeBad } from '../../src/admin/terminal.ts';
@@ -93,7 +93,7 @@ test.each([
   ['2018-12-01T09:30:00Z', '2018-12-01T09:30:00Z'],
   ['2018-12-01T09:30:00-03:00', '2018-12-01T09:30:00-03:00'],
 ])('the time %s is %s for Postgres', (text, value) => {
-  expect(findMistake(text, column('x', TIME))).toBeUndefined();
+  expect(checkValue(text, column('x', TIME))).toBeUndefined();
   expect(inZone(text, column('x', TIME), 'America/Sao_Paulo')).toBe(value);
   expect(inZone(text, column('x'), 'America/Sao_Paulo')).toBe(text);
 });

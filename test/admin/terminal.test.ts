@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { CommandError, printFailure } from '../../src/admin/terminal.ts';
+import { CommandError, reportError } from '../../src/admin/terminal.ts';
 import { ANA, AURORA, BOSQUE, useAdmin, useGateway } from '../helpers/admin.ts';
 import { call, KEYS } from '../helpers/api.ts';
 
@@ -92,7 +92,7 @@ test('many bad lines in a row that are bad in the same way are one for people, a
   });
   const print = (isJson: boolean) => {
     const printed: string[] = [];
-    expect(printFailure(failure, isJson, (text) => void printed.push(text))).toBe(1);
+    expect(reportError(failure, isJson, (text) => void printed.push(text))).toBe(1);
     return printed.join('');
   };
   expect(print(false)).toBe(
