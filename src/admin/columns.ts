@@ -62,11 +62,11 @@ type Kind = {
   readonly type: RegExp;
   readonly check: Check;
   readonly message: string;
-  write?(text: string, type: string): string;
+  write(text: string, type: string): string;
 };
 
 const KINDS: readonly Kind[] = [
-  { type: /^uuid$/, check: formats.uuid as Check, message: 'must match format "uuid"' },
+  { type: /^uuid$/, write: String, check: formats.uuid as Check, message: 'must match format "uuid"' },
   { type: /^boolean$/, write: toBoolean, check: /^(true|false)$/, message: 'must be true or false, or sim or não' },
   { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
   { type: TIME, write: toTime, check: formats['iso-date-time'] as Check, message: BAD_TIME },
@@ -137,8 +137,7 @@ function quote(title: string): string {
 /** What people write, as Postgres takes it. A text that is none of the type is left for checkValue. */
 export function toValue(text: string, { name, type, refers_to }: Column): string {
   if (refers_to || name === 'email') return text.trim();
-  const kind = findKind(type);
-  return kind ? (kind.write?.(text.trim(), type) ?? text.trim()) : text;
+  return findKind(type)?.write(text.trim(), type) ?? text;
 }
 
 /** What is wrong with a value of a column, in the words of the API. `mayBeBlank` is for a required text. */
@@ -150,12 +149,14 @@ export function checkValue(value: string, column: Column, mayBeBlank = false): s
   const kind = findKind(type);
   if (kind) return isOf(value, kind.check) ? undefined : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return 'must match format "email"';
-  if (maxLength !== null && [...value].length > maxLength) return `must NOT have more than ${maxLength} characters`;
+  // Postgres counts a surrogate pair as one character.
+  const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;
+  if (isLong) return `must NOT have more than ${maxLength} characters`;
   return required && !mayBeBlank && !/[^\s\x85]/.test(value) ? 'must not be blank' : undefined;
 }
 
 function findKind(type: string): Kind | undefined {
-  return KINDS.find((kind) => kind.type.test(type));
+  return type === 'text' ? undefined : KINDS.find((kind) => kind.type.test(type));
 }
 
 function isOf(value: string, check: Check): boolean {
