@@ -78,10 +78,10 @@ describe('a document that is saved', () => {
       while (isEditing) {
         statuses.add((await get('/academias?limit=1'))[0]);
         // Leaves the processor to the gateway.
-        await delay(2);
+        await delay(10);
       }
     });
-    for (const maximum of [900, 800, 700]) {
+    for (const maximum of [900, 800]) {
       const edit = () =>
         editDocument((text) => text.replace(/maximum: \d+\n(?= {6}default: 100)/, `maximum: ${maximum}\n`));
       await saidAfter(edit, 'Document and database agree');
@@ -94,6 +94,16 @@ describe('a document that is saved', () => {
     await Promise.all(clients);
     expect(statuses).toEqual(new Set([200]));
   });
+});
+
+describe('a document that is saved and', () => {
+  let good: string;
+
+  beforeAll(() => {
+    good = readFileSync(openapi, 'utf8');
+  });
+
+  afterAll(() => saidAfter(() => writeFileSync(openapi, good), 'Document and database agree'));
 
   test.each([
     ['no YAML', (text: string) => `${text}\n  a: [`, /openapi\.yaml:\d+: /],
@@ -107,11 +117,10 @@ describe('a document that is saved', () => {
       (text: string) => text.replace('x-rpc: listar_treinos', 'x-rpc: A B'),
       /openapi\.yaml:\d+: GET \/treinos: x-rpc must name/,
     ],
-  ])('and is %s is refused with its line, and the last good one is served', async (_what, change, message) => {
-    const good = readFileSync(openapi, 'utf8');
-    expect(await saidAfter(() => editDocument(change), 'Still serving the last valid document')).toMatch(message);
+  ])('is %s is refused with its line, and the last good one is served', async (_what, change, message) => {
+    const edit = () => writeFileSync(openapi, change(good));
+    expect(await saidAfter(edit, 'Still serving the last valid document')).toMatch(message);
     expect((await get('/treinos?limit=1'))[0]).toBe(200);
-    await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
   });
 });
 

@@ -26,6 +26,9 @@ const GYMS = '/v1/academias';
 
 let database: Database;
 let env: Record<string, string>;
+/** A gateway with a new worker that hangs, and its first workers. */
+let stuck: GatewayProcess;
+let first: number[];
 
 beforeAll(async () => {
   database = await createDatabase();
@@ -35,9 +38,18 @@ beforeAll(async () => {
     STORE_CONNECTIONS: '2',
     DEADLINE_MS: '20000',
   };
+  // It takes a minute: meanwhile the other tests run.
+  stuck = await startProcess({ ...env, DEADLINE_MS: '1000' });
+  first = childrenOf(stuck);
+  stuck.child.kill('SIGHUP');
+  await waitFor(() => expect(childrenOf(stuck)).toHaveLength(3));
+  for (const pid of childrenOf(stuck).filter((pid) => !first.includes(pid))) process.kill(pid, 'SIGSTOP');
 });
 
-afterAll(() => database.drop());
+afterAll(async () => {
+  await stuck.stop('SIGKILL');
+  await database.drop();
+});
 
 /** A gateway of two workers, each with one connection, which ends with its test. */
 async function start(more: Record<string, string> = {}, options = {}): Promise<GatewayProcess> {
@@ -188,7 +200,7 @@ describe('a gateway of two workers', () => {
     const all = Array.from({ length: 4 }, (_, n) => {
       // Short pauses leave the processor to the new workers.
       const creates = n === 0 ? ('once' as const) : undefined;
-      return { url: `${gateway.origin}/v1`, keys: [KEY], creates, pauseMs: 2 };
+      return { url: `${gateway.origin}/v1`, keys: [KEY], creates, pauseMs: 10 };
     });
     const clients = await underLoad(all, async () => {
       gateway.child.kill('SIGHUP');
@@ -270,27 +282,13 @@ describe('a gateway of two workers', () => {
 });
 
 describe('a gateway of two workers that has just started', () => {
-  let stuck: GatewayProcess;
-  let first: number[];
-
-  // It takes a minute: meanwhile the others run.
-  beforeAll(async () => {
-    stuck = await startProcess({ ...env, DEADLINE_MS: '1000' });
-    first = childrenOf(stuck);
-    stuck.child.kill('SIGHUP');
-    await waitFor(() => expect(childrenOf(stuck)).toHaveLength(3));
-    for (const pid of childrenOf(stuck).filter((pid) => !first.includes(pid))) process.kill(pid, 'SIGSTOP');
-  });
-
-  afterAll(() => stuck.stop('SIGKILL'));
-
   test.each(['SIGTERM', 'SIGINT'])(
     'on %s to the whole group answers the requests in progress and accepts no more',
     async (signal) => {
       // Two connections of each worker for one key, since both requests that are held up may come to the same worker.
       const gateway = await start({ STORE_CONNECTIONS: '8' }, { isGroup: true });
       const workers = childrenOf(gateway);
-      const load = Array.from({ length: 4 }, async () => {
+      const load = Array.from({ length: 2 }, async () => {
         const statuses = new Set<number>();
         for (let status = 200; status !== 0; status = statusOf(await ask(gateway.origin, '/v1/personais', OTHER_KEY))) {
           statuses.add(status);
@@ -316,41 +314,6 @@ describe('a gateway of two workers that has just started', () => {
       expect(gateway.errors()).toBe('');
     },
   );
-
-  test('ends at once on a second signal and leaves no worker', async () => {
-    const gateway = await start();
-    const workers = childrenOf(gateway);
-    await whileHeld(async () => {
-      const answers = await beginTwo(gateway);
-      gateway.child.kill('SIGTERM');
-      await refuses(gateway);
-      await gateway.stop('SIGTERM');
-      expect(gateway.child.signalCode).toBe('SIGTERM');
-      expect(await Promise.all(answers)).toEqual(['', '']);
-    });
-    await haveEnded(workers);
-  });
-
-  test('counts the requests of an address together, and gives the metrics of both on its only port', async () => {
-    const gateway = await start({ ADDRESS_REQUESTS_PER_MINUTE: '10', PROXY_HOPS: '1' });
-    await areSeen(gateway.origin);
-    let client = 0;
-    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
-    await waitFor(async () => {
-      client += 1;
-      const lines = [
-        'Host: x',
-        `X-Api-Key: nobody-${client}`,
-        `X-Forwarded-For: 203.0.113.${client}`,
-        'Connection: close',
-      ];
-      const request = `GET ${GYMS} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
-      const answers = await Promise.all(Array.from({ length: 30 }, () => sendRaw(gateway.origin, request)));
-      expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(401), ...Array(20).fill(429)]);
-      const remaining = answers.map((answer) => Number(/"address";r=(\d+)/.exec(answer)?.[1]));
-      expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(20).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    });
-  });
 
   test('writes whole lines to a slow pipe', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'workers-'));
@@ -392,15 +355,48 @@ describe('a gateway of two workers that has just started', () => {
     expect(new Set(ids).size).toBe(1_600);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
   });
+});
 
-  test('gives up a replacement whose new worker hangs, and a later SIGHUP replaces the workers', async () => {
-    await stuck.line(({ msg }) => String(msg).endsWith('has not served after 63 s and is killed'));
-    await stuck.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
-    expect(childrenOf(stuck)).toEqual(first);
-    stuck.child.kill('SIGHUP');
-    await stuck.line(({ msg }) => msg === 'The workers are replaced');
-    expect(childrenOf(stuck).filter((pid) => first.includes(pid))).toEqual([]);
-    expect(childrenOf(stuck)).toHaveLength(2);
+describe('a gateway of two workers behind a proxy', () => {
+  let gateway: GatewayProcess;
+
+  beforeAll(async () => {
+    gateway = await startProcess({ ...env, ADDRESS_REQUESTS_PER_MINUTE: '10', PROXY_HOPS: '1' });
+  });
+
+  afterAll(() => gateway.stop('SIGKILL'));
+
+  test('counts the requests of an address together, and gives the metrics of both on its only port', async () => {
+    await areSeen(gateway.origin);
+    let client = 0;
+    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
+    await waitFor(async () => {
+      client += 1;
+      const lines = [
+        'Host: x',
+        `X-Api-Key: nobody-${client}`,
+        `X-Forwarded-For: 203.0.113.${client}`,
+        'Connection: close',
+      ];
+      const request = `GET ${GYMS} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
+      const answers = await Promise.all(Array.from({ length: 30 }, () => sendRaw(gateway.origin, request)));
+      expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(401), ...Array(20).fill(429)]);
+      const remaining = answers.map((answer) => Number(/"address";r=(\d+)/.exec(answer)?.[1]));
+      expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(20).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    });
+  });
+
+  test('ends at once on a second signal and leaves no worker', async () => {
+    const workers = childrenOf(gateway);
+    await whileHeld(async () => {
+      const answers = await beginTwo(gateway);
+      gateway.child.kill('SIGTERM');
+      await refuses(gateway);
+      await gateway.stop('SIGTERM');
+      expect(gateway.child.signalCode).toBe('SIGTERM');
+      expect(await Promise.all(answers)).toEqual(['', '']);
+    });
+    await haveEnded(workers);
   });
 });
 
@@ -459,6 +455,16 @@ describe('a start', () => {
       await haveEnded(pids);
     }
   });
+});
+
+test('gives up a replacement whose new worker hangs, and a later SIGHUP replaces the workers', async () => {
+  await stuck.line(({ msg }) => String(msg).endsWith('has not served after 63 s and is killed'));
+  await stuck.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
+  expect(childrenOf(stuck)).toEqual(first);
+  stuck.child.kill('SIGHUP');
+  await stuck.line(({ msg }) => msg === 'The workers are replaced');
+  expect(childrenOf(stuck).filter((pid) => first.includes(pid))).toEqual([]);
+  expect(childrenOf(stuck)).toHaveLength(2);
 });
 
 describe('a place', () => {
