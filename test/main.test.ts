@@ -64,12 +64,15 @@ describe('start', () => {
   });
 
   test('prints no curl command without the demo data', async () => {
-    const gateway = await start({ DATA_DIR: ':memory:', DEMO_DATA: 'off' });
+    const database = await createDatabase();
+    await database.query('truncate private.tenants cascade');
+    const gateway = await start({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
     const url = `${gateway.origin}/v1`;
     const answer = await fetch(`${url}/alunos`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
     expect([answer.status, await answer.json()]).toEqual([401, { error: 'API Key inválida' }]);
     expect(await gateway.stop()).toBe(0);
     expect(gateway.output()).not.toContain('curl');
+    await database.drop();
   });
 
   test('refuses to serve the demo data where others reach it, before it makes a store, unless told otherwise', async () => {
