@@ -7,7 +7,7 @@ import { OpenAPIRouter, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Locate, type Mistake, openDocument, readApiRoot } from './document.ts';
 import { formats } from './formats.ts';
-import { describeMistakes, findInvalidParameters, findMisplacedPaths, readMistakes } from './mistakes.ts';
+import { describeMistakes, type Refused, readMistakes } from './mistakes.ts';
 import { type DocumentOperation, type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
@@ -51,7 +51,8 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
  */
 export async function compile(source: OpenAPIV3.Document, options: Options = {}): Promise<CompiledDocument> {
   const ajv = createAjv(options);
-  const mistakes = [...(await findInvalid(source)), ...findUnsupported(source, createValidateSchema(ajv))];
+  const unsupported = findUnsupported(source, createValidateSchema(ajv));
+  const mistakes = [...unsupported, ...(await findInvalid(source, unsupported))];
   const operations = readOperations(source, createAllows(ajv), mistakes);
   const translations = collect(() => readTranslations(source), mistakes);
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(source, mistakes));
@@ -77,19 +78,20 @@ function collect<T>(read: () => T, mistakes: Mistake[]): T | undefined {
   }
 }
 
-/** Finds what the specification does not allow. */
-async function findInvalid(source: OpenAPIV3.Document): Promise<Mistake[]> {
-  const own = [...findMisplacedPaths(source), ...findInvalidParameters(source)];
+/** Mistakes of which the validator has many errors, and none is clear. */
+const UNCLEAR: readonly (Refused | undefined)[] = ['a path outside of `paths`', 'a parameter in another place'];
+
+/** Finds what the specification does not allow, besides what follows from the mistakes that are known. */
+async function findInvalid(source: OpenAPIV3.Document, known: readonly Mistake[]): Promise<Mistake[]> {
   const { errors = [] } = await new Validator({ allErrors: true }).validate(structuredClone(source) as never);
   // A text is of its search for references, which takes data for some, such as examples; findUnsupported checks all references.
-  const found =
-    typeof errors === 'string' && source.openapi !== undefined
-      ? []
-      : readMistakes(errors, 'what the specification does not allow');
-  // What the validator says of the places of the others follows from them.
-  const isOther = ({ place = [] }: Mistake) =>
-    !own.some((mistake) => toPointer(place).startsWith(toPointer((mistake.place ?? []).slice(0, 5))));
-  return [...own, ...found.filter(isOther)];
+  if (typeof errors === 'string' && source.openapi !== undefined) return [];
+  const causes = known
+    .filter(({ what }) => UNCLEAR.includes(what))
+    .map(({ place = [] }) => toPointer(place.slice(0, 5)));
+  return readMistakes(errors, 'what the specification does not allow').filter(
+    ({ place = [] }) => !causes.some((cause) => toPointer(place).startsWith(cause)),
+  );
 }
 
 function createValidateSchema(ajv: Ajv): ValidateSchema {

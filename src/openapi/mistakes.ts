@@ -1,6 +1,5 @@
 // What a document can be refused for, and the mistakes in it: one line for each, with the place.
 
-import type { OpenAPIV3 } from 'openapi-types';
 import type { Mistake } from './document.ts';
 import { ALL_METHODS } from './path.ts';
 import { find, type Place, readPointer, toPointer } from './pointer.ts';
@@ -72,38 +71,6 @@ type SchemaError = {
     readonly allowedValues?: readonly unknown[];
   };
 };
-
-const PLACES = ['query', 'path', 'header', 'cookie'];
-
-/** Finds parameters with an invalid `in`: the errors of the validator for them are many, and none is clear. */
-export function findInvalidParameters(document: OpenAPIV3.Document): Mistake[] {
-  return Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
-    Object.entries(item ?? {}).flatMap(([method, operation]) => {
-      const parameters = (operation as OpenAPIV3.OperationObject | null)?.parameters;
-      if (!Array.isArray(parameters)) return [];
-      return parameters.flatMap((parameter, index) => {
-        if ('$ref' in parameter || PLACES.includes(parameter.in)) return [];
-        const text = `parameter ${parameter.name} is in ${parameter.in}: expected one of ${PLACES.join(', ')}`;
-        const place = ['paths', path, method, 'parameters', index, 'in'];
-        return [{ what: 'a parameter in another place', text, place } as const];
-      });
-    }),
-  );
-}
-
-/** Finds paths outside `paths`, which happens when YAML is pasted with the wrong indentation. */
-export function findMisplacedPaths(document: OpenAPIV3.Document): Mistake[] {
-  const items = Object.entries(document.paths ?? {}).map(([path, item]) => [['paths', path], item] as const);
-  return [[[], document] as const, ...items].flatMap(([place, node]) =>
-    Object.keys(node ?? {})
-      .filter((name) => name.startsWith('/'))
-      .map((name) => {
-        const parent = place.at(-1) ?? 'the top level';
-        const text = `${name} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`;
-        return { what: 'a path outside of `paths`', text, place: [...place, name] };
-      }),
-  );
-}
 
 /** Reads the mistakes from the errors of a validator for what stands at a place, or from its only message. */
 export function readMistakes(errors: string | readonly object[], what: Refused, at: Place = []): Mistake[] {

@@ -3,6 +3,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { follow, followOnce, isReference } from './pointer.ts';
+import { mapChildren, SUBSCHEMAS } from './structure.ts';
 
 /** A schema of the document in that form. It may contain itself. */
 export type Schema = {
@@ -28,13 +29,6 @@ export type Scalar = 'string' | 'integer' | 'number' | 'boolean';
 /** How values of a schema become an argument: as their text, as bytes, as an SQL array, or as JSON. */
 export type Form = 'text' | 'bytes' | 'array' | 'json';
 
-/** The keywords whose values are schemas: one, a list, or a map of them. */
-export const SUBSCHEMAS: Readonly<Record<'one' | 'list' | 'map', readonly string[]>> = {
-  one: `additionalItems additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems
-    unevaluatedProperties`.split(/\s+/),
-  list: ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
-  map: ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties'],
-};
 /** The keywords whose schemas apply to the same value as the schema around them. */
 const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
 /** The keywords that validate nothing. */
@@ -104,7 +98,7 @@ export function createConverter(
     const names = [...new Set([...around, ...findHidden(own)])].sort();
     Object.assign(
       schema,
-      mapParts(own, (part, keyword) => convert(part, IN_PLACE.includes(keyword) ? names : [])),
+      mapChildren('schema', own, (_kind, part, name) => convert(part, IN_PLACE.includes(name) ? names : [])),
     );
     hideProperties(schema, names, own.properties as Source | undefined);
     unifyNull(schema, own);
@@ -235,23 +229,6 @@ function replace(schema: Source, other: object): void {
   Object.assign(schema, other);
 }
 
-/** A copy of a schema with other schemas in it. */
-function mapParts(schema: Source, map: (part: unknown, keyword: string) => unknown): Source {
-  const copy = { ...schema };
-  for (const name of SUBSCHEMAS.one) {
-    if (typeof copy[name] === 'object' && copy[name] !== null) copy[name] = map(copy[name], name);
-  }
-  for (const name of SUBSCHEMAS.list) {
-    if (Array.isArray(copy[name])) copy[name] = copy[name].map((part) => map(part, name));
-  }
-  for (const name of SUBSCHEMAS.map) {
-    const parts = copy[name];
-    if (typeof parts !== 'object' || parts === null) continue;
-    copy[name] = Object.fromEntries(Object.entries(parts).map(([key, part]) => [key, map(part, name)]));
-  }
-  return copy;
-}
-
 /** Schemas as a validator needs them, and what their references lead to. */
 export type Written = { readonly schemas: readonly object[]; readonly definitions: Readonly<Record<string, object>> };
 
@@ -265,7 +242,7 @@ export function writeSchemas(roots: readonly Schema[], base: string): Written {
   for (const schema of open) {
     const count = uses.get(schema) ?? 0;
     uses.set(schema, count + 1);
-    if (count === 0) mapParts(schema as Source, (part) => open.push(part));
+    if (count === 0) mapChildren('schema', schema as Source, (_kind, part) => open.push(part));
   }
   const named = new Map<unknown, string>();
   const write = (schema: unknown): object => {
@@ -279,13 +256,14 @@ export function writeSchemas(roots: readonly Schema[], base: string): Written {
     const validates = (name: string) => !isAnnotation(name) && !(name === 'format' && schema.format === 'binary');
     const kept = pick(schema, (name) => validates(name) || name.endsWith('-message'));
     const data = pick(kept, (name) => !Object.values(SUBSCHEMAS).flat().includes(name));
-    return { ...mapParts(kept, write), ...structuredClone(data) };
+    return { ...mapChildren('schema', kept, (_kind, part) => write(part)), ...structuredClone(data) };
   };
   const schemas = roots.map(write);
   const definitions: Record<string, object> = {};
   for (const [schema, name] of named) definitions[name] = writeHere(schema as Source);
   return { schemas, definitions };
 }
+
 /** In OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
 function unifyBounds(schema: Record<string, unknown>): void {
   for (const [flag, bound] of [

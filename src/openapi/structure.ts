@@ -2,7 +2,6 @@
 
 import { ALL_METHODS } from './path.ts';
 import { follow, isReference, type Place } from './pointer.ts';
-import { SUBSCHEMAS } from './schema.ts';
 
 /** The kinds of objects that may be references, or have some in them. */
 export type Kind =
@@ -21,6 +20,14 @@ export type Kind =
   | 'schema';
 export type Node = Readonly<Record<string, unknown>>;
 type Child = readonly [Kind, 'one' | 'list' | 'map'];
+
+/** The keywords of a schema whose values are schemas: one, a list, or a map of them. */
+export const SUBSCHEMAS: Readonly<Record<'one' | 'list' | 'map', readonly string[]>> = {
+  one: `additionalItems additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems
+    unevaluatedProperties`.split(/\s+/),
+  list: ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
+  map: ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties'],
+};
 
 const NAMED = { schema: ['schema', 'one'], content: ['media', 'map'], examples: ['example', 'map'] } as const;
 
@@ -77,15 +84,19 @@ export function visit(document: object, onNode: (kind: Kind, node: Node, place: 
 }
 
 /** A copy of an object of a document with other parts. A whole list or map that is a reference stays as it is. */
-export function mapChildren(kind: Kind, node: Node, map: (kind: Kind, part: unknown) => unknown): Node {
+export function mapChildren(
+  kind: Kind,
+  node: Node,
+  map: (kind: Kind, part: unknown, name: string) => unknown,
+): Record<string, unknown> {
   const copy: Record<string, unknown> = { ...node };
   for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
     const value = node[name];
     if (typeof value !== 'object' || value === null) continue;
-    if (count === 'one') copy[name] = map(child, value);
-    else if (Array.isArray(value)) copy[name] = value.map((part) => map(child, part));
+    if (count === 'one') copy[name] = map(child, value, name);
+    else if (Array.isArray(value)) copy[name] = value.map((part) => map(child, part, name));
     else if (!isReference(value)) {
-      copy[name] = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, map(child, part)]));
+      copy[name] = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, map(child, part, name)]));
     }
   }
   return copy;

@@ -5,15 +5,15 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes } from './mistakes.ts';
-import { follow, isReference, toPointer } from './pointer.ts';
-import { ANNOTATIONS, EXACT, SUBSCHEMAS } from './schema.ts';
-import { type Kind, type Node, visit } from './structure.ts';
+import { follow, isReference, type Place, toPointer } from './pointer.ts';
+import { ANNOTATIONS, EXACT } from './schema.ts';
+import { type Kind, type Node, SUBSCHEMAS, visit } from './structure.ts';
 
 /** A rule for one kind of object: gives what is wrong, and the name in the object that it is about. */
 type Rule = readonly [
   kind: Kind,
   what: Refused,
-  find: (node: Node, isVersion30: boolean) => readonly (readonly [string, string?])[],
+  find: (node: Node, isVersion30: boolean, place: Place) => readonly (readonly [string, string?])[],
 ];
 
 const NOT_SERVED = {
@@ -36,7 +36,19 @@ export const KEYWORDS: readonly string[] = [
     contentEncoding contentMediaType`.split(/\s+/),
 ];
 
+const PLACES = ['query', 'path', 'header', 'cookie'];
+
 const RULES: readonly Rule[] = [
+  ['document', 'a path outside of `paths`', findMisplaced],
+  ['pathItem', 'a path outside of `paths`', findMisplaced],
+  [
+    'parameter',
+    'a parameter in another place',
+    (node) =>
+      isReference(node) || PLACES.includes(String(node.in))
+        ? []
+        : [[`parameter ${node.name} is in ${node.in}: expected one of ${PLACES.join(', ')}`, 'in']],
+  ],
   [
     'document',
     'another dialect',
@@ -98,7 +110,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     if (place[0] === 'webhooks') return;
     for (const [of, what, find] of RULES) {
       if (of !== kind) continue;
-      for (const [text, name] of find(node, isVersion30)) {
+      for (const [text, name] of find(node, isVersion30, place)) {
         mistakes.push({ what, text, place: name === undefined ? place : [...place, name] });
       }
     }
@@ -119,6 +131,17 @@ function describeReference(reference: string): string {
 
 function isFilled(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length > 0;
+}
+
+/** Happens when YAML is pasted with the wrong indentation. */
+function findMisplaced(node: Node, _isVersion30: boolean, place: Place): [string, string][] {
+  const parent = place.at(-1) ?? 'the top level';
+  return Object.keys(node)
+    .filter((name) => name.startsWith('/'))
+    .map((name) => [
+      `${name} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`,
+      name,
+    ]);
 }
 
 /** The gateway serves one path. Hosts do not matter: a proxy or DNS leads there. */
