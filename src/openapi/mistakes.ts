@@ -4,62 +4,110 @@ import type { Mistake } from './document.ts';
 import { ALL_METHODS } from './path.ts';
 import { find, type Place, readPointer, toPointer } from './pointer.ts';
 
-/** Everything that a document is refused for, in the order of docs/openapi-support.md, which a test holds to this list. */
-export const REFUSED = [
-  'what the specification does not allow',
-  'a path outside of `paths`',
-  'a reference to nothing',
-  'several paths of servers',
-  "a variable in a server's path with several values",
-  'servers of a path or an operation',
-  'another dialect',
-  '`head`, `options`, `trace`',
-  'callbacks',
-  'two paths of one shape',
-  'two parameters in one segment',
-  'a parameter of the path that is not declared',
-  'a parameter in path that the path does not have',
-  "a path of the gateway's own",
-  'no function',
-  'a name over 63 characters',
-  'no operationId',
-  'an operationId twice',
-  'no security, or `security: []`',
-  'optional security',
-  'bearer, OAuth, OpenID Connect, cookies, two schemes',
-  'a cookie',
-  'a parameter in another place',
-  'a parameter with content',
-  'an object as a parameter, `deepObject`',
-  'the styles `label` and `matrix`',
-  'the headers `Accept`, `Content-Type`, `Authorization`',
-  '`allowEmptyValue` of a number',
-  'a name without letters and digits',
-  'two parameters with one argument',
-  '`after` without ids',
-  'a body of a GET or a DELETE',
-  'forms, uploads and XML in a body',
-  'CSV and XML in an answer',
-  'content without a schema',
-  'several success statuses, or none',
-  'content of a 204',
-  'redirections',
-  'another form of errors',
-  '`x-conflicts` of another form',
-  'a header that is never sent',
-  '`Location` without a link',
-  'a link to no operation',
-  'an unknown format',
-  'an invalid pattern',
-  '`$id`, `$anchor`, `$dynamicRef`',
-  'keywords beside `$ref` in 3.0',
-  '`nullable` in 3.1',
-  'a keyword that is none',
-  'a keyword with a value that it does not have',
-  'integers that JSON readers round',
-] as const;
+/** The maximum length of a name in Postgres. */
+export const MAX_NAME = 63;
 
-export type Refused = (typeof REFUSED)[number];
+/**
+ * Everything that a document is refused for, with the message, in the order of docs/openapi-support.md, which a test holds to this
+ * table.
+ */
+export const REFUSED = {
+  'what the specification does not allow': (text) => text,
+  'a path outside of `paths`': (path, parent) =>
+    `${path} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`,
+  'a reference to nothing': (reference) =>
+    reference.startsWith('#')
+      ? `the reference ${reference} leads to nothing: correct it, or add what it names`
+      : `the reference ${reference} leads to no file that can be read: correct it, or add the file`,
+  'several paths of servers': (paths) => `the servers have the paths ${paths}: keep one, which the gateway serves`,
+  "a variable in a server's path with several values": (name) =>
+    `the path of the server has the variable ${name} with several values: keep its default only`,
+  'servers of a path or an operation': () =>
+    'servers apply to the whole document: move them to its top level, or remove them',
+  'another dialect': (name, dialect) =>
+    `${name} ${dialect} is not supported: the dialect of OpenAPI 3.1 is, which needs no ${name}`,
+  '`head`, `options`, `trace`': (method, why) => `${method} cannot be declared: ${why}; remove it`,
+  callbacks: () => 'callbacks are requests that the gateway does not send: remove them',
+  'two paths of one shape': (first, path) =>
+    `the paths ${first} and ${path} match the same requests: make them one path, with one name`,
+  'two parameters in one segment': () => 'a path segment can have one parameter only: put a slash between them',
+  'a parameter of the path that is not declared': (name) =>
+    `the path has {${name}}, and no parameter in path is named ${name}: declare it`,
+  'a parameter in path that the path does not have': (name) =>
+    `the parameter ${name} is in path, and the path has no {${name}}: add it there, or declare it in query`,
+  "a path of the gateway's own": (path) => `the path ${path} is the gateway's own: give the server a path, such as /v1`,
+  'no function': (text) => text,
+  'a name over 63 characters': (what, name) =>
+    `${what} ${name} has ${name.length} characters, and Postgres knows ${MAX_NAME}: give it a shorter name`,
+  'no operationId': () => 'operationId is missing: add one, which no other operation has',
+  'an operationId twice': (id) => `operationId ${id} is used twice: rename one`,
+  'no security, or `security: []`': () =>
+    'has no security: every operation needs the API key, by a security scheme of type apiKey in a header',
+  'optional security': () => 'has optional security: the gateway demands the key; remove {}',
+  'bearer, OAuth, OpenID Connect, cookies, two schemes': (found) =>
+    `security must require one scheme, of type apiKey in a header; it has ${found}`,
+  'a cookie': (parameter) =>
+    `${parameter} is not supported: the gateway takes no cookies; declare it in query or header`,
+  'a parameter in another place': (name, place, places) =>
+    `parameter ${name} is in ${place}: expected one of ${places}`,
+  'a parameter with content': (parameter) =>
+    `${parameter} has content, which is not supported: give it a schema, or send it in the body`,
+  'an object as a parameter, `deepObject`': (parameter) =>
+    `${parameter} must be a string, integer, number or boolean, or an array of one of them`,
+  'the styles `label` and `matrix`': (parameter, style, other) =>
+    `${parameter} has the style ${style}, which is not supported: use ${other}`,
+  'the headers `Accept`, `Content-Type`, `Authorization`': (parameter) =>
+    `${parameter} is ignored by OpenAPI: the content types and the security describe it; remove it`,
+  '`allowEmptyValue` of a number': (parameter) =>
+    `${parameter} allows an empty value, which is a string only: remove allowEmptyValue`,
+  'a name without letters and digits': (name) => `${name} has no letter or digit to name an argument by: rename it`,
+  'two parameters with one argument': (argument, givers) =>
+    `the argument ${argument} would be given twice, by ${givers}: rename one`,
+  '`after` without ids': () =>
+    'the parameter after names a record by its id: the records must have the property id, as required',
+  'a body of a GET or a DELETE': (method) => `a ${method} has no body (RFC 9110, 9.3): use parameters`,
+  'forms, uploads and XML in a body': (types) =>
+    `the body has the content ${types}: the gateway reads application/json only, remove the others`,
+  'CSV and XML in an answer': (status, types) =>
+    `the response ${status} has the content ${types}: the gateway sends application/json only, remove the others`,
+  'content without a schema': (what, or) => `${what} must have an application/json schema${or}`,
+  'several success statuses, or none': (found) =>
+    `exactly one success response must be declared, such as 200; found ${found}`,
+  'content of a 204': (status) => `a ${status} has no content (RFC 9110, 15.3): remove its content`,
+  redirections: (status) => `the gateway never answers with ${status}: remove it`,
+  'another form of errors': (status, sent) =>
+    `the schema of the response ${status} does not allow what the gateway sends: ${sent}`,
+  '`x-conflicts` of another form': () => 'x-conflicts of the response 409 must be a map from constraints to texts',
+  'a header that is never sent': (header, status) =>
+    `the gateway never sends the header ${header} with ${status}: remove it`,
+  '`Location` without a link': () =>
+    'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id',
+  'a link to no operation': (name, found) =>
+    `the link ${name} refers to ${found}, which the document does not have: name one that it has`,
+  'an unknown format': (format) =>
+    `unknown format "${format}": the gateway could not check it; use a pattern, or remove it`,
+  'an invalid pattern': (why) => `${why}: correct it`,
+  '`$id`, `$anchor`, `$dynamicRef`': (name) =>
+    `${name} is not supported: refer to a schema with $ref and its place, such as #/components/schemas/Pet`,
+  'keywords beside `$ref` in 3.0': (names) =>
+    `${names} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`,
+  '`nullable` in 3.1': () => "nullable has no effect in OpenAPI 3.1: add 'null' to the type",
+  'a keyword that is none': (name) =>
+    `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
+  'a keyword with a value that it does not have': (text) => text,
+  'integers that JSON readers round': (name, most) =>
+    `${name} is beyond ${most}, where JSON readers round integers: use a smaller bound or a string`,
+} satisfies Readonly<Record<string, (...texts: string[]) => string>>;
+
+export type Refused = keyof typeof REFUSED;
+
+/** What the message of a mistake says besides its own words. */
+export type Texts<R extends Refused> = Parameters<(typeof REFUSED)[R]>;
+
+/** A mistake at a place. */
+export function toMistake<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): Mistake {
+  return { what, text: (REFUSED[what] as (...texts: string[]) => string)(...texts), place };
+}
 
 type SchemaError = {
   readonly instancePath: string;

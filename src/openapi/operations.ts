@@ -2,7 +2,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
 import { isSent } from './headers.ts';
-import type { Refused } from './mistakes.ts';
+import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
 import { METHODS, normalizeTemplate, OWN_PATHS } from './path.ts';
 import { follow, type Place } from './pointer.ts';
 import {
@@ -109,8 +109,6 @@ export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; meth
 type Allows = (schema: Schema, value: Json) => boolean;
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
-/** The maximum length of a name in Postgres. */
-const MAX_NAME = 63;
 const FIELD = /^p_[a-z0-9_]+$/;
 const JSON_TYPE = 'application/json';
 /** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
@@ -143,11 +141,7 @@ export function readOperations(
     try {
       const reader = new OperationReader(toSource(document, path, method, converters), document, allows);
       const operation = reader.read();
-      if (result.has(operation.id)) {
-        reader.mistake('an operationId twice', `operationId ${operation.id} is used twice: rename one`, [
-          'operationId',
-        ]);
-      }
+      if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
       result.set(operation.id, operation);
       readers.push(reader);
     } catch (error) {
@@ -167,10 +161,7 @@ export function readOperations(
 function findEqualPaths(paths: readonly string[]): Mistake[] {
   const shapes = Map.groupBy(paths, (path) => normalizeTemplate(path.replace(/\{[^}]*\}/g, '{-}')));
   return [...shapes.values()].flatMap(([first, ...others]) =>
-    others.map((path) => {
-      const text = `the paths ${first} and ${path} match the same requests: make them one path, with one name`;
-      return { what: 'two paths of one shape', text, place: ['paths', path] };
-    }),
+    others.map((path) => toMistake('two paths of one shape', ['paths', path], String(first), path)),
   );
 }
 
@@ -236,12 +227,10 @@ class OperationReader {
     const rpc = source['x-rpc'];
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
       const found = JSON.stringify(rpc) ?? 'missing';
-      this.mistake('no function', `x-rpc must name the Postgres function, in lower case; it is ${found}`);
+      this.mistake('no function', [], `x-rpc must name the Postgres function, in lower case; it is ${found}`);
     }
     this.#checkName('x-rpc', String(rpc), ['x-rpc']);
-    if (!source.operationId) {
-      this.mistake('no operationId', 'operationId is missing: add one, which no other operation has');
-    }
+    if (!source.operationId) this.mistake('no operationId', []);
     const body = this.#readBody();
     const key = this.#readKey();
     const operation: Operation = {
@@ -264,10 +253,7 @@ class OperationReader {
     this.#checkResponses();
     const page = readPage(operation);
     if (page?.after && this.mistakes.length === 0 && !this.#hasIds(operation)) {
-      this.mistake(
-        '`after` without ids',
-        'the parameter after names a record by its id: the records must have the property id, as required',
-      );
+      this.mistake('`after` without ids', []);
     }
     this.#operation = { ...operation, ...(page ? { page } : {}) };
     return this.#operation;
@@ -286,9 +272,8 @@ class OperationReader {
         const { operationId, operationRef, parameters = {} } = source as OpenAPIV3.LinkObject;
         const target = operationId === undefined ? undefined : operations.get(operationId);
         if (operationRef === undefined && !target && isWhole) {
-          const found = operationId ?? 'no operation';
-          const text = `the link ${name} refers to ${found}, which the document does not have: name one that it has`;
-          this.mistake('a link to no operation', text, ['responses', status, 'links', name]);
+          const place = ['responses', status, 'links', name];
+          this.mistake('a link to no operation', place, name, operationId ?? 'no operation');
         }
         if (status === String(operation.status))
           location ??= readLocation(target, parameters, readApiRoot(this.#document));
@@ -301,42 +286,30 @@ class OperationReader {
   }
 
   /** Adds a mistake at a place in the operation. */
-  mistake(what: Refused, text: string, place: Place = []): void {
+  mistake<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): void {
     const { method, path } = this.#source;
-    this.mistakes.push({ what, text, place: ['paths', path, method, ...place] });
+    this.mistakes.push(toMistake(what, ['paths', path, method, ...place], ...texts));
   }
 
   /** Postgres would cut a longer name, and so call another function. */
-  #checkName(what: string, name: string, place: Place = []): void {
-    if (name.length <= MAX_NAME) return;
-    const text = `${what} ${name} has ${name.length} characters, and Postgres knows ${MAX_NAME}: give it a shorter name`;
-    this.mistake('a name over 63 characters', text, place);
+  #checkName(what: string, name: string, place: Place): void {
+    if (name.length > MAX_NAME) this.mistake('a name over 63 characters', place, what, name);
   }
 
   /** What would never be reached, or never be valid. */
   #checkPath({ inputs, route }: Operation): void {
     const { path } = this.#source;
     // Matching several parameters in one segment can take quadratic time in the path's length.
-    if (/\}[^/]*\{/.test(path)) {
-      const text = 'a path segment can have one parameter only: put a slash between them';
-      this.mistake('two parameters in one segment', text);
-    }
+    if (/\}[^/]*\{/.test(path)) this.mistake('two parameters in one segment', []);
     const named = readTemplate(path);
-    const declared = inputs.flatMap((input) => (input.in === 'path' ? [input.name] : []));
-    for (const name of named.filter(
-      (name) => !this.#parameters.some((one) => one.in === 'path' && one.name === name),
-    )) {
-      const text = `the path has {${name}}, and no parameter in path is named ${name}: declare it`;
-      this.mistake('a parameter of the path that is not declared', text);
+    const declared = this.#parameters.flatMap((one) => (one.in === 'path' ? [one.name] : []));
+    for (const name of named.filter((name) => !declared.includes(name))) {
+      this.mistake('a parameter of the path that is not declared', [], name);
     }
-    for (const name of declared.filter((name) => !named.includes(name))) {
-      const text = `the parameter ${name} is in path, and the path has no {${name}}: add it there, or declare it in query`;
-      this.mistake('a parameter in path that the path does not have', text);
+    for (const { name } of inputs.filter((input) => input.in === 'path' && !named.includes(input.name))) {
+      this.mistake('a parameter in path that the path does not have', [], name);
     }
-    if (OWN_PATHS.includes(route)) {
-      const text = `the path ${route} is the gateway's own: give the server a path, such as /v1`;
-      this.mistake("a path of the gateway's own", text);
-    }
+    if (OWN_PATHS.includes(route)) this.mistake("a path of the gateway's own", [], route);
   }
 
   get #parameters(): readonly Parameter[] {
@@ -359,42 +332,31 @@ class OperationReader {
     const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
     const [status] = statuses;
     if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
-      const found = statuses.join(', ') || 'none';
-      const text = `exactly one success response must be declared, such as 200; found ${found}`;
-      this.mistake('several success statuses, or none', text, ['responses']);
+      this.mistake('several success statuses, or none', ['responses'], statuses.join(', ') || 'none');
       return { status: 200, returns: 'rows', optional: [] };
     }
     const { content } = this.#responseOf(status);
     const place = ['responses', status, 'content'];
     if (!content) return { status: Number(status), returns: 'nothing', optional: [] };
-    if (EMPTY.includes(status)) {
-      this.mistake('content of a 204', `a ${status} has no content (RFC 9110, 15.3): remove its content`, place);
-    }
-    this.#checkContent(content, `the response ${status}`, 'sends', place);
+    if (EMPTY.includes(status)) this.mistake('content of a 204', place, status);
+    this.#checkContent(content, status, place);
     const schema = this.#schemaOf(status);
-    if (!schema) {
-      const text = `the response ${status} must have an ${JSON_TYPE} schema, or no content`;
-      this.mistake('content without a schema', text, place);
-    }
+    if (!schema) this.mistake('content without a schema', place, `the response ${status}`, ', or no content');
     const returns = toReturned(schema ?? {});
     const optional = ['row', 'rows'].includes(returns) ? readOptional(schema ?? {}) : [];
     return { status: Number(status), returns, optional };
   }
 
-  #checkContent(content: object, what: string, does: 'sends' | 'reads', place: Place): void {
-    const others = Object.keys(content).filter((type) => type !== JSON_TYPE);
-    if (others.length === 0) return;
-    const refused = does === 'reads' ? 'forms, uploads and XML in a body' : 'CSV and XML in an answer';
-    const text = `${what} has the content ${others.join(', ')}: the gateway ${does} ${JSON_TYPE} only, remove the others`;
-    this.mistake(refused, text, place);
+  #checkContent(content: object, status: string, place: Place): void {
+    const others = listOthers(content);
+    if (others) this.mistake('CSV and XML in an answer', place, status, others);
   }
 
   #readConflicts(): Pick<Operation, 'conflicts'> {
     const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
     if (conflicts === undefined) return {};
     if (!isJsonObject(conflicts) || Object.values(conflicts).some((text) => typeof text !== 'string')) {
-      const text = 'x-conflicts of the response 409 must be a map from constraints to texts';
-      this.mistake('`x-conflicts` of another form', text, ['responses', '409', 'x-conflicts']);
+      this.mistake('`x-conflicts` of another form', ['responses', '409', 'x-conflicts']);
     }
     return { conflicts: conflicts as Record<string, string> };
   }
@@ -403,17 +365,14 @@ class OperationReader {
   #checkResponses(): void {
     for (const [status, { content }] of this.#responses) {
       const place = ['responses', status];
-      if (status.startsWith('3') && status !== '304') {
-        this.mistake('redirections', `the gateway never answers with ${status}: remove it`, place);
-      }
+      if (status.startsWith('3') && status !== '304') this.mistake('redirections', place, status);
       if (!content || !/^([45]|default)/.test(status)) continue;
-      this.#checkContent(content, `the response ${status}`, 'sends', [...place, 'content']);
+      this.#checkContent(content, status, [...place, 'content']);
       const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
       const schema = this.#schemaOf(status);
       if (schema && !this.#allows(schema, value)) {
-        const sent = JSON.stringify(value);
-        const text = `the schema of the response ${status} does not allow what the gateway sends: ${sent}`;
-        this.mistake('another form of errors', text, [...place, 'content', JSON_TYPE, 'schema']);
+        const at = [...place, 'content', JSON_TYPE, 'schema'];
+        this.mistake('another form of errors', at, status, JSON.stringify(value));
       }
     }
   }
@@ -424,14 +383,8 @@ class OperationReader {
     const isPage = this.#operation?.page !== undefined;
     if (isSent(header, { status, method, isSuccess, isPage, hasLocation })) return;
     const place = ['responses', status, 'headers', header];
-    if (header.toLowerCase() === 'location' && isSuccess) {
-      const text =
-        'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id';
-      this.mistake('`Location` without a link', text, place);
-    } else {
-      const text = `the gateway never sends the header ${header} with ${status}: remove it`;
-      this.mistake('a header that is never sent', text, place);
-    }
+    if (header.toLowerCase() === 'location' && isSuccess) this.mistake('`Location` without a link', place);
+    else this.mistake('a header that is never sent', place, header, status);
   }
 
   /** Whether every record of the list has an id. */
@@ -441,39 +394,26 @@ class OperationReader {
 
   #readInput(source: Parameter, index: number): Input[] {
     const { name, schema = {} } = source;
-    const refuse = (what: Refused, why: string): Input[] => {
-      const place = this.#source.places[index] ?? [];
-      this.mistakes.push({ what, text: `parameter ${name} in ${source.in} ${why}`, place });
+    const parameter = `parameter ${name} in ${source.in}`;
+    const refuse = <R extends Refused>(what: R, ...texts: Texts<R>): Input[] => {
+      this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
       return [];
     };
     // Any other place is found before.
     if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header' && source.in !== 'cookie') return [];
-    if (source.in === 'cookie') {
-      return refuse('a cookie', 'is not supported: the gateway takes no cookies; declare it in query or header');
-    }
-    if (source.content) {
-      const text = 'has content, which is not supported: give it a schema, or send it in the body';
-      return refuse('a parameter with content', text);
-    }
+    if (source.in === 'cookie') return refuse('a cookie', parameter);
+    if (source.content) return refuse('a parameter with content', parameter);
     if (source.in === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) {
-      const text = 'is ignored by OpenAPI: the content types and the security describe it; remove it';
-      return refuse('the headers `Accept`, `Content-Type`, `Authorization`', text);
+      return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
     }
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
-    if (!type || formOf(schema) === 'json') {
-      const text = 'must be a string, integer, number or boolean, or an array of one of them';
-      return refuse('an object as a parameter, `deepObject`', text);
-    }
+    if (!type || formOf(schema) === 'json') return refuse('an object as a parameter, `deepObject`', parameter);
     const { style, separator, isExploded } = readStyle(source);
     if (!separator) {
-      const other = source.in === 'query' ? 'form' : 'simple';
-      return refuse('the styles `label` and `matrix`', `has the style ${style}, which is not supported: use ${other}`);
+      return refuse('the styles `label` and `matrix`', parameter, style, source.in === 'query' ? 'form' : 'simple');
     }
-    if (source.allowEmptyValue && type !== 'string') {
-      const text = 'allows an empty value, which is a string only: remove allowEmptyValue';
-      return refuse('`allowEmptyValue` of a number', text);
-    }
+    if (source.allowEmptyValue && type !== 'string') return refuse('`allowEmptyValue` of a number', parameter);
     return [
       {
         in: source.in,
@@ -493,13 +433,11 @@ class OperationReader {
     if (!source) return undefined;
     const place = ['requestBody', 'content'];
     if (WITHOUT_BODY.includes(method)) {
-      const text = `a ${method.toUpperCase()} has no body (RFC 9110, 9.3): use parameters`;
-      this.mistake('a body of a GET or a DELETE', text, ['requestBody']);
+      this.mistake('a body of a GET or a DELETE', ['requestBody'], method.toUpperCase());
     }
-    this.#checkContent(source.content, 'the body', 'reads', place);
-    if (!source.content[JSON_TYPE]?.schema) {
-      this.mistake('content without a schema', `the body must have an ${JSON_TYPE} schema`, place);
-    }
+    const others = listOthers(source.content);
+    if (others) this.mistake('forms, uploads and XML in a body', place, others);
+    if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
     const fields = readFields(schema);
     return { isRequired: source.required === true, schema, ...(fields ? { fields } : {}) };
@@ -512,30 +450,23 @@ class OperationReader {
     const { method, path, security: own } = this.#source;
     // The document's applies to all operations without one of their own, and its mistakes are told once.
     const place = own === this.#document.security ? ['security'] : ['paths', path, method, 'security'];
-    const refuse = (what: Refused, text: string) => void this.mistakes.push({ what, text, place });
-    if (all.length === 0) {
-      const text =
-        'has no security: every operation needs the API key, by a security scheme of type apiKey in a header';
-      return refuse('no security, or `security: []`', text);
-    }
-    if (security.some((requirement) => Object.keys(requirement).length === 0)) {
-      return refuse('optional security', 'has optional security: the gateway demands the key; remove {}');
-    }
+    const refuse = <R extends Refused>(what: R, ...texts: Texts<R>) =>
+      void this.mistakes.push(toMistake(what, place, ...texts));
+    if (all.length === 0) return refuse('no security, or `security: []`');
+    if (security.some((requirement) => Object.keys(requirement).length === 0)) return refuse('optional security');
     const schemes = this.#document.components?.securitySchemes ?? {};
     const [name = ''] = all;
     const schemeOf = (name: string) => follow(this.#document, schemes[name] ?? {}) as OpenAPIV3.SecuritySchemeObject;
     const scheme = schemeOf(name);
     if (all.length > 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
       const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`).join(', ');
-      const text = `security must require one scheme, of type apiKey in a header; it has ${found}`;
-      return refuse('bearer, OAuth, OpenID Connect, cookies, two schemes', text);
+      return refuse('bearer, OAuth, OpenID Connect, cookies, two schemes', found);
     }
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction) {
       const text = 'x-rpc-used of the security scheme must name a function';
-      const place = ['components', 'securitySchemes', name, 'x-rpc-used'];
-      this.mistakes.push({ what: 'no function', text, place });
+      this.mistakes.push(toMistake('no function', ['components', 'securitySchemes', name, 'x-rpc-used'], text));
     }
     return {
       name: scheme.name,
@@ -555,20 +486,23 @@ class OperationReader {
       })),
     ];
     for (const { name, argument } of named) {
-      if (!FIELD.test(argument)) {
-        const text = `${name} has no letter or digit to name an argument by: rename it`;
-        this.mistake('a name without letters and digits', text);
-      }
-      this.#checkName(`${name}: its argument`, argument);
+      if (!FIELD.test(argument)) this.mistake('a name without letters and digits', [], name);
+      this.#checkName(`${name}: its argument`, argument, []);
     }
     const names = Map.groupBy(named, ({ argument }) => argument);
     for (const [argument, several] of names) {
       if (several.length < 2) continue;
       const givers = several.map(({ name }) => name).join(' and ');
-      const text = `the argument ${argument} would be given twice, by ${givers}: rename one`;
-      this.mistake('two parameters with one argument', text);
+      this.mistake('two parameters with one argument', [], argument, givers);
     }
   }
+}
+
+/** The content types that the gateway neither reads nor sends; empty for none. */
+function listOthers(content: object): string {
+  return Object.keys(content)
+    .filter((type) => type !== JSON_TYPE)
+    .join(', ');
 }
 
 /** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */

@@ -4,16 +4,19 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
-import { type Refused, readMistakes } from './mistakes.ts';
+import { type Refused, readMistakes, toMistake } from './mistakes.ts';
 import { follow, isReference, type Place, toPointer } from './pointer.ts';
 import { ANNOTATIONS, EXACT } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, visit } from './structure.ts';
 
-/** A rule for one kind of object: gives what is wrong, and the name in the object that it is about. */
+/** What is wrong in an object: the name that it is about, undefined for the object itself, and the texts of the message. */
+type Fault = readonly [name: string | undefined, ...texts: string[]];
+
+/** A rule for one kind of object. */
 type Rule = readonly [
   kind: Kind,
   what: Refused,
-  find: (node: Node, isVersion30: boolean, place: Place) => readonly (readonly [string, string?])[],
+  find: (node: Node, isVersion30: boolean, place: Place) => readonly Fault[],
 ];
 
 const NOT_SERVED = {
@@ -40,55 +43,33 @@ const PLACES = ['query', 'path', 'header', 'cookie'];
 
 const RULES: readonly Rule[] = [
   ['document', 'a path outside of `paths`', findMisplaced],
-  ['pathItem', 'a path outside of `paths`', findMisplaced],
-  [
-    'parameter',
-    'a parameter in another place',
-    (node) =>
-      isReference(node) || PLACES.includes(String(node.in))
-        ? []
-        : [[`parameter ${node.name} is in ${node.in}: expected one of ${PLACES.join(', ')}`, 'in']],
-  ],
-  [
-    'document',
-    'another dialect',
-    ({ jsonSchemaDialect: dialect }) => (dialect === undefined ? [] : findDialect(dialect, 'jsonSchemaDialect')),
-  ],
+  ['document', 'another dialect', (node) => findDialect(node, 'jsonSchemaDialect')],
   ['document', 'several paths of servers', findServers],
   ['document', "a variable in a server's path with several values", findVariables],
+  ['pathItem', 'a path outside of `paths`', findMisplaced],
   [
     'pathItem',
     '`head`, `options`, `trace`',
-    (node) =>
-      Object.entries(NOT_SERVED)
-        .filter(([method]) => method in node)
-        .map(([method, why]) => [`${method} cannot be declared: ${why}; remove it`, method]),
+    (node) => Object.entries(NOT_SERVED).flatMap(([method, why]) => (method in node ? [[method, method, why]] : [])),
   ],
-  ['pathItem', 'servers of a path or an operation', findOwnServers],
-  ['operation', 'servers of a path or an operation', findOwnServers],
+  ['pathItem', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
+  ['operation', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
+  ['operation', 'callbacks', ({ callbacks }) => (isFilled(callbacks) ? [['callbacks']] : [])],
+  ['parameter', 'a parameter in another place', findOtherPlace],
   [
-    'operation',
-    'callbacks',
-    ({ callbacks }) =>
-      isFilled(callbacks) ? [['callbacks are requests that the gateway does not send: remove them', 'callbacks']] : [],
+    'schema',
+    '`$id`, `$anchor`, `$dynamicRef`',
+    (node) => REFERENCES.filter((name) => name in node).map((name) => [name, name]),
   ],
-  ['schema', '`$id`, `$anchor`, `$dynamicRef`', findOtherReferences],
   ['schema', 'keywords beside `$ref` in 3.0', (node, isVersion30) => (isVersion30 ? findBeside(node) : [])],
-  [
-    'schema',
-    '`nullable` in 3.1',
-    (node, isVersion30) =>
-      isVersion30 || !('nullable' in node)
-        ? []
-        : [["nullable has no effect in OpenAPI 3.1: add 'null' to the type", 'nullable']],
-  ],
+  ['schema', '`nullable` in 3.1', (node, isVersion30) => (!isVersion30 && 'nullable' in node ? [['nullable']] : [])],
   ['schema', 'a keyword that is none', (node, isVersion30) => (isVersion30 ? [] : findKeywords(node))],
+  ['schema', 'another dialect', (node) => findDialect(node, '$schema')],
   [
     'schema',
-    'another dialect',
-    ({ $schema: dialect }) => (dialect === undefined ? [] : findDialect(dialect, '$schema')),
+    'an unknown format',
+    ({ format }) => (typeof format !== 'string' || format in formats ? [] : [['format', format]]),
   ],
-  ['schema', 'an unknown format', findFormats],
   ['schema', 'an invalid pattern', findPatterns],
   ['schema', 'integers that JSON readers round', findHugeBounds],
 ];
@@ -104,14 +85,14 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
   let outermost = '-';
   visit(document, (kind, node, place) => {
     if (isReference(node) && follow<unknown>(document, node) === undefined) {
-      mistakes.push({ what: 'a reference to nothing', text: describeReference(node.$ref), place });
+      mistakes.push(toMistake('a reference to nothing', place, node.$ref));
     }
     // Another system sends what a webhook describes.
     if (place[0] === 'webhooks') return;
     for (const [of, what, find] of RULES) {
       if (of !== kind) continue;
-      for (const [text, name] of find(node, isVersion30, place)) {
-        mistakes.push({ what, text, place: name === undefined ? place : [...place, name] });
+      for (const [name, ...texts] of find(node, isVersion30, place)) {
+        mistakes.push(toMistake(what, name === undefined ? place : [...place, name], ...(texts as never)));
       }
     }
     if (kind !== 'schema' || isVersion30) return;
@@ -123,109 +104,70 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
   return mistakes;
 }
 
-function describeReference(reference: string): string {
-  return reference.startsWith('#')
-    ? `the reference ${reference} leads to nothing: correct it, or add what it names`
-    : `the reference ${reference} leads to no file that can be read: correct it, or add the file`;
-}
-
 function isFilled(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length > 0;
 }
 
 /** Happens when YAML is pasted with the wrong indentation. */
-function findMisplaced(node: Node, _isVersion30: boolean, place: Place): [string, string][] {
-  const parent = place.at(-1) ?? 'the top level';
-  return Object.keys(node)
-    .filter((name) => name.startsWith('/'))
-    .map((name) => [
-      `${name} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`,
-      name,
-    ]);
+function findMisplaced(node: Node, _isVersion30: boolean, place: Place): Fault[] {
+  const paths = Object.keys(node).filter((name) => name.startsWith('/'));
+  return paths.map((path) => [path, path, String(place.at(-1) ?? 'the top level')]);
 }
 
 /** The gateway serves one path. Hosts do not matter: a proxy or DNS leads there. */
-function findServers({ servers }: Node): [string, string][] {
-  const paths = [...new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map(readServerPath))];
-  const text = `the servers have the paths ${paths.join(' and ')}: keep one, which the gateway serves`;
-  return paths.length > 1 ? [[text, 'servers']] : [];
+function findServers({ servers }: Node): Fault[] {
+  const paths = new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map(readServerPath));
+  return paths.size > 1 ? [['servers', [...paths].join(' and ')]] : [];
 }
 
-function findVariables({ servers }: Node): [string, string][] {
+function findVariables({ servers }: Node): Fault[] {
   const [first] = (servers ?? []) as OpenAPIV3.ServerObject[];
-  return Object.entries(first?.variables ?? {}).flatMap(([name, { enum: values = [] }]): [string, string][] => {
-    const isInPath = first?.url.replace(/^\w+:\/\/[^/]*/, '').includes(`{${name}}`);
-    const text = `the path of the server has the variable ${name} with several values: keep its default only`;
-    return isInPath && values.length > 1 ? [[text, 'servers']] : [];
-  });
+  const path = first?.url.replace(/^\w+:\/\/[^/]*/, '') ?? '';
+  return Object.entries(first?.variables ?? {}).flatMap(([name, { enum: values = [] }]): Fault[] =>
+    path.includes(`{${name}}`) && values.length > 1 ? [['servers', name]] : [],
+  );
 }
 
-function findOwnServers({ servers }: Node): [string, string][] {
-  return isFilled(servers)
-    ? [['servers apply to the whole document: move them to its top level, or remove them', 'servers']]
-    : [];
+function findDialect(node: Node, name: string): Fault[] {
+  const dialect = node[name];
+  const isServed = dialect === undefined || DIALECTS.includes(String(dialect).replace(/#$/, ''));
+  return isServed ? [] : [[name, name, String(dialect)]];
 }
 
-function findDialect(dialect: unknown, name: string): [string, string][] {
-  return DIALECTS.includes(String(dialect).replace(/#$/, ''))
-    ? []
-    : [[`${name} ${dialect} is not supported: the dialect of OpenAPI 3.1 is, which needs no ${name}`, name]];
+function findOtherPlace(node: Node): Fault[] {
+  const { name, in: place } = node;
+  const isKnown = isReference(node) || PLACES.includes(String(place));
+  return isKnown ? [] : [['in', String(name), String(place), PLACES.join(', ')]];
 }
 
-function findOtherReferences(node: Node): [string, string][] {
-  return REFERENCES.filter((name) => name in node).map((name) => [
-    `${name} is not supported: refer to a schema with $ref and its place, such as #/components/schemas/Pet`,
-    name,
-  ]);
-}
-
-function findBeside(node: Node): (readonly [string, string?])[] {
+function findBeside(node: Node): Fault[] {
   const beside = Object.keys(node).filter((name) => !['$ref', 'summary', 'description'].includes(name));
-  const text = `${beside.join(', ')} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`;
-  return isReference(node) ? beside.slice(0, 1).map((name) => [text, name] as const) : [];
+  return isReference(node) && beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
 }
 
 /** In OpenAPI 3.1 a schema may have any keyword: one that is misspelt would be ignored. */
-function findKeywords(node: Node): [string, string][] {
+function findKeywords(node: Node): Fault[] {
   const known = [...KEYWORDS, 'nullable'];
   const unknown = Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-'));
-  return unknown.map((name) => [
-    `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
-    name,
-  ]);
+  return unknown.map((name) => [name, name]);
 }
 
-function findFormats({ format }: Node): [string, string][] {
-  return typeof format !== 'string' || format in formats
-    ? []
-    : [[`unknown format "${format}": the gateway could not check it; use a pattern, or remove it`, 'format']];
-}
-
-function findPatterns({ pattern, patternProperties }: Node): [string, string][] {
+function findPatterns({ pattern, patternProperties }: Node): Fault[] {
   const patterns = [...(typeof pattern === 'string' ? [pattern] : []), ...Object.keys(patternProperties ?? {})];
-  return patterns.flatMap((text): [string, string][] => {
+  return patterns.flatMap((text): Fault[] => {
     try {
       new RegExp(text, 'u');
       return [];
     } catch (error) {
-      return [
-        [`${(error as Error).message}: correct it`, typeof pattern === 'string' ? 'pattern' : 'patternProperties'],
-      ];
+      return [[typeof pattern === 'string' ? 'pattern' : 'patternProperties', (error as Error).message]];
     }
   });
 }
 
 /** JSON readers, and the gateway, round integers beyond. */
-function findHugeBounds(node: Node): [string, string][] {
+function findHugeBounds(node: Node): Fault[] {
+  if (![node.type].flat().includes('integer')) return [];
   const names = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
-  return ![node.type].flat().includes('integer')
-    ? []
-    : names.flatMap((name): [string, string][] => {
-        const bound = node[name];
-        const isExact = typeof bound !== 'number' || (bound >= EXACT[0] && bound <= EXACT[1]);
-        if (isExact) return [];
-        return [
-          [`${name} is beyond ${EXACT[1]}, where JSON readers round integers: use a smaller bound or a string`, name],
-        ];
-      });
+  const isHuge = (bound: unknown) => typeof bound === 'number' && (bound < EXACT[0] || bound > EXACT[1]);
+  return names.filter((name) => isHuge(node[name])).map((name) => [name, name, String(EXACT[1])]);
 }

@@ -152,7 +152,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
 };
 
 test('the page has a row for each', () => {
-  expect(ROWS.map(([what]) => what)).toEqual(REFUSED);
+  expect(ROWS.map(([what]) => what)).toEqual(Object.keys(REFUSED));
 });
 
 test.each(ROWS)('refuses %s with one sentence and a place', async (what = '', message) => {
