@@ -89,12 +89,11 @@ const CHANGES: Readonly<Record<string, () => Promise<void> | void>> = {
     edit(at('openapi.yaml'), /x-filter: \{ property: data_inicio, .*\n.*\n +startingFrom: .*/, `$&${parameter}`);
   },
   'a column': () => {
-    const constraint = 'constraint personais_apelido_length check (char_length(apelido) <= 40)';
     migrate(
-      '20991228000001_apelido.sql',
-      `-- A name.\nalter table private.personais add column apelido text ${constraint};\n`,
+      '20991228000001_nascimento.sql',
+      '-- A birthday.\nalter table private.personais add column nascimento date;\n',
     );
-    edit(at('docs/administration.md'), /^\| `personais` .*(?= \|$)/m, '$&, `apelido`');
+    edit(at('docs/administration.md'), /^\| `personais` .*(?= \|$)/m, '$&, `nascimento`');
   },
   'a table': () => {
     const table = readTable('estante', 'e');
