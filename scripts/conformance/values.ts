@@ -1,6 +1,7 @@
 // Values that a schema allows.
 
 import fc from 'fast-check';
+import { DocumentError } from '../../src/openapi/document.ts';
 import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation, Schema } from './operations.ts';
@@ -22,7 +23,11 @@ export const DOMAIN = 'contract.example';
 export function createValid(input: Input): Values {
   const { some, edges } = validOf(input, input.schema);
   const accepts = (value: Json) => input.validate(value) && canBeSent(input, value);
-  return { some: some.filter(accepts), edges: unique(edges).filter(accepts) };
+  const sendable = unique(edges).filter(accepts);
+  if (input.schema.enum && sendable.length === 0) {
+    throw new DocumentError([{ text: `${input.name} in ${input.in}: no value of its enum can be sent there` }]);
+  }
+  return { some: some.filter(accepts), edges: sendable };
 }
 
 /** Valid values for all required inputs. */

@@ -97,6 +97,9 @@ function findColumn(columns: readonly Column[], title: string): Column | undefin
   return isNamed((name) => name === title.toLowerCase()) ?? isNamed((name) => fold(name) === folded);
 }
 
+/** The title of the column with what is wrong with each line, which an import leaves out. */
+export const PROBLEMS = 'Problems (left out)';
+
 /** Finds the columns for the titles of a file, and what is wrong with these. One without a title is left out. */
 export function readTitles(
   titles: readonly string[],
@@ -115,7 +118,7 @@ export function readTitles(
     const name = mapped.get(folded[index] ?? '');
     if (title === '') return [];
     if (!column && name !== undefined) return [`--map names ${quote(name)}, which is no column`];
-    if (!column) return ignoreUnknown ? [] : [`unknown column ${quote(title)}`];
+    if (!column) return ignoreUnknown || title === PROBLEMS ? [] : [`unknown column ${quote(title)}`];
     const first = firsts.get(column);
     firsts.set(column, first ?? title);
     return first === undefined ? [] : [`columns ${quote(first)} and ${quote(title)} are both ${column.name}`];

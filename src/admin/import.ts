@@ -1,16 +1,25 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
 import { createReadStream, readdirSync, statSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
-import { type Header, readTitles, toValue } from './columns.ts';
-import { type CsvRecord, decode, readRecords } from './csv.ts';
+import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
+import { type CsvRecord, decode, readRecords, toLine } from './csv.ts';
 import { USAGE } from './export.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
-import { type BadLine, CommandError, createProgress, listCounts, type Output, toTable } from './terminal.ts';
+import {
+  type BadLine,
+  CommandError,
+  createProgress,
+  describeBad,
+  listCounts,
+  type Output,
+  toTable,
+} from './terminal.ts';
 
 export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   readonly delimiter?: string;
@@ -19,6 +28,8 @@ export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   /** The columns of titles, by title. */
   readonly map?: ReadonlyMap<string, string>;
   readonly ignoreUnknown?: boolean;
+  /** The file that gets all lines, with what is wrong with each. */
+  readonly problems?: string;
 };
 
 /** A file for a table. */
@@ -67,8 +78,10 @@ export async function importData(
   path: string,
   options: ImportOptions,
 ): Promise<Output> {
-  const { dryRun, map } = options;
+  const { dryRun, map, problems } = options;
   if (resource === ALL && map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
+  if ((resource === ALL || path === '-') && problems)
+    throw new InvalidArgumentError('Expected --problems with one file.');
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
   for (const { table } of sources) findTable(tables, table);
@@ -136,13 +149,41 @@ export async function importSource(
     }
     await writing;
     const imported = { table: table.name, preview: toPreview(name, headers, first), ...counts };
-    if (bad.length > 0) throw toError(imported, bad, options);
-    return imported;
+    if (bad.length === 0) return imported;
+    if (options.problems) await writeProblems(options.problems, { table: table.name, name, open }, bad, options);
+    throw toError(imported, bad, options);
   } finally {
     progress.end();
     await Promise.allSettled([writing]);
     // Unread standard input would keep the process alive.
     await records.return(undefined);
+  }
+}
+
+/** Writes a file again, with what is wrong with each line in a last column, which an import leaves out. */
+async function writeProblems(
+  path: string,
+  { name, open }: Source,
+  bad: readonly BadLine[],
+  { delimiter, encoding }: ImportOptions,
+): Promise<void> {
+  const found = Map.groupBy(bad, ({ line }) => line);
+  const output = await openFile(toPath(path), 'wx').catch((error) => {
+    throw error.code === 'EEXIST' ? new CommandError(`${path} exists: name a new file with --problems`) : error;
+  });
+  try {
+    let titles: readonly string[] | undefined;
+    for await (const record of readRecords(decode(name, open(), encoding), delimiter)) {
+      if ('problem' in record) break;
+      const problems = titles ? (found.get(record.line) ?? []).map(describeBad).join('; ') : PROBLEMS;
+      titles ??= record.cells;
+      // A short line keeps its problem in its column.
+      const cells = titles.map((_title, index) => record.cells[index] ?? '').concat(record.cells.slice(titles.length));
+      const before = titles.indexOf(PROBLEMS);
+      await output.write(toLine([...(before < 0 ? cells : cells.toSpliced(before, 1)), problems]));
+    }
+  } finally {
+    await output.close();
   }
 }
 
@@ -226,12 +267,19 @@ function describePreview({ file, lines, columns }: Preview): string {
   return toTable([`COLUMN OF ${basename(file)}`, 'BECOMES', ...lines.map((line) => `LINE ${line}`)], rows);
 }
 
-function toError({ preview, ...counts }: Imported, lines: readonly BadLine[], { dryRun }: ImportOptions): CommandError {
+function toError(
+  { preview, ...counts }: Imported,
+  lines: readonly BadLine[],
+  { dryRun, problems }: ImportOptions,
+): CommandError {
   const { created, updated, skipped, existing } = counts;
   const count = new Set(lines.map(({ line }) => line)).size;
   const summary = `${count} of ${created + updated + skipped + existing} lines ${count === 1 ? 'is' : 'are'} bad`;
   const error = `Nothing was imported from ${preview.file}: ${summary}`;
-  const hint = [...(count > existing ? [CORRECT] : []), ...(existing > 0 ? [EXISTING] : [])].join('\n');
+  const correct = problems
+    ? `${problems} has all lines, with what is wrong with each: correct and import it.`
+    : CORRECT;
+  const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [EXISTING] : [])].join('\n');
   if (!dryRun) return new CommandError(error, hint, { lines });
   return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);
 }

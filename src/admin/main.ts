@@ -276,6 +276,7 @@ function addDataCommands(program: Command, run: Run<Database>): void {
     .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
     .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is', readMapping)
     .option('--ignore-unknown', 'leave out the columns of the file that the table lacks')
+    .option('--problems <FILE>', 'if a line is bad, write all lines to a new file, with what is wrong with each')
     .addOption(
       new Option('--skip-existing', 'leave out lines whose record exists').conflicts(['update', 'allowDuplicates']),
     )

@@ -129,6 +129,31 @@ describe('bad lines', () => {
     expect(await read()).toEqual([]);
   });
 
+  test('are written to a file with what is wrong with each, which is imported once it is corrected', async () => {
+    const problems = join(root, 'corrigir.csv');
+    const again = `${problems} has all lines, with what is wrong with each: correct and import it.`;
+    const lines = ['nome;email', 'Ana;ana@x.example', 'Bia', '"Eva; a nova";eva'];
+    const { code, errors } = await importing(lines, '--problems', problems);
+    expect([code, errors.trim().split('\n').at(-1)]).toEqual([1, again]);
+    const text = readFileSync(problems, 'utf8');
+    expect(text.split('\r\n')).toEqual([
+      'nome,email,Problems (left out)',
+      'Ana,ana@x.example,',
+      'Bia,,"has 1 value, but the header has 2 columns"',
+      `"Eva; a nova",eva,"email ""eva"": must match format ""email"""`,
+      '',
+    ]);
+    const half = text.replace('eva,', 'eva@x.example,');
+    const second = await importing(half, '--problems', problems);
+    expect(second).toMatchObject({ code: 1, errors: `${problems} exists: name a new file with --problems\n` });
+    rmSync(problems);
+    await importing(half, '--problems', problems);
+    expect(readFileSync(problems, 'utf8')).toContain('\r\nBia,,email is required\r\n');
+    expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova",eva@x.example,\r\n`);
+    expect(await importing(half.replace('Bia,,', 'Bia,bia@x.example,'))).toEqual(created(3));
+    expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
+  });
+
   test('by the rules of the document or of SQL undo the thousands before them', async () => {
     const good = Array.from({ length: 2_600 }, (_, index) => `${index},${index},`);
     const lines = [...good, '1,99999999999,', ...good.map((line) => `a${line}`), '1,1,ontem'];
