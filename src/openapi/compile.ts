@@ -54,28 +54,17 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
   const unsupported = findUnsupported(source, createValidateSchema(ajv));
   const mistakes = [...unsupported, ...(await findInvalid(source, unsupported))];
   const operations = readOperations(source, createAllows(ajv), mistakes);
-  const translations = collect(() => readTranslations(source), mistakes);
+  const translations = readTranslations(source, mistakes);
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(source, mistakes));
   return {
     source,
     operations,
     validators: createValidators(source, operations, ajv),
-    translations: translations ?? new Map(),
+    translations,
     texts: new Map(),
     match: createMatch(operations, readApiRoot(source)),
     locate: toPointer,
   };
-}
-
-/** Collects the mistakes for which a part of the document cannot be read. */
-function collect<T>(read: () => T, mistakes: Mistake[]): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof DocumentError)) throw error;
-    mistakes.push(...error.mistakes);
-    return undefined;
-  }
 }
 
 /** Mistakes of which the validator has many errors, and none is clear. */

@@ -14,13 +14,14 @@ export type Translations = ReadonlyMap<string, string>;
 const EXTENSION = 'x-translations';
 
 /**
- * Reads the document's `x-translations`, which translate its own texts and those that SQL raises. Throws DocumentError
- * if it is not a map of texts, or has a language other than pt-BR.
+ * Reads the document's `x-translations`, which translate its own texts and those that SQL raises, and adds to `mistakes` if it is not
+ * a map of texts, or has a language other than pt-BR.
  */
-export function readTranslations(document: OpenAPIV3.Document): Translations {
+export function readTranslations(document: OpenAPIV3.Document, mistakes: Mistake[]): Translations {
   const { [EXTENSION]: languages = {} } = document as { [EXTENSION]?: unknown };
-  const mistakes = findMistakes(languages);
-  if (mistakes.length > 0) throw new DocumentError(mistakes);
+  const own = findMistakes(languages);
+  mistakes.push(...own);
+  if (own.length > 0) return new Map();
   const { 'pt-BR': texts = {} } = languages as { 'pt-BR'?: Readonly<Record<string, string>> };
   return new Map(Object.entries(texts));
 }
