@@ -74,38 +74,25 @@ select 'a0000000-0000-4000-8000-000000000000', ('a8000000-0000-4000-8000-' || lp
   from generate_series(1, 5) n;
 `;
 
+/** The SQL of a table of tenants. */
+const table = (name: string, columns: string, isIsolated = true) => `
+create table private.${name} (
+  tenant_id uuid not null references private.tenants (id), ${columns}, primary key (tenant_id, id)
+);
+${isIsolated ? `select private.isolate('private.${name}');` : ''}`;
+const ID = 'id uuid not null default gen_random_uuid()';
 /** Tables that the command refuses, each with the reason. */
-const REFUSED = `
-create table private.textos (
-  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(), texto text,
-  primary key (tenant_id, id)
-);
-select private.isolate('private.textos');
-create table private.abertos (
-  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-  primary key (tenant_id, id)
-);
-create table private.numerados (
-  tenant_id uuid not null references private.tenants (id), id integer not null, primary key (tenant_id, id)
-);
-select private.isolate('private.numerados');
-create table private.pares (
-  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-  numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now(),
-  primary key (tenant_id, id)
-);
-select private.isolate('private.pares');
-create table private.varios (
-  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(), v_tenant integer,
-  dados jsonb, primary key (tenant_id, id)
-);
-select private.isolate('private.varios');
-create table private.mel (
-  tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-  primary key (tenant_id, id)
-);
-select private.isolate('private.mel');
-`;
+const REFUSED = [
+  table('textos', `${ID}, texto text`),
+  table('abertos', ID, false),
+  table('numerados', 'id integer not null'),
+  table(
+    'pares',
+    `${ID}, numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now()`,
+  ),
+  table('varios', `${ID}, v_tenant integer, dados jsonb`),
+  table('mel', ID),
+].join('');
 
 const TABLE = readReadmeTable('gaveta', 'c');
 const folder = mkdtempSync(join(tmpdir(), 'operation-'));
