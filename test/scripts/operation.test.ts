@@ -26,7 +26,7 @@ import { type Db, openDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readTable as readReadmeTable } from '../helpers/readme.ts';
 import { type Run, runInProcess, succeed } from '../helpers/run.ts';
-import { createDatabase, type Database } from '../helpers/servers.ts';
+import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 
 // npm run operation, on a copy of the document, the migrations and the demo data with the README's table.
 
@@ -135,14 +135,15 @@ beforeAll(async () => {
     await db.exec(readFileSync(join(files.migrations, name), 'utf8'));
   }
   const log = { info: () => {}, warn: console.warn };
-  ({ store } = await openStore(readConfig({ DATA_DIR: ':memory:' }), files, log));
+  const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
+  ({ store } = await openStore(readConfig({ DATABASE_URL }), files, log));
   gateway = await startGateway({ store, document: await readDocument(files.document) });
 });
 
 afterAll(async () => {
-  await db?.close();
   await gateway?.close();
   await store?.close();
+  await db?.close();
   rmSync(folder, { recursive: true });
 });
 
