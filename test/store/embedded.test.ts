@@ -302,6 +302,28 @@ describe('the programs', () => {
   });
 });
 
+test.each([
+  ['SIGKILL', 'Killed'],
+  ['SIGSEGV', 'Segmentation fault'],
+] as const)(
+  'a server killed by %s is started again, and nothing that was acknowledged is lost',
+  async (signal, reason) => {
+    const dataDir = newStore();
+    const gateway = await startProcess({ DATA_DIR: dataDir });
+    const server = pidOf(dataDir) ?? 0;
+    const acknowledged = await underLoad(gateway.origin, async () => {
+      process.kill(server, signal);
+      await waitFor(async () => {
+        expect(pidOf(dataDir)).not.toBe(server);
+        expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
+      });
+    });
+    await gateway.printed(`Postgres has ended: ${reason}; it is started again`);
+    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+    await gateway.stop();
+  },
+);
+
 describe('a gateway', () => {
   const dataDir = newStore();
   let gateway: GatewayProcess;
@@ -316,22 +338,6 @@ describe('a gateway', () => {
       new RegExp(`^${dataDir} is in use by process ${pid} on \\S+, since 20.*; stop it with: kill ${pid}$`),
     );
     expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
-  });
-
-  test.each([
-    ['SIGKILL', 'Killed'],
-    ['SIGSEGV', 'Segmentation fault'],
-  ] as const)('starts a server killed by %s again, and loses nothing acknowledged', async (signal, reason) => {
-    const server = pidOf(dataDir) ?? 0;
-    const acknowledged = await underLoad(gateway.origin, async () => {
-      process.kill(server, signal);
-      await waitFor(async () => {
-        expect(pidOf(dataDir)).not.toBe(server);
-        expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
-      });
-    });
-    expect(gateway.output()).toContain(`Postgres has ended: ${reason}; it is started again`);
-    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
   });
 
   test('replaces the shell between them together with the server', async () => {
