@@ -127,7 +127,7 @@ describe('a document that is saved and', () => {
 describe('a migration that is saved', () => {
   test('and fails is reported, and is applied when it is corrected', async () => {
     const file = migration('20991231000001_indice.sql');
-    const sql = 'create index treinos_by_nome\n  on private.treino (tenant_id, nome);\n';
+    const sql = 'create index indice_do_teste\n  on private.treino (tenant_id, nome);\n';
     const text = await saidAfter(() => writeFileSync(file, sql), 'does not exist');
     expect(text).toContain('20991231000001_indice.sql: relation "private.treino" does not exist (42P01)');
     expect((await get('/treinos?limit=1'))[0]).toBe(200);
