@@ -1,6 +1,7 @@
 import {
   appendFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -131,7 +132,8 @@ beforeAll(async () => {
   before = readFiles();
   const made = await runInProcess((printing) => addOperations(['all', 'gavetas'], { files, ...printing }));
   written = [made, await run('all', 'aulas', '--object', 'extras')];
-  for (const name of readdirSync(files.migrations).filter((name) => name.includes('_operations_of_'))) {
+  const isWritten = (name: string) => name.includes('_operations_of_') && !existsSync(join(MIGRATIONS, name));
+  for (const name of readdirSync(files.migrations).filter(isWritten)) {
     await db.exec(readFileSync(join(files.migrations, name), 'utf8'));
   }
   const log = { info: () => {}, warn: console.warn };

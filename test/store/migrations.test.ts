@@ -30,21 +30,21 @@ describe('migrations', () => {
 
   afterEach(() =>
     db.exec(`drop table if exists private.a, private.half;
-      delete from supabase_migrations.schema_migrations where version like '2099%'`),
+      delete from supabase_migrations.schema_migrations where version like '2199%'`),
   );
 
   afterAll(() => db.close());
 
   test('are applied once, in order', async () => {
     const files = {
-      '20991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
-      '20991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
+      '21991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
+      '21991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
     };
     await apply(files);
     await apply(files);
     const more = {
       ...files,
-      '20991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
+      '21991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
     };
     await apply(more);
   });
@@ -68,15 +68,15 @@ describe('migrations', () => {
       /_broken\.sql: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
     ],
   ])('that fail name the place of %s and leave nothing behind', async (_what, sql, message) => {
-    const broken = { '20991231000000_broken.sql': `create table private.half (n integer);${sql}` };
+    const broken = { '21991231000000_broken.sql': `create table private.half (n integer);${sql}` };
     await expect(apply(broken)).rejects.toThrow(message);
-    await apply({ '20991231000000_broken.sql': 'create table private.half (n integer);' });
+    await apply({ '21991231000000_broken.sql': 'create table private.half (n integer);' });
   });
 
   test('are refused when an applied one has changed, except in white space and semicolons', async () => {
-    await apply({ '20991231000000_a.sql': 'create table private.a (n integer);\n' });
-    await apply({ '20991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' });
-    await expect(apply({ '20991231000000_a.sql': 'create table private.a (n bigint);' })).rejects.toThrow(
+    await apply({ '21991231000000_a.sql': 'create table private.a (n integer);\n' });
+    await apply({ '21991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' });
+    await expect(apply({ '21991231000000_a.sql': 'create table private.a (n bigint);' })).rejects.toThrow(
       /_a\.sql: has changed since it was applied/,
     );
   });
@@ -84,7 +84,7 @@ describe('migrations', () => {
   test.each(['commit', 'rollback', 'commit; begin', 'end; create table private.half ()', 'rollback and chain'])(
     'are not recorded if they end their transaction by %s',
     async (end) => {
-      const broken = { '20991231000000_broken.sql': `select 1;\n${end};` };
+      const broken = { '21991231000000_broken.sql': `select 1;\n${end};` };
       await expect(apply(broken)).rejects.toThrow(/_broken\.sql: ends the transaction that it runs in/);
       await apply({});
     },
@@ -99,8 +99,8 @@ describe('migrations', () => {
   });
 
   test('are refused when an applied one is gone', async () => {
-    await apply({ '20991231000000_a.sql': 'select 1;' });
-    await expect(apply({})).rejects.toThrow('has migration 20991231000000, and there is no file for it');
+    await apply({ '21991231000000_a.sql': 'select 1;' });
+    await expect(apply({})).rejects.toThrow('has migration 21991231000000, and there is no file for it');
   });
 
   test('are refused when one comes before an applied one', async () => {
@@ -110,7 +110,7 @@ describe('migrations', () => {
   });
 
   test('are refused when two have one version', async () => {
-    const twins = { '20991231000000_a.sql': 'select 1;', '20991231000000_b.sql': 'select 1;' };
+    const twins = { '21991231000000_a.sql': 'select 1;', '21991231000000_b.sql': 'select 1;' };
     await expect(apply(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
   });
 
@@ -122,8 +122,8 @@ describe('migrations', () => {
     ...['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''],
     '-- nothing\nselect 1; ; select $$;$$, 1;;\n-- the end',
   ])('are the same at the next start: %j', async (sql) => {
-    await apply({ '20991231000000_a.sql': sql });
-    await apply({ '20991231000000_a.sql': sql });
+    await apply({ '21991231000000_a.sql': sql });
+    await apply({ '21991231000000_a.sql': sql });
   });
 });
 
