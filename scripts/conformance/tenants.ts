@@ -24,8 +24,8 @@ export type TenantChecks = {
 /** Creates the checks with another tenant's key, whose records are read once. */
 export function createTenantChecks(setting: Setting, lists: readonly ListOperation[]): TenantChecks {
   const asOther = { ...setting, key: OTHER_KEY };
-  const readAll = (list: ListOperation, own = asOther) =>
-    readPages(own, list, maxLimit(list)).then((pages) => pages.flatMap(({ rows }) => rows).filter(hasId));
+  const readAll = (list: ListOperation) =>
+    readPages(asOther, list, maxLimit(list)).then((pages) => pages.flatMap(({ rows }) => rows).filter(hasId));
   const before = new Map<ListOperation, Promise<readonly Row[]>>();
   const readBefore = (list: ListOperation) => {
     const rows = before.get(list) ?? readAll(list);
@@ -94,21 +94,21 @@ export function createTenantChecks(setting: Setting, lists: readonly ListOperati
 
 /** What an operation answers to a key that may only read. */
 export function createReadKeyCheck(setting: Setting, operation: Operation): Check {
-  const request = toRequest(operation, assignRequired(operation));
+  const request = { ...toRequest(operation, assignRequired(operation)), key: READ_KEY };
   const expected = isRead(operation) ? { status: operation.status, mayRaise: true } : { status: 401 };
   return {
     name: isRead(operation) ? 'lets a key read that may only read' : 'refuses a key that may only read',
-    run: async () => void (await expectAnswer({ ...setting, key: READ_KEY }, operation, request, expected)),
+    run: async () => void (await expectAnswer(setting, operation, request, expected)),
   };
 }
 
 /** What an operation answers to a key that is over its limit. */
 export function createLimitCheck(setting: Setting, operation: Operation): Check {
-  const request = toRequest(operation, assignRequired(operation));
+  const request = { ...toRequest(operation, assignRequired(operation)), key: LIMITED_KEY };
   return {
     name: 'refuses a key over its limit with 429 and Retry-After',
     run: async () => {
-      const { headers } = await expectAnswer({ ...setting, key: LIMITED_KEY }, operation, request, { status: 429 });
+      const { headers } = await expectAnswer(setting, operation, request, { status: 429 });
       const seconds = headers['retry-after'] ?? 'none';
       if (!/^\d+$/.test(seconds)) throw new Mismatch(request, 'Retry-After in seconds', seconds);
     },
@@ -119,8 +119,8 @@ const hasId = ({ id }: Row): boolean => typeof id === 'string';
 
 /** Whether an input takes an id: in a body, which may create something, it must not take any other text. */
 function takesId(input: Input, id: string): boolean {
-  const isRead = input.in === 'query' || input.in === 'path';
-  return input.validate(toValue(input, id)) === true && (isRead || !input.validate(toValue(input, 'x')));
+  const isPlace = input.in === 'query' || input.in === 'path';
+  return input.validate(toValue(input, id)) === true && (isPlace || !input.validate(toValue(input, 'x')));
 }
 
 function toValue({ schema }: Input, id: string): Json {

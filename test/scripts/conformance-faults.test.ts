@@ -452,5 +452,6 @@ describe('a gateway with a hole between its keys', () => {
       limitedKey: KEYS.readOnly,
     });
     expect(limited.got).toContain(got);
+    expect(limited.curl).toContain('"X-Api-Key: $LIMITED_KEY"');
   });
 });
