@@ -143,12 +143,12 @@ test.concurrent('every check accepts the changes', async () => {
   const checks = scripts.check.replace(' check:format', '');
   expect(checks).not.toBe(scripts.check);
   await expectSuccess(checks);
-}, 300_000);
+});
 
 test.concurrent('the tests of every operation and table pass, and none was touched', async () => {
   const { code, output } = await runTests(SUITES);
   expect(code, output).toBe(0);
-}, 600_000);
+});
 
 test('the operations are served', async () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
@@ -219,4 +219,4 @@ test('mistakes in them are told: no verification, no tenant, no wall, no example
   for (const [what, , , , sentence] of MISTAKES) expect(output, what).toContain(sentence);
   const WALL = 'it does not hold that row security holds on every table, for its owner too';
   expect(output).toContain(`${WALL}; see supabase/README.md, "Add a table"`);
-}, 300_000);
+});

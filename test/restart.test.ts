@@ -108,4 +108,4 @@ test('a crash of Postgres during creates loses none that was acknowledged and ma
   );
   await gateway.close();
   await store.close();
-}, 120_000);
+});

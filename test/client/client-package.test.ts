@@ -47,7 +47,7 @@ beforeAll(async () => {
   writeFileSync(join(project, 'program.ts'), program(inject('url'), KEYS.aurora));
   writeFileSync(join(project, 'misuse.ts'), MISUSE);
   writeFileSync(join(project, 'example.ts'), example);
-}, 180_000);
+});
 
 afterAll(() => rmSync(project, { recursive: true }));
 
@@ -130,7 +130,7 @@ describe('the handlers for msw', () => {
   beforeAll(async () => {
     const { version } = JSON.parse(readFileSync('node_modules/msw/package.json', 'utf8'));
     await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', `msw@${version}`]);
-  }, 180_000);
+  });
 
   test('answer in the example of the README', async () => {
     writeFileSync(join(project, 'handlers.mjs'), mswExample);

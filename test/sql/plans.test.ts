@@ -84,7 +84,7 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
   beforeAll(async () => {
     server = await start();
     await asAdmin(server.url, fill);
-  }, 300_000);
+  });
 
   afterAll(() => server.stop());
 
