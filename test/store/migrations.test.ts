@@ -133,17 +133,17 @@ test('the seed makes the same rows each time', async () => {
     db,
     `select oid::regclass as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')`,
   );
-  const read = async () => {
-    const queries = names.map(({ name }) => `(select json_agg(t order by t::text) from ${name} t) as "${name}"`);
-    return rows(db, `select ${queries.join(', ')}`);
-  };
+  const started = Date.now();
+  /** The rows, with the times of the default of a column alike. */
   const seed = async () => {
     await db.exec('truncate private.tenants cascade');
     await runScript(db, SEED);
-    return read();
+    const queries = names.map(({ name }) => `(select json_agg(t order by t::text) from ${name} t) as "${name}"`);
+    const isNow = (value: unknown) =>
+      typeof value === 'string' && Date.parse(value) >= started && Date.parse(value) <= Date.now();
+    const [found] = await rows(db, `select ${queries.join(', ')}`);
+    return JSON.stringify(found, (_name, value) => (isNow(value) ? 'now' : value), 1);
   };
-  // In one transaction the time, which is the default of some columns, stands still.
-  await db.exec('begin');
-  expect(await seed()).toEqual(await seed());
+  expect(await seed()).toBe(await seed());
   await db.close();
 });
