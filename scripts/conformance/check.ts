@@ -5,12 +5,14 @@ import type { ErrorObject } from 'ajv';
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, type Reply, Unreachable } from './client.ts';
+import type { Coverage } from './coverage.ts';
 import { type DescribedAnswer, findAnswer, type Operation } from './operations.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 
 /** What the checks of a run share. */
 export type Setting = {
   readonly client: Client;
+  readonly coverage: Coverage;
   /** Another key for the requests of the run's own. */
   readonly key?: symbol;
   readonly seed: number;
@@ -54,7 +56,7 @@ type Expected = {
 
 /** Sends a request and compares the answer with the document and with what is expected; throws Mismatch. */
 export async function expectAnswer(
-  { client, key }: Pick<Setting, 'client' | 'key'>,
+  { client, key, coverage }: Pick<Setting, 'client' | 'key' | 'coverage'>,
   operation: Operation,
   built: Request,
   expected: Expected,
@@ -62,7 +64,11 @@ export async function expectAnswer(
   const request = key && built.key === OWN_KEY ? { ...built, key } : built;
   const reply = await client.send(request);
   const fault = 'missing' in reply ? '' : findFault(operation, reply, expected);
-  if (fault === undefined) return reply as Answer & { body: Json };
+  if (fault === undefined) {
+    const answer = reply as Answer & { body: Json };
+    coverage.showStatus(operation, answer.status);
+    return answer;
+  }
   throw new Mismatch(request, describe(expected), [fault, describeReply(reply)].filter(Boolean).join('\n'));
 }
 

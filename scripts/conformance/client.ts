@@ -114,7 +114,10 @@ export class Client {
   }
 
   #note(request: Request, { status, body }: Answer): void {
-    if (isRead(request) || status < 200 || status > 299 || typeof body !== 'object' || body === null) return;
+    if (isRead(request) || status < 200 || status > 299) return;
+    const [, last = ''] = /([^/]*)$/.exec(request.target) ?? [];
+    if (request.method === 'DELETE') this.#created.delete(last);
+    if (typeof body !== 'object' || body === null) return;
     const { id } = body as { id?: Json };
     if (typeof id === 'string') this.#created.set(id, `${request.method} ${request.target.replace(/\?.*/s, '')}`);
   }
@@ -128,7 +131,7 @@ export class Client {
       path: this.#root + target,
       headers: {
         accept: 'application/json',
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined || 'Content-Type' in headers ? {} : { 'content-type': 'application/json' }),
         // Letters outside ASCII travel as the bytes of UTF-8.
         ...Object.fromEntries(
           Object.entries(headers).map(([name, text]) => [name, Buffer.from(text).toString('latin1')]),

@@ -13,7 +13,7 @@ const PORTUGUESE = 'pt-BR';
 const MAX_TRIES = 3;
 
 /** The checks of an operation's headers. `translates`: its messages exist in Portuguese. */
-export function createHeaderChecks({ client }: Setting, operation: Operation, translates: boolean): Check[] {
+export function createHeaderChecks({ client, coverage }: Setting, operation: Operation, translates: boolean): Check[] {
   const { list, status, answers, raised } = operation;
   const base = assignRequired(operation);
   const unknown: Assignment = { input: { name: 'contract_test', in: 'query' }, value: '1' };
@@ -39,7 +39,7 @@ export function createHeaderChecks({ client }: Setting, operation: Operation, tr
       if (!tag) throw new Mismatch(request, 'an ETag', 'none');
       const repeated = withHeader(request, 'If-None-Match', tag);
       const answer = await send(repeated);
-      if (answer.status === 304 && answer.text === '') return;
+      if (answer.status === 304 && answer.text === '') return coverage.showStatus(operation, 304);
       const hasChanged = answer.status === status && answer.headers.etag !== tag;
       if (!hasChanged || tries >= MAX_TRIES) throw new Mismatch(repeated, '304 without a body', describeReply(answer));
     }
@@ -72,11 +72,18 @@ export function createHeaderChecks({ client }: Setting, operation: Operation, tr
     throw new Mismatch(request, `Content-Language: ${PORTUGUESE}`, languages ?? 'none');
   };
 
+  const readsAnyType = async () => {
+    const [expected, got] = [await send(invalid), await send(withHeader(invalid, 'Content-Type', 'text/plain'))];
+    if (got.status === expected.status && got.text === expected.text) return;
+    throw new Mismatch(withHeader(invalid, 'Content-Type', 'text/plain'), describeReply(expected), describeReply(got));
+  };
+
   const hasTags = operation.method === 'GET' && answers.get(status)?.headers.has('etag');
   return [
     ...(hasTags ? [{ name: 'answers 304 to the ETag of an unchanged answer', run: revalidates }] : []),
     { name: `returns the request's ${ID}`, run: identifies },
     { name: 'forbids content type sniffing', run: forbidsSniffing },
+    ...(operation.body ? [{ name: 'reads a body whatever its Content-Type', run: readsAnyType }] : []),
     ...(translates ? [{ name: 'declares the language of its messages', run: translatesMessages }] : []),
   ];
 }

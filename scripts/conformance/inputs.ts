@@ -46,17 +46,31 @@ export function createInputChecks(setting: Setting, operation: Operation): Check
     test: (value: T) => Promise<unknown>,
   ) => check(name, () => forAll(setting, operation, count, values, test));
 
+  const shows = (input: Input, keyword: string, { name, run }: Check): Check => ({
+    name,
+    run: () => run().then(() => setting.coverage.showInput(operation, input, keyword)),
+  });
+
   const checkInput = (input: Input): Check[] => {
     const { name } = input;
     const valid = createValid(input);
     const without = base.filter((assignment) => assignment.input !== input);
     return [
-      checkAll(`takes ${name}`, validRuns, valid, (value) => accepts([{ input, value }])),
-      ...createViolations(input).map((violation) =>
-        checkAll(`refuses ${name} ${describeViolation(input, violation.constraint)}`, runs, violation, (value) =>
-          refuses(request([{ input, value }]), 422, [name]),
-        ),
+      shows(
+        input,
+        '',
+        checkAll(`takes ${name}`, validRuns, valid, (value) => accepts([{ input, value }])),
       ),
+      ...createViolations(input).map((violation) => {
+        const { constraint } = violation;
+        const refusesAll = checkAll(
+          `refuses ${name} ${describeViolation(input, constraint)}`,
+          runs,
+          violation,
+          (value) => refuses(request([{ input, value }]), 422, [name]),
+        );
+        return shows(input, constraint, refusesAll);
+      }),
       ...(input.in === 'query' && input.schema.type !== 'array'
         ? [
             checkAll(`refuses ${name} twice`, Math.ceil(runs / 2), { some: fc.tuple(valid.some, valid.some) }, (pair) =>

@@ -61,7 +61,7 @@ export type List = {
   readonly properties: readonly string[];
 };
 
-export type Operation = Pick<Compiled, 'id' | 'status' | 'body'> & {
+export type Operation = Pick<Compiled, 'id' | 'status' | 'body' | 'conflicts'> & {
   readonly method: string;
   readonly path: string;
   readonly inputs: readonly Input[];
@@ -103,7 +103,7 @@ export async function readContract(document: OpenAPIV3.Document): Promise<Contra
   return { document, operations: compiled.map(readOperation), keyHeader: findKeyScheme(document)?.name ?? '' };
 }
 
-function readOperation({ id, status, body, page, source }: Compiled): Operation {
+function readOperation({ id, status, body, conflicts, page, source }: Compiled): Operation {
   // They are dereferenced.
   const parameters = (source.parameters ?? []) as Parameter[];
   const inputs = parameters.map(readParameter);
@@ -126,7 +126,15 @@ function readOperation({ id, status, body, page, source }: Compiled): Operation 
       ...(ranges.size > 0 ? RAISED : []),
       ...[...answers.keys()].filter((code) => code >= 400 && code < 500 && !BY_GATEWAY.includes(code)),
     ],
-    ...{ id, status, ...(body ? { body } : {}), method: source.method.toUpperCase(), path: source.path, answers },
+    ...{
+      id,
+      status,
+      ...(body ? { body } : {}),
+      ...(conflicts ? { conflicts } : {}),
+      method: source.method.toUpperCase(),
+      path: source.path,
+      answers,
+    },
     inputs: [...inputs, ...readFields(body)],
     ...(limit && offset ? { list: { limit, offset, ...(after ? { after } : {}), filters, properties } } : {}),
   };

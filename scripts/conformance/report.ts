@@ -3,6 +3,7 @@
 import { styleText } from 'node:util';
 import junit, { type Builder } from 'junit-report-builder';
 import type { Created } from './client.ts';
+import type { Part } from './coverage.ts';
 
 /** The result of a check. */
 export type Outcome = { readonly name: string } & (
@@ -29,6 +30,7 @@ export type Report = {
   readonly seconds: number;
   readonly sections: readonly Section[];
   readonly created: Created;
+  readonly coverage: readonly Part[];
 };
 
 type Failed = Extract<Outcome, { result: 'failed' }>;
@@ -77,15 +79,39 @@ function toFailure(failures: readonly Failed[]): string {
 
 function toNames(outcomes: readonly Outcome[]): string {
   const names = outcomes.map(({ name }) => name.replace(/^answers the example (\w+).*/, '$1'));
+  return shorten(names);
+}
+
+function shorten(names: readonly string[]): string {
   const more = names.length - MAX_NAMES;
   return names.slice(0, MAX_NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
 
-export function toSummary({ sections, created, requests, seconds }: Report): string {
+export function toSummary({ sections, created, coverage, requests, seconds }: Report): string {
   const { passed, failed, skipped } = group(sections.flatMap(({ outcomes }) => outcomes));
   const counts = `${passed.length} passed, ${failed.length} failed, ${skipped.length} skipped`;
   const line = `${counts}; ${requests} requests in ${seconds.toFixed(1)} s`;
-  return ['', ...toCreated(created), paint(failed.length > 0 ? 'red' : 'green', line)].join('\n');
+  return ['', ...toCreated(created), ...toCoverage(coverage), paint(failed.length > 0 ? 'red' : 'green', line)].join(
+    '\n',
+  );
+}
+
+/** How much of the document was shown, and what was not. */
+function toCoverage(parts: readonly Part[]): string[] {
+  const counts = [...Map.groupBy(parts, ({ kind }) => kind)].map(([kind, all]) => {
+    const shown = all.filter(({ reason }) => reason === undefined).length;
+    return `${shown} of ${all.length} ${{ status: 'statuses', input: 'inputs', keyword: 'keywords of inputs' }[kind]}`;
+  });
+  const missing = parts.filter(({ reason }) => reason !== undefined);
+  const byReason = Map.groupBy(missing, ({ reason }) => reason);
+  return [
+    `Shown of the document: ${counts.join(', ')}`,
+    ...[...byReason].map(([reason, all]) => {
+      const names = all.map(({ operation, name }) => `${operation} ${name}`);
+      return paint('dim', `  not shown  ${reason}: ${shorten(names)}`);
+    }),
+    '',
+  ];
 }
 
 /** The ids of created records, which stay. */

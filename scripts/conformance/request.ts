@@ -68,7 +68,7 @@ export function toCurl(url: string, keyHeader: string, request: Request): string
   if (typeof key === 'symbol') parts.push(`-H "${keyHeader}: $${key.description}"`);
   else if (key !== null) parts.push(`-H ${toHeader(keyHeader, key)}`);
   for (const [name, value] of Object.entries(headers)) parts.push(`-H ${toHeader(name, value)}`);
-  if (body !== undefined) parts.push("-H 'Content-Type: application/json'");
+  if (body !== undefined && !('Content-Type' in headers)) parts.push("-H 'Content-Type: application/json'");
   const isFiller = body !== undefined && body.length > MAX_TEXT && /^ +$/.test(body);
   // --data-binary would read a body that begins with @ as a file name.
   if (body !== undefined) parts.push(isFiller ? '--data-binary @-' : `--data-raw ${quote(body)}`);

@@ -1,19 +1,21 @@
 // A run: one operation after the other, its checks concurrently.
 
-import { type Check, describeReply, findFormFault, Mismatch, type Setting, type Skipped } from './check.ts';
+import { type Check, Mismatch, type Setting, type Skipped } from './check.ts';
 import { Client, type ClientOptions, CONCURRENCY, Unreachable } from './client.ts';
+import { Coverage } from './coverage.ts';
 import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
 import { createHeaderChecks } from './headers.ts';
 import { createInputChecks } from './inputs.ts';
 import { createListChecks } from './lists.ts';
 import type { Contract, Operation } from './operations.ts';
+import { createPathChecks } from './paths.ts';
 import type { Outcome, Report, Section } from './report.ts';
-import { isRead, LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request, toCurl } from './request.ts';
+import { isRead, LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
 import type { ListOperation } from './rows.ts';
 import { createLimitCheck, createReadKeyCheck, createTenantChecks, type TenantChecks } from './tenants.ts';
 
-export type RunOptions = Omit<Setting, 'client' | 'key'> & {
+export type RunOptions = Omit<Setting, 'client' | 'key' | 'coverage'> & {
   readonly contract: Contract;
   /** The URL before the operations' paths. */
   readonly url: string;
@@ -37,10 +39,11 @@ export async function runContract(
   options: RunOptions,
   onSection: (section: Section) => void = () => {},
 ): Promise<Report> {
-  const { contract, url, seed, runs, only } = options;
+  const { contract, url, seed, runs } = options;
   const client = new Client({ ...options, keys: keysOf(options), keyHeader: contract.keyHeader });
   const { key: _key, ...shared } = options;
-  const setting: Setting = { ...shared, client };
+  const coverage = new Coverage();
+  const setting: Setting = { ...shared, client, coverage };
   const tenants = options.otherKey ? createTenantChecks(setting, listsOf(contract)) : undefined;
   const started = performance.now();
   const sections: Section[] = [];
@@ -50,17 +53,17 @@ export async function runContract(
   };
   try {
     await client.probe();
-    for (const operation of contract.operations) {
-      if (only?.includes(operation.id) ?? true) add(await runOperation(options, setting, operation, tenants));
-    }
-    if (!only) add(await runSection(options, 'Any other path', [createPathCheck(client)], []));
+    const operations = chosenOf(options);
+    for (const operation of operations) add(await runOperation(options, setting, operation, tenants));
+    add(await runSection(options, 'Paths', createPathChecks(setting, contract, operations), []));
     const first = contract.operations.find(isRead);
     if (options.limitedKey && first) {
       add(await runSection(options, 'A key over its limit', [createLimitCheck(setting, first)], []));
     }
     if (tenants) add(await runSection(options, 'Another tenant', tenants.atEnd(), []));
     const { sent: requests, created } = client;
-    return { url, seed, runs, requests, seconds: secondsSince(started), sections, created };
+    const parts = coverage.report(operations);
+    return { url, seed, runs, requests, seconds: secondsSince(started), sections, created, coverage: parts };
   } catch (error) {
     if (error instanceof Unreachable) error.created = client.created;
     throw error;
@@ -78,6 +81,10 @@ function keysOf({ key, otherKey, readKey, limitedKey }: RunOptions): ReadonlyMap
     [LIMITED_KEY, limitedKey],
   ];
   return new Map(given.filter((one): one is [symbol, string] => one[1] !== undefined));
+}
+
+function chosenOf({ contract, only }: RunOptions): readonly Operation[] {
+  return contract.operations.filter(({ id }) => only?.includes(id) ?? true);
 }
 
 function listsOf({ operations }: Contract): ListOperation[] {
@@ -100,7 +107,7 @@ async function runOperation(
   const list = lists.find(({ id }) => id === operation.id);
   const examples = createExampleChecks(setting, operation, document);
   const [entry, ...inputs] = createInputChecks(setting, operation);
-  const creations = createCreationChecks(setting, operation, lists, document);
+  const creations = createCreationChecks(setting, operation, { document, operations: chosenOf(options) }, lists);
   const reason = 'no property has its name: say with x-filter what it compares';
   const undescribed = (operation.list?.filters ?? []).filter(({ isUndescribed }) => isUndescribed);
   const filters = undescribed.map(({ input }) => ({ name: `filters by ${input.name}`, reason }));
@@ -166,23 +173,6 @@ async function runCheck(options: RunOptions, { name, run }: Check): Promise<Outc
 function withoutKey(text: string, key: string, name: string): string {
   const spellings = [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key)];
   return spellings.reduce((result, spelling) => result.replaceAll(spelling, () => name), text);
-}
-
-/** The document does not describe this 404, only the form of every error. */
-function createPathCheck(client: Client): Check {
-  const request: Request = { method: 'GET', target: '/no-such-path', headers: {}, key: OWN_KEY };
-  return {
-    name: 'answers an unknown path with 404',
-    run: async () => {
-      const reply = await client.send(request);
-      const isRight =
-        'status' in reply &&
-        reply.status === 404 &&
-        !findFormFault(reply) &&
-        typeof (reply.body as { error?: unknown } | null)?.error === 'string';
-      if (!isRight) throw new Mismatch(request, '404 {"error": a text}', describeReply(reply));
-    },
-  };
 }
 
 function shorten(text: string): string {

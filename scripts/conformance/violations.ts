@@ -3,7 +3,17 @@
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Schema } from './operations.ts';
-import { boundsOf, canBeSent, DOMAIN, emailOf, lettersOf, REPEATED, unique, type Values } from './values.ts';
+import {
+  boundsOf,
+  canBeSent,
+  createValid,
+  DOMAIN,
+  emailOf,
+  lettersOf,
+  REPEATED,
+  unique,
+  type Values,
+} from './values.ts';
 
 /** Values that violate a constraint. */
 type Violation = Values & { readonly constraint: string };
@@ -39,7 +49,9 @@ function violating(input: Input, constraint: string): Values | undefined {
   if (constraint === 'minLength') return { some: fc.constant(edges[0] ?? ''), edges };
   if (constraint === 'maxLength') {
     const some = fc.integer({ min: 1, max: 100 }).map((more) => tooLong(schema, more));
-    return { some, edges: schema.format === 'email' ? [tooLong(schema, 1)] : edges };
+    const { maxLength = 0 } = schema;
+    const valid = createValid(input).edges.map((value) => String(value).padEnd(maxLength + 1, '0'));
+    return { some, edges: schema.format === 'email' ? [tooLong(schema, 1)] : [...edges, ...valid] };
   }
   return { some: text, edges: [...edges, '', ' ', 'a b', 'a-b', '\t'] };
 }
@@ -76,7 +88,9 @@ function misspell(value: Json): string[] {
 }
 
 const A_UUID = 'a1000000-0000-4000-8000-000000000001';
-const BROKEN_FORMATS: Record<string, readonly string[]> = {
+const BROKEN_FORMATS: Record<string, readonly Json[]> = {
+  int32: [2 ** 31, -(2 ** 31) - 1],
+  int64: [2 ** 63],
   uuid: [
     'x',
     A_UUID.slice(1),

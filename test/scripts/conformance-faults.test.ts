@@ -1,22 +1,15 @@
 // Gateways with a fault each, which a run of all checks has to find.
 
+import { readFileSync } from 'node:fs';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Answer } from '../../scripts/conformance/client.ts';
 import { LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request } from '../../scripts/conformance/request.ts';
 import type { RunOptions } from '../../scripts/conformance/run.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 import type { Json } from '../../src/store/store.ts';
 import { document, KEYS } from '../helpers/api.ts';
-import {
-  type Fault,
-  failuresOf,
-  GET,
-  mapQuery,
-  namesOf,
-  outcomesOf,
-  queryOf,
-  startChecks,
-} from './conformance/checks.ts';
+import { type Fault, failuresOf, GET, mapQuery, namesOf, queryOf, startChecks } from './conformance/checks.ts';
 
 const { run, findFaults, findFault, gateway, close } = await startChecks();
 
@@ -58,6 +51,7 @@ const endConnection = () => {
 
 describe('a faulty gateway', () => {
   const SKIPS_AFTER = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '3') : value));
+  let creations = 0;
   const SKIPPED = { expected: 'a2000000-0000-4000-8000-000000000003 in that place' };
 
   test.each<[what: string, check: string, Fault, found: object, options?: Partial<RunOptions>]>([
@@ -223,6 +217,26 @@ describe('a faulty gateway', () => {
       { only: ['criarAluno'] },
     ],
     [
+      'where it reads a body by its Content-Type',
+      'reads a body whatever its Content-Type',
+      {
+        answer: (_answer, { headers }) =>
+          'Content-Type' in headers ? { status: 415, ...withBody({ error: 'Not JSON' }) } : {},
+      },
+      { got: '415 {"error":"Not JSON"}', curl: expect.stringContaining("-H 'Content-Type: text/plain'") },
+      { only: ['criarAluno'] },
+    ],
+    [
+      'where a record is missed while others are created',
+      'lists every record once while others are created',
+      filtered('after', (all) => {
+        creations += 1;
+        return creations % 2 === 1 ? all.slice(1) : all;
+      }),
+      { expected: expect.stringMatching(/ in that place$| too, \d+ records in all$/) },
+      { only: ['criarAluno'], demo: true },
+    ],
+    [
       'where it closes the connection, and is told apart from one that is gone',
       'takes limit',
       { ask: (request) => (queryOf(request) === 'limit=1000' ? endConnection() : {}) },
@@ -230,6 +244,19 @@ describe('a faulty gateway', () => {
     ],
   ])('is caught %s', async (_what, check, fault, found, options = {}) => {
     expect(await findFault(check, fault, { only, ...options })).toMatchObject(found);
+  });
+
+  test.each([
+    ['with a 405 that names no methods', 'PUT', { allow: undefined }, 'none'],
+    ['with a 405 that names one too many', 'PUT', { allow: 'DELETE, GET, HEAD, POST' }, 'DELETE, GET, HEAD, POST'],
+    ['that answers OPTIONS with none', 'OPTIONS', { allow: undefined }, 'none'],
+  ])('is caught %s', async (_what, method, change, got) => {
+    const fault: Fault = {
+      answer: ({ headers, status }, request) =>
+        status === 405 && request.method === method ? { headers: { ...headers, ...change } as Headers } : {},
+    };
+    const failures = await findFaults(fault, { only: ['criarAluno'], runs: 1 });
+    expect(failures).toContainEqual(expect.objectContaining({ expected: 'Allow: GET, POST', got }));
   });
 
   test('is caught with an error that names the first field alone', async () => {
@@ -369,7 +396,7 @@ describe('a faulty gateway', () => {
   test('is shown as one failure where it refuses the key', async () => {
     const report = await run({ key: KEYS.readOnly, only: ['criarAluno'] });
     expect(namesOf(failuresOf(report))).toEqual(['accepts the key']);
-    expect(outcomesOf(report).filter(({ result }) => result === 'passed')).toEqual([]);
+    expect(report.sections[0]?.outcomes.filter(({ result }) => result === 'passed')).toEqual([]);
   });
 });
 
@@ -453,5 +480,75 @@ describe('a gateway with a hole between its keys', () => {
     });
     expect(limited.got).toContain(got);
     expect(limited.curl).toContain('"X-Api-Key: $LIMITED_KEY"');
+  });
+});
+
+describe('a gateway that forgets what it has said', async () => {
+  const sql = readFileSync('test/documents/everything.sql', 'utf8');
+  const pegs = await startChecks({ document: await readDocument('test/documents/everything.yaml'), sql });
+  const id = (request: Request) => request.target.replace(/.*\//, '');
+  /** Answers to these methods are changed. */
+  const to = (method: string, change: (answer: Answer, request: Request) => Partial<Answer>): Fault => ({
+    answer: (answer, request) => (request.method === method && answer.status < 300 ? change(answer, request) : {}),
+  });
+  const changed = new Map<string, Answer>();
+  const LIFE = 'creates what is read, changed, deleted';
+
+  afterAll(pegs.close);
+
+  test.each<[string, string, Fault, Partial<Record<'expected' | 'got', unknown>>]>([
+    [
+      'that refers to another record',
+      LIFE,
+      to('POST', ({ headers }) => ({ headers: { ...headers, location: '/v2/cabides/1' } })),
+      { expected: expect.stringMatching(/^Location: .*\/cabides\/[\w-]{36}$/), got: '/v2/cabides/1' },
+    ],
+    [
+      'that shows another record',
+      LIFE,
+      to('GET', ({ body }) => (Array.isArray(body) ? {} : withBody({ ...(body as Row), numero: 1 }))),
+      { got: expect.stringContaining('"numero":1') },
+    ],
+    [
+      'that does not change what it is told to',
+      LIFE,
+      to('PATCH', ({ body }) => withBody({ ...(body as Row), preco: 2 })),
+      { expected: 'preco 1' },
+    ],
+    [
+      'that shows a record as it was before a change',
+      LIFE,
+      {
+        answer: (answer, request) => {
+          if (request.method === 'GET' && !changed.has(id(request))) changed.set(id(request), answer);
+          return request.method === 'GET' ? (changed.get(id(request)) ?? {}) : {};
+        },
+      },
+      { got: expect.stringContaining('numero') },
+    ],
+    [
+      'that keeps what it says to have deleted',
+      LIFE,
+      {
+        ask: ({ method }) => (method === 'DELETE' ? { method: 'GET' } : {}),
+        answer: ({ status }, { method }) =>
+          method === 'DELETE' && status === 200 ? { status: 204, text: '', body: undefined } : {},
+      },
+      { expected: '404 as in the document' },
+    ],
+    [
+      'that takes what has to be unique twice',
+      'refuses the same fields again',
+      {
+        ask: ({ method, body }) =>
+          method === 'POST' && body
+            ? { body: body.replace(/"p_numero":\d+/, () => `"p_numero":${Math.floor(Math.random() * 1_000)}`) }
+            : {},
+      },
+      { expected: '409 as in the document' },
+    ],
+  ])('is caught %s', async (_what, check, fault, found) => {
+    const only = ['criarCabide', 'obterCabide', 'alterarCabide', 'apagarCabide'];
+    expect(await pegs.findFault(check, fault, { only })).toMatchObject(found);
   });
 });

@@ -37,9 +37,11 @@ describe('a gateway that keeps the contract', () => {
     const report = await run({ demo: true, runs: 3, otherKey: KEYS.bosque, readKey: KEYS.readOnly });
     expect(failuresOf(report)).toEqual([]);
     const titles = operations.map(({ method, path }) => `${method} ${path}`);
-    expect(report.sections.map(({ title }) => title).sort()).toEqual(
-      [...titles, 'Any other path', 'Another tenant'].sort(),
-    );
+    expect(report.sections.map(({ title }) => title).sort()).toEqual([...titles, 'Paths', 'Another tenant'].sort());
+    const missing = report.coverage.filter(({ reason }) => reason !== undefined);
+    expect(missing.filter(({ kind }) => kind === 'input')).toEqual([]);
+    const statuses = missing.filter(({ kind }) => kind === 'status').map(({ name }) => name);
+    expect(new Set(statuses)).toEqual(new Set(['408', '429', '502']));
     const skipped = outcomesOf(report).filter(({ result }) => result === 'skipped');
     expect(new Set(namesOf(skipped))).toEqual(
       new Set([

@@ -60,16 +60,17 @@ export function findFailure(name: string, failures: readonly Failed[], url: stri
 const READS = operations.filter(({ method }) => method === 'GET').map(({ rpc }) => `'${rpc}'`);
 const MAY_READ = `update private.api_keys set permissions = array[${READS}] where name = 'Leitura'`;
 
-/** Starts a gateway with the demo data, and gives what checks it. */
-export async function startChecks() {
-  const gateway = await startGateway({ store: await openTestStore({ sql: MAY_READ }) });
-  const contract = await readContract(document);
+/** Starts a gateway with the demo data, and gives what checks it. `other`: another document, with the SQL that serves it. */
+export async function startChecks(other?: { readonly document: OpenAPIV3.Document; readonly sql: string }) {
+  const store = await openTestStore({ sql: other?.sql ?? MAY_READ });
+  const gateway = await startGateway({ store, ...(other ? { document: other.document } : {}) });
+  const contract = await readContract(other?.document ?? document);
 
   /** Runs the checks on the gateway. `document`: another one than the gateway's. */
-  async function run({ document: other, ...options }: Options = {}): Promise<Report> {
+  async function run({ document: another, ...options }: Options = {}): Promise<Report> {
     return runContract({
-      contract: other ? await readContract(other) : contract,
-      ...{ url: gateway.url, key: KEYS.aurora, seed: 1, runs: 5, timeoutMs: 10_000 },
+      contract: another ? await readContract(another) : contract,
+      ...{ url: gateway.url.replace(/\/$/, ''), key: KEYS.aurora, seed: 1, runs: 5, timeoutMs: 10_000 },
       ...{ demo: false, readOnly: false },
       ...options,
     });
