@@ -30,7 +30,7 @@ const WALLS = 'test/isolation/walls.test.ts';
 
 /**
  * Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, gateways that break the
- * contract, the packed client.
+ * contract, the packed client, Supabase's own tool.
  */
 const LONG_ONLY = [
   'test/add-operation.test.ts',
@@ -39,6 +39,7 @@ const LONG_ONLY = [
   'test/isolation/mutations.test.ts',
   'test/restart.test.ts',
   'test/scripts/conformance-faults.test.ts',
+  'test/store/supabase-cli.test.ts',
   'test/without-downtime.test.ts',
   'test/sql/plans.test.ts',
 ];

@@ -231,7 +231,7 @@ export const VARIABLES = {
   ),
   PREPARE: flag('Postgres: `off` behind a pooler in transaction mode', true),
   SUPABASE_URL: url(
-    'Supabase project to use, such as `https://project.supabase.co`; see [Stores](stores.md#supabase)',
+    'Supabase project to use, such as `https://project.supabase.co`; see [Supabase](supabase.md)',
     'https://project.supabase.co',
     hasProtocol('http:', 'https:'),
   ),

@@ -208,9 +208,12 @@ function pendingOf(applied: readonly Applied[], migrations: readonly Migration[]
   return pending;
 }
 
-/** Other tools split a script into statements and trim them, so white space and semicolons do not count. */
+/**
+ * Other tools split a script into statements and trim them, so white space and semicolons do not count. Nor does whether a schema
+ * that was made might have been there.
+ */
 function toComparable(sql: string): string {
-  return sql.replaceAll(/[\s;]+/g, '');
+  return sql.replaceAll(/create schema if not exists /g, 'create schema ').replaceAll(/[\s;]+/g, '');
 }
 
 /** Runs a script inside the current transaction. Throws MigrationError if it fails or ends the transaction. */

@@ -140,7 +140,7 @@ export interface Store {
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
-  /** Why the login is a risk: it can do more or less than a gateway needs; undefined if it is none. Never throws. */
+  /** Why the login, or what it gets, is a risk: more or less than a gateway needs; undefined if it is none. Never throws. */
   inspectLogin?(signal: AbortSignal): Promise<string | undefined>;
 
   /** Describes the functions in schema public. Never throws. */

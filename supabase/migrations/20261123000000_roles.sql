@@ -18,7 +18,7 @@ begin
 end;
 $$;
 
-create schema private;
+create schema if not exists private;
 comment on schema private is 'Tables and helpers of the wellness platform; no API exposes it';
 
 create function private.ensure_role(p_name text, p_purpose text)

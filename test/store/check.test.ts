@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { compileFile } from '../../src/openapi/compile.ts';
@@ -106,6 +109,28 @@ test.runIf(hasPostgrest)('a key that may execute no function is one difference, 
     ],
     broken: new Set(document.operations.keys()),
   });
+});
+
+test.runIf(hasPostgrest)('a PostgREST whose errors lack the details is a risk, and one with them is none', async () => {
+  const postgrest = await startPostgrest(database);
+  onTestFinished(postgrest.stop);
+  // What one answers with client-error-verbosity = minimal.
+  const terse = createServer((request, response) => {
+    const { authorization = '' } = request.headers;
+    void fetch(postgrest.url + request.url, { method: 'POST', body: '{}', headers: { authorization } })
+      .then((answer) => answer.text())
+      .then((text) => response.end(text.replace(/"details":"[^"]*"/, '"details":null')));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void terse.close());
+  await once(terse, 'listening');
+  const { port } = terse.address() as AddressInfo;
+  const inspect = async (url: string) => {
+    const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs: 20_000 });
+    onTestFinished(() => store.close());
+    return store.inspectLogin?.(AbortSignal.timeout(20_000));
+  };
+  expect(await inspect(postgrest.url)).toBeUndefined();
+  expect(await inspect(`http://127.0.0.1:${port}`)).toMatch(/set client-error-verbosity of PostgREST to verbose$/);
 });
 
 describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {

@@ -338,6 +338,13 @@ select public.f()  ;
     expect((await migrate(url, changed)).errors).toContain('20260101000000_one.sql: has changed since it was applied');
   });
 
+  test('is followed where a schema that it has made might be there in the file by now', async () => {
+    const url = await newDatabase();
+    await migrate(url, projectWith({ '20260101000000_one.sql': 'create schema mine;' }));
+    const edited = projectWith({ '20260101000000_one.sql': 'create schema if not exists mine;' });
+    expect(await migrate(url, edited)).toEqual(NOTHING);
+  });
+
   test('can follow: the files that it makes of the bookkeeping are the migrations', async () => {
     const url = await newDatabase();
     await migrate(url);

@@ -3,7 +3,15 @@ import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
 import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
 import { blameNamed, type PgError, toFailure } from '../sqlstate.ts';
-import { type Call, type DatabaseFunction, isJsonObject, type Origin, type Result, type Store } from '../store.ts';
+import {
+  type Call,
+  type DatabaseFunction,
+  isJsonObject,
+  type Json,
+  type Origin,
+  type Result,
+  type Store,
+} from '../store.ts';
 import { BodyTooLarge, requestText } from './request.ts';
 
 /** How to reach the Data API of a Supabase project, or another PostgREST. */
@@ -37,6 +45,11 @@ type RpcAnswer = {
 
 /** The header that names a call's exchange; it is not sent. */
 const EXCHANGE = 'x-exchange';
+
+/** PostgREST tells of a function that there is not where it has looked, but with `client-error-verbosity` it may leave that out. */
+const NO_FUNCTION = 'PGRST202';
+const NO_DETAILS =
+  'its errors have no details, which name the field of a 422: set client-error-verbosity of PostgREST to verbose';
 
 /** How long a connection may stay silent beyond a call's deadline, in milliseconds. */
 const LATE_MS = 1_000;
@@ -117,6 +130,16 @@ export function openSupabase(options: SupabaseOptions): Store {
     describe: async (signal) => {
       const functions = await readFunctions(signal);
       return 'failure' in functions ? functions : { functions };
+    },
+    inspectLogin: async (signal) => {
+      const path = `${options.restPath.replace(/\/$/, '')}${PREFIX}no_such_function`;
+      const request = { method: 'POST', path, body: '{}', headers: toHeaders(options.key), signal } as const;
+      const text = await pool.request(request).then(
+        ({ body }) => body.text(),
+        () => undefined,
+      );
+      const error = parse(text ?? '');
+      return isJsonObject(error) && error.code === NO_FUNCTION && !error.details ? NO_DETAILS : undefined;
     },
     connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
     close: () => pool.close(),
@@ -227,7 +250,7 @@ function countObjects(rows: unknown): number | undefined {
   return Array.isArray(rows) && rows.every(isJsonObject) ? rows.length : undefined;
 }
 
-function parse(text: string): unknown {
+function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text);
   } catch {
