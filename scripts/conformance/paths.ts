@@ -28,13 +28,13 @@ export function createPathChecks(
     if (reply.status === status && !findFormFault(reply) && isError) return reply;
     throw new Mismatch(request, `${status} {"error": a text}`, describeReply(reply));
   };
-  const checkPath = ([first, ...others]: readonly Operation[]): Check[] => {
-    if (!first) return [];
-    const declared = [first, ...others].map(({ method }) => method);
-    const { path } = first;
+  const checkPath = (path: string, first: Operation): Check[] => {
     const { target, key } = toRequest(first, assignRequired(first));
+    const place = target.replace(/\?.*/s, '');
+    // It may also be a path with a parameter in place of a word, with the methods of that one.
+    const declared = [...new Set(operations.filter(({ path }) => matches(path, place)).map(({ method }) => method))];
     const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
-    const request = (method: string): Request => ({ method, target: target.replace(/\?.*/s, ''), headers: {}, key });
+    const request = (method: string): Request => ({ method, target: place, headers: {}, key });
     const names = async (method: string) => {
       const { headers } = await refuses(request(method), 405);
       const allowed = (headers.allow ?? '').split(/\s*,\s*/).filter((name) => !IMPLIED.includes(name));
@@ -54,8 +54,15 @@ export function createPathChecks(
   const unknown: Request = { method: 'GET', target: '/no-such-path', headers: {}, key: OWN_KEY };
   return [
     { name: 'answers an unknown path with 404', run: () => refuses(unknown, 404) },
-    ...[...Map.groupBy(operations, ({ path }) => path).values()]
-      .filter((all) => all.some((operation) => some.includes(operation)))
-      .flatMap(checkPath),
+    ...[...new Map(some.map((operation) => [operation.path, operation]))].flatMap(([path, first]) =>
+      checkPath(path, first),
+    ),
   ];
+}
+
+function matches(template: string, path: string): boolean {
+  const names = template.split('/');
+  const parts = path.split('/');
+  const isOf = (name: string, part = '') => (/^\{.*\}$/.test(name) ? part !== '' : name === part);
+  return names.length === parts.length && names.every((name, index) => isOf(name, parts[index]));
 }
