@@ -11,12 +11,14 @@ import { createGzip } from 'node:zlib';
 import pg from 'pg';
 import { extract } from 'tar';
 import { FILES, type StoreConfig } from '../config.ts';
+import { messageOf } from '../errors.ts';
 import { FolderInUse, syncPath, toPaths } from '../store/embedded/folder.ts';
 import { ServerError } from '../store/embedded/server.ts';
 import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { toPath } from './arguments.ts';
+import { describeRepeated, type Erasure, readErasures, repeatErasures } from './erasures.ts';
 import { CommandError, createProgress, type Output } from './terminal.ts';
 
 /** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */
@@ -24,6 +26,9 @@ const ARCHIVE = 'd'.charCodeAt(0);
 const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
+const KEYS = 'Keys that were revoked since the backup work again: revoke them before you start the gateway.';
+const COME_BACK =
+  'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE';
 const VERSION_1 = 'A backup of version 1 is restored by version 1.';
 
 /** Writes a backup of the store. It replaces no file, and after a failure it leaves none. */
@@ -62,9 +67,22 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
     throw new CommandError(`There is a store in ${dataDir} already: nothing was restored`, hint);
   }
-  const unpackTo = (folder: string) => unpack(toPath(name), folder);
-  const options = { ...embedded, onWarning: console.error };
-  const applied = await restoreStore(options, FILES.migrations, unpackTo).catch((error) => {
+  let repeated: readonly Erasure[] | undefined;
+  let erasures = COME_BACK;
+  const applied = await restoreStore<readonly Erasure[]>(
+    { ...embedded, onWarning: console.error },
+    {
+      migrationsDir: FILES.migrations,
+      unpack: (folder) => unpack(toPath(name), folder),
+      read: readErasures,
+      write: async (db, read) => {
+        if (read?.status === 'rejected') erasures = `${toUnreadable(read.reason)}\n${COME_BACK}`;
+        if (read?.status !== 'fulfilled') return;
+        repeated = await repeatErasures(db, read.value);
+        erasures = describeRepeated(repeated, read.value);
+      },
+    },
+  ).catch((error) => {
     if (error instanceof FolderInUse) throw new CommandError(error.message, IN_USE);
     if (error instanceof ServerError) throw new CommandError(error.message, VERSION_1);
     throw error;
@@ -72,9 +90,13 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
   const migrations = applied.length > 0 ? `, and applied ${applied.length} new migrations` : '';
   const versions = readMigrations(FILES.migrations).filter(({ file }) => applied.includes(file));
   return {
-    json: { dataDir, migrations: versions.map(({ version }) => version) },
-    text: `Restored ${name} to ${dataDir}${migrations}.\nKeys that were revoked since the backup work again: revoke them before you start the gateway.`,
+    json: { dataDir, migrations: versions.map(({ version }) => version), repeated },
+    text: [`Restored ${name} to ${dataDir}${migrations}.`, erasures, KEYS].join('\n'),
   };
+}
+
+function toUnreadable(reason: unknown): string {
+  return `The record of erasures in the store that was there cannot be read: ${messageOf(reason as Error)}`;
 }
 
 function readEmbedded(config: StoreConfig): EmbeddedConfig & { dataDir: string } {

@@ -19,6 +19,7 @@ import {
 } from './arguments.ts';
 import { copyStore } from './copy.ts';
 import { describeStore, openStore } from './database.ts';
+import { listErasures } from './erasures.ts';
 import { exportData } from './export.ts';
 import { importData } from './import.ts';
 import {
@@ -113,7 +114,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   addStudentCommands(student, run);
   addRecordCommands(program, run);
   addDataCommands(program, run);
-  addBackupCommands(program, runOnStore);
+  addBackupCommands(program, runOnStore, run);
   return program;
 }
 
@@ -292,7 +293,7 @@ function addDataCommands(program: Command, run: Run<Database>): void {
     .action(run(exportData));
 }
 
-function addBackupCommands(program: Command, run: Run<StoreConfig>): void {
+function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabase: Run<Database>): void {
   // The other commands should not wait for the library of archives.
   const load = () => import('./backup.ts');
   add(
@@ -307,6 +308,15 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>): void {
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
     .action(run(async (store, file, options) => (await load()).restore(store, file, options)));
+  add(
+    program,
+    'erasures',
+    'list who was erased, by ids alone, or erase them again after a restore',
+    '> /backup/erasures.csv',
+    '--repeat /backup/erasures.csv',
+  )
+    .option('--repeat <FILE>', 'a list that this command printed')
+    .action(runOnDatabase(listErasures));
   add(program, 'copy', 'copy an embedded store, keys included, to the configured one', '.data')
     .argument('<FOLDER>', 'the DATA_DIR of the store: its gateway has to be stopped, one of version 1 has to run')
     .action(run(copyStore));

@@ -19,6 +19,8 @@ type UpdateOptions = OfTenant & { readonly timeZone: string; readonly set: Reado
 /** What an update shows of a column, in characters. */
 const MAX_SHOWN = 60;
 
+const KEEP = 'Backups still have it: for a restore, keep the list of `npm run admin -- erasures` outside of the store.';
+
 /** Lists the records that have a text in any of their columns of text, ignoring capitals and accents. */
 export async function findRecords(
   db: Database,
@@ -101,7 +103,7 @@ export async function eraseStudent(db: Database, name: string, { tenant, yes }: 
 /** What was deleted of each table. */
 export function toErased(what: string, tables: readonly Deleted[]): Output {
   const counts = tables.map(({ name, deleted }) => [name.replace('private.', ''), deleted] as const);
-  const text = `${what}: ${listCounts(counts.filter(([, deleted]) => deleted > 0))}.`;
+  const text = `${what}: ${listCounts(counts.filter(([, deleted]) => deleted > 0))}.\n${KEEP}`;
   return { json: { deleted: Object.fromEntries(counts) }, text };
 }
 

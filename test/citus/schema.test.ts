@@ -103,7 +103,7 @@ describe('a distributed database', () => {
                        dense_rank() over (order by colocation_id) as "group"
                   from citus_tables order by 2, 1`),
     );
-    const reference = ['api_keys', 'tenants', 'usage_writers'];
+    const reference = ['api_keys', 'erasures', 'tenants', 'usage_writers'];
     const distributed = [
       'academias',
       'alunos',
@@ -287,10 +287,18 @@ describe('a distributed database', () => {
       const { rows } = await db.query('select private.student_data($1, $2) as data', student);
       expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}] });
       await db.query('select private.erase_student($1, $2)', student);
-      await db.query('select private.delete_tenant($1)', ['b0000000-0000-4000-8000-000000000000']);
+      const [tenant, id] = student;
+      const erased_at = '2026-01-01T00:00:00Z';
+      const erasures = [
+        { tenant, student: id, erased_at },
+        { tenant, student: id?.replace(/1$/, '2'), erased_at },
+        { tenant: 'b0000000-0000-4000-8000-000000000000', student: null, erased_at },
+      ];
+      const repeated = await db.query('select student from private.repeat_erasures($1)', [JSON.stringify(erasures)]);
+      expect(repeated.rows).toEqual(erasures.slice(1).map(({ student }) => ({ student })));
     });
     await onEachNode(copy, async (store) => {
-      expect(await ask(store, list('listar_alunos'))).toHaveLength(249);
+      expect(await ask(store, list('listar_alunos'))).toHaveLength(248);
       await expect(ask(store, list('listar_alunos', OTHER_KEY))).rejects.toThrow('API Key inválida');
     });
   });

@@ -18,10 +18,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from '
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
+import { ANA, AURORA, BOSQUE } from '../helpers/admin.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
 import { killAll, startProcess } from '../helpers/process.ts';
-import { runAdmin } from '../helpers/run.ts';
+import { runAdmin, succeed } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -29,7 +30,6 @@ import { waitFor } from '../helpers/wait-for.ts';
 // The commands of docs/backup.md, run as they stand there; only placeholders are replaced.
 
 const PAGE = readFileSync('docs/backup.md', 'utf8');
-const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const PASSWORD = 'only-for-tests';
 
 /** The code blocks of a section in a language. */
@@ -45,11 +45,15 @@ const [RESTORE = ''] = readBlocks('Restore a dump', 'sh');
 const [BASE_BACKUP = '', PUT_BACK = ''] = readBlocks('Point in time', 'sh');
 const [BACK_UP = '', PUT_STORE_BACK = ''] = readBlocks('Embedded store', 'sh');
 const [CRON = ''] = readBlocks('Embedded store', 'crontab');
+const [KEEP_ERASURES = '', REPEAT_ERASURES = ''] = readBlocks('Erasures', 'sh');
 const [ARCHIVE = '', RECOVERY = ''] = readBlocks('Point in time', 'ini');
 
 /** Runs a block in the shell with `set -e`; gives all that it prints. */
 async function runBlock(block: string, dump: string, url: string): Promise<string> {
-  const script = block.replaceAll('wellness.dump', dump).replace('=…', `=${PASSWORD}`);
+  const script = block
+    .replaceAll('wellness.dump', dump)
+    .replaceAll('erasures.csv', `${dump}.csv`)
+    .replace('=…', `=${PASSWORD}`);
   const env = { ...process.env, DATABASE_URL: url };
   const { stdout, stderr } = await promisify(execFile)('sh', ['-ec', script], { env });
   return stdout + stderr;
@@ -206,6 +210,32 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
         expect(await send('/alunos?nome=Antes', key)).toMatchObject({ status: 200, body: [created.body] });
         expect(await create(send, key, 'Depois')).toMatchObject({ status: 201 });
       });
+
+      // Who is erased comes back with the dump, and goes by the list.
+      const admin = async (...args: string[]) => succeed(await runAdmin(args, { DATABASE_URL: url }));
+      const { id } = created.body as { id: string };
+      await admin('student', 'erase', id, '--tenant', AURORA, '--yes');
+      await admin('tenant', 'delete', BOSQUE, '--yes');
+      await runBlock(KEEP_ERASURES, dump, url);
+      const erasures = JSON.parse(await admin('erasures', '--json'));
+      const erased_at = expect.any(String);
+      expect(erasures).toEqual([
+        { tenant: AURORA, student: id, erased_at },
+        { tenant: BOSQUE, student: null, erased_at },
+      ]);
+      const tables = Object.keys(rows).map((name) => `private.${name}`);
+      await asAdmin(superuser, (db) => db.query(`truncate ${tables}`));
+      await runBlock(again, dump, url);
+      expect(await readRows(superuser)).toEqual(rows);
+      expect(await runBlock(REPEAT_ERASURES, dump, url)).toContain(
+        'Of 2 erased students and tenants 2 had come back, and were erased again.',
+      );
+      expect(await runBlock(REPEAT_ERASURES, dump, url)).toContain('0 had come back');
+      await withGateway(loginUrl(url, 'gateway_login'), async (send) => {
+        expect(await send('/alunos?nome=Antes', key)).toEqual({ status: 200, body: [] });
+        expect(await send('/alunos', 'wms_demo_bosque')).toMatchObject({ status: 401 });
+      });
+      expect(JSON.parse(await admin('erasures', '--json'))).toEqual(erasures);
     }
 
     test.runIf(isLong === inject('isLong'))('restores a dump by a role that is no superuser', async () => {
@@ -359,13 +389,37 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
 
     const created = await withStore(DATA_DIR, (send) => create(send, 'wms_demo_aurora', 'Depois'));
     expect(created.status).toBe(201);
+    const erased = await runAdmin(['student', 'erase', ANA, '--tenant', AURORA, '--yes'], { DATA_DIR });
+    expect(erased.output).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
     expect(await runAdmin(['restore', backup], { DATA_DIR })).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/^There is a store in .* already: nothing was restored\n.*--replace/),
     });
-    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({ code: 0, errors: '' });
+    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('Of 1 erased students and tenants 1 had come back, and were erased again.'),
+      errors: '',
+    });
     await withStore(DATA_DIR, async (send) => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
+      expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
+    });
+    const list = join(root, 'erasures.csv');
+    const { output } = await runAdmin(['erasures'], { DATA_DIR });
+    writeFileSync(list, output);
+    // A store that cannot start, such as after a fault of the disk.
+    rmSync(join(DATA_DIR, 'database/global'), { recursive: true });
+    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(
+        /\nThe record of erasures in the store that was there cannot be read: .*\nStudents .* are back.* erasures --repeat FILE\n/,
+      ),
+    });
+    expect(await runAdmin(['erasures', '--repeat', backup], { DATA_DIR })).toMatchObject({ code: 1 });
+    expect(await runAdmin(['erasures', '--repeat', list, '--json'], { DATA_DIR })).toEqual({
+      code: 0,
+      output: `${JSON.stringify({ repeated: [{ tenant: AURORA, student: ANA, erased_at: output.split(',').at(-1)?.trim() }] })}\n`,
+      errors: '',
     });
     const none = join(root, 'none.tar.gz');
     expect(await runAdmin(['restore', none, '--replace'], { DATA_DIR })).toMatchObject({

@@ -75,7 +75,7 @@ const SCHEMA_GRANTS = [
 const ISOLATED = {
   by: 'tenant_id',
   but: { tenants: 'id' } as Record<string, string>,
-  not: ['api_keys', 'usage_writers'],
+  not: ['api_keys', 'erasures', 'usage_writers'],
 };
 const IS_PAST = `(day < ((now() - '31 days'::interval))::date)`;
 const IS_OLD = `(created_at <= (now() - '24:00:00'::interval))`;
@@ -264,7 +264,7 @@ export const catalogChecks: readonly Check[] = [
         `select format('%s has no key that begins with tenant_id', c.relname)
            from pg_class c
           where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p')
-            and c.relname not in ('tenants', 'usage_writers')
+            and c.relname not in ('tenants', 'usage_writers', 'erasures')
             and not exists (select from pg_constraint k where k.conrelid = c.oid and k.contype = 'p'
                                and pg_get_constraintdef(k.oid) ~ '^PRIMARY KEY \\(tenant_id, ')
           union all

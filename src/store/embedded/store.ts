@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { applyMigrations, readMigrations, runScript, type Script, toWarning } from '../migrations.ts';
+import { applyMigrations, type Database, readMigrations, runScript, type Script, toWarning } from '../migrations.ts';
 import type { Row, Statement } from '../statement.ts';
 import { lockFolder, putInPlace, toPaths } from './folder.ts';
 import { findPrograms, type Programs } from './programs.ts';
@@ -106,21 +106,41 @@ export async function openServer(options: EmbeddedOptions, content?: Content): P
   }
 }
 
+/** How a store is made of a backup. `T` is what it takes over from the store that it replaces. */
+export type Restore<T> = {
+  readonly migrationsDir: string;
+  /** Writes the backup to a folder. */
+  unpack(folder: string): void;
+  /** Reads from the store that is there. */
+  read(db: Database): Promise<T>;
+  /** Writes to the new store, before it is in its place. There may have been none, or one that could not be read. */
+  write(db: Database, read: PromiseSettledResult<T> | undefined): Promise<void>;
+};
+
 /**
- * Makes a store of a backup, which `unpack` writes to a folder, in place of one that is there, and gives the files of the migrations
- * that it lacked. Throws as openServer does.
+ * Makes a store of a backup, in place of one that is there, and gives the files of the migrations that it lacked. Throws as
+ * openServer does.
  */
-export async function restoreStore(
+export async function restoreStore<T>(
   options: EmbeddedOptions,
-  migrationsDir: string,
-  unpack: (folder: string) => void,
+  { migrationsDir, unpack, read, write }: Restore<T>,
 ): Promise<string[]> {
   const locked = await openFolder(options);
+  const { database } = toPaths(locked.dataDir);
   const make = async (folder: string) => {
     unpack(folder);
     checkVersion(folder, locked.programs);
   };
-  return makeDatabase(locked, make, (db) => bringUpToDate(db, migrationsDir)).finally(locked.unlock);
+  try {
+    const [result] = await Promise.allSettled(existsSync(database) ? [onServer(locked, database, read)] : []);
+    return await makeDatabase(locked, make, async (db) => {
+      const applied = await bringUpToDate(db, migrationsDir);
+      await write(db, result);
+      return applied;
+    });
+  } finally {
+    locked.unlock();
+  }
 }
 
 /** A folder that is locked for this process. */
@@ -166,8 +186,7 @@ async function makeDatabase<T>(
     await make(complete);
     const { uid, gid } = statSync(locked.dataDir);
     if (process.getuid?.() === 0) execFileSync('chown', ['-R', `${uid}:${gid}`, complete]);
-    const server = await startIn(locked, complete);
-    const result = await asAdministrator(locked, work, complete).finally(() => server.stop());
+    const result = await onServer(locked, complete, work);
     if (isDurable(locked)) await syncCluster(complete, locked.programs);
     await putInPlace(locked.dataDir);
     return result;
@@ -175,6 +194,13 @@ async function makeDatabase<T>(
     rmSync(complete, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** Runs the server of a folder while its administrator works. */
+async function onServer<T>(locked: LockedFolder, folder: string, work: (db: pg.Client) => Promise<T>): Promise<T> {
+  const { database, socketFolder } = toPaths(locked.dataDir);
+  const server = await startIn(locked, folder);
+  return asAdministrator(locked, work, folder === database ? socketFolder : folder).finally(() => server.stop());
 }
 
 /** A database that is being made has its socket in itself, and is written to the disk as a whole, at the end. */

@@ -1,0 +1,51 @@
+// The record of erasures: the ids of erased students and deleted tenants. A backup of before brings them back, and the record of
+// the store that it replaces, or a list that was kept elsewhere, says whom to erase again.
+
+import { createReadStream } from 'node:fs';
+import type { Database } from '../store/migrations.ts';
+import { toPath } from './arguments.ts';
+import { decode, readRecords, toLine } from './csv.ts';
+import { queryRows } from './database.ts';
+import { CommandError, type Output } from './terminal.ts';
+
+/** An erased student, or a deleted tenant if `student` is null. */
+export type Erasure = { readonly tenant: string; readonly student: string | null; readonly erased_at: string };
+
+const COLUMNS = ['tenant', 'student', 'erased_at'] as const;
+
+/** Lists the erasures as CSV, or repeats those of such a list. */
+export async function listErasures(db: Database, { repeat }: { readonly repeat?: string }): Promise<Output> {
+  if (repeat !== undefined) {
+    const list = await readList(repeat);
+    const repeated = await repeatErasures(db, list);
+    return { json: { repeated }, text: describeRepeated(repeated, list) };
+  }
+  const erasures = await readErasures(db);
+  const lines = [COLUMNS, ...erasures.map((erasure) => COLUMNS.map((column) => erasure[column]))];
+  return { json: erasures, text: lines.map(toLine).join('').trimEnd() };
+}
+
+/** The erasures of a store, oldest first. */
+export function readErasures(db: Database): Promise<Erasure[]> {
+  return queryRows(db, 'select tenant, student, erased_at from private.erasures order by erased_at, tenant, student');
+}
+
+/** Erases again who has come back, and returns these. Records all. */
+export function repeatErasures(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
+  const sql = 'select tenant, student, erased_at from private.repeat_erasures($1)';
+  return queryRows(db, sql, [JSON.stringify(erasures)]);
+}
+
+export function describeRepeated(repeated: readonly Erasure[], all: readonly Erasure[]): string {
+  return `Of ${all.length} erased students and tenants ${repeated.length} had come back, and were erased again.`;
+}
+
+async function readList(name: string): Promise<Erasure[]> {
+  const records = readRecords(decode(name, createReadStream(toPath(name)), 'utf-8'));
+  const [head, ...lines] = await Array.fromAsync(records, (record) => ('cells' in record ? record.cells : []));
+  if (`${head}` !== `${COLUMNS}` || lines.some(({ length }) => length !== COLUMNS.length)) {
+    const hint = 'Expected what `npm run --silent admin -- erasures` prints. Nothing was erased.';
+    throw new CommandError(`${name} is no list of erasures`, hint);
+  }
+  return lines.map(([tenant = '', student = '', erased_at = '']) => ({ tenant, student: student || null, erased_at }));
+}

@@ -1,0 +1,102 @@
+-- Erasures are recorded by their ids, because a backup of before brings back whom they erased.
+
+create table private.erasures (
+  id uuid primary key default gen_random_uuid(),
+  tenant uuid not null,
+  student uuid,
+  erased_at timestamptz not null,
+  constraint erasures_once unique nulls not distinct (tenant, student)
+);
+comment on table private.erasures is 'Erased students and deleted tenants, by their ids alone, for the restore of a backup';
+comment on column private.erasures.tenant is
+  'Not tenant_id, and without a foreign key: the record is no data of the tenant and outlives it';
+comment on column private.erasures.student is 'Null for the whole tenant';
+alter table private.erasures enable row level security;
+alter table private.erasures force row level security;
+create policy administration on private.erasures
+  to current_user
+  using (true);
+
+create or replace function private.delete_tenant(p_tenant_id uuid)
+returns table (name text, deleted bigint)
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  -- Citus takes no now() in the parts of an insert.
+  v_now constant timestamptz := now();
+  v_table regclass;
+begin
+  perform private.require_tenant(p_tenant_id);
+  -- A batch of usage holds keys while it asks for their tenant.
+  perform from private.api_keys k where k.tenant_id = p_tenant_id order by k.id for update;
+  -- A request that creates something for the tenant waits, and fails once the tenant is gone.
+  perform from private.tenants t where t.id = p_tenant_id for update;
+  insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, null, v_now) on conflict do nothing;
+  for v_table in select t.name from private.tenant_tables() t loop
+    execute format('delete from %s where tenant_id = $1', v_table) using p_tenant_id;
+    get diagnostics deleted = row_count;
+    name := v_table::text;
+    return next;
+  end loop;
+  delete from private.tenants t where t.id = p_tenant_id;
+end;
+$$;
+
+create or replace function private.erase_student(p_tenant_id uuid, p_aluno_id uuid)
+returns table (name text, deleted bigint)
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now constant timestamptz := now();
+  v_table record;
+begin
+  perform private.require_student(p_tenant_id, p_aluno_id);
+  insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, p_aluno_id, v_now) on conflict do nothing;
+  delete from private.idempotency_keys i
+   where i.tenant_id = p_tenant_id and i.response ->> 'id' = p_aluno_id::text;
+  get diagnostics deleted = row_count;
+  name := 'private.idempotency_keys';
+  return next;
+  for v_table in select t.name, t.student_column from private.student_tables() t loop
+    execute format('delete from %s r where r.tenant_id = $1 and r.%I = $2', v_table.name, v_table.student_column)
+      using p_tenant_id, p_aluno_id;
+    get diagnostics deleted = row_count;
+    name := v_table.name::text;
+    return next;
+  end loop;
+end;
+$$;
+
+create function private.repeat_erasures(p_erasures jsonb)
+returns setof private.erasures
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_erasure private.erasures;
+begin
+  for v_erasure in select e.* from jsonb_populate_recordset(null::private.erasures, p_erasures) e loop
+    -- Also where nothing came back: the next list has to be as long as this one.
+    insert into private.erasures (tenant, student, erased_at)
+    values (v_erasure.tenant, v_erasure.student, v_erasure.erased_at)
+    on conflict do nothing;
+    if v_erasure.student is null then
+      continue when not exists (select from private.tenants t where t.id = v_erasure.tenant);
+      perform private.delete_tenant(v_erasure.tenant);
+    else
+      continue when not exists (
+        select from private.alunos a where a.tenant_id = v_erasure.tenant and a.id = v_erasure.student
+      );
+      perform private.erase_student(v_erasure.tenant, v_erasure.student);
+    end if;
+    return next v_erasure;
+  end loop;
+end;
+$$;
+comment on function private.repeat_erasures(jsonb) is
+  'Erases again what a restored backup brought back of an array of rows of private.erasures, records all of them, and returns those that had come back';
