@@ -3,12 +3,15 @@
 import { resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import ms from 'ms';
+import { t, translate } from './language.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Lower case only: 1M could be a minute or a month. */
 const DURATION = /^\d{1,9}(\.\d+)? ?[a-z]+$/;
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 const A_DURATION = 'a duration such as 90d, 12h or 30m';
+const A_WHEN =
+  'a duration such as 90d, 12h or 30m, a date such as 2027-12-31, a time such as 2027-12-31T18:00Z, or never';
 /** A thousand years in ms; more is a typing error and would overflow a date. */
 const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 
@@ -16,6 +19,8 @@ const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 export const NEVER = 'infinity';
 
 export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
+/** findLanguage has read it already. */
+export const readLanguage = matching(/^(pt|en)$/, 'pt or en');
 export const readName = matching(/\S/, 'a name that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
 export const readMapping = pairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
@@ -41,7 +46,7 @@ export function readWhen(text: string): string {
   if (text === 'never') return NEVER;
   const duration = toMilliseconds(text);
   const time = duration === undefined ? toDate(text) : new Date(Date.now() + duration);
-  const when = expect(time, `${A_DURATION}, a date such as 2027-12-31, a time such as 2027-12-31T18:00Z, or never`);
+  const when = expect(time, A_WHEN);
   return expect(when.getTime() > Date.now() ? when.toISOString() : undefined, 'a time that has not passed');
 }
 
@@ -55,7 +60,7 @@ export function readEncoding(text: string): string {
   try {
     return new TextDecoder(text).encoding;
   } catch {
-    throw new InvalidArgumentError('Expected an encoding such as utf-8, windows-1252 or utf-16le.');
+    return expect<string>(undefined, 'an encoding such as utf-8, windows-1252 or utf-16le');
   }
 }
 
@@ -63,7 +68,7 @@ export function readEncoding(text: string): string {
 export function readInteger(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-    return expect(number >= min && number <= max ? number : undefined, `an integer from ${min} to ${max}`);
+    return expect(number >= min && number <= max ? number : undefined, t`an integer from ${min} to ${max}`);
   };
 }
 
@@ -81,7 +86,7 @@ function pairs(pattern: RegExp, expected: string) {
 }
 
 function expect<T>(value: T | undefined, expected: string): T {
-  if (value === undefined) throw new InvalidArgumentError(`Expected ${expected}.`);
+  if (value === undefined) throw new InvalidArgumentError(t`Expected ${translate(expected)}.`);
   return value;
 }
 

@@ -19,6 +19,7 @@ import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { toPath } from './arguments.ts';
 import { describeRepeated, type Erasure, readErasures, repeatErasures } from './erasures.ts';
+import { t, translate } from './language.ts';
 import { CommandError, createProgress, type Output } from './terminal.ts';
 
 /** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */
@@ -35,8 +36,8 @@ const VERSION_1 = 'A backup of version 1 is restored by version 1.';
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
   const file = toPath(name);
-  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(`There is no store in ${dataDir}`);
-  if (existsSync(file)) throw new CommandError(`There is ${file} already: nothing was backed up`);
+  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(t`There is no store in ${dataDir}`);
+  if (existsSync(file)) throw new CommandError(t`There is ${file} already: nothing was backed up`);
   const part = `${file}.part`;
   const server = await reachServer({ dataDir, ...embedded });
   try {
@@ -55,20 +56,20 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
     await server.close();
   }
   const { size } = await stat(file);
-  return { json: { file, bytes: size }, text: `Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
+  return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
 }
 
 /** Restores a backup, and brings it up to date. With `replace` it takes the place of the store that is there. */
 export async function restore(config: StoreConfig, name: string, { replace = false }): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
-  if (!existsSync(toPath(name))) throw new CommandError(`There is no file ${name}`);
+  if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
   if (existsSync(toPaths(dataDir).database) && !replace) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
-    throw new CommandError(`There is a store in ${dataDir} already: nothing was restored`, hint);
+    throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);
   }
   let repeated: readonly Erasure[] | undefined;
-  let erasures = COME_BACK;
+  let erasures = translate(COME_BACK);
   const applied = await restoreStore<readonly Erasure[]>(
     { ...embedded, onWarning: console.error },
     {
@@ -76,7 +77,7 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
       unpack: (folder) => unpack(toPath(name), folder),
       read: readErasures,
       write: async (db, read) => {
-        if (read?.status === 'rejected') erasures = `${toUnreadable(read.reason)}\n${COME_BACK}`;
+        if (read?.status === 'rejected') erasures = `${toUnreadable(read.reason)}\n${erasures}`;
         if (read?.status !== 'fulfilled') return;
         repeated = await repeatErasures(db, read.value);
         erasures = describeRepeated(repeated, read.value);
@@ -87,16 +88,20 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
     if (error instanceof ServerError) throw new CommandError(error.message, VERSION_1);
     throw error;
   });
-  const migrations = applied.length > 0 ? `, and applied ${applied.length} new migrations` : '';
+  const count = applied.length;
+  const restored =
+    count > 0
+      ? t`Restored ${name} to ${dataDir}, and applied ${count} new migrations.`
+      : t`Restored ${name} to ${dataDir}.`;
   const versions = readMigrations(FILES.migrations).filter(({ file }) => applied.includes(file));
   return {
     json: { dataDir, migrations: versions.map(({ version }) => version), repeated },
-    text: [`Restored ${name} to ${dataDir}${migrations}.`, erasures, KEYS].join('\n'),
+    text: [restored, erasures, translate(KEYS)].join('\n'),
   };
 }
 
 function toUnreadable(reason: unknown): string {
-  return `The record of erasures in the store that was there cannot be read: ${messageOf(reason as Error)}`;
+  return t`The record of erasures in the store that was there cannot be read: ${messageOf(reason as Error)}`;
 }
 
 function readEmbedded(config: StoreConfig): EmbeddedConfig & { dataDir: string } {
@@ -117,7 +122,7 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
   const { stream } = client.connection;
   // Such as by a full disk: nobody reads the rest.
   archive.once('close', () => archive.writableFinished || stream.destroy());
-  const progress = createProgress((bytes) => `Backed up ${toMegabytes(bytes)}`);
+  const progress = createProgress((bytes) => t`Backed up ${toMegabytes(bytes)}`);
   const query = new pg.Query(`BASE_BACKUP (label 'wellness', checkpoint 'fast', wal true, manifest 'no')`);
   Object.assign(query, {
     handleCopyData: ({ chunk }: { chunk: Buffer }) => {
@@ -144,7 +149,7 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
 
 /** Unpacks an archive, whose blocks have checksums, as has the whole. */
 function unpack(file: string, folder: string): void {
-  const progress = createProgress((bytes) => `Unpacked ${toMegabytes(bytes)}`);
+  const progress = createProgress((bytes) => t`Unpacked ${toMegabytes(bytes)}`);
   const onReadEntry = ({ size }: { size: number }) => progress.add(size);
   try {
     // Otherwise it would go on writing behind an error.
@@ -153,10 +158,10 @@ function unpack(file: string, folder: string): void {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code?.startsWith('E')) throw error;
-    throw new CommandError(`${file} is damaged, or no backup: ${message}`);
+    throw new CommandError(t`${file} is damaged, or no backup: ${message}`);
   }
   progress.end();
-  if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(`${file} is no backup of a store`);
+  if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(t`${file} is no backup of a store`);
 }
 
 function toMegabytes(bytes: number): string {

@@ -1,8 +1,10 @@
 // From a spreadsheet to a table: the names that people give to columns, and the values that they write.
 
+import { describeKeyword } from '../api/messages.ts';
 import { findProblem } from '../api/request.ts';
-import { type Message, toEnglish } from '../errors.ts';
+import type { Message } from '../errors.ts';
 import { formats } from '../openapi/formats.ts';
+import { inAll, t } from './language.ts';
 import type { Column } from './tables.ts';
 
 /** How columns are found that do not have the name of one: `map` has the columns of titles that nothing else explains. */
@@ -53,6 +55,9 @@ const GROUPED = /^-?\d{1,3}(\.\d{3})+$/;
 const NUMBER = /^(-?\d+(\.\d+)?([eE][+-]?\d+)?|NaN|-?Infinity)$/;
 const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
 const BAD_TIME = 'must be a time, as 2026-12-31T18:00:00Z';
+const BAD_ID = describeKeyword('format', { format: 'uuid' }, 'must match format "uuid"');
+const BAD_EMAIL = describeKeyword('format', { format: 'email' }, 'must match format "email"');
+const BAD_INTEGER = describeKeyword('type', { type: 'integer' }, 'must be an integer');
 const BAD_NUMBER = 'must be a number, as 1234.56 or 1.234,56';
 
 type Check = RegExp | { validate(text: string): boolean };
@@ -61,16 +66,16 @@ type Check = RegExp | { validate(text: string): boolean };
 type Kind = {
   readonly type: RegExp;
   readonly check: Check;
-  readonly message: string;
+  readonly message: Message;
   write(text: string, type: string): string;
 };
 
 const KINDS: readonly Kind[] = [
-  { type: /^uuid$/, write: String, check: formats.uuid as Check, message: 'must match format "uuid"' },
+  { type: /^uuid$/, write: String, check: formats.uuid as Check, message: BAD_ID },
   { type: /^boolean$/, write: toBoolean, check: /^(true|false)$/, message: 'must be true or false, or sim or não' },
   { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
   { type: TIME, write: toTime, check: formats['iso-date-time'] as Check, message: BAD_TIME },
-  { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: 'must be an integer' },
+  { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: BAD_INTEGER },
   { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
@@ -105,7 +110,7 @@ export function readTitles(
   titles: readonly string[],
   columns: readonly Column[],
   { map = new Map(), ignoreUnknown = false }: TitleOptions = {},
-): { readonly headers: readonly Header[]; readonly mistakes: readonly string[] } {
+): { readonly headers: readonly Header[]; readonly mistakes: readonly string[]; readonly hasUnknown: boolean } {
   const mapped = new Map([...map].map(([title, name]) => [fold(title), name]));
   const folded = titles.map(fold);
   const named = titles.map((title, index) => findColumn(columns, mapped.get(folded[index] ?? '') ?? title));
@@ -114,18 +119,21 @@ export function readTitles(
     return { title, column: named[index] ?? (mapped.has(name) ? undefined : findCommon(name, columns, named)) };
   });
   const firsts = new Map<Column, string>();
+  let hasUnknown = false;
   const mistakes = headers.flatMap(({ title, column }, index) => {
     const name = mapped.get(folded[index] ?? '');
     if (title === '') return [];
-    if (!column && name !== undefined) return [`--map names ${quote(name)}, which is no column`];
-    if (!column) return ignoreUnknown || title === PROBLEMS ? [] : [`unknown column ${quote(title)}`];
+    if (!column && name !== undefined) return [t`--map names ${quote(name)}, which is no column`];
+    if (!column && (ignoreUnknown || inAll(PROBLEMS).includes(title))) return [];
+    hasUnknown ||= !column;
+    if (!column) return [t`unknown column ${quote(title)}`];
     const first = firsts.get(column);
     firsts.set(column, first ?? title);
-    return first === undefined ? [] : [`columns ${quote(first)} and ${quote(title)} are both ${column.name}`];
+    return first === undefined ? [] : [t`columns ${quote(first)} and ${quote(title)} are both ${column.name}`];
   });
   const unused = [...map.keys()].filter((title) => !folded.includes(fold(title)));
-  mistakes.push(...unused.map((title) => `--map names ${quote(title)}, which is not in the first line`));
-  return { headers, mistakes };
+  mistakes.push(...unused.map((title) => t`--map names ${quote(title)}, which is not in the first line`));
+  return { headers, mistakes, hasUnknown };
 }
 
 function findCommon(title: string, columns: readonly Column[], taken: readonly unknown[]): Column | undefined {
@@ -144,17 +152,19 @@ export function toValue(text: string, { name, type, refers_to }: Column): string
 }
 
 /** What is wrong with a value of a column, in the words of the API. `mayBeBlank` is for a required text. */
-export function checkValue(value: string, column: Column, mayBeBlank = false): string | undefined {
+export function checkValue(value: string, column: Column, mayBeBlank = false): Message | undefined {
   const { name, type, required, max_length: maxLength, refers_to } = column;
   const problem = type === 'jsonb' ? findJsonProblem(value) : findProblem(value);
-  if (problem !== undefined) return toEnglish(problem);
+  if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);
   if (kind) return isOf(value, kind.check) ? undefined : kind.message;
-  if (name === 'email' && !isOf(value, formats.email as Check)) return 'must match format "email"';
+  if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;
-  if (isLong) return `must NOT have more than ${maxLength} characters`;
+  if (isLong) {
+    return describeKeyword('maxLength', { limit: maxLength }, `must NOT have more than ${maxLength} characters`);
+  }
   return required && !mayBeBlank && !/[^\s\x85]/.test(value) ? 'must not be blank' : undefined;
 }
 

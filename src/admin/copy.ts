@@ -8,6 +8,7 @@ import { toUrl } from '../store/embedded/store.ts';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { openStore, queryRows, queryTexts } from './database.ts';
+import { t } from './language.ts';
 import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
 /** Rows that are in memory at once. */
@@ -49,7 +50,7 @@ export async function copyStore(target: StoreConfig, name: string, options: Copy
       const copied = await inTransaction(database, () => inTransaction(source, () => copyTables(source, database)));
       for (const [table] of copied) await database.query(`analyze ${table}`);
       const counts = listCounts(copied.map(([table, count]) => [table.replace(/^private\./, ''), count]));
-      return { json: { copied: Object.fromEntries(copied) }, text: `Copied ${name}: ${counts}.` };
+      return { json: { copied: Object.fromEntries(copied) }, text: t`Copied ${name}: ${counts}.` };
     } finally {
       await database.close();
     }
@@ -67,7 +68,7 @@ type Source = Database & { close(): Promise<void> };
 
 async function openSource(dataDir: string, { programs, note }: CopyOptions): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
-  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(`There is no store in ${dataDir}`);
+  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(t`There is no store in ${dataDir}`);
   const source = await openStore({ kind: 'embedded', dataDir, programs, demoData: false }, note);
   if (!source.isServed) return source;
   await source.close();
@@ -80,7 +81,7 @@ async function openVersion1(dataDir: string): Promise<Source> {
   client.on('error', () => {});
   await client.connect().catch((error) => {
     throw new CommandError(
-      `${dataDir} has a store of version 1, and no gateway of version 1 serves it: ${error.message}`,
+      t`${dataDir} has a store of version 1, and no gateway of version 1 serves it: ${error.message}`,
       'Start one on a port that no client uses, such as PORT=3999 npm start, and copy again.',
     );
   });
@@ -92,12 +93,12 @@ async function copyTables(source: Database, target: Database): Promise<[string, 
   if (ours.some(({ version }) => !theirs.some((other) => other.version === version))) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
-  const progress = createProgress((rows) => `Copied ${rows} rows`);
+  const progress = createProgress((rows) => t`Copied ${rows} rows`);
   const copied: [string, number][] = [];
   for (const table of inOrder(await queryRows<CopiedTable>(source, TABLES))) {
     const { name } = table;
     const { rows } = await target.query(`select from ${name} limit 1`);
-    if (rows.length > 0) throw new CommandError(`${name} has rows already: nothing was copied`);
+    if (rows.length > 0) throw new CommandError(t`${name} has rows already: nothing was copied`);
     copied.push([name, await copyRows(source, target, table, progress.add)]);
   }
   for (const { name, last_value } of await queryRows<{ name: string; last_value: string }>(source, SEQUENCES)) {
@@ -114,7 +115,7 @@ function inOrder(tables: readonly CopiedTable[]): CopiedTable[] {
   while (rest.length > 0) {
     const ready = rest.filter(({ refers_to }) => !rest.some(({ name }) => refers_to.includes(name)));
     if (ready.length === 0) {
-      throw new CommandError(`These tables refer to each other: ${rest.map(({ name }) => name).join(', ')}`);
+      throw new CommandError(t`These tables refer to each other: ${rest.map(({ name }) => name).join(', ')}`);
     }
     ordered.push(...ready);
     rest = rest.filter((table) => !ready.includes(table));

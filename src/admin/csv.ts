@@ -2,6 +2,7 @@
 
 import { TextDecoder } from 'node:util';
 import { parse } from 'csv-parse';
+import { t } from './language.ts';
 import { CommandError } from './terminal.ts';
 
 /** One record: the line where it begins, counted from 1, and its values, or why reading stops there. */
@@ -20,11 +21,11 @@ const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 const AS_CSV =
   'Save its sheet as CSV: in Excel "File, Save As, CSV UTF-8 (Comma delimited)", in Portuguese "Arquivo, Salvar como, CSV UTF-8 (Delimitado por vírgulas)".';
 
-const PROBLEMS: Readonly<Record<string, string>> = {
-  CSV_INVALID_CLOSING_QUOTE: 'a value continues after its closing quote; write a quote within a value twice',
-  INVALID_OPENING_QUOTE: 'a quote is in a value that is not quoted; quote the value and write the quote twice',
-  CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
-  CSV_MAX_RECORD_SIZE: `is longer than ${MAX_RECORD} bytes; a quote may not be closed`,
+const PROBLEMS: Readonly<Record<string, () => string>> = {
+  CSV_INVALID_CLOSING_QUOTE: () => t`a value continues after its closing quote; write a quote within a value twice`,
+  INVALID_OPENING_QUOTE: () => t`a quote is in a value that is not quoted; quote the value and write the quote twice`,
+  CSV_QUOTE_NOT_CLOSED: () => t`a quote is not closed`,
+  CSV_MAX_RECORD_SIZE: () => t`is longer than ${MAX_RECORD} bytes; a quote may not be closed`,
 };
 
 /** The first bytes of files that are no CSV: archives of zip (.xlsx and .ods), and Microsoft's compound files (.xls). */
@@ -55,14 +56,14 @@ export async function* decode(
     } catch {
       const at = line + countNewBreaks(text.slice(0, text.indexOf('\ufffd')));
       const hint = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
-      throw new CommandError(`${name}, line ${at}: not ${used}; nothing was imported`, hint);
+      throw new CommandError(t`${name}, line ${at}: not ${used}; nothing was imported`, hint);
     }
   };
   for await (const chunk of bytes) {
     if (!lenient) {
       const begin = Buffer.from(chunk.subarray(0, 4)).toString('hex');
       if (WORKBOOKS.includes(begin)) {
-        throw new CommandError(`${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, AS_CSV);
+        throw new CommandError(t`${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, AS_CSV);
       }
       used = UTF_16[begin.slice(0, 4)] ?? encoding;
       [strict, lenient] = [new TextDecoder(used, { fatal: true }), new TextDecoder(used)];
@@ -150,7 +151,7 @@ function createParser(delimiter: string): RecordParser {
       line += 1 + cells.reduce((sum, cell) => sum + countBreaks(cell), 0);
     }
     if (!error) return records;
-    const problem = `${PROBLEMS[error.code ?? ''] ?? error.message}; the rest was not read`;
+    const problem = t`${PROBLEMS[error.code ?? '']?.() ?? error.message}; the rest was not read`;
     return [...records, { line, problem }];
   };
 }

@@ -8,6 +8,7 @@ import type { Content } from '../store/embedded/store.ts';
 import type { Database } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer, toContent } from '../store/open.ts';
 import { connectToPrimary, describeServers } from '../store/postgres/servers.ts';
+import { t, translate } from './language.ts';
 
 /** The database cannot be reached; the message says what to do. */
 export class AccessError extends OperatorError {}
@@ -35,10 +36,11 @@ type OpenFolder = {
 
 /** Which store a command works on, in the words of the gateway's log; without a password. */
 export function describeStore(config: StoreConfig, env: Environment): string {
-  if (config.kind === 'supabase') return `Store: the Data API of ${new URL(config.url).host}`;
-  if (config.kind === 'postgres') return `Store: ${describeServers(readDatabaseUrl(config.url))}`;
-  const reason = env.DATA_DIR ? '' : ', because neither DATABASE_URL nor DATA_DIR is set';
-  return `Store: embedded Postgres, data in ${config.dataDir ?? 'memory'}${reason}`;
+  if (config.kind === 'supabase') return t`Store: the Data API of ${new URL(config.url).host}`;
+  if (config.kind === 'postgres') return t`Store: ${describeServers(readDatabaseUrl(config.url))}`;
+  const folder = config.dataDir ?? 'memory';
+  if (env.DATA_DIR) return t`Store: embedded Postgres, data in ${folder}`;
+  return t`Store: embedded Postgres, data in ${folder}, because neither DATABASE_URL nor DATA_DIR is set`;
 }
 
 /**
@@ -56,7 +58,7 @@ export async function openStore(
   }
   const opened: Pick<OpenFolder, 'client'> & Partial<OpenFolder> =
     config.kind === 'embedded'
-      ? await openFolder(config, PROGRAM, toContent(config, FILES), (text) => note(`${text}\n`))
+      ? await openFolder(config, PROGRAM, toContent(config, FILES), (text) => note(`${translate(text)}\n`))
       : { client: await connect(config.url, PROGRAM) };
   const { client, isServed = false, close = () => client.end() } = opened;
   return { query: (sql, values) => client.query(sql, values).catch(failWith), isServed, close };
@@ -105,7 +107,7 @@ export async function openFolder(
   } catch (error) {
     await close();
     throw new AccessError(
-      `The gateway that has ${config.dataDir} refuses the connection: ${messageOf(error as Error)}`,
+      t`The gateway that has ${config.dataDir} refuses the connection: ${messageOf(error as Error)}`,
     );
   }
 }
@@ -117,7 +119,7 @@ export async function openFolder(
 export function failWith(error: Error): never {
   if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
   throw new AccessError(
-    `The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
+    t`The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
   );
 }
 
@@ -132,8 +134,8 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
     // Without the database: an unencoded slash in the password makes the rest of it part of that name. A host with several
     // addresses gives an error without a message.
     const { code = '', message } = error;
-    const advice = ADVICE[code] ?? 'check DATABASE_URL';
-    throw new AccessError(`Cannot connect to ${servers[0]?.name}: ${message || code}; ${advice}`);
+    const advice = translate(ADVICE[code] ?? 'check DATABASE_URL');
+    throw new AccessError(t`Cannot connect to ${servers[0]?.name}: ${message || code}; ${advice}`);
   });
 }
 

@@ -6,6 +6,7 @@ import type { Database } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { decode, readRecords, toLine } from './csv.ts';
 import { queryRows } from './database.ts';
+import { t } from './language.ts';
 import { CommandError, type Output } from './terminal.ts';
 
 /** An erased student, or a deleted tenant if `student` is null. */
@@ -37,7 +38,7 @@ export function repeatErasures(db: Database, erasures: readonly Erasure[]): Prom
 }
 
 export function describeRepeated(repeated: readonly Erasure[], all: readonly Erasure[]): string {
-  return `Of ${all.length} erased students and tenants ${repeated.length} had come back, and were erased again.`;
+  return t`Of ${all.length} erased students and tenants ${repeated.length} had come back, and were erased again.`;
 }
 
 async function readList(name: string): Promise<Erasure[]> {
@@ -45,7 +46,7 @@ async function readList(name: string): Promise<Erasure[]> {
   const [head, ...lines] = await Array.fromAsync(records, (record) => ('cells' in record ? record.cells : []));
   if (`${head}` !== `${COLUMNS}` || lines.some(({ length }) => length !== COLUMNS.length)) {
     const hint = 'Expected what `npm run --silent admin -- erasures` prints. Nothing was erased.';
-    throw new CommandError(`${name} is no list of erasures`, hint);
+    throw new CommandError(t`${name} is no list of erasures`, hint);
   }
   return lines.map(([tenant = '', student = '', erased_at = '']) => ({ tenant, student: student || null, erased_at }));
 }

@@ -6,6 +6,7 @@ import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { toLine } from './csv.ts';
 import { queryRow, queryTexts } from './database.ts';
+import { t } from './language.ts';
 import { type OfTenant, readTables } from './tables.ts';
 import { CommandError, listCounts, type Output } from './terminal.ts';
 
@@ -45,9 +46,9 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
   } catch (error) {
     for (const file of written) await rm(file);
     const { code, path } = error as NodeJS.ErrnoException;
-    throw code === 'EEXIST' ? new CommandError(`There is ${path} already: nothing was exported`) : error;
+    throw code === 'EEXIST' ? new CommandError(t`There is ${path} already: nothing was exported`) : error;
   }
-  return { json: { exported: Object.fromEntries(counts) }, text: `Exported to ${folder}: ${listCounts(counts)}.` };
+  return { json: { exported: Object.fromEntries(counts) }, text: t`Exported to ${folder}: ${listCounts(counts)}.` };
 }
 
 async function findFiles(db: Database, tenant: string): Promise<File[]> {

@@ -9,6 +9,7 @@ import { toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
 import { type CsvRecord, decode, readRecords, toLine } from './csv.ts';
 import { USAGE } from './export.ts';
+import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
 import {
@@ -60,9 +61,9 @@ const ALL = 'all';
 
 /** What becomes of lines, in words. */
 const KINDS = [
-  ['created', 'create', 'wouldCreate'],
-  ['updated', 'update', 'wouldUpdate'],
-  ['skipped', 'skip', 'wouldSkip'],
+  ['created', 'wouldCreate', (list: string) => t`Created: ${list}.`, (list: string) => t`create: ${list}`],
+  ['updated', 'wouldUpdate', (list: string) => t`Updated: ${list}.`, (list: string) => t`update: ${list}`],
+  ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`, (list: string) => t`skip: ${list}`],
 ] as const;
 
 const CORRECT = 'Correct them and import the file again: all lines are imported, or none.';
@@ -98,19 +99,20 @@ export async function importData(
 }
 
 function findFile(table: string, name: string): Source {
-  if (name === '-') return { table, name: 'standard input', open: () => process.stdin };
+  if (name === '-') return { table, name: translate('standard input'), open: () => process.stdin };
   const path = toPath(name);
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new CommandError(`There is no file ${name}`);
-  if (stat.isDirectory()) throw new CommandError(`${name} is a folder: expected a CSV file`);
+  if (!stat) throw new CommandError(t`There is no file ${name}`);
+  if (stat.isDirectory()) throw new CommandError(t`${name} is a folder: expected a CSV file`);
   return { table, name, open: () => createReadStream(path) };
 }
 
 function findFiles(folder: string): Source[] {
   const path = toPath(folder);
-  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw new CommandError(`There is no folder ${folder}`);
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    throw new CommandError(t`There is no folder ${folder}`);
   const files = readdirSync(path).filter((file) => file.endsWith('.csv') && file !== `${USAGE}.csv`);
-  if (files.length === 0) throw new CommandError(`${folder} has no CSV file`);
+  if (files.length === 0) throw new CommandError(t`${folder} has no CSV file`);
   return files.map((file) => findFile(basename(file, '.csv'), join(folder, file)));
 }
 
@@ -122,7 +124,7 @@ export async function importSource(
   options: ImportOptions,
 ): Promise<Imported> {
   const records = readRecords(decode(name, open(), options.encoding), options.delimiter);
-  const progress = createProgress((lines) => `${name}: ${lines} lines`);
+  const progress = createProgress((lines) => t`${name}: ${lines} lines`);
   let writing = Promise.resolve();
   try {
     const headers = await readHeader(name, records, table, options);
@@ -169,17 +171,17 @@ async function writeProblems(
 ): Promise<void> {
   const found = Map.groupBy(bad, ({ line }) => line);
   const output = await openFile(toPath(path), 'wx').catch((error) => {
-    throw error.code === 'EEXIST' ? new CommandError(`${path} exists: name a new file with --problems`) : error;
+    throw error.code === 'EEXIST' ? new CommandError(t`${path} exists: name a new file with --problems`) : error;
   });
   try {
     let titles: readonly string[] | undefined;
     for await (const record of readRecords(decode(name, open(), encoding), delimiter)) {
       if ('problem' in record) break;
-      const problems = titles ? (found.get(record.line) ?? []).map(describeBad).join('; ') : PROBLEMS;
+      const problems = titles ? (found.get(record.line) ?? []).map(describeBad).join('; ') : translate(PROBLEMS);
       titles ??= record.cells;
       // A short line keeps its problem in its column.
       const cells = titles.map((_title, index) => record.cells[index] ?? '').concat(record.cells.slice(titles.length));
-      const before = titles.indexOf(PROBLEMS);
+      const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
       await output.write(toLine([...(before < 0 ? cells : cells.toSpliced(before, 1)), problems]));
     }
   } finally {
@@ -194,23 +196,24 @@ async function readHeader(
   { columns }: Table,
   options: ImportOptions,
 ): Promise<readonly Header[]> {
-  const known = columns.map(({ name, known_by: label }) => (label ? `${name} (an id or ${label})` : name));
+  const known = columns.map(({ name, known_by: label }) => (label ? t`${name} (an id or ${label})` : name));
   const required = columns.filter((column) => column.required).map((column) => column.name);
-  const needed = required.length > 0 ? `; required: ${required.join(', ')}` : '';
-  const hint = `The first line names the columns: ${known.join(', ')}${needed}.`;
+  const hint =
+    required.length > 0
+      ? t`The first line names the columns: ${known.join(', ')}; required: ${required.join(', ')}.`
+      : t`The first line names the columns: ${known.join(', ')}.`;
   const { value: header } = await records.next();
-  if (!header) throw new CommandError(`${name} is empty: expected CSV with a header`, hint);
+  if (!header) throw new CommandError(t`${name} is empty: expected CSV with a header`, hint);
   const fail = (mistakes: readonly string[], more = '') =>
-    new CommandError(`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
+    new CommandError(t`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
   if ('problem' in header) throw fail([header.problem]);
-  if (header.cells.length > MAX_COLUMNS) throw fail([`has ${header.cells.length} columns: the file may not be CSV`]);
+  if (header.cells.length > MAX_COLUMNS) throw fail([t`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
-  const { headers, mistakes } = readTitles(titles, columns, options);
-  const hasUnknown = mistakes.some((mistake) => mistake.startsWith('unknown'));
+  const { headers, mistakes, hasUnknown } = readTitles(titles, columns, options);
   const missing = options.update ? [] : required.filter((name) => !headers.some(({ column }) => column?.name === name));
-  const all = [...mistakes, ...missing.map((name) => `column ${JSON.stringify(name)} is missing`)];
-  if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, 'and more');
-  if (all.length > 0) throw fail(all, hasUnknown ? `\n${UNKNOWN}` : '');
+  const all = [...mistakes, ...missing.map((name) => t`column ${JSON.stringify(name)} is missing`)];
+  if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, translate('and more'));
+  if (all.length > 0) throw fail(all, hasUnknown ? `\n${translate(UNKNOWN)}` : '');
   return headers;
 }
 
@@ -227,12 +230,13 @@ function readLine(
 
 /** Why the values of a line do not belong to the columns of the header. */
 function findMisfit(cells: readonly string[], headers: readonly Header[], ignoreUnknown = false): string | undefined {
-  const count = (number: number, thing: string) => `${number} ${thing}${number === 1 ? '' : 's'}`;
   if (cells.length !== headers.length) {
-    return `has ${count(cells.length, 'value')}, but the header has ${count(headers.length, 'column')}`;
+    const values = cells.length === 1 ? t`1 value` : t`${cells.length} values`;
+    const columns = headers.length === 1 ? t`1 column` : t`${headers.length} columns`;
+    return t`has ${values}, but the header has ${columns}`;
   }
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
-  return untitled >= 0 && !ignoreUnknown ? `has a value in column ${untitled + 1}, which has no name` : undefined;
+  return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
 }
 
 async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
@@ -263,8 +267,10 @@ function describePreview({ file, lines, columns }: Preview): string {
     const line = text.replace(/\s+/g, ' ');
     return line.length > MAX_PREVIEW ? `${line.slice(0, MAX_PREVIEW - 1)}…` : line;
   };
-  const rows = columns.map(({ title, column, values }) => [title, column ?? '(left out)', ...values].map(shorten));
-  return toTable([`COLUMN OF ${basename(file)}`, 'BECOMES', ...lines.map((line) => `LINE ${line}`)], rows);
+  const rows = columns.map(({ title, column, values }) =>
+    [title, column ?? translate('(left out)'), ...values].map(shorten),
+  );
+  return toTable([t`COLUMN OF ${basename(file)}`, t`BECOMES`, ...lines.map((line) => t`LINE ${line}`)], rows);
 }
 
 function toError(
@@ -274,32 +280,30 @@ function toError(
 ): CommandError {
   const { created, updated, skipped, existing } = counts;
   const count = new Set(lines.map(({ line }) => line)).size;
-  const summary = `${count} of ${created + updated + skipped + existing} lines ${count === 1 ? 'is' : 'are'} bad`;
-  const error = `Nothing was imported from ${preview.file}: ${summary}`;
+  const all = created + updated + skipped + existing;
+  const error =
+    count === 1
+      ? t`Nothing was imported from ${preview.file}: ${count} of ${all} lines is bad`
+      : t`Nothing was imported from ${preview.file}: ${count} of ${all} lines are bad`;
   const correct = problems
-    ? `${problems} has all lines, with what is wrong with each: correct and import it.`
-    : CORRECT;
-  const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [EXISTING] : [])].join('\n');
+    ? t`${problems} has all lines, with what is wrong with each: correct and import it.`
+    : translate(CORRECT);
+  const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [translate(EXISTING)] : [])].join('\n');
   if (!dryRun) return new CommandError(error, hint, { lines });
   return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);
 }
 
 function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {
   const isListed = { created: true, updated: update, skipped: skipExisting };
-  const kinds = KINDS.filter(([kind]) => isListed[kind]).map(([kind, verb, would]) => {
+  const kinds = KINDS.filter(([kind]) => isListed[kind]).map(([kind, would, describe, describeDry]) => {
     const counts = imported.map((file) => [file.table, file[kind]] as const);
-    return { kind, verb, would, list: listCounts(counts), counts: Object.fromEntries(counts) };
+    const text = (dryRun ? describeDry : describe)(listCounts(counts));
+    return { key: dryRun ? would : kind, text, counts: Object.fromEntries(counts) };
   });
-  const json = Object.fromEntries(kinds.map(({ kind, would, counts }) => [dryRun ? would : kind, counts]));
-  if (!dryRun)
-    return {
-      json,
-      text: kinds.map(({ kind, list }) => `${kind.charAt(0).toUpperCase()}${kind.slice(1)}: ${list}.`).join('\n'),
-    };
+  const json = Object.fromEntries(kinds.map(({ key, counts }) => [key, counts]));
+  const texts = kinds.map(({ text }) => text);
+  if (!dryRun) return { json, text: texts.join('\n') };
   const previews = imported.map(({ preview }) => preview);
-  const would = kinds.map(({ verb, list }) => `${verb}: ${list}`).join('; ');
-  return {
-    json: { ...json, preview: previews },
-    text: `${previews.map(describePreview).join('\n\n')}\n\nNothing is wrong, and nothing was changed. The import would ${would}.`,
-  };
+  const would = t`Nothing is wrong, and nothing was changed. The import would ${texts.join('; ')}.`;
+  return { json: { ...json, preview: previews }, text: [...previews.map(describePreview), would].join('\n\n') };
 }

@@ -4,6 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import type { Database } from '../store/migrations.ts';
 import { NEVER } from './arguments.ts';
 import { queryRow, queryRows } from './database.ts';
+import { t, translate } from './language.ts';
 import { toErased } from './records.ts';
 import type { OfTenant } from './tables.ts';
 import { CommandError, type Confirmed, confirm, type Output, toTable } from './terminal.ts';
@@ -43,24 +44,28 @@ const KEY_HEAD = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES'
 /** Creates a tenant. */
 export async function createTenant(db: Database, name: string): Promise<Output> {
   const { id } = await queryRow<Tenant>(db, 'select private.create_tenant($1) as id', [name]);
-  const next = `Its first key: npm run admin -- key issue --tenant ${id} --name NAME`;
-  return { json: { id, name }, text: `Tenant ${id} was created.\n${next}` };
+  const next = t`Its first key: npm run admin -- key issue --tenant ${id} --name NAME`;
+  return { json: { id, name }, text: `${t`Tenant ${id} was created.`}\n${next}` };
 }
 
 /** Lists all tenants, oldest first. */
 export async function listTenants(db: Database): Promise<Output> {
   const tenants = await queryTimes<Tenant>(db, 'select * from private.list_tenants()');
-  if (tenants.length === 0) return { json: [], text: 'There are no tenants yet: npm run admin -- tenant create NAME' };
+  if (tenants.length === 0)
+    return { json: [], text: translate('There are no tenants yet: npm run admin -- tenant create NAME') };
   const toCells = ({ id, name, ...tenant }: Tenant) => [id, name, `${tenant.active_keys}`, toMinute(tenant.created_at)];
-  return { json: tenants, text: toTable(['ID', 'NAME', 'ACTIVE KEYS', 'CREATED'], tenants.map(toCells)) };
+  return {
+    json: tenants,
+    text: toTable(['ID', 'NAME', 'ACTIVE KEYS', 'CREATED'].map(translate), tenants.map(toCells)),
+  };
 }
 
 /** Deletes a tenant with everything that it has. */
 export async function deleteTenant(db: Database, id: string, confirmed: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   const { name } = await queryRow<Tenant>(db, 'select name from private.tenants where id = $1', [id]);
-  await confirm(`Deletes the tenant ${name}, its keys and all its data.`, name, confirmed);
-  return toErased(`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
+  await confirm(t`Deletes the tenant ${name}, its keys and all its data.`, name, confirmed);
+  return toErased(t`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
 }
 
 /** Issues a key, which the output shows once. */
@@ -75,18 +80,18 @@ export async function issueKey(db: Database, request: KeyRequest): Promise<Outpu
 /** Lists the keys of one tenant, or of all. */
 export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Promise<Output> {
   const keys = await queryTimes<Key>(db, 'select * from private.list_keys($1)', [tenant ?? null]);
-  const next = `npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
-  if (keys.length === 0) return { json: [], text: `There are no keys yet: ${next}` };
+  const none = t`There are no keys yet: npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
+  if (keys.length === 0) return { json: [], text: none };
   const cells = keys.map((key) => [
     ...(tenant ? [] : [key.tenant]),
     key.prefix ?? '-',
     key.name,
-    key.permissions?.join('\n') ?? 'all',
-    key.state,
+    key.permissions?.join('\n') ?? translate('all'),
+    translate(key.state),
     ...[key.created_at, key.expires_at, key.last_used_at].map(toMinute),
     key.id,
   ]);
-  return { json: keys, text: toTable([...(tenant ? [] : ['TENANT']), ...KEY_HEAD], cells) };
+  return { json: keys, text: toTable([...(tenant ? [] : ['TENANT']), ...KEY_HEAD].map(translate), cells) };
 }
 
 /** Issues a key that replaces another; the old one works until the end of the overlap. */
@@ -96,22 +101,25 @@ export async function rotateKey(db: Database, name: string, { overlap, expires }
   const values = [id, `${overlap} milliseconds`, expires ?? null];
   const [issued] = (await queryTimes<IssuedKey>(db, sql, values)) as [IssuedKey];
   const old = await findKey(db, id);
-  const end = old.state === 'active' ? `works until ${toMinute(old.expires_at)}` : 'no longer works';
+  const end =
+    old.state === 'active'
+      ? t`The old key, ${labelOf(old)}, works until ${toMinute(old.expires_at)}.`
+      : t`The old key, ${labelOf(old)}, no longer works.`;
   return {
     json: { ...issued, replaced: { id, prefix: old.prefix, expires_at: old.expires_at } },
-    text: `${describeIssued(issued)}\nThe old key, ${labelOf(old)}, ${end}.`,
+    text: `${describeIssued(issued)}\n${end}`,
   };
 }
 
 /** Ends a key, for good. */
 export async function revokeKey(db: Database, name: string, confirmed: Confirmed): Promise<Output> {
   const key = await findKey(db, name);
-  const question = `Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`;
+  const question = t`Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`;
   if (key.state !== 'revoked') await confirm(question, key.name, confirmed);
   await db.query('select private.revoke_key($1)', [key.id]);
   return {
     json: { id: key.id, prefix: key.prefix, state: 'revoked' },
-    text: `Key ${labelOf(key)} is revoked: requests with it are refused.`,
+    text: t`Key ${labelOf(key)} is revoked: requests with it are refused.`,
   };
 }
 
@@ -121,14 +129,16 @@ export async function permitKey(db: Database, name: string, { permission = null 
   await db.query('select private.set_key_permissions($1, $2::text[])', [key.id, permission]);
   return {
     json: { id: key.id, prefix: key.prefix, permissions: permission },
-    text: `Key ${labelOf(key)} may call ${permission?.join(', ') ?? 'all functions'}.`,
+    text: permission
+      ? t`Key ${labelOf(key)} may call ${permission.join(', ')}.`
+      : t`Key ${labelOf(key)} may call all functions.`,
   };
 }
 
 /** Finds a key by its id or prefix. The name may be a secret by mistake, so no message repeats it. */
 export async function findKey(db: Database, name: string): Promise<Key> {
   const [, prefix] = WHOLE_KEY.exec(name) ?? [];
-  if (prefix) throw new InvalidArgumentError(`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
+  if (prefix) throw new InvalidArgumentError(t`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
   const sql = 'select * from private.list_keys() k where k.id::text = lower($1) or k.prefix = $1';
   const [key] = await queryTimes<Key>(db, sql, [name]);
   if (key) return key;
@@ -151,11 +161,16 @@ export function labelOf({ prefix, id }: Key): string {
 }
 
 function describeIssued({ key, prefix, id, expires_at }: IssuedKey): string {
-  const rows = { Key: key, Prefix: prefix, Id: id, Expires: toMinute(expires_at) };
-  return `${toTable([], Object.entries(rows))}\n\nSave the key now: only its hash is stored, and it is not shown again.`;
+  const rows = [
+    [t`Key`, key],
+    [t`Prefix`, prefix],
+    ['Id', id],
+    [t`Expires`, toMinute(expires_at)],
+  ];
+  return `${toTable([], rows)}\n\n${t`Save the key now: only its hash is stored, and it is not shown again.`}`;
 }
 
 /** A time for people, to the minute. */
 function toMinute(time: string | null): string {
-  return time === null ? 'never' : `${time.slice(0, 16)}Z`;
+  return time === null ? translate('never') : `${time.slice(0, 16)}Z`;
 }

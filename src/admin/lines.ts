@@ -1,9 +1,12 @@
 // The one way of texts into the rows of a table: the lines of a file, or what is set of one record.
 
 import { hash } from 'node:crypto';
+import { messages } from '../api/messages.ts';
+import type { Message } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
 import { checkValue, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
+import { t, translate } from './language.ts';
 import { findIds, type OfTenant, type Table } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
 
@@ -52,15 +55,16 @@ export function createWriter(
   const names = headers.flatMap(({ column }) => column?.name ?? []);
   const all = ['id', ...(knownBy ? [knownBy] : [])];
   const labels = all.filter((name) => names.includes(name));
-  if (update && labels.length === 0) throw new CommandError(`--update expects a column ${all.join(' or ')}`);
+  if (update && labels.length === 0) throw new CommandError(t`--update expects a column ${all.join(t` or `)}`);
   /** The first line with a key, and the records that were there before. */
   const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
   let isEmpty: boolean | undefined;
 
   /** Notes a problem of a line, and its column if there is one. */
-  function addProblem({ line, texts, bad }: Line, name: string | null, message: string): void {
+  function addProblem({ line, texts, bad }: Line, name: string | null, message: Message): void {
     const index = headers.findIndex(({ column }) => column && column.name === name);
-    bad.push({ line, field: headers[index]?.title ?? name, value: texts[index]?.trim() || null, message });
+    const field = headers[index]?.title ?? name;
+    bad.push({ line, field, value: texts[index]?.trim() || null, message: translate(message) });
   }
 
   function read(number: number, texts: readonly string[]): Line {
@@ -76,7 +80,7 @@ export function createWriter(
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;
       else if (required && isExported && type === 'text') line.fields[name] = '';
-      else if (required) addProblem(line, name, 'is required');
+      else if (required) addProblem(line, name, messages.isRequired);
       else if (clears) line.fields[name] = null;
     }
     return line;
@@ -91,10 +95,16 @@ export function createWriter(
       const ids = await findIds(db, tenant, [referred, label], [...texts]);
       for (const line of lines) {
         const [id, another] = ids.get(line.fields[name] ?? '') ?? [];
-        if (another !== undefined) addProblem(line, name, `is the ${label} of several ${referred}: give the id`);
+        if (another !== undefined) addProblem(line, name, t`is the ${label} of several ${referred}: give the id`);
         else if (id !== undefined) line.fields[name] = id;
         else if (line.fields[name])
-          addProblem(line, name, `none of the tenant's ${referred} has this id${label ? ` or ${label}` : ''}`);
+          addProblem(
+            line,
+            name,
+            label
+              ? t`none of the tenant's ${referred} has this id or ${label}`
+              : t`none of the tenant's ${referred} has this id`,
+          );
       }
     }
   }
@@ -134,22 +144,22 @@ export function createWriter(
       line.isSkipped = true;
     } else if (id !== undefined && !update) {
       line.exists = true;
-      add(`is ${label ? 'that of' : 'the same as'} one of the tenant's ${table}`);
+      add(label ? t`is that of one of the tenant's ${table}` : t`is the same as one of the tenant's ${table}`);
     } else if (another !== undefined) {
-      add(`is the ${label} of several ${table}: give the id`);
+      add(t`is the ${label} of several ${table}: give the id`);
     } else if (first !== line.line) {
-      add(label ? `is also that of line ${first}` : `is the same as line ${first}`);
+      add(label ? t`is also that of line ${first}` : t`is the same as line ${first}`);
     } else if (id !== undefined) {
       line.id = id;
     } else if (update && label === 'id') {
-      add(`none of the tenant's ${table} has this id`);
+      add(t`none of the tenant's ${table} has this id`);
     }
   }
 
   /** A line that creates a record needs what one that changes it does not. */
   function requireAll(line: Line): void {
     for (const { name, required } of columns) {
-      if (required && line.fields[name] === undefined) addProblem(line, name, 'is required');
+      if (required && line.fields[name] === undefined) addProblem(line, name, messages.isRequired);
     }
   }
 

@@ -1,6 +1,6 @@
 // Administers tenants, their keys and their data: npm run admin -- --help
 
-import { Command, Help, InvalidArgumentError, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { readConfig, type StoreConfig } from '../config.ts';
 import type { Database } from '../store/migrations.ts';
 import {
@@ -10,6 +10,7 @@ import {
   readEncoding,
   readEnvironment,
   readInteger,
+  readLanguage,
   readMapping,
   readName,
   readPermission,
@@ -32,6 +33,7 @@ import {
   revokeKey,
   rotateKey,
 } from './keys.ts';
+import { findLanguage, inLanguage, t, translate } from './language.ts';
 import { deactivateRecord, eraseStudent, findRecords, showRecord, showStudent, updateRecord } from './records.ts';
 import { type Output, reportError, showControls } from './terminal.ts';
 import { limitKey, limitTenant, showKeyUsage, showTenantUsage } from './usage.ts';
@@ -59,7 +61,7 @@ DATA_DIR, .data by default, or DATABASE_URL with the role that migrated the data
 
 const CODES = `
 For scripts: npm run --silent admin -- … --json prints one JSON value on standard output, and
-{"error": …, "hint": …} on standard error after a failure.
+{"error": …, "hint": …} on standard error after a failure; in English, unless --lang pt is given.
 
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
@@ -67,6 +69,11 @@ const YES = 'do not ask for the name, for scripts';
 const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
 const RECORD = 'its id; or its e-mail, or the name of a gym';
 const TENANT = ['--tenant <ID>', 'the tenant, as in tenant list', readTenantId] as const;
+const LANG = [
+  '--lang <LANGUAGE>',
+  'the language: pt or en; by default as LC_ALL, LC_MESSAGES or LANG says',
+  readLanguage,
+] as const;
 const KEY_HELP = "the key's id or its prefix, as in key list";
 const readCount = readInteger(1, 999_999);
 const readCalls = readInteger(1, 999_999_999_999);
@@ -98,13 +105,20 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
     .exitOverride()
+    .option(...LANG)
     .configureHelp({
-      optionDescription: (option) => new Help().optionDescription(option) + (option.mandatory ? ' (required)' : ''),
+      styleTitle: translate,
+      styleDescriptionText: translate,
+      // What is no option and no command of ours.
+      styleOptionText: translate,
+      styleArgumentText: translate,
+      styleSubcommandText: translate,
+      optionDescription: describeOption,
     })
     // Printed below, with --json as JSON.
     .configureOutput({ writeOut: print, writeErr: printError, outputError: () => {} })
-    .addHelpText('after', STORES)
-    .addHelpText('afterAll', CODES);
+    .addHelpText('after', translate(STORES))
+    .addHelpText('afterAll', translate(CODES));
   const tenant = program.command('tenant').description('create, list and delete tenants, their usage and limits');
   addTenantCommands(tenant, run);
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
@@ -172,7 +186,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
         .argParser(readDuration)
         .default(readDuration('24h'), '24h'),
     )
-    .option('--expires <WHEN>', `${WHEN}; by default like the old key`, readWhen)
+    .option('--expires <WHEN>', t`${translate(WHEN)}; by default like the old key`, readWhen)
     .action(run(rotateKey));
   add(key, 'revoke', 'end a key, now and for good', 'wms_live_4fG7kQz1')
     .argument('<KEY>', KEY_HELP)
@@ -185,7 +199,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     'wms_live_4fG7kQz1 --permission listar_alunos criar_aluno',
     'wms_live_4fG7kQz1 --all',
   )
-    .argument('<KEY>', `${KEY_HELP}; before the options`)
+    .argument('<KEY>', t`${translate(KEY_HELP)}; before the options`)
     .addOption(
       new Option('--permission <FUNCTION...>', 'a function that it may call, and no others')
         .argParser(readPermission)
@@ -208,7 +222,7 @@ function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): vo
     .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
     .action(run(showTenantUsage));
   addUsage(key, 'show the calls of keys', 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
-    .argument('[KEY]', `${KEY_HELP}; all by default. It counts together with the keys that it replaced.`)
+    .argument('[KEY]', t`${translate(KEY_HELP)}; all by default. It counts together with the keys that it replaced.`)
     .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
     .action(run(showKeyUsage));
   const others = ['perMinute', 'burst', 'perDay', 'perMonth'];
@@ -270,7 +284,7 @@ function addDataCommands(program: Command, run: Run<Database>): void {
     "alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
     'all export --tenant ID',
   )
-    .argument('<RESOURCE>', `${RESOURCES}; or all`)
+    .argument('<RESOURCE>', t`${translate(RESOURCES)}; or all`)
     .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; with all, a folder of them')
     .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
@@ -327,11 +341,22 @@ function add(parent: Command, name: string, description: string, ...examples: st
   const command = parent.command(name).description(description).option('--json', 'print one JSON value, for scripts');
   const call = parent.parent ? `${CALL} ${parent.name()} ${name}` : `${CALL} ${name}`;
   const lines = examples.map((example) => `  ${call} ${example}`.trimEnd());
-  return command.addHelpText('after', `\n${lines.length > 1 ? 'Examples' : 'Example'}:\n${lines.join('\n')}`);
+  return command.addHelpText('after', `\n${lines.length > 1 ? t`Examples` : t`Example`}:\n${lines.join('\n')}`);
 }
 
-/** Runs a command and returns its exit code. Nothing that it prints controls the terminal. */
-export async function administer(args: readonly string[], { env, ...printers }: Surroundings): Promise<number> {
+/** An option with its default. Commander does not name what is required. */
+function describeOption({ description, defaultValue, defaultValueDescription, mandatory }: Option): string {
+  const shown = defaultValueDescription ?? JSON.stringify(defaultValue);
+  const preset = shown === undefined ? '' : t` (default: ${shown})`;
+  return translate(description) + preset + (mandatory ? t` (required)` : '');
+}
+
+/** Runs a command in its language and returns its exit code. Nothing that it prints controls the terminal. */
+export function administer(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  return inLanguage(findLanguage(args, surroundings.env), () => run(args, surroundings));
+}
+
+async function run(args: readonly string[], { env, ...printers }: Surroundings): Promise<number> {
   const print = (text: string) => printers.print(showControls(text));
   const printError = (text: string) => printers.printError(showControls(text));
   const note = (text: string) => printers.note(showControls(text));

@@ -6,6 +6,7 @@ import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
+import { t, translate } from './language.ts';
 import { createWriter } from './lines.ts';
 import { type Column, findIds, findTable, type OfTenant, readTables, type Table } from './tables.ts';
 import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Output, toTable } from './terminal.ts';
@@ -37,11 +38,11 @@ export async function findRecords(
   const condition = ['r.id = private.to_uuid($2)', ...matches].join(' or ');
   const found = await readRows(db, table, [...listed(table), 'id'], condition, [tenant, text, limit + 1]);
   const rows = found.slice(0, limit);
-  if (rows.length === 0) return { json: [], text: `None of the tenant's ${table.name} has ${JSON.stringify(text)}.` };
+  if (rows.length === 0) return { json: [], text: t`None of the tenant's ${table.name} has ${JSON.stringify(text)}.` };
   const columns = ['id', ...listed(table), ...(hasColumn(table, 'ativo') ? ['ativo'] : [])];
   const head = columns.map((name) => name.toUpperCase());
   const cells = rows.map((row) => columns.map((name) => toText(row[name])));
-  const more = found.length > limit ? `\nThere are more: --limit ${limit * 10}` : '';
+  const more = found.length > limit ? `\n${t`There are more: --limit ${limit * 10}`}` : '';
   return { json: rows, text: toTable(head, cells) + more };
 }
 
@@ -69,12 +70,15 @@ export async function updateRecord(db: Database, resource: string, name: string,
     return findRecord(db, table, options.tenant, id);
   });
   const changed = Object.keys(after).filter((name) => toText(before[name]) !== toText(after[name]));
-  const shorten = (value: unknown) => toText(value).slice(0, MAX_SHOWN) || '(empty)';
+  const shorten = (value: unknown) => toText(value).slice(0, MAX_SHOWN) || translate('(empty)');
   const lines = changed.map((name) => [`${name}:`, `${shorten(before[name])} → ${shorten(after[name])}`]);
   const values = changed.map((name) => [name, { from: before[name], to: after[name] }]);
   return {
     json: { id, changed: Object.fromEntries(values) },
-    text: lines.length > 0 ? `Changed ${nameOf(table, before)} (${id})\n${toTable([], lines)}` : 'Nothing changed.',
+    text:
+      lines.length > 0
+        ? `${t`Changed ${nameOf(table, before)} (${id})`}\n${toTable([], lines)}`
+        : translate('Nothing changed.'),
   };
 }
 
@@ -95,15 +99,15 @@ export async function showStudent(db: Database, name: string, { tenant }: OfTena
 export async function eraseStudent(db: Database, name: string, { tenant, yes }: OfTenant & Confirmed): Promise<Output> {
   const { table, row } = await openRecord(db, tenant, 'alunos', name);
   const student = nameOf(table, row);
-  await confirm(`Erases the student ${student} and everything that refers to it.`, student, { yes });
+  await confirm(t`Erases the student ${student} and everything that refers to it.`, student, { yes });
   const deleted = await queryRows<Deleted>(db, 'select * from private.erase_student($1, $2)', [tenant, row.id]);
-  return toErased(`Student ${row.id} was erased`, deleted);
+  return toErased(t`Student ${row.id} was erased`, deleted);
 }
 
 /** What was deleted of each table. */
 export function toErased(what: string, tables: readonly Deleted[]): Output {
   const counts = tables.map(({ name, deleted }) => [name.replace('private.', ''), deleted] as const);
-  const text = `${what}: ${listCounts(counts.filter(([, deleted]) => deleted > 0))}.\n${KEEP}`;
+  const text = `${what}: ${listCounts(counts.filter(([, deleted]) => deleted > 0))}.\n${translate(KEEP)}`;
   return { json: { deleted: Object.fromEntries(counts) }, text };
 }
 
@@ -120,13 +124,15 @@ async function findRecord(db: Database, table: Table, tenant: string, name: stri
   const [row, ...others] = await readRows(db, table, order, 'r.id = any ($2::uuid[])', values);
   if (!row) {
     throw new CommandError(
-      `the tenant has no ${name} in ${table.name}`,
-      `Name a record by its id${table.knownBy ? ` or ${table.knownBy}` : ''}: npm run admin -- find ${table.name} TEXT --tenant ${tenant}`,
+      t`the tenant has no ${name} in ${table.name}`,
+      table.knownBy
+        ? t`Name a record by its id or ${table.knownBy}: npm run admin -- find ${table.name} TEXT --tenant ${tenant}`
+        : t`Name a record by its id: npm run admin -- find ${table.name} TEXT --tenant ${tenant}`,
     );
   }
   if (others.length === 0) return row;
   const names = [row, ...others].map((row) => `${row.id} (${nameOf(table, row)})`).join(', ');
-  throw new CommandError(`${name} is the ${table.knownBy} of several ${table.name}`, `Name one by its id: ${names}`);
+  throw new CommandError(t`${name} is the ${table.knownBy} of several ${table.name}`, t`Name one by its id: ${names}`);
 }
 
 /** What people know the record by that a column refers to. */
@@ -143,7 +149,7 @@ function readSettings({ name: resource, columns }: Table, titles: readonly strin
   const { headers, mistakes } = readTitles(titles, settable);
   if (mistakes.length === 0) return headers;
   const names = settable.map(({ name }) => name).join(', ');
-  throw new InvalidArgumentError(`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);
+  throw new InvalidArgumentError(t`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);
 }
 
 /** The tenant, $1, has the rows; $3 is how many, null for all. */

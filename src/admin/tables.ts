@@ -2,6 +2,7 @@
 
 import type { Database } from '../store/migrations.ts';
 import { queryRows } from './database.ts';
+import { t } from './language.ts';
 import { CommandError } from './terminal.ts';
 
 /** A column that a file may have. */
@@ -48,7 +49,7 @@ export function findTable(tables: readonly Table[], name: string): Table {
   const found = tables.find((table) => table.name === name);
   if (found) return found;
   const names = tables.map((table) => table.name).join(', ');
-  throw new CommandError(`There is no resource ${name}`, `The resources are ${names}.`);
+  throw new CommandError(t`There is no resource ${name}`, t`The resources are ${names}.`);
 }
 
 /** The ids of the records that each text names: an id, or what people know the records by. */

@@ -6,6 +6,7 @@ import { CommanderError, InvalidArgumentError } from 'commander';
 import pg from 'pg';
 import { OperatorError } from '../errors.ts';
 import { FolderInUse } from '../store/embedded/folder.ts';
+import { t, translate } from './language.ts';
 
 /** The output of a command: a value for scripts, a text for people. */
 export type Output = { readonly json: unknown; readonly text: string };
@@ -111,7 +112,7 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
   if (yes) return;
   if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const question = showControls(`${warning} This cannot be undone.\nType its name to go on: `);
+  const question = showControls(t`${warning} This cannot be undone.\nType its name to go on: `);
   const typed = await terminal.question(question).finally(() => terminal.close());
   if (showControls(typed).trim() !== showControls(name).trim()) {
     throw new CommandError('That is another name: nothing was changed.');
@@ -124,7 +125,8 @@ export function reportError(error: unknown, isJson: boolean, print: (text: strin
   if (isUsage && error.exitCode === 0) return 0;
   // The command's help was printed because its subcommand is missing.
   if (isUsage && error.code === 'commander.help') return WRONG_USAGE;
-  const report = toReport(error);
+  const found = toReport(error);
+  const report = found && { ...found, error: translate(found.error), hint: found.hint && translate(found.hint) };
   if (isJson) print(`${JSON.stringify(report ?? { error: String(error) })}\n`);
   else print(`${report ? toText(report, error) : inspect(error)}\n`);
   return isUsage ? WRONG_USAGE : FAILED;
@@ -145,12 +147,12 @@ function toPostgresReport({ code = '', message, hint, routine }: pg.DatabaseErro
   if (routine !== 'exec_stmt_raise') return { error: `${message} (${code})`, hint: ADVICE[code] ?? hint };
   // Raised by our functions, where the same codes have other meanings, and hints name functions: private.list_tenants().
   const toCommand = (_: string, thing: string) => `\`npm run admin -- ${thing} list\``;
-  return { error: message, hint: hint?.replace(/private\.list_(tenant|key)s\(\)/g, toCommand) };
+  return { error: message, hint: hint && translate(hint).replace(/private\.list_(tenant|key)s\(\)/g, toCommand) };
 }
 
 function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
   const runs = toRuns(lines);
-  const more = runs.length > MAX_LINES ? ['and more, which --json prints'] : [];
+  const more = runs.length > MAX_LINES ? [translate('and more, which --json prints')] : [];
   const preface = cause instanceof CommandError && cause.preface ? [cause.preface] : [];
   return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
 }
@@ -165,15 +167,15 @@ function toRuns(lines: readonly BadLine[]): string[] {
     else runs.push([bad]);
   }
   return runs.flatMap((run) => {
-    if (run.length <= LONG_RUN) return run.map((bad) => `line ${bad.line}: ${describeBad(bad)}`);
-    return [`lines ${run[0].line} to ${run.at(-1)?.line}: ${describeBad({ ...run[0], value: null })}`];
+    if (run.length <= LONG_RUN) return run.map((bad) => t`line ${bad.line}: ${describeBad(bad)}`);
+    return [t`lines ${run[0].line} to ${run.at(-1)?.line}: ${describeBad({ ...run[0], value: null })}`];
   });
 }
 
 /** A problem in words: `email "ana": must match format "email"`. */
 export function describeBad({ field, value, message }: Omit<BadLine, 'line'>): string {
   if (field === null) return message;
-  if (value === null) return `${field} ${message}`;
+  if (value === null) return t`${field} ${message}`;
   const shown = value.length > MAX_VALUE ? `${value.slice(0, MAX_VALUE - 1)}…` : value;
   return `${field} ${JSON.stringify(shown)}: ${message}`;
 }

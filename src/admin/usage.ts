@@ -5,6 +5,7 @@ import type { Database } from '../store/migrations.ts';
 import { toLine } from './csv.ts';
 import { queryRow, queryRows } from './database.ts';
 import { findKey, labelOf } from './keys.ts';
+import { language, t, translate } from './language.ts';
 import { type Output, toTable } from './terminal.ts';
 
 /** A row of list_usage. */
@@ -67,7 +68,10 @@ export async function limitKey(db: Database, name: string, request: LimitRequest
   const limits = own ?? tenant ?? {};
   return {
     json: { id: key.id, prefix: key.prefix, limits, are_own: own !== null },
-    text: `Key ${labelOf(key)} may make ${describe(limits)}${own === null && tenant !== null ? ', as its tenant has it' : ''}.`,
+    text:
+      own === null && tenant !== null
+        ? t`Key ${labelOf(key)} may make ${describe(limits)}, as its tenant has it.`
+        : t`Key ${labelOf(key)} may make ${describe(limits)}.`,
   };
 }
 
@@ -79,7 +83,7 @@ export async function limitTenant(db: Database, id: string, request: LimitReques
   const { limits } = await queryRow<{ limits: KeyLimits }>(db, sql, [id]);
   return {
     json: { id, limits },
-    text: `Each key of the tenant without limits of its own may make ${describe(limits)}.`,
+    text: t`Each key of the tenant without limits of its own may make ${describe(limits)}.`,
   };
 }
 
@@ -117,13 +121,13 @@ function toOutput(
     const lines = [columns, ...rows.map((row) => columns.map((column) => `${row[column] ?? ''}`))];
     return { json, text: lines.map(toLine).join('').trimEnd() };
   }
-  if (rows.length === 0) return { json, text: `There were no calls in the last ${days} days.` };
+  if (rows.length === 0) return { json, text: t`There were no calls in the last ${days} days.` };
   const groups = [...Map.groupBy(rows, (row) => toLabels(row).join('\0')).values()];
   const cells = groups.map((group) => [
     ...toLabels(group[0] as UsageRow),
     ...CLASSES.map((name) => `${sumOf(group.filter((row) => row.class === name))}`),
   ]);
-  return { json, text: `${toTable([...head, ...CLASSES], cells)}\n\n${toBars(rows)}` };
+  return { json, text: `${toTable([...head.map(translate), ...CLASSES], cells)}\n\n${toBars(rows)}` };
 }
 
 /** A bar for each day, in proportion to its calls. */
@@ -144,9 +148,9 @@ function sumOf(rows: readonly UsageRow[]): number {
 
 function describe({ per_minute: perMinute, burst = perMinute, ...limits }: KeyLimits): string {
   const parts = [
-    ...(perMinute ? [`${perMinute} calls a minute (${burst} at once)`] : []),
-    ...(limits.per_day ? [`${limits.per_day} calls a day`] : []),
-    ...(limits.per_month ? [`${limits.per_month} calls a month`] : []),
+    ...(perMinute ? [t`${perMinute} calls a minute (${burst} at once)`] : []),
+    ...(limits.per_day ? [t`${limits.per_day} calls a day`] : []),
+    ...(limits.per_month ? [t`${limits.per_month} calls a month`] : []),
   ];
-  return parts.length > 0 ? new Intl.ListFormat('en').format(parts) : 'any number of calls';
+  return parts.length > 0 ? new Intl.ListFormat(language()).format(parts) : translate('any number of calls');
 }

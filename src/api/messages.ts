@@ -105,7 +105,12 @@ export function describeError(error: ErrorObject): Message {
   return parentSchema?.[`x-${keyword}-message`] ?? { en, 'pt-BR': toPortuguese(error) };
 }
 
-function toPortuguese({ keyword, params }: ErrorObject): string {
+/** The message for a value that violates a keyword of JSON Schema, in the words of an Ajv error. */
+export function describeKeyword(keyword: string, params: ErrorObject['params'], en: string): Message {
+  return { en, 'pt-BR': toPortuguese({ keyword, params }) };
+}
+
+function toPortuguese({ keyword, params }: Pick<ErrorObject, 'keyword' | 'params'>): string {
   const count = (one: string, many: string) => `${params.limit} ${params.limit === 1 ? one : many}`;
   switch (keyword) {
     case 'type':

@@ -11,11 +11,16 @@ const SCRIPTS = {
 
 /** Every command of the npm scripts that have options, and each of its options: `command admin key issue --tenant`. */
 export async function readCommands(): Promise<string[]> {
-  const commands = await readHelp('admin', [], async (path) => (await runAdmin([...path, '--help'], {})).output);
+  const commands = await readAdminCommands();
   for (const [script, file] of Object.entries(SCRIPTS)) {
     commands.push(...(await readHelp(script, [], async () => (await runCommand(file, ['--help'])).output)));
   }
   return commands;
+}
+
+/** Those of `npm run admin`. */
+export function readAdminCommands(): Promise<string[]> {
+  return readHelp('admin', [], async (path) => (await runAdmin([...path, '--help'], {})).output);
 }
 
 /** The options of a command, and its commands with theirs. */
