@@ -449,6 +449,8 @@ export interface components {
          * @example W/"9WP8oN83GA3-Y93Fef8Q2xN61cQ"
          */
         ETag: string;
+        /** @description Sent if the answer is that to an earlier request with the same `Idempotency-Key` */
+        "Idempotent-Replayed": "true";
         /**
          * @description Requests left (`r`) and seconds until all of them are there again (`t`), per client address and per key
          *     (draft-ietf-httpapi-ratelimit-headers-11). Sent if the gateway limits requests, with every answer to a
@@ -564,6 +566,7 @@ export interface operations {
             /** @description The created student */
             201: {
                 headers: {
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];

@@ -24,6 +24,8 @@ import { assignRequired, pickValid } from './values.ts';
 const CREATED = 201;
 const CONFLICT = 409;
 const GONE = 404;
+/** The header that marks the answer to a repeated request. */
+const REPLAYED = 'idempotent-replayed';
 /** How often other values are tried after a conflict. */
 const MAX_ATTEMPTS = 10;
 /** How many records are created while a list is read, and a number of pages that it cannot have then. */
@@ -89,10 +91,15 @@ export function createCreationChecks(
   };
   const repeat = async (header: Input) => {
     const request = toRequest(operation, [{ input: header, value: randomUUID() }, ...assign()]);
-    const [first, second] = [await send(request), await send(request)].map(
-      ({ status, body }) => `${status} ${JSON.stringify(body)}`,
-    );
-    if (second !== first) throw new Mismatch(request, `the first answer, ${first}`, second ?? '');
+    const isDeclared = operation.answers.get(status)?.headers.has(REPLAYED);
+    const [first, second] = [await send(request), await send(request)];
+    const [one, other] = [first, second].map(({ status, body }) => `${status} ${JSON.stringify(body)}`);
+    if (other !== one) throw new Mismatch(request, `the first answer, ${one}`, other ?? '');
+    const marks = [first, second].map(({ headers }) => `${REPLAYED}: ${headers[REPLAYED] ?? 'none'}`);
+    const expected = [`${REPLAYED}: none`, `${REPLAYED}: true`];
+    if (isDeclared && !isDeepStrictEqual(marks, expected)) {
+      throw new Mismatch(request, expected.join(', then '), marks.join(', then '));
+    }
   };
   const reuse = async (header: Input) => {
     const key: Assignment = { input: header, value: randomUUID() };

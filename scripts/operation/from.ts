@@ -12,6 +12,7 @@ import { type Change, call, describeFunctions, type Files, refuseDrift, toAnswer
 import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
+  addReplayed,
   type Document,
   ERROR,
   forVersion,
@@ -21,6 +22,7 @@ import {
   KEY_PARAMETER,
   NO_ID,
   type Node,
+  REPLAYED,
   RESPONSES,
   readDocument,
   refer,
@@ -103,7 +105,11 @@ function addOperation(text: string, found: Found, { path: wanted, values }: From
   if (!document.tags.some((one) => one.name === tag)) {
     edited = insert(edited, ['tags'], `- name: ${tag}\n  description: ${tag}\n`);
   }
-  return edited;
+  return isRepeatable(found, reads) ? addReplayed(edited) : edited;
+}
+
+function isRepeatable({ arguments: args }: Found, reads: boolean): boolean {
+  return !reads && args.some(({ name }) => name === 'p_idempotency_key');
 }
 
 type Place = {
@@ -150,7 +156,12 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
   };
   const result = describeResult(found, openapi);
   const isPage = ['limit', 'offset'].every((one) => inputs.some((input) => input.name === one));
-  const headers = [...(isPage ? ['Link'] : []), ...(reads ? ['ETag'] : []), ...HEADERS];
+  const headers = [
+    ...(isPage ? ['Link'] : []),
+    ...(reads ? ['ETag'] : []),
+    ...(isRepeatable(found, reads) ? [REPLAYED] : []),
+    ...HEADERS,
+  ];
   const summary = toUpper(name.replaceAll('_', ' '));
   return {
     ...{ operationId: toCamel(name), 'x-rpc': name, tags: [tag], summary, description: `${comment ?? summary}.` },

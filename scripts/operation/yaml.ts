@@ -55,6 +55,7 @@ export function addToDocument(
     const schema = { type: 'string', maxLength: 2000 };
     add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
   }
+  if (kinds.includes('create')) edited = addReplayed(edited);
   if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
     addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
   }
@@ -132,6 +133,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
     ...(kind === 'list' ? ['Link'] : []),
     ...(reads ? ['ETag'] : []),
     ...(kind === 'create' && hasGet ? ['Location'] : []),
+    ...(kind === 'create' ? [REPLAYED] : []),
   ];
   const links = { self: { operationId: names.get.operation, parameters: { id: '$response.body#/id' } } };
   return {
@@ -205,6 +207,20 @@ export const KEY_PARAMETER: Node = {
   },
   'x-rule': 'not used in the last 24 hours for another request',
 };
+
+/** The header of the answer to a repeated request. */
+export const REPLAYED = 'Idempotent-Replayed';
+
+/** Adds that header to the components of a document, if they lack it. */
+export function addReplayed(text: string): string {
+  if (REPLAYED in readDocument(text).components.headers) return text;
+  const description = `Sent if the answer is that to an earlier request with the same \`${KEY}\``;
+  return insert(
+    text,
+    ['components', 'headers'],
+    write(REPLAYED, { description, schema: { type: 'string', enum: ['true'] } }),
+  );
+}
 
 function showExamples(name: string, samples: readonly Sample[]): Node {
   const examples = samples.flatMap((one) =>

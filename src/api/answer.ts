@@ -24,7 +24,11 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
   return {
     status: operation.status,
     json: operation.optional.length > 0 ? leaveOutNulls(rows.json, operation) : rows.json,
-    headers: { ...(link ? { Link: link } : {}), ...(location ? { Location: location } : {}) },
+    headers: {
+      ...(link ? { Link: link } : {}),
+      ...(location ? { Location: location } : {}),
+      ...(rows.isReplayed ? { 'Idempotent-Replayed': 'true' } : {}),
+    },
     isRead: operation.readOnly,
     keyHeader: operation.source.method === 'get' ? operation.key.header : undefined,
   };

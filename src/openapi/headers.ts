@@ -39,6 +39,7 @@ const HEADERS: Readonly<Record<string, Header>> = {
     isExposed: true,
     isSent: ({ status, isSuccess, method }) => status === '304' || (isSuccess && method === 'get'),
   },
+  'Idempotent-Replayed': { isExposed: true, isSent: ({ isSuccess, method }) => isSuccess && method !== 'get' },
   Link: { isExposed: true, isSent: ({ status, isSuccess, isPage }) => status === '304' || (isSuccess && isPage) },
   Location: { isExposed: true, isSent: ({ isSuccess, hasLocation }) => isSuccess && hasLocation },
   RateLimit: { isExposed: true },

@@ -23,12 +23,15 @@ export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
 
 /**
  * What a statement gives: the rows themselves, or one row with the columns `json`, what the call returns (null if it is too
- * large), and `count`, the number of its rows. Where the function returns no record there is no row.
+ * large), `count`, the number of its rows, and `replayed`. Where the function returns no record there is no row.
  */
 export type Format = Call['returns'] | 'columns';
 
 /** The alias of what a function returns. */
 const WHOLE = 'what the function returns';
+
+/** Whether the function has set the header of a repeated answer, as PostgREST takes headers from functions. */
+const REPLAYED = `current_setting('response.headers', true) like '%"Idempotent-Replayed"%' as replayed`;
 
 /** How many texts are kept: an operation has one for each set of inputs that clients send. */
 const MAX_TEXTS = 1_000;
@@ -60,10 +63,13 @@ export function createStatementWriter(
   };
 }
 
-/** The result in a statement's row, which has the columns `json` and, for calls, `count`. */
+/** The result in a statement's row, which has the columns `json` and, for calls, `count` and `replayed`. */
 export function toResult(row: Row | undefined): Result {
-  const [json, count] = row ?? [];
-  if (typeof json === 'string') return typeof count === 'string' ? { json, count: Number(count) } : { json };
+  const [json, count, replayed] = row ?? [];
+  if (typeof json === 'string') {
+    const counted = typeof count === 'string' ? { json, count: Number(count) } : { json };
+    return replayed === 't' ? { ...counted, isReplayed: true } : counted;
+  }
   if (typeof count === 'string') return answerTooLarge();
   return noRecord();
 }
@@ -106,13 +112,13 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
     case 'columns':
       return `* from ${result}`;
     case 'nothing':
-      return `'' as json, count(*)::integer as count from ${result}`;
+      return `'' as json, count(*)::integer as count, ${REPLAYED} from ${result}`;
     case 'value':
-      return `to_json(r.value)::text as json, 1 as count from ${result} as r (value)`;
+      return `to_json(r.value)::text as json, 1 as count, ${REPLAYED} from ${result} as r (value)`;
     case 'row':
       // With a subquery, because the row of a function with one column would be that column's value; with an asterisk, because
       // `r` alone would be a column of that name.
-      return `row_to_json(r.*)::text as json, 1 as count from (select * from ${result}) r`;
+      return `row_to_json(r.*)::text as json, 1 as count, ${REPLAYED} from (select * from ${result}) r`;
     case 'values':
     case 'rows': {
       // The value of a function that returns no table is a column with the name of the alias, which no other column may have.
@@ -122,7 +128,7 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
       // Postgres computes an aggregate once, even if it stands twice.
       const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
       const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
-      return `${json} as json, count(*)::integer as count from (select * from ${result} "${WHOLE}") r`;
+      return `${json} as json, count(*)::integer as count, ${REPLAYED} from (select * from ${result} "${WHOLE}") r`;
     }
   }
 }

@@ -44,6 +44,8 @@ export type Rows = {
   readonly json: string;
   /** The number of rows. */
   readonly count?: number;
+  /** Whether it is the answer to an earlier call, of which this one is a repetition. */
+  readonly isReplayed?: boolean;
 };
 
 /** A call that has failed. */

@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(34);
+select plan(36);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -51,12 +51,18 @@ grant execute on function pg_temp.detail_of(text) to public;
 set local role gateway;
 insert into answers
 select 'first', a.* from public.criar_aluno('test_um', 'Ana', 'ana@um.example', p_idempotency_key => 'k1') a;
+select is(nullif(current_setting('response.headers', true), ''), null, 'a first answer has no mark');
 insert into answers
 select 'again', a.* from public.criar_aluno('test_um', 'Ana', 'ana@um.example', p_idempotency_key => 'k1') a;
 select results_eq(
   $$ select id, nome, email, ativo, academia_id, criado_em from answers where name = 'again' $$,
   $$ select id, nome, email, ativo, academia_id, criado_em from answers where name = 'first' $$,
   'the same request with the same key gives the answer that was given before'
+);
+select is(
+  current_setting('response.headers', true),
+  '[{"Idempotent-Replayed": "true"}]',
+  'the answer that is given again is marked for PostgREST and the gateway'
 );
 reset role;
 select results_eq(

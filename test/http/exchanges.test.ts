@@ -753,8 +753,8 @@ describe('a page of another origin', () => {
     const { headers, ...answer } = await askFrom(PANEL, target, options, forPages);
     expect([answer.status, headers['access-control-allow-origin']]).toEqual([status, PANEL]);
     expect(namesIn(headers['access-control-expose-headers'])).toEqual([
-      ...['allow', 'content-language', 'etag', 'link', 'location', 'ratelimit', 'ratelimit-policy', 'retry-after'],
-      'x-request-id',
+      ...['allow', 'content-language', 'etag', 'idempotent-replayed', 'link', 'location'],
+      ...['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
     ]);
     expect(namesIn(headers.vary)[0]).toBe('origin');
     expect(headers).not.toHaveProperty('access-control-allow-credentials');

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type CallOptions, call, KEYS, STUDENT } from '../helpers/api.ts';
+import { type Answer, type CallOptions, call, KEYS, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
 // What the document does not say, so that no test derives it. supabase/tests has the rules of SQL.
@@ -50,6 +50,7 @@ test('reports every invalid field that needs no database at once, and then those
 });
 
 describe('Idempotency-Key', () => {
+  const isReplayed = ({ headers }: Answer) => headers.get('Idempotent-Replayed') === 'true';
   const once = (key: string, json: unknown = STUDENT, options: CallOptions = {}) =>
     create(json, { headers: { 'Idempotency-Key': key }, ...options });
 
@@ -62,6 +63,7 @@ describe('Idempotency-Key', () => {
       headers: { 'idempotency-key': '"outra-grafia~' },
     });
     expect(again).toMatchObject({ status: 201, body: first.body });
+    expect([first, again].map(isReplayed)).toEqual([false, true]);
     expect(await list('Outra Grafia')).toEqual([first.body]);
   });
 
@@ -70,6 +72,7 @@ describe('Idempotency-Key', () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => once('cinquenta', student)));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
     expect(new Set(answers.map(({ body }) => JSON.stringify(body))).size).toBe(1);
+    expect(answers.filter((answer) => !isReplayed(answer))).toHaveLength(1);
     expect(await list('Cinquenta')).toHaveLength(1);
   });
 

@@ -309,6 +309,15 @@ describe('a faulty gateway', () => {
     );
   });
 
+  test('is caught where it does not say that an answer is a repeated one', async () => {
+    const fault = headers(() => ({ 'idempotent-replayed': undefined }));
+    const only = ['criarAluno'];
+    expect(await findFault('gives the same answer to the same Idempotency-Key', fault, { only })).toMatchObject({
+      expected: 'idempotent-replayed: none, then idempotent-replayed: true',
+      got: 'idempotent-replayed: none, then idempotent-replayed: none',
+    });
+  });
+
   const link = (change: (link: string | undefined, query: string) => string | undefined) =>
     headers(({ link }, query) => ({ link: change(link, query) }));
   const LINKED = 'links each page to the next and the previous one';

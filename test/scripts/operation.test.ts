@@ -161,7 +161,8 @@ async function send(method: string, path: string, body?: unknown, key = 'wms_dem
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
-  return { status: answer.status, body: text && JSON.parse(text), location: answer.headers.get('location') };
+  const [location, replayed] = ['location', 'idempotent-replayed'].map((name) => answer.headers.get(name));
+  return { status: answer.status, body: text && JSON.parse(text), location, ...(replayed && { replayed }) };
 }
 
 describe('what it writes', () => {
@@ -298,7 +299,7 @@ describe('what it writes', () => {
     const repeat = { 'Idempotency-Key': 'lesson-1' };
     const first = await send('POST', '/aulas', LESSON, undefined, repeat);
     expect(first.status).toBe(201);
-    expect(await send('POST', '/aulas', LESSON, undefined, repeat)).toEqual(first);
+    expect(await send('POST', '/aulas', LESSON, undefined, repeat)).toEqual({ ...first, replayed: 'true' });
     expect(await send('POST', '/aulas', { ...LESSON, vagas: 11 }, undefined, repeat)).toMatchObject({
       status: 422,
       body: { error: { 'Idempotency-Key': ['was used for another request in the last 24 hours'] } },

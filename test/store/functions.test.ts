@@ -5,7 +5,7 @@ import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import { canHold } from '../../src/openapi/postgres-types.ts';
 import type { Schema } from '../../src/openapi/schema.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Call, Store } from '../../src/store/store.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
 // What a function may look like: each row is served alike on every store, or is refused at the start in one sentence.
@@ -173,6 +173,33 @@ responses: { '201': { description: Booked, content: { application/json: { schema
   },
 ];
 
+/** A creation as the database's page describes one, by what it gives: its type and its last statement. */
+const CREATIONS: readonly (readonly [Call['returns'], type: string, end: string])[] = [
+  ['row', 'table (n integer) rows 1', 'return query select 1;'],
+  ['rows', 'table (n integer)', 'return query select 1;'],
+  ['values', 'setof jsonb', `return query select '1'::jsonb;`],
+  ['value', 'jsonb', `return '1'::jsonb;`],
+  ['nothing', 'void', ''],
+];
+const CREATE = CREATIONS.map(
+  ([
+    returns,
+    type,
+    end,
+  ]) => `create function public.criar_${returns}(p_api_key text, p_idempotency_key text default null)
+returns ${type} ${AS.replace(' stable', '')}
+declare
+  v_tenant constant uuid := private.verify_key(p_api_key, 'criar_${returns}');
+  v_first constant jsonb := private.recall_response(v_tenant, p_idempotency_key, '["criar_${returns}"]');
+begin
+  if v_first is null then
+    perform private.keep_response(v_tenant, p_idempotency_key, '{}');
+  end if;
+  ${end}
+end $$;
+select private.publish('public.criar_${returns}');`,
+);
+
 const PAGE = readFileSync('docs/adding-an-operation.md', 'utf8');
 const isText = (type: string) => canHold({ type: 'string' }, { type: TYPES[type] ?? '', labels: null });
 /** Types of Postgres as people write them, and as it names them itself. */
@@ -229,7 +256,7 @@ beforeAll(async () => {
   const sql = ROWS.map(
     ({ sql }, index) => `${sql.replaceAll('NAME', nameOf(index))}\nselect private.publish('public.${nameOf(index)}');`,
   );
-  store = await openTestStore({ sql: sql.join('\n') });
+  store = await openTestStore({ sql: [...sql, ...CREATE].join('\n') });
   gateway = await startGateway({ store, document });
 });
 
@@ -261,3 +288,18 @@ describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$wha
     expect([answer.status, await answer.json()]).toEqual([status, body]);
   });
 });
+
+test.each(CREATIONS)(
+  'a call that repeats a creation and gives %s is told from the first one, and from others',
+  async (returns) => {
+    const repeat = async (key?: string) => {
+      const args = { p_api_key: 'wms_demo_aurora', ...(key && { p_idempotency_key: `${returns}-${key}` }) };
+      const call = { function: `criar_${returns}`, args, returns, readOnly: false };
+      const result = await store.call(call, new AbortController().signal);
+      return 'failure' in result ? result.failure : result.isReplayed === true;
+    };
+    expect([await repeat('1'), await repeat('1'), await repeat(), await repeat('2'), await repeat('2')]).toEqual([
+      ...[false, true, false, false, true],
+    ]);
+  },
+);

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher, Pool } from 'undici';
 
 /** A request with its whole body. */
@@ -11,6 +12,8 @@ export type TextRequest = {
 /** An answer with its whole body. */
 export type TextAnswer = {
   readonly status: number;
+  /** By lower-case name. */
+  readonly headers: IncomingHttpHeaders;
   readonly text: string;
 };
 
@@ -40,6 +43,7 @@ class TextReader implements Dispatcher.DispatchHandler {
   readonly #chunks: Buffer[] = [];
   #length = 0;
   #status = 0;
+  #headers: IncomingHttpHeaders = {};
   #abort = (): void => {};
 
   constructor(
@@ -60,8 +64,9 @@ class TextReader implements Dispatcher.DispatchHandler {
     else this.#signal?.addEventListener('abort', this.#abort);
   }
 
-  onResponseStart(_controller: unknown, status: number): void {
+  onResponseStart(_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
     this.#status = status;
+    this.#headers = headers;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -72,7 +77,7 @@ class TextReader implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     this.#signal?.removeEventListener('abort', this.#abort);
-    this.#resolve({ status: this.#status, text: Buffer.concat(this.#chunks).toString('utf8') });
+    this.#resolve({ status: this.#status, headers: this.#headers, text: Buffer.concat(this.#chunks).toString('utf8') });
   }
 
   onResponseError(_controller: unknown, error: Error): void {

@@ -34,6 +34,7 @@ type Exchange = {
   /** The arguments. */
   readonly body: string;
   isTooLarge: boolean;
+  isReplayed: boolean;
 };
 
 /** What supabase-js gives: data, or an error with Postgres's fields. */
@@ -103,7 +104,7 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      const exchange: Exchange = { origin, body: writeArguments(call), isTooLarge: false };
+      const exchange: Exchange = { origin, body: writeArguments(call), isTooLarge: false, isReplayed: false };
       count += 1;
       const number = String(count);
       exchanges.set(number, exchange);
@@ -118,7 +119,9 @@ export function openSupabase(options: SupabaseOptions): Store {
           .csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
-        return await blameNamed(toResult(call, answer as RpcAnswer), call, () => readTypes(call.function, signal));
+        const result = toResult(call, answer as RpcAnswer);
+        if (exchange.isReplayed && 'json' in result) return { ...result, isReplayed: true };
+        return await blameNamed(result, call, () => readTypes(call.function, signal));
       } finally {
         exchanges.delete(number);
       }
@@ -169,7 +172,8 @@ function createFetch(
       if (exchange) exchange.isTooLarge = error instanceof BodyTooLarge;
       return throwWithMessage(error);
     });
-    const { status, text } = await answer;
+    const { status, headers, text } = await answer;
+    if (exchange) exchange.isReplayed = 'idempotent-replayed' in headers;
     // A Response would make a stream of the text, and a text of the stream: a tenth of the processor time of a call.
     return {
       ok: status >= 200 && status < 300,
