@@ -19,7 +19,8 @@ import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DocumentError } from '../openapi/document.ts';
 import type { Operation } from '../openapi/operations.ts';
-import { isResponseOnly, type Schema } from '../openapi/schema.ts';
+import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Schema } from '../openapi/schema.ts';
+import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RunOperation } from './app.ts';
 import { readBody } from './body.ts';
@@ -75,17 +76,22 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
   return (run) => {
     const serve = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
       const { message, args, texts } = readMessage(await readBody(req, res, bodyLimit));
+      let structured = '{}';
       const server = createMcpServer(readDocument(), async (operation) => {
         if (!isJsonObject(args))
           throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'arguments must be an object');
         takeBearer(req, operation);
-        return toResult(operation, await run(res, createToolReader({ operation, args, texts })), res);
+        const outcome = await run(res, createToolReader({ operation, args, texts }));
+        structured = 'json' in outcome ? toStructured(operation, outcome.json) : structured;
+        return toResult(operation, outcome, res);
       });
       const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
       await server.connect(transport);
       const response = await transport.handleRequest(toWebRequest(req.headers), { parsedBody: message });
       const headers = { ...Object.fromEntries(response.headers), 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
-      sendText(res, { status: response.status, headers, body: await response.text() });
+      // Written as it is: parsing it would round numbers. In a text the quotes would be escaped.
+      const body = (await response.text()).replace('"structuredContent":{}', () => `"structuredContent":${structured}`);
+      sendText(res, { status: response.status, headers, body });
       await server.close();
     };
     const serveOrRefuse: RequestHandler = (req, res) =>
@@ -179,6 +185,7 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
       required: [...requiredParameters, ...required],
       additionalProperties: false,
     },
+    ...toOutputSchema(operation, all),
     annotations: {
       readOnlyHint: readOnly,
       destructiveHint: !readOnly && source.method !== 'post',
@@ -197,22 +204,49 @@ function nameTools(text: string, operations: readonly Operation[]): string {
   });
 }
 
+/** What a success consists of. Clients of the protocol's versions of 2025 take objects only: anything else is a property. */
+function toOutputSchema(operation: Operation, all: readonly Operation[]): Pick<Tool, 'outputSchema'> {
+  const answer = readAnswerSchema(operation);
+  if (!answer) return {};
+  const schema = toJsonSchema(answer, all) as NonNullable<Tool['outputSchema']>;
+  if (isObject(answer)) return { outputSchema: { ...schema, type: 'object' } };
+  return { outputSchema: { type: 'object', properties: { result: schema as JsonSchema }, required: ['result'] } };
+}
+
+/** A success as its schema describes it. */
+function toStructured(operation: Operation, json: string): string {
+  return isObject(readAnswerSchema(operation)) ? json : `{"result":${json}}`;
+}
+
+function readAnswerSchema({ source, status }: Operation): Schema | undefined {
+  const { content } = source.responses[status] as OpenAPIV3.ResponseObject;
+  return content?.['application/json']?.schema as Schema | undefined;
+}
+
+function isObject(schema: Schema = {}): boolean {
+  return allowsOnlyObjects(schema) && !isNullable(schema);
+}
+
 /**
  * Converts a schema of the document: some models refuse keywords that JSON Schema does not have. Leaves out properties that
- * only answers have. Within itself a schema allows any value.
+ * only the other side has. Within itself a schema allows any value.
  */
 function toJsonSchema(schema: unknown, all: readonly Operation[], around: readonly unknown[] = []): unknown {
   if (typeof schema !== 'object' || schema === null) return schema;
   if (around.includes(schema)) return {};
-  const convert = (part: unknown) => toJsonSchema(part, all, [...around, schema]);
-  if (Array.isArray(schema)) return schema.map(convert);
-  const { nullable, ...others } = schema as { readonly [keyword: string]: unknown };
-  const kept = Object.entries(others).filter(
-    ([name, part]) => !name.startsWith('x-') && !isResponseOnly(part as Schema),
+  const { properties, ...others } = schema as Schema;
+  const shown = Object.entries(properties ?? {}).filter(([, part]) => !isResponseOnly(part) && !isRequestOnly(part));
+  const own = properties ? { ...others, properties: Object.fromEntries(shown) } : others;
+  const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) =>
+    toJsonSchema(part, all, [...around, schema]),
   );
-  const converted = Object.fromEntries(kept.map(([name, part]) => [name, convert(part)]));
-  if (typeof others.description === 'string') converted.description = nameTools(others.description, all);
-  return nullable === true ? { ...converted, type: [converted.type, 'null'].flat() } : { ...converted };
+  const kept = Object.entries(converted).filter(([name]) => !name.startsWith('x-'));
+  const { type, description, ...rest } = Object.fromEntries(kept);
+  return {
+    ...rest,
+    ...(type === undefined ? {} : { type: nullable === true ? [type, 'null'].flat() : type }),
+    ...(typeof description === 'string' ? { description: nameTools(description, all) } : {}),
+  };
 }
 
 /** The result of a tool call: the operation's answer as JSON text, and how to get the next page. */
@@ -222,7 +256,10 @@ function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): 
     context.toolStatus = outcome.status;
     // A model would take an empty text for a failure.
     const texts = [outcome.json || 'Done; there is no content.', ...describeNext(operation, outcome.headers?.Link)];
-    return { content: texts.map((text) => ({ type: 'text', text })) };
+    return {
+      content: texts.map((text) => ({ type: 'text', text })),
+      ...(readAnswerSchema(operation) && { structuredContent: {} }),
+    };
   }
   const { status, error } = toHttpError(outcome.failure);
   context.toolStatus = status;

@@ -1,5 +1,5 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { Ajv } from 'ajv';
+import { Ajv, type AnySchema } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { storeFault } from '../../src/errors.ts';
@@ -8,7 +8,13 @@ import type { Operation } from '../../src/openapi/operations.ts';
 import type { Result as StoreResult } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { document, documentOf, jsonBody, KEYS, lists, operations, STUDENT, withoutHeaders } from '../helpers/api.ts';
-import { compileOnce, startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import {
+  compileOnce,
+  openTestStore,
+  startGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from '../helpers/gateway.ts';
 import { send } from '../helpers/send.ts';
 import { createStubStore, createStudents } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -22,6 +28,9 @@ const COUNT = 101;
 const LIST = { responses: withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject) };
 const FIELDS = { type: 'object', additionalProperties: false };
 const TREE = { $ref: '#/components/schemas/Arvore' };
+const answering = (schema: object) => ({
+  responses: { 200: { description: 'Done', content: { 'application/json': { schema } } } },
+});
 
 /** Operations of every shape, by their ids. */
 const OWN = {
@@ -52,6 +61,8 @@ const OWN = {
       }),
     },
   ],
+  ramo: ['/ramo', 'get', answering(TREE)],
+  numero: ['/numero', 'get', answering({ type: 'number', nullable: true })],
   partes: [
     '/um/{a}/dois',
     'get',
@@ -68,7 +79,18 @@ const OWN = {
 const ownPaths = Object.entries(OWN).map(
   ([operationId, [path, method, parts]]) => documentOf({ operationId, ...parts }, path, method).paths,
 );
-const schemas = { Arvore: { ...FIELDS, properties: { nome: { type: 'string' }, filho: TREE } } };
+const schemas = {
+  Arvore: {
+    ...FIELDS,
+    properties: {
+      nome: { type: 'string' },
+      filho: TREE,
+      id: { type: 'string', readOnly: true },
+      senha: { type: 'string', writeOnly: true },
+      'x-nota': { type: 'integer', nullable: true, 'x-note': 1 },
+    },
+  },
+};
 const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
 const ownDocument = { ...document, components, paths: Object.assign({}, ...ownPaths) } as OpenAPIV3.Document;
 
@@ -82,6 +104,7 @@ const store = createStubStore((call) => {
   const known = RESULTS[String(call.args.p_api_key)];
   if (known) return known;
   if (call.returns === 'nothing') return { json: '', count: 1 };
+  if (call.returns === 'value') return { json: '12345678901234567890', count: 1 };
   return call.returns === 'row' ? { json: '{"id":"novo"}' } : students.call(call, new AbortController().signal);
 });
 
@@ -124,7 +147,10 @@ async function callTool(name: string, args: object = {}, client?: Client): Promi
   const [content, next, ...others] = result.content as { readonly type: string; readonly text: string }[];
   expect({ types: [content?.type, next?.type ?? 'text'], others }).toEqual({ types: ['text', 'text'], others: [] });
   const text = content?.text ?? '';
-  const body = text.startsWith('Done') ? text : JSON.parse(text);
+  const hasContent = !text.startsWith('Done');
+  const body = hasContent ? JSON.parse(text) : text;
+  const value = Array.isArray(body) ? { result: body } : body;
+  expect(result.structuredContent).toEqual(hasContent && !result.isError ? value : undefined);
   return { isError: result.isError === true, body, ...(next && { next: next.text }) };
 }
 
@@ -170,7 +196,9 @@ describe('the tools', () => {
       const fields = body ? (body.fields ?? [{ argument: 'body' }]).map(({ argument }) => argument) : [];
       expect(Object.keys(tool?.inputSchema.properties ?? {})).toEqual([...inputs.map(({ name }) => name), ...fields]);
       // Throws for keywords that JSON Schema does not have.
-      new Ajv({ strict: true, validateFormats: false }).compile(tool?.inputSchema ?? {});
+      for (const schema of [tool?.inputSchema ?? {}, tool?.outputSchema ?? {}]) {
+        new Ajv({ strict: true, validateFormats: false }).compile(schema as AnySchema);
+      }
     }
     expect(tools.find(({ name }) => name === creation)?.inputSchema.required).toEqual(['p_nome', 'p_email']);
     // By the names of tools, and not by methods and paths.
@@ -190,13 +218,57 @@ describe('the tools', () => {
       properties: {
         p_nome: nome,
         p_idade: { type: ['integer', 'null'], minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
-        p_arvore: { ...FIELDS, properties: { nome, filho: {} } },
+        p_arvore: {
+          ...FIELDS,
+          properties: {
+            ...{ nome, filho: {}, senha: { ...nome, writeOnly: true } },
+            'x-nota': {
+              type: ['integer', 'null'],
+              minimum: Number.MIN_SAFE_INTEGER,
+              maximum: Number.MAX_SAFE_INTEGER,
+            },
+          },
+        },
       },
       required: [],
       additionalProperties: false,
     });
     expect(schemaOf('partes')).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
     expect(schemaOf('partes')?.properties?.['x-c']).not.toHaveProperty('x-note');
+  });
+
+  test('have schemas of what they give, in which a value that is no object is the property result', async () => {
+    const { tools } = await (await connect({}, other)).listTools();
+    const schemaOf = (id: string) => tools.find(({ name }) => name === id)?.outputSchema;
+    const nome = { type: 'string' };
+    expect(schemaOf('ramo')).toEqual({
+      ...FIELDS,
+      properties: { nome, filho: {}, id: { ...nome, readOnly: true }, 'x-nota': { type: ['integer', 'null'] } },
+    });
+    expect(schemaOf('numero')).toEqual({
+      type: 'object',
+      properties: { result: { type: ['number', 'null'] } },
+      required: ['result'],
+    });
+    expect(schemaOf('corpo')).toBeUndefined();
+    const { text } = await post(toMessage({ name: 'numero' }), {}, other);
+    expect(text).toContain('"structuredContent":{"result":12345678901234567890}');
+  });
+
+  test('give what their schemas describe, as the client finds that knows them', async () => {
+    const store = await openTestStore();
+    const real = await open({ store });
+    onTestFinished(() => real.close().then(store.close));
+    const client = await connect(AURORA, real);
+    await client.listTools();
+    for (const { id } of lists) {
+      expect(await callTool(id, { limit: 2 }, client)).toMatchObject({ isError: false, body: [{}, {}] });
+    }
+    expect(await callTool(creation, STUDENT, client)).toMatchObject({ isError: false, body: { nome: STUDENT.p_nome } });
+    // It refuses a student without a name.
+    const stub = await connect();
+    await stub.listTools();
+    await expect(stub.callTool({ name: creation, arguments: STUDENT })).rejects.toThrow("required property 'nome'");
   });
 
   test.each([
@@ -269,8 +341,10 @@ describe('of another document, the tools', () => {
     const petstore = await open({ document: await readDocument('test/documents/petstore.yaml') });
     onTestFinished(petstore.close);
     const client = await connect(AURORA, petstore);
-    const { tools } = await client.listTools();
+    // Another client, which does not know the schemas: the store gives no pets.
+    const { tools } = await (await connect(AURORA, petstore)).listTools();
     expect(tools.map(({ name }) => name)).toEqual(['findPets', 'addPet', 'find_pet_by_id', 'deletePet']);
+    expect(tools[2]?.outputSchema).toMatchObject({ type: 'object', allOf: [{}, { required: ['id'] }] });
 
     await callTool('findPets', { tags: ['a', 'b,c', 5], limit: '2' }, client);
     await callTool('find_pet_by_id', { id: 7 }, client);
