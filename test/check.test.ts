@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
@@ -7,8 +7,22 @@ import { readConfig } from '../src/config.ts';
 import { lockFolder } from '../src/store/embedded/folder.ts';
 import { operations } from './helpers/api.ts';
 import { copyDataDir, MIGRATIONS } from './helpers/gateway.ts';
+import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from './helpers/pgbouncer.ts';
 import { GatewayProcess, startProcess } from './helpers/process.ts';
-import { createDatabase, type Database, findPort, loginUrl } from './helpers/servers.ts';
+import {
+  asAdmin,
+  createDatabase,
+  type Database,
+  enableTls,
+  findPort,
+  hasPostgrest,
+  loginUrl,
+  PASSWORD,
+  type PostgresServer,
+  type PostgrestServer,
+  startEmbeddedPostgres,
+  startPostgrest,
+} from './helpers/servers.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'check-'));
 const DOCUMENT = ['Configuration  ok', `Document       ok: ${operations.length} operations`];
@@ -159,5 +173,82 @@ describe('a check of the start', () => {
     const wrong = new GatewayProcess({ DATABASE_URL: `${url}#` }, { args: ['--check'] });
     expect(await wrong.ended).toBe(1);
     expect(wrong.errors()).toMatch(/^DATABASE_URL=\(not shown\): expected @ # /);
+  });
+});
+
+const [, table = ''] = readFileSync('docs/stores.md', 'utf8').split('## What the check says\n');
+/** What is wrong, what is said of it, and whether the gateway starts. */
+const ROWS = [...table.matchAll(/^\| (?!Wrong|---)(.*?) \| `(.*?)` \| (yes|no) \|$/gm)].map(([, ...row]) => row);
+
+// A server of its own has no roles of ours. PgBouncer and PostgREST are in front of the database with the migrations.
+describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores has what the check says of', () => {
+  const [plain, abroad] = [`check_plain_${process.pid}`, `check_abroad_${process.pid}`];
+  let bare: PostgresServer;
+  let empty: Database;
+  let postgrest: PostgrestServer;
+  let poolers: Pgbouncer[];
+  let nobody: number;
+
+  beforeAll(async () => {
+    [bare, empty, postgrest, nobody] = await Promise.all([
+      startEmbeddedPostgres(),
+      createDatabase(),
+      startPostgrest(database),
+      findPort(),
+    ]);
+    await asAdmin(bare.adminUrl, enableTls);
+    await empty.query('drop schema public cascade; create schema public');
+    for (const login of [plain, abroad]) await database.query(`create role ${login} login password '${PASSWORD}'`);
+    await database.query(`grant gateway to ${abroad}; alter role ${abroad} set timezone = 'America/Sao_Paulo'`);
+    poolers = await Promise.all(['gateway_test', abroad].map((login) => startPgbouncer(urlOf(login), 'transaction')));
+  });
+
+  afterAll(async () => {
+    await Promise.all([...poolers, postgrest, bare].map(({ stop }) => stop()));
+    for (const login of [plain, abroad]) await database.query(`drop owned by ${login}; drop role ${login}`);
+    await empty.drop();
+  });
+
+  const urlOf = (login = 'gateway_test', url = database.adminUrl) => loginUrl(url, login);
+  const edited = (change: Partial<URL>, url = urlOf()) => ({ DATABASE_URL: Object.assign(new URL(url), change).href });
+  const hosts = (...all: string[]) => ({ DATABASE_URL: urlOf().replace(/@[^/]*/, `@${all}`) });
+  const secure = (search: string) => edited({ hostname: 'localhost', search }, bare.adminUrl);
+
+  const WRONG: Readonly<Record<string, () => Record<string, string>>> = {
+    '`DATABASE_URL` beside `SUPABASE_URL`': () => ({ DATABASE_URL: urlOf(), ...postgrest.env }),
+    'the name of the login, or its password': () => edited({ password: 'wrong' }),
+    'the database': () => edited({ pathname: '/nada' }),
+    'the host or the port': () => edited({ port: String(nobody) }),
+    'all of several hosts': () => hosts(`127.0.0.1:${nobody}`, `localhost:${nobody}`),
+    'one of several hosts': () => hosts(`127.0.0.1:${nobody}`, new URL(urlOf()).host),
+    'a server without the migrations': () => ({ DATABASE_URL: bare.adminUrl }),
+    'a database without them, or the role of `SUPABASE_KEY`': () => ({
+      DATABASE_URL: urlOf('gateway_test', empty.adminUrl),
+    }),
+    'a login that may not become `gateway`': () => ({ DATABASE_URL: urlOf(plain) }),
+    'a superuser, or the role that migrates': () => ({ DATABASE_URL: database.adminUrl }),
+    'a standby alone, or a login that only reads': () =>
+      edited({ search: 'options=-c%20default_transaction_read_only%3Don' }),
+    '`sslmode=verify-full` without the authority': () => secure('sslmode=verify-full'),
+    '`sslrootcert` of no file': () => secure('sslmode=verify-full&sslrootcert=/none/root.crt'),
+    '`sslmode=require` of a server without TLS': () => edited({ search: 'sslmode=require' }),
+    '`PREPARE=on` behind a pooler in transaction mode': () => ({ DATABASE_URL: poolers[0]?.url ?? '' }),
+    '`PREPARE=off`, and the login has no `inherit`': () => ({ DATABASE_URL: poolers[0]?.url ?? '', PREPARE: 'off' }),
+    "`PREPARE=off`, and the login's time zone": () => ({ DATABASE_URL: poolers[1]?.url ?? '', PREPARE: 'off' }),
+    '`SUPABASE_KEY`': () => ({ ...postgrest.env, SUPABASE_KEY: 'nada' }),
+    '`SUPABASE_REST_PATH`': () => ({ ...postgrest.env, SUPABASE_REST_PATH: '/rest/v1' }),
+  };
+
+  test('each row', () => expect(ROWS.map(([what]) => what)).toEqual(Object.keys(WRONG)));
+
+  // In the other order too, because a check must leave nothing to the next one.
+  test.each([...ROWS, ...ROWS.toReversed()])('%s', async (what = '', says = '', starts) => {
+    const { isGood, lines } = await check(WRONG[what]?.() ?? {}).catch((error) => ({
+      isGood: false,
+      lines: [`${'Error'.padEnd(15)}${error.message}`],
+    }));
+    const pattern = says.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.+');
+    expect(lines.map((line) => line.slice(15))).toContainEqual(expect.stringMatching(new RegExp(`^${pattern}$`)));
+    expect(isGood).toBe(starts === 'yes');
   });
 });

@@ -146,6 +146,15 @@ export async function startEmbeddedPostgres(
   };
 }
 
+/** Makes a certificate that names localhost, server.crt in the server's folder, and turns TLS on. */
+export async function enableTls(admin: pg.Client): Promise<void> {
+  const certify = `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
+    -subj /CN=localhost -keyout server.key -out server.crt`;
+  for (const sql of [`copy (select) to program '${certify}'`, 'alter system set ssl = on', 'select pg_reload_conf()']) {
+    await admin.query(sql);
+  }
+}
+
 /** Kills a server and its processes. */
 export function killFamily(pid: number): void {
   const children = childrenOf(pid);

@@ -49,7 +49,7 @@ describe.skipIf(!canTestOnDebian('plpgsql_check'))('on Postgres 15', () => {
       admin.query(`create role um_login login noinherit password '${PASSWORD}'; grant gateway to um_login`),
     );
     const remedy = 'grant gateway to um_login; alter role um_login inherit';
-    const error = `the login um_login inherits nothing from gateway: ${remedy}, or set PREPARE=on`;
+    const error = `the login um_login inherits nothing from gateway: ${remedy}, or without a pooler set PREPARE=on`;
     expect(await check(url, { PREPARE: 'off' })).toEqual({ output: '', error });
     await asAdmin(server.superuserUrl, (admin) => admin.query(remedy));
     const reason = 'um_login may not use schema private; use the role that applied the migrations';

@@ -75,7 +75,7 @@ test('without prepared statements a login that inherits nothing fails the check,
   expect(await call(without)).toBe('storeError');
   const message = (await check(without)) ?? '';
   const [, remedy = ''] =
-    /^the login \w+ inherits nothing from gateway: (grant .*), or set PREPARE=on$/.exec(message) ?? [];
+    /^the login \w+ inherits nothing from gateway: (grant .*), or without a pooler set PREPARE=on$/.exec(message) ?? [];
   await database.query(remedy);
   expect([await check(without), await call(without)]).toEqual([undefined, 1]);
 });

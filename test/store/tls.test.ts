@@ -6,12 +6,17 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { connectToPrimary } from '../../src/store/postgres/servers.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import { asAdmin, fillDatabase, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import {
+  asAdmin,
+  enableTls,
+  fillDatabase,
+  loginUrl,
+  type PostgresServer,
+  startEmbeddedPostgres,
+} from '../helpers/servers.ts';
 
 // What the parameters of DATABASE_URL do to a server with a certificate of its own, which names localhost.
 
-const CERTIFICATE = `copy (select) to program 'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
-  -subj /CN=localhost -keyout server.key -out server.crt'`;
 const folder = mkdtempSync(join(tmpdir(), 'tls-'));
 const root = join(folder, 'root.crt');
 let server: PostgresServer;
@@ -20,7 +25,7 @@ beforeAll(async () => {
   server = await startEmbeddedPostgres();
   await asAdmin(server.adminUrl, async (admin) => {
     await fillDatabase(admin);
-    for (const sql of [CERTIFICATE, 'alter system set ssl = on', 'select pg_reload_conf()']) await admin.query(sql);
+    await enableTls(admin);
     const { rows } = await admin.query(`select pg_read_file('server.crt') as text`);
     writeFileSync(root, rows[0].text);
   });

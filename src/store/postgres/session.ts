@@ -35,7 +35,9 @@ select pg_backend_pid(), current_user,
 /** Checks the rights of a connection that does not become `gateway`. Throws OperatorError, or what pg throws. */
 export async function checkRights(connection: Connection, signal: AbortSignal): Promise<void> {
   const [, , remedy, login] = await readRow(connection, { text: SESSION.text, values: [] }, signal);
-  if (remedy) throw new OperatorError(`the login ${login} inherits nothing from gateway: ${remedy}, or set PREPARE=on`);
+  if (!remedy) return;
+  const either = `${remedy}, or without a pooler set PREPARE=on`;
+  throw new OperatorError(`the login ${login} inherits nothing from gateway: ${either}`);
 }
 
 /** The login, which `set role` leaves, what it is beyond a member of `gateway`, and whether it can only read. */

@@ -44,6 +44,12 @@ type RpcAnswer = {
   readonly status: number;
 };
 
+/** What to do where PostgREST's root is refused, or is not there. */
+const ADVICE: Readonly<Record<number, string>> = {
+  401: ': check SUPABASE_KEY',
+  404: ': check SUPABASE_URL and SUPABASE_REST_PATH',
+};
+
 /** The header that names a call's exchange; it is not sent. */
 const EXCHANGE = 'x-exchange';
 
@@ -85,7 +91,7 @@ export function openSupabase(options: SupabaseOptions): Store {
       const text = await body.text();
       return statusCode === 200
         ? { text }
-        : storeFault('storeError', new Error(`it answers with status ${statusCode}`));
+        : storeFault('storeError', new Error(`it answers with status ${statusCode}${ADVICE[statusCode] ?? ''}`));
     } catch (cause) {
       return { failure: { kind: 'storeUnavailable', cause, connectionLost: true } };
     }
