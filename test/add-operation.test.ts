@@ -15,7 +15,7 @@ import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MIGRATIONS } from './helpers/gateway.ts';
-import { readTable } from './helpers/readme.ts';
+import { CHANGE, readTable } from './helpers/readme.ts';
 
 // A copy of the project with what people add by YAML and SQL alone. No test has to change.
 
@@ -99,6 +99,11 @@ const CHANGES: Readonly<Record<string, () => Promise<void> | void>> = {
     const table = readTable('estante', 'e');
     migrate('20991228000002_estantes.sql', table.sql);
     append('supabase/seed.sql', table.rows);
+  },
+  "the page's change of a state": async () => {
+    migrate('20991228000003_concluir_treino.sql', CHANGE.sql);
+    await expectSuccess(CHANGE.command);
+    edit(at('openapi.yaml'), /examples: \{ raised409: .* \}(?=\n)/, CHANGE.examples);
   },
   "the README's example": async () => {
     migrate('20991229000000_cofres.sql', TABLE.sql);

@@ -9,8 +9,14 @@ function readBlocks(page: string, heading: string, language: string): string[] {
 }
 
 const PAGE = 'docs/adding-an-operation.md';
-const [yaml = ''] = readBlocks(PAGE, 'By hand', 'yaml');
-const [sql = ''] = readBlocks(PAGE, 'By hand', 'sql');
+const [yaml = ''] = readBlocks(PAGE, 'A report', 'yaml');
+const [sql = ''] = readBlocks(PAGE, 'A report', 'sql');
+const [change = ''] = readBlocks(PAGE, 'A change of state', 'sql');
+const [command = ''] = readBlocks(PAGE, 'A change of state', 'sh');
+const [examples = ''] = readBlocks(PAGE, 'A change of state', 'yaml');
+
+/** The operation whose YAML a command writes: its SQL, the command, and the examples of the 409, which are edited. */
+export const CHANGE = { sql: change, command: command.trim(), examples: examples.trim() };
 
 /** The operation that is written by hand: its SQL, a request, and the answer. */
 export const EXAMPLE = {

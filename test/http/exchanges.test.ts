@@ -261,7 +261,8 @@ describe('a path', () => {
       const others = ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'POST', 'PROPFIND'].filter((one) => !methods.includes(one));
       for (const method of others) {
         expect(await refuse(path, { method, key: null })).toEqual([405, 'Method not allowed']);
-        expect((await ask(path, { method })).headers.allow).toBe([...methods, 'HEAD'].sort().join(', '));
+        const allowed = methods.includes('GET') ? [...methods, 'HEAD'] : methods;
+        expect((await ask(path, { method })).headers.allow).toBe(allowed.sort().join(', '));
       }
     },
   );

@@ -12,7 +12,7 @@ import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 // docs/openapi-support.md, row by row.
 
 const page = readFileSync('docs/openapi-support.md', 'utf8');
-const [, refused = ''] = page.split('## Refused');
+const [, refused = ''] = page.split(/^## (?:Refused|Arguments)$/m);
 /** What is refused, and the message. */
 const ROWS = [...refused.matchAll(/^\| (?!What|---)(.*?) \| (.*?) \|/gm)].map(([, what = '', message = '']) => [
   what,

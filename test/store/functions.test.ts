@@ -200,7 +200,7 @@ end $$;
 select private.publish('public.criar_${returns}');`,
 );
 
-const PAGE = readFileSync('docs/adding-an-operation.md', 'utf8');
+const PAGE = readFileSync('docs/openapi-support.md', 'utf8');
 const isText = (type: string) => canHold({ type: 'string' }, { type: TYPES[type] ?? '', labels: null });
 /** Types of Postgres as people write them, and as it names them itself. */
 const TYPES: Readonly<Record<string, string>> = {
