@@ -32,13 +32,24 @@ type Language = 'en' | 'pt-BR';
 /** What the page says beside the document. */
 const TEXTS = {
   en: {
-    scalar: 'en',
+    scalar: { locale: 'en' },
     noScript: 'This page needs JavaScript. The document is',
     demo: (key: string) => `**Demo data.** This gateway serves its demo data, whose key \`${key}\` is filled in below.`,
     other: '[Esta página em português](?lang=pt-BR)',
   },
   'pt-BR': {
-    scalar: 'pt',
+    // Scalar's own word for a default and for a pattern is the same.
+    scalar: {
+      locale: 'pt',
+      translations: {
+        schema: {
+          default: 'Valor padrão',
+          pattern: 'Expressão regular',
+          copyPattern: 'Copiar expressão regular',
+          enum: 'valores permitidos',
+        },
+      },
+    },
     noScript: 'Esta página precisa de JavaScript. O documento é',
     demo: (key: string) =>
       `**Dados de demonstração.** Este gateway serve seus dados de demonstração, e a chave deles, \`${key}\`, já está preenchida abaixo.`,
@@ -195,7 +206,7 @@ function toStartScript({ source, demoKey }: Shown, language: Language): string {
   const settings = {
     ...SETTINGS,
     url: `docs/openapi.json?lang=${language}`,
-    localization: { locale: TEXTS[language].scalar },
+    localization: TEXTS[language].scalar,
     ...(authentication && { authentication }),
   };
   return `Scalar.createApiReference('#reference', {

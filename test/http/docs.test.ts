@@ -267,6 +267,8 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
   async function expectPortuguese({ width }: typeof DESKTOP): Promise<void> {
     await page.getByRole('heading', { name: 'Criar um aluno', exact: true }).waitFor();
     await page.getByRole('button', { name: 'Testar Requisição (post /alunos)' }).waitFor();
+    await page.getByText('Expressão regular').first().waitFor();
+    expect(await page.getByText('Padrão', { exact: true }).count()).toBe(0);
     expect(await page.locator('html').getAttribute('lang')).toBe('pt-BR');
     expect(await page.locator('html').evaluate(({ scrollWidth }) => scrollWidth)).toBeLessThanOrEqual(width);
   }
