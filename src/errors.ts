@@ -79,6 +79,8 @@ export type Failure =
   | Fault
   | Refusal
   | { readonly kind: 'methodNotAllowed'; readonly allow: readonly string[] }
+  /** A path that would be an operation's below `root`. */
+  | { readonly kind: 'withoutRoot'; readonly root: string }
   /** `header` is the key's, as the document spells it. */
   | { readonly kind: 'missingKey'; readonly header: string }
   /** `retryAfter` is in seconds. */
@@ -103,6 +105,8 @@ export function toHttpError(failure: Failure): HttpError {
       return { status: 400, error: `Missing ${failure.header} header` };
     case 'raised':
       return { status: failure.status, error: failure.text };
+    case 'withoutRoot':
+      return { status: 404, error: `Not found: the path begins with ${failure.root}` };
     case 'methodNotAllowed':
       return { status: 405, error: 'Method not allowed', headers: { Allow: failure.allow.join(', ') } };
     case 'tooManyRequests':

@@ -7,8 +7,8 @@ import type { Operation } from './operations.ts';
 import { ALL_METHODS } from './path.ts';
 
 /**
- * Finds the operation for a method in lower case and a normalized path. Throws RequestFailed with `notFound` or
- * `methodNotAllowed`.
+ * Finds the operation for a method in lower case and a normalized path. Throws RequestFailed with `notFound`,
+ * `withoutRoot` or `methodNotAllowed`.
  */
 export type Match = (method: string, path: string) => Operation;
 
@@ -42,12 +42,16 @@ class Router extends OpenAPIRouter<OpenAPIV3.Document> {
 
   /** Finds the operationId for a request. Throws RequestFailed. */
   findId(method: string, path: string): string {
-    const find = (method: string) => this.matchOperation({ method, path, headers: {} });
+    const find = (method: string, at = path) => this.matchOperation({ method, path: at, headers: {} });
     // A HEAD is a GET whose answer has no body (RFC 9110, 9.3.2); Node leaves the body out.
     const found = find(method) ?? (method === 'head' ? find('get') : undefined);
     if (found) return found.operationId ?? '';
     const methods = ALL_METHODS.filter((method) => find(method)).map((method) => method.toUpperCase());
-    if (methods.length === 0) throw new RequestFailed({ kind: 'notFound' });
+    if (methods.length === 0) {
+      const root = this.apiRoot;
+      const isWithoutRoot = ALL_METHODS.some((method) => find(method, root + path));
+      throw new RequestFailed(isWithoutRoot ? { kind: 'withoutRoot', root } : { kind: 'notFound' });
+    }
     const allow = new Set(methods.includes('GET') ? [...methods, 'HEAD'] : methods);
     throw new RequestFailed({ kind: 'methodNotAllowed', allow: [...allow].sort() });
   }

@@ -235,13 +235,18 @@ describe('a path', () => {
     expect(await refuse(path, { key: null })).toEqual([404, 'Not found']);
   });
 
-  test.each(['/v1', '/v2/alunos', '/alunos', '/v1alunos', '/favicon.ico', '/readyz/x', '/healthz/', '/METRICS'])(
+  test.each(['/v1', '/v2/alunos', '/v1alunos', '/favicon.ico', '/readyz/x', '/healthz/', '/METRICS'])(
     'outside of the interface is not found: %s',
     async (path) => {
       const { status, text } = await send(new URL(gateway.url).origin + path, withHeader('X-Api-Key', 'k'));
       expect([status, text]).toEqual([404, '{"error":"Not found"}']);
     },
   );
+
+  test('of an operation without /v1 is told so', async () => {
+    const { status, text } = await send(`${new URL(gateway.url).origin}/alunos?limit=1`);
+    expect([status, text]).toEqual([404, '{"error":"Not found: the path begins with /v1"}']);
+  });
 
   test.each(['/alunos%', '/%ff', '/%zz/alunos', '/alunos%ED%A0%80'])(
     'that cannot be decoded is malformed: %s',
