@@ -1,9 +1,9 @@
 -- Demo tenants, for development only. The keys are public: never load this into a database that others can reach.
 -- The rows are the same at every start: ids, names and dates depend only on the row's number.
 
-insert into private.tenants (id, name, created_at) values
-  ('a0000000-0000-4000-8000-000000000000', 'Academia Aurora', '2024-01-01 09:00:00+00'),
-  ('b0000000-0000-4000-8000-000000000000', 'Rede Bosque', '2024-01-01 09:00:00+00');
+insert into private.tenants (id, name, created_at, changes_kept) values
+  ('a0000000-0000-4000-8000-000000000000', 'Academia Aurora', '2024-01-01 09:00:00+00', '50 years'),
+  ('b0000000-0000-4000-8000-000000000000', 'Rede Bosque', '2024-01-01 09:00:00+00', '50 years');
 
 insert into private.api_keys (tenant_id, id, name, prefix, key_hash, permissions, active, expires_at, created_at)
 select k.tenant_id::uuid, k.id::uuid, k.name, left(k.key, 12), sha256(convert_to(k.key, 'UTF8')),
@@ -16,7 +16,7 @@ select k.tenant_id::uuid, k.id::uuid, k.name, left(k.key, 12), sha256(convert_to
     ('a0000000-0000-4000-8000-000000000000', 'a9000000-0000-4000-8000-000000000002',
      'Leitura', 'wms_demo_leitura',
      array['listar_alunos', 'listar_treinos', 'listar_academias', 'listar_personais', 'listar_anamneses',
-           'listar_secoes', 'consultar_uso'],
+           'listar_secoes', 'consultar_uso', 'listar_alteracoes'],
      true, null),
     ('a0000000-0000-4000-8000-000000000000', 'a9000000-0000-4000-8000-000000000003',
      'Inativa', 'wms_demo_inativa', null, false, null),
@@ -149,3 +149,18 @@ select u.tenant_id::uuid, u.id::uuid, u.key_id::uuid, u.day::date, u.operation, 
     ('b0000000-0000-4000-8000-000000000000', 'b8000000-0000-4000-8000-000000000001',
      'b9000000-0000-4000-8000-000000000001', '2099-01-01', 'listarTreinos', '2xx', 40)
   ) as u (tenant_id, id, key_id, day, operation, class, calls);
+
+-- The first changes, for examples. Those of all rows above follow at the commit.
+insert into private.changes (tenant_id, id, resource, records, kind, occurred_at, key, request)
+select c.tenant_id::uuid, c.id::uuid, c.resource, array[c.record], c.kind, c.occurred_at::timestamptz, c.key::uuid, c.request
+  from (values
+    ('a0000000-0000-4000-8000-000000000000', '00060dea-0000-8000-8000-000000001000',
+     'academias', 'a1000000-0000-4000-8000-000000000001', 'criado', '2024-01-02 09:00:00+00', null, null),
+    ('a0000000-0000-4000-8000-000000000000', '00060dea-0000-8000-8000-000000002000',
+     'alunos', 'a3000000-0000-4000-8000-000000000001', 'criado', '2024-02-01 09:00:00+00', null, null),
+    ('a0000000-0000-4000-8000-000000000000', '00060dea-0000-8000-8000-000000003000',
+     'alunos', 'a3000000-0000-4000-8000-000000000001', 'alterado', '2024-02-02 09:00:00+00',
+     'a9000000-0000-4000-8000-000000000001', 'demo'),
+    ('b0000000-0000-4000-8000-000000000000', '00060deb-0000-8000-8000-000000001000',
+     'academias', 'b1000000-0000-4000-8000-000000000001', 'criado', '2024-01-02 09:00:00+00', null, null)
+  ) as c (tenant_id, id, resource, record, kind, occurred_at, key, request);

@@ -154,6 +154,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/alteracoes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what has changed
+         * @description Returns which records were created, changed and deleted, in the order of commits, without their content. No change
+         *     ever comes before one that you have read: to keep a copy, ask again with the `id` of the last change that you have
+         *     seen as `after`.
+         *
+         *     Changes are kept for 90 days, unless your operator has set another time. An `after` that is older, or that a restored
+         *     backup has lost, is a 422: read everything again. A record may be named more often than it has changed.
+         */
+        get: operations["listarAlteracoes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -264,6 +289,25 @@ export interface components {
             };
             /** Format: date-time */
             criado_em: string;
+        };
+        /** @description A change of a record, without its content */
+        Alteracao: {
+            /**
+             * Format: uuid
+             * @description The place of the change; later changes have a greater one
+             */
+            id: string;
+            /** @description The list that the record is in, such as `alunos` */
+            recurso: string;
+            /** @description The `id` of the record */
+            registro_id: string;
+            /**
+             * @description Whether the record was created (`criado`), changed (`alterado`) or deleted (`excluido`)
+             * @enum {string}
+             */
+            tipo: "criado" | "alterado" | "excluido";
+            /** Format: date-time */
+            ocorrido_em: string;
         };
         /** @description Calls of a key on one day, of one operation and class of status */
         Uso: {
@@ -879,6 +923,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Uso"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["RefusedKey"];
+            408: components["responses"]["RequestTimeout"];
+            422: components["responses"]["InvalidRequest"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["HeadersTooLarge"];
+            502: components["responses"]["StoreFailure"];
+        };
+    };
+    listarAlteracoes: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records */
+                limit?: components["schemas"]["Limit"];
+                /** @description The number of records to skip */
+                offset?: components["schemas"]["Offset"];
+                /** @description Only changes after this one: the `id` of the last change that you have seen. Cannot be given with `offset`. */
+                after?: string;
+                /** @description Only changes of this resource, such as `alunos` */
+                recurso?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of changes */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    ETag: components["headers"]["ETag"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Access-Control-Allow-Origin": components["headers"]["Access-Control-Allow-Origin"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alteracao"][];
                 };
             };
             304: components["responses"]["NotModified"];

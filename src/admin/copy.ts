@@ -95,12 +95,13 @@ async function copyTables(source: Database, target: Database): Promise<[string, 
   }
   const progress = createProgress((rows) => t`Copied ${rows} rows`);
   const copied: [string, number][] = [];
-  for (const table of inOrder(await queryRows<CopiedTable>(source, TABLES))) {
-    const { name } = table;
+  const tables = inOrder(await queryRows<CopiedTable>(source, TABLES));
+  // All of them first: a copied row makes one in private.changes.
+  for (const { name } of tables) {
     const { rows } = await target.query(`select from ${name} limit 1`);
     if (rows.length > 0) throw new CommandError(t`${name} has rows already: nothing was copied`);
-    copied.push([name, await copyRows(source, target, table, progress.add)]);
   }
+  for (const table of tables) copied.push([table.name, await copyRows(source, target, table, progress.add)]);
   for (const { name, last_value } of await queryRows<{ name: string; last_value: string }>(source, SEQUENCES)) {
     await target.query('select setval($1::regclass, $2)', [name, last_value]);
   }

@@ -43,8 +43,8 @@ declare
 begin
   for v_table in select t.name from private.tenant_tables() t order by t.name::text loop
     execute format('select count(*) from %s where tenant_id = $1', v_table) into v_count using p_tenant;
-    -- This test writes nothing into tables that were added.
-    continue when v_count = 0;
+    -- This test writes nothing into tables that were added, and changes have a test of their own.
+    continue when v_count = 0 or v_table = 'private.changes'::regclass;
     v_counts := v_counts || replace(v_table::text, 'private.', ' ') || ' ' || v_count;
   end loop;
   return v_counts;
@@ -55,7 +55,7 @@ select results_eq(
   $$ select key, jsonb_array_length(value) from
        jsonb_each(private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001'))
       order by key $$,
-  $$ values ('alunos', 1), ('anamneses', 1), ('idempotency_keys', 1), ('treinos', 1) $$,
+  $$ values ('alunos', 1), ('anamneses', 1), ('changes', 3), ('idempotency_keys', 1), ('treinos', 1) $$,
   'the data of a student is of every table that refers to it, and its kept responses'
 );
 select is(
@@ -120,7 +120,7 @@ select is(
   'a table of later is erased from too'
 );
 select is(
-  (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d),
+  (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d where d.name <> 'private.changes'),
   9::numeric,
   'a tenant is deleted with all its rows'
 );

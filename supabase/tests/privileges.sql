@@ -74,18 +74,22 @@ select set_eq(
            ('private.add_usage', 'gateway_keys'),
            ('private.find_limits', 'gateway_keys'),
            ('private.original_key', 'gateway_keys'),
+           ('private.record_change', 'gateway_keys'),
+           ('private.record_changes', 'gateway_keys'),
+           ('private.place_change', 'gateway_keys'),
            ('private.forget_usage', 'gateway_retention'),
+           ('private.forget_changes', 'gateway_keys'),
            ('private.search_alunos', 'gateway_search'),
            ('private.forget_responses', 'gateway_retention')
   $$,
-  'eight functions in private have the rights of an owner that has few'
+  'twelve functions in private have the rights of an owner that has few'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_functions') f where f like 'private.%' $$,
   array[
     'private.current_tenant', 'private.to_uuid', 'private.require_record', 'private.to_birth_date', 'private.find_invalid_fields',
     'private.verify_key', 'private.touch_key', 'private.search_alunos',
-    'private.add_usage', 'private.find_limits', 'private.original_key', 'private.forget_usage',
+    'private.add_usage', 'private.find_limits', 'private.original_key', 'private.forget_usage', 'private.forget_changes',
     'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.name_parts',
     'private.to_searchable'
   ],
@@ -94,9 +98,11 @@ select set_eq(
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_keys') f $$,
   array[
-    'private.verify_key', 'private.touch_key', 'private.add_usage', 'private.find_limits', 'private.original_key'
+    'private.verify_key', 'private.touch_key', 'private.add_usage', 'private.find_limits', 'private.original_key',
+    'private.record_change', 'private.record_changes', 'private.place_change', 'private.forget_changes', 'private.next_position',
+    'private.request_id'
   ],
-  'gateway_keys executes its own functions alone'
+  'gateway_keys executes its own functions, and asks for the request'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_search') f $$,
@@ -116,7 +122,7 @@ select is_empty(
      where a.grantee <> f.owner
        and a.grantee::regrole::text not in ('gateway', 'service_role', 'gateway_functions')
        and (f.name, a.grantee::regrole::text) not in (
-             ('private.current_tenant', 'gateway_search'), ('private.name_parts', 'gateway_search'),
+             ('private.request_id', 'gateway_keys'), ('private.next_position', 'gateway_keys'), ('private.current_tenant', 'gateway_search'), ('private.name_parts', 'gateway_search'),
              ('private.to_searchable', 'gateway_search')
            )
   $$,
@@ -145,7 +151,8 @@ select set_eq(
   array[
     'gateway_keys: select on api_keys (active, expires_at, id, key_hash, last_used_at, limits, original_id, permissions, tenant_id)',
     'gateway_keys: update on api_keys (last_used_at)',
-    'gateway_keys: select on tenants (id, limits)',
+    'gateway_keys: select on tenants (changes_kept, id, limits)',
+    'gateway_keys: select on changes', 'gateway_keys: insert on changes', 'gateway_keys: update on changes', 'gateway_keys: delete on changes',
     'gateway_keys: select on usage', 'gateway_keys: insert on usage', 'gateway_keys: update on usage',
     'gateway_keys: select on usage_writers', 'gateway_keys: insert on usage_writers',
     'gateway_keys: update on usage_writers', 'gateway_keys: delete on usage_writers',

@@ -79,7 +79,7 @@ test('student data is all data about a student, by id and by e-mail in any case 
   const data = await json('student', 'data', ANA);
   expect(JSON.parse(succeed(await ofAurora('student', 'data', EMAIL.toUpperCase())))).toEqual(data);
   expect(data).toMatchObject({ alunos: [{ id: ANA, nome: 'Ana Alves', telefone: '+55 11 90000-0001' }] });
-  expect(Object.keys(data)).toEqual(['alunos', 'treinos', 'anamneses', 'idempotency_keys']);
+  expect(Object.keys(data)).toEqual(['alunos', 'changes', 'treinos', 'anamneses', 'idempotency_keys']);
   expect(data.treinos.every((row: { aluno_id: string }) => row.aluno_id === ANA)).toBe(true);
 });
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { toHttpError } from '../../src/errors.ts';
 import type { PgError } from '../../src/store/sqlstate.ts';
-import type { Result } from '../../src/store/store.ts';
+import type { Call, Result } from '../../src/store/store.ts';
 import { type Db, rows } from '../helpers/database.ts';
 import { type Check, differences } from './check.ts';
 import { openWithinTransaction } from './in-process-store.ts';
@@ -9,7 +9,7 @@ import { Model, type ModelAnswer } from './model.ts';
 import { removePredicates, removeRowSecurity } from './removal.ts';
 import { type Request, toCall } from './request.ts';
 import { CALLS, SAMPLE } from './sample.ts';
-import { loadWorld } from './world.ts';
+import { loadWorld, ownOf } from './world.ts';
 
 const NEVER = new AbortController().signal;
 
@@ -20,6 +20,10 @@ export const behaviourChecks: readonly Check[] = [
   answersWith('both walls', async () => {}),
   { name: 'row security allows only rows of the verified tenant, and none without a tenant', find: findRows },
   { name: 'the use of a working key is recorded once a minute, for that key only', find: findUses },
+  {
+    name: 'the changes of a tenant are recorded with their key, and shown to the keys of the tenant alone',
+    find: findChanges,
+  },
   { name: 'the calls of a key are counted once, for that key only, which alone reads them', find: findUsage },
 ];
 
@@ -125,6 +129,57 @@ async function findUsage(db: Db): Promise<string[]> {
       if (id) findings.push(...differences([(await ask(key, id)).found], ['[]']));
     }
     return findings;
+  });
+}
+
+/** With the functions alone. */
+async function findChanges(db: Db): Promise<string[]> {
+  return inSample(db, async () => {
+    await removeRowSecurity(db);
+    const store = openWithinTransaction(db);
+    const ask = async (name: string, args: Call['args'], returns: 'row' | 'rows' = 'rows') => {
+      const result = await store.call({ function: name, args, returns, readOnly: returns === 'rows' }, NEVER);
+      return 'json' in result ? JSON.parse(result.json) : toHttpError(result.failure).error;
+    };
+    const created: string[] = [];
+    for (const key of ['a', 'b']) {
+      const { id } = await ask('criar_aluno', { p_api_key: key, p_nome: 'Caio', p_email: 'c@example.com' }, 'row');
+      created.push(`${key} alunos ${id}`);
+    }
+    const findings: string[] = [];
+    const first: string[] = [];
+    for (const [index, key] of ['a', 'b'].entries()) {
+      const own = ownOf(SAMPLE, SAMPLE.tenants[index]?.id ?? '');
+      const { tenants: _tenants, api_keys: _keys, ...tables } = own;
+      const records = Object.entries(tables).flatMap(([table, rows]) => rows.map(({ id }) => `${table} ${id}`));
+      const changes: { id: string; recurso: string; registro_id: string }[] = await ask('listar_alteracoes', {
+        p_api_key: key,
+      });
+      const told = changes.map(({ recurso, registro_id }) => `${recurso} ${registro_id}`);
+      findings.push(...differences(told, [...records, (created[index] ?? '').slice(key.length + 1)]));
+      first.push(changes[0]?.id ?? '');
+      const students = await ask('listar_alteracoes', { p_api_key: key, p_recurso: 'alunos' });
+      findings.push(...differences([`${students.length}`], [`${own.alunos.length + 1}`]));
+    }
+    const [, foreign = ''] = first;
+    const refused = JSON.stringify(await ask('listar_alteracoes', { p_api_key: 'a', p_after: foreign }));
+    if (!refused.includes('must be the id of a change'))
+      findings.push(`a change of another tenant is a place: ${refused}`);
+    const unpermitted = await ask('listar_alteracoes', { p_api_key: 'a-reads-gyms' });
+    findings.push(...differences([unpermitted], ['API Key sem permissão para listar_alteracoes']));
+    const keyed = await rows<{ change: string }>(
+      db,
+      `select format('%s %s %s', k.name, c.resource, array_to_string(c.records, ' ')) as change
+         from private.changes c join private.api_keys k on k.tenant_id = c.tenant_id and k.id = c.key
+        where k.name in ('a', 'b')`,
+    );
+    return [
+      ...findings,
+      ...differences(
+        keyed.map(({ change }) => change),
+        created,
+      ),
+    ];
   });
 }
 

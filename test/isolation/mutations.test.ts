@@ -13,6 +13,9 @@ const BY_INDEX = 'nothing is shown for it: at most rows are missing, as test/sql
 /** The key's id is of one tenant alone. */
 const BY_KEY = 'the usage of a key has the tenant of the key';
 
+/** Positions are of the time, and compared within a tenant only. */
+const BY_TIME = 'nothing is shown for it: it matters where the clock goes back, as supabase/tests/changes.sql sees';
+
 const CITUS = 'only Citus has it, where test/citus/schema.test.ts needs it';
 
 /** Changes that change nothing which could be seen or which matters, and why. */
@@ -22,6 +25,8 @@ const EQUIVALENT: Record<string, string> = {
   "verify_key: \"perform set_config('citus.propagate_set_commands', 'local', true);\" removed": CITUS,
   'consultar_uso: "u.tenant_id = v_tenant" removed': BY_KEY,
   'consultar_uso: "u.tenant_id = v_tenant" removed, place 2': BY_KEY,
+  'next_position: "c.tenant_id = p_tenant" removed': BY_TIME,
+  'next_position: "c.tenant_id = p_tenant" inverted': BY_TIME,
   'find_limits: "u.tenant_id = v_tenant" removed': BY_KEY,
   'search_alunos: "(p_tenant" replaced': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" removed': BY_INDEX,

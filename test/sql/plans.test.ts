@@ -17,6 +17,8 @@ const STAGE = { tenant: OTHERS.tenants + 1, students: 200 * OTHERS.students, ste
 const ID = '00000003-0000-4000-8000-000010000000';
 const SECTION = '00000009-0000-4000-8000-000010000000';
 const USE = '0000000a-0000-4000-8000-000010000000';
+/** The one of those in the middle. */
+const CHANGE = '00060d00-0000-8000-8000-000006000001';
 
 /** How many pages a list may read, each time counted, where its time must not grow: to look at all would be more. */
 const MOST_PAGES = 1_500;
@@ -41,6 +43,9 @@ const SMALL: readonly Case[] = [
   { path: '/uso', query: { offset: '100' } },
   { path: '/uso', query: { dia_gte: '2026-01-01' } },
   { path: '/uso', query: { after: USE } },
+  { path: '/alteracoes', query: {} },
+  { path: '/alteracoes', query: { after: CHANGE } },
+  { path: '/alteracoes', query: { after: CHANGE, recurso: 'personais' } },
 ].map((case_) => ({ ...case_, title: JSON.stringify(case_.query), isBounded: true }));
 
 const LARGE = CASES.filter(({ id }) => id !== 'create').map(({ group, title, reason, toRequest }): Case => {
@@ -160,7 +165,11 @@ async function fill(db: pg.Client): Promise<void> {
      where name <> 'Painel' or tenant_id = (select tenant_id from stage);
     insert into private.usage (tenant_id, id, key_id, day, operation, class, calls)
     select tenant_id, '${USE}', id, '2026-01-01', 'last', '2xx', 1 from stage;
-    analyze private.usage;`);
+    insert into private.changes (tenant_id, id, resource, kind, records)
+    select tenant_id, ('00060d00-0000-8000-8000-' || lpad(to_hex(n), 9, '0') || '000')::uuid,
+           case n % 1000 when 0 then 'personais' else 'alunos' end, 'criado', array[gen_random_uuid()::text]
+      from stage, generate_series(1, 50000) n;
+    analyze private.usage, private.changes;`);
 }
 
 function functionOf(path: string): string {
