@@ -6,6 +6,8 @@ import { separators as own, type paths } from './openapi.ts';
 export type { components, paths } from './openapi.ts';
 
 const DEFAULT_PAGE_SIZE = 100;
+/** Between two questions of `follow` for what is new. */
+const INTERVAL_MS = 5_000;
 
 /** The statuses of answers that a later call may not get: the gateway's, and those of proxies in front of it. */
 const TEMPORARY = [429, 502, 503, 504];
@@ -145,6 +147,14 @@ export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Ca
     path: P,
     ...init: Argument<ListInit<Operation<Paths, P, 'get'>>>
   ): AsyncGenerator<Item<P, Paths>, void>;
+  /**
+   * Yields the pages of a list from the item `after` on, and what comes to its end later, such as new changes of
+   * `/alteracoes`, until the signal is aborted. Goes on after a failure that may pass, and throws ClientError for any other.
+   */
+  follow<P extends ListPath<Paths>>(
+    path: P,
+    ...init: Argument<ListInit<Operation<Paths, P, 'get'>> & { readonly intervalMs?: number }>
+  ): AsyncGenerator<Item<P, Paths>[], void>;
 };
 
 /** Creates a client of the gateway. Throws TypeError or RangeError for an option that no request can have. */
@@ -156,15 +166,16 @@ export function createClient<Paths = paths>(options: ClientOptions): Client<Path
     ...Object.fromEntries(['GET', 'PUT', 'POST', 'DELETE', 'PATCH'].map((method) => [method, call(method)])),
     pages,
     all: (path: string, init?: AnyListInit) => readItems(pages(path, init)),
+    follow: (path: string, init?: AnyListInit) => followPages(send, path, init),
   };
   return client as unknown as Client<Paths>;
 }
 
 type Values = Readonly<Record<string, unknown>>;
 type AnyInit = { query?: Values; header?: Values; path?: Values; body?: unknown; signal?: AbortSignal };
-type AnyListInit = AnyInit & { pageSize?: number };
-/** A result, and the header `Link` of its answer. */
-type Answer = { readonly result: Result<unknown>; readonly link?: string | null };
+type AnyListInit = AnyInit & { pageSize?: number; intervalMs?: number };
+/** A result, the header `Link` of its answer, and whether the request reached `fetch`. */
+type Answer = { readonly result: Result<unknown>; readonly link?: string | null; readonly isSent: boolean };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender(options: ClientOptions): Sender {
@@ -178,8 +189,8 @@ function createSender(options: ClientOptions): Sender {
     redirect: 'manual',
   });
 
-  /** The answer to one call, and whether it reached `fetch`. */
-  async function attempt(method: string, path: string, init: AnyInit): Promise<Answer & { isSent: boolean }> {
+  /** The answer to one call. */
+  async function attempt(method: string, path: string, init: AnyInit): Promise<Answer> {
     const { query, header, path: names, body, signal } = init;
     let isSent = false;
     const send = (request: Request) => {
@@ -236,14 +247,16 @@ async function withTimeout<T>(
   }
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
     const stop = () => {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', stop);
       resolve();
     };
-    signal.addEventListener('abort', stop, { once: true });
+    const timer = setTimeout(stop, ms);
+    signal?.addEventListener('abort', stop);
+    if (signal?.aborted) stop();
   });
 }
 
@@ -401,6 +414,22 @@ async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerat
   for await (const page of pages) {
     if (!page.ok) throw new ClientError(page);
     yield* page.data;
+  }
+}
+
+async function* followPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<unknown[], void> {
+  const { pageSize = DEFAULT_PAGE_SIZE, intervalMs = INTERVAL_MS, query, ...rest } = init;
+  let place: Values = {};
+  while (!rest.signal?.aborted) {
+    const { result, isSent } = await send('GET', path, { ...rest, query: { ...query, limit: pageSize, ...place } });
+    const page = result.ok ? (result.data as { readonly id?: unknown }[]) : [];
+    if (page.length > 0) {
+      yield page;
+      place = { after: page.at(-1)?.id };
+    }
+    if (rest.signal?.aborted) return;
+    if (!result.ok && !(isSent && toWait(result, 0) !== undefined)) throw new ClientError(result);
+    if (page.length < pageSize) await sleep(intervalMs, rest.signal);
   }
 }
 

@@ -8,7 +8,8 @@ import { KEYS } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-const [, example = ''] = /^```js\n(.*?)^```$/ms.exec(readFileSync('docs/partner-back-end.md', 'utf8')) ?? [];
+const page = readFileSync('docs/partner-back-end.md', 'utf8');
+const [example = '', copyExample = ''] = [...page.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code ?? '');
 const STAFF = `Basic ${Buffer.from('staff:segredo').toString('base64')}`;
 
 /** Within node_modules, where the example finds Express. */
@@ -25,6 +26,7 @@ beforeAll(async () => {
   await buildClient(join(client, 'dist'));
   writeFileSync(join(client, 'package.json'), readFileSync('client/package.json'));
   writeFileSync(join(folder, 'server.mjs'), example);
+  writeFileSync(join(folder, 'copy.mjs'), copyExample);
   store = await openTestStore();
   gateway = await startGateway({ store });
   const env = { GATEWAY_URL: gateway.url, GATEWAY_KEY: KEYS.aurora, STAFF_PASSWORD: 'segredo', PORT: '0' };
@@ -75,6 +77,36 @@ test('it finds and registers students, a second click without a second one', asy
 test('it tells the user what is invalid, by the names of the form', async () => {
   const fields = { nome: ['Preencha este campo'], email: ['Preencha este campo'] };
   expect(await create({ nome: ' ' }, 'form-2')).toEqual([422, { error: fields }]);
+});
+
+test('the copy of the documentation has what the lists have, also what comes and goes while it is stopped', async () => {
+  const env = { GATEWAY_URL: gateway.url, GATEWAY_KEY: KEYS.bosque };
+  const isCopied = async () => {
+    const copy = JSON.parse(readFileSync(join(folder, 'copy.json'), 'utf8')).records;
+    const headers = { 'X-Api-Key': KEYS.bosque };
+    for (const name of ['alunos', 'academias', 'personais', 'treinos']) {
+      expect(copy[name]).toEqual(await (await fetch(`${gateway.url}/${name}?limit=1000`, { headers })).json());
+    }
+    return copy.alunos.length;
+  };
+  const createAnother = async () => {
+    const headers = { 'X-Api-Key': KEYS.bosque, 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ p_nome: 'Rui', p_email: 'rui@bosque.example' });
+    expect((await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body })).status).toBe(201);
+  };
+  const copied: number[] = [];
+  for (let times = 0; times < 2; times += 1) {
+    await createAnother();
+    const program = spawn(process.execPath, ['copy.mjs'], { cwd: folder, env, stdio: 'inherit' });
+    try {
+      copied.push(await waitFor(isCopied));
+      await createAnother();
+      copied.push(await waitFor(isCopied));
+    } finally {
+      program.kill('SIGKILL');
+    }
+  }
+  expect(copied).toEqual([6, 7, 8, 9]);
 });
 
 test('it logs what the user cannot change, without the key', async () => {

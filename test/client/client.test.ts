@@ -163,6 +163,40 @@ describe('a list', () => {
   });
 });
 
+describe('a list that is followed', () => {
+  test('gives what is there after an item, and what comes later, until it is aborted', async () => {
+    const controller = new AbortController();
+    const apiKey = KEYS.bosque;
+    const own = createClient({ baseUrl: inject('url'), apiKey });
+    const [first] = await Array.fromAsync(own.all('/alteracoes', { query: { recurso: 'academias' } }));
+    const options = { query: { after: first?.id ?? '' }, pageSize: 3, intervalMs: 20, signal: controller.signal };
+    const seen: string[] = [];
+    for await (const page of own.follow('/alteracoes', options)) {
+      seen.push(...page.map(({ id }) => id));
+      const result = await own.GET('/alteracoes', { query: { after: seen.at(-1) ?? '' } });
+      if (result.ok && result.data.length === 0) controller.abort();
+    }
+    const all = (await Array.fromAsync(own.all('/alteracoes'))).map(({ id }) => id);
+    expect(seen).toEqual(all.slice(1, seen.length + 1));
+    expect(seen.length).toBeGreaterThan(3);
+  });
+
+  test('goes on after a failure that may pass, and throws any other', async () => {
+    answerStudents(
+      HttpResponse.json([STUDENT]),
+      HttpResponse.json({ error: 'Data store unavailable' }, { status: 502 }),
+      HttpResponse.json([STUDENT]),
+      HttpResponse.json({ error: { after: ['must be new'] } }, { status: 422 }),
+    );
+    const seen: unknown[] = [];
+    const follow = async () => {
+      for await (const page of failing.follow('/alunos', { intervalMs: 1 })) seen.push(...page);
+    };
+    await expect(follow()).rejects.toThrow('422: after must be new');
+    expect(seen).toEqual([STUDENT, STUDENT]);
+  });
+});
+
 test('a create gives the student, and the same one for the same idempotency key', async () => {
   const gateway = await startGateway({ store: await openTestStore() });
   onTestFinished(async () => {
