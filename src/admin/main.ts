@@ -34,7 +34,15 @@ import {
   rotateKey,
 } from './keys.ts';
 import { findLanguage, inLanguage, t, translate } from './language.ts';
-import { deactivateRecord, eraseStudent, findRecords, showRecord, showStudent, updateRecord } from './records.ts';
+import {
+  deactivateRecord,
+  eraseStudent,
+  findRecords,
+  showHistory,
+  showRecord,
+  showStudent,
+  updateRecord,
+} from './records.ts';
 import { type Output, reportError, showControls } from './terminal.ts';
 import { limitKey, limitTenant, showKeyUsage, showTenantUsage } from './usage.ts';
 
@@ -259,6 +267,9 @@ function addRecordCommands(program: Command, run: Run<Database>): void {
   addOne('show', 'show a record', 'alunos ana@minha.example --tenant ID')
     .argument('<RECORD>', RECORD)
     .action(run(showRecord));
+  addOne('history', 'show who changed a record, and when', 'alunos ana@minha.example --tenant ID')
+    .argument('<RECORD>', t`${translate(RECORD)}; of one that was deleted its id`)
+    .action(run(showHistory));
   addOne(
     'update',
     'correct a record, and show what has changed',

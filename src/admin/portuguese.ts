@@ -29,6 +29,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     'academias, personais, alunos, …: uma tabela com dados de tenants',
   '{0}; or all': '{0}; ou all, para todas',
   'its id; or its e-mail, or the name of a gym': 'o id do registro; ou o e-mail, ou o nome de uma academia',
+  '{0}; of one that was deleted its id': '{0}; de um que foi excluído, o id',
   'the tenant, as in tenant list': 'o tenant, como em tenant list',
   'the tenant, as in tenant list; all by default': 'o tenant, como em tenant list; por padrão, todos',
   "the key's id or its prefix, as in key list": 'o id da chave ou seu prefixo, como em key list',
@@ -82,6 +83,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'ignoring capitals and accents; or an id': 'sem diferenciar maiúsculas e acentos; ou um id',
   'list no more': 'não lista mais do que isso',
   'show a record': 'mostra um registro',
+  'show who changed a record, and when': 'mostra quem alterou um registro, e quando',
   'correct a record, and show what has changed': 'corrige um registro e mostra o que mudou',
   'as in a file to import; without a value it is cleared':
     'como em um arquivo a importar; sem valor, a coluna fica vazia',
@@ -139,6 +141,9 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   TENANT: 'TENANT',
   'ACTIVE KEYS': 'CHAVES ATIVAS',
   CREATED: 'CRIAÇÃO',
+  WHEN: 'QUANDO',
+  CHANGE: 'ALTERAÇÃO',
+  REQUEST: 'REQUISIÇÃO',
   PREFIX: 'PREFIXO',
   PERMISSIONS: 'PERMISSÕES',
   STATE: 'ESTADO',
@@ -195,6 +200,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'any number of calls': 'qualquer número de chamadas',
 
   // Records
+  'No change of {0} is kept.': 'Nenhuma alteração de {0} é guardada.',
   "None of the tenant's {0} has {1}.": 'Nenhum registro do tenant em {0} tem {1}.',
   'There are more: --limit {0}': 'Há mais: --limit {0}',
   'Nothing was changed.': 'Nada foi mudado.',

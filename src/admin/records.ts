@@ -4,6 +4,7 @@
 import { InvalidArgumentError } from 'commander';
 import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
+import { UUID } from './arguments.ts';
 import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
@@ -16,6 +17,22 @@ type Row = Readonly<Record<string, unknown>>;
 /** How many rows of a table were deleted. */
 type Deleted = { readonly name: string; readonly deleted: number };
 type UpdateOptions = OfTenant & { readonly timeZone: string; readonly set: ReadonlyMap<string, string> };
+
+/** A change of a record; the key and the request are null for an administrator. */
+type Change = {
+  readonly at: string;
+  readonly kind: string;
+  readonly key_id: string | null;
+  readonly key: string | null;
+  readonly request: string | null;
+};
+
+const HISTORY = `
+  select to_json(c.occurred_at) #>> '{}' as at, c.kind, c.key as key_id, nullif(concat_ws(' ', k.prefix, k.name), '') as key, c.request
+    from private.changes c
+    left join private.api_keys k on k.tenant_id = c.tenant_id and k.id = c.key
+   where c.tenant_id = $1 and c.resource = $2 and $3 = any (c.records)
+   order by c.id`;
 
 /** What an update shows of a column, in characters. */
 const MAX_SHOWN = 60;
@@ -85,6 +102,16 @@ export async function updateRecord(db: Database, resource: string, name: string,
 /** Sets `ativo` to false. */
 export function deactivateRecord(db: Database, resource: string, name: string, options: Omit<UpdateOptions, 'set'>) {
   return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
+}
+
+/** Shows who changed a record and when, also one that is gone, which only its id names. */
+export async function showHistory(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
+  const table = findTable(await readTables(db), resource);
+  const id = UUID.test(name) ? name.toLowerCase() : String((await findRecord(db, table, tenant, name)).id);
+  const changes = await queryRows<Change>(db, HISTORY, [tenant, table.name, id]);
+  if (changes.length === 0) return { json: [], text: t`No change of ${id} is kept.` };
+  const cells = changes.map(({ at, kind, key_id, key, request }) => [at, kind, key ?? key_id ?? '', request ?? '']);
+  return { json: changes, text: toTable(['WHEN', 'CHANGE', 'KEY', 'REQUEST'].map(translate), cells) };
 }
 
 /** Everything that the store has of a student, as JSON. */

@@ -193,3 +193,28 @@ describe('deactivate', () => {
     });
   });
 });
+
+describe('history', () => {
+  test('has who changed a record and when, and none of another tenant', async () => {
+    expect(succeed(await ofAurora('history', 'alunos', ANA))).toMatch(
+      /^WHEN +CHANGE +KEY +REQUEST\n2024-02-01T\S+ +criado\n2024-02-02T\S+ +alterado +wms_demo_aur Aurora +demo\n/,
+    );
+    await ofAurora('update', 'personais', 'bruno@aurora.example', '--set', 'nome=Bruno');
+    const history = await json('history', 'personais', 'bruno@aurora.example');
+    expect([history.at(0), history.at(-1)]).toMatchObject([
+      { kind: 'criado' },
+      { kind: 'alterado', key: null, request: null },
+    ]);
+    expect(await admin(['history', 'alunos', ANA, '--tenant', BOSQUE])).toMatchObject({
+      output: `No change of ${ANA} is kept.\n`,
+    });
+  });
+
+  test('of a student who was erased has the end alone', async () => {
+    const sql = `insert into private.alunos (tenant_id, nome, email) values ($1, 'Ivo', 'ivo@aurora.example') returning id`;
+    const [{ id } = {}] = await rows(sql, [AURORA]);
+    expect(await json('history', 'alunos', 'ivo@aurora.example')).toMatchObject([{ kind: 'criado' }]);
+    await json('student', 'erase', 'ivo@aurora.example', '--yes');
+    expect(await json('history', 'alunos', String(id))).toMatchObject([{ kind: 'excluido' }]);
+  });
+});
