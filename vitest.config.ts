@@ -48,6 +48,7 @@ const LONG_ONLY = [
 const CAMPAIGNS = [
   'test/store/network-faults.test.ts',
   'test/store/failover.test.ts',
+  'test/store/changes.test.ts',
   'test/store/values.test.ts',
   'test/deploy/backup.test.ts',
   WALLS,

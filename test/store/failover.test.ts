@@ -3,13 +3,14 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { type Answer, findMistakes, serves, underLoad } from '../helpers/clients.ts';
+import { compareIds, Follower } from '../helpers/follower.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { canReplicate, type ReplicatedServer, startReplication, toGatewayUrl } from '../helpers/replication.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // A primary with two standbys, and clients that create and read all the time. The primary fails in each of four ways, a standby
 // is promoted, and the old primary comes back as a standby. No acknowledged creation is lost or done twice, each client reads what
-// it has created, and the gateway goes on by itself.
+// it has created, and the gateway goes on by itself. A reader of the changes has at the end exactly what there is.
 
 const KINDS = ['killed', 'frozen', 'cut off', 'shut down'] as const;
 type Kind = (typeof KINDS)[number];
@@ -24,16 +25,22 @@ const READS_MS = 1_000 + BUSY_MS;
 const CREATIONS_MS = 2_000 + BUSY_MS;
 /** How long the clients go on after it. */
 const AFTERWARDS_MS = 1_500;
-const KEYS = ['wms_demo_aurora', 'wms_demo_bosque'] as const;
+const FOLLOWED = 'test_followed';
+const TENANT = 'e0000000-0000-4000-8000-000000000001';
+const KEYS = ['wms_demo_aurora', 'wms_demo_bosque', FOLLOWED] as const;
 
 describe.runIf(canReplicate())('a primary that fails', () => {
   let servers: readonly ReplicatedServer[];
   let primary: ReplicatedServer;
   let gateway: TestGateway;
+  let follower: Follower;
   const changes: string[] = [];
 
   beforeAll(async () => {
     servers = await startReplication(3);
+    await servers[0]?.query(`
+      insert into private.tenants (id, name) values ('${TENANT}', 'Academia');
+      insert into private.api_keys (tenant_id, name, key_hash) values ('${TENANT}', 'Site', sha256('${FOLLOWED}'))`);
     // A commit is acknowledged when one of the standbys has it.
     for (const server of servers) await server.set('synchronous_standby_names', 'ANY 1 (*)');
     primary = servers[0] as ReplicatedServer;
@@ -45,6 +52,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
       store: limited(store, { slots: 20, slotsOfShare: 10, waiting: 1_000 }),
     });
     await waitFor(() => expect(readRoles()).toEqual(['primary', 'standby', 'standby']));
+    follower = new Follower(gateway.url, FOLLOWED);
   });
 
   afterAll(async () => {
@@ -102,6 +110,14 @@ describe.runIf(canReplicate())('a primary that fails', () => {
       expect(await findMistakes(clients)).toEqual([]);
     },
   );
+
+  test('costs a reader of the changes nothing', async () => {
+    await follower.stop();
+    const there = await primary.query<{ id: string }>(`select id from private.alunos where tenant_id = '${TENANT}'`);
+    expect(there.length).toBeGreaterThan(0);
+    expect(follower.problems).toEqual([]);
+    expect(compareIds(follower.ids, new Set(there.map(({ id }) => id)))).toEqual({ missed: [], left: [] });
+  });
 
   test('is told in one line for each change of a role', () => {
     const primaries = changes.filter((text) => text.endsWith(' is the primary') && !text.includes('not used'));
