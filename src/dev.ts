@@ -40,6 +40,8 @@ const QUIET_MS = 100;
 const SHOWN = 80;
 /** The code of Postgres for a missing privilege. */
 const DENIED = '42501';
+/** Demo data is loaded into a new store alone. */
+const OTHER_DATA = ' (with the demo data as it is now: DATA_DIR=:memory: npm run dev)';
 /** How often a folder that has gone is looked for, in milliseconds. */
 const SEARCH_MS = 500;
 
@@ -66,6 +68,7 @@ export function develop(development: Development, compiled: CompiledDocument): (
     onChange(migrations, isMigration, () => session.readMigrations(), warn),
   ];
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
+  session.begin();
   return () => {
     isStopped = true;
     for (const stop of stops) stop();
@@ -81,6 +84,14 @@ class Session {
   constructor(development: Development, compiled: CompiledDocument) {
     this.#development = development;
     this.#compiled = compiled;
+  }
+
+  /** The start has told of differences; the examples are called here. */
+  begin(): void {
+    this.#enqueue(async ({ store, deadlineMs }) => {
+      const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
+      if (!('failure' in drift)) await this.#tryExamples(drift.broken);
+    });
   }
 
   readDocument(): void {
@@ -147,23 +158,29 @@ class Session {
   }
 }
 
-/** What is wrong with the result of an example, if anything. Refusals, and what is created, depend on the data. */
+/** What is wrong with the result of an example, if anything. Refusals, and what the database generates, depend on the data. */
 function findProblem(operation: Operation, example: Example, request: ApiRequest, result: Result): string | undefined {
   if ('failure' in result) {
     if (!isFault(result.failure)) return undefined;
     const { message, code, where } = result.failure.cause as PgError;
-    const [place = operation.function] = where?.split('\n') ?? [];
+    const [, statement = 'select'] = /^SQL statement "\s*(insert|update|delete)\b/i.exec(where ?? '') ?? [];
+    const place =
+      statement === 'select' ? (where?.split('\n')[0] ?? operation.function) : `${statement} in ${operation.function}`;
     const [, table] = /permission denied for table (\S+)/.exec(message) ?? [];
+    const rights = [...new Set(['select', statement.toLowerCase()])].join(', ');
     const isDenied = code === DENIED && table !== undefined;
-    const remedy = isDenied
-      ? `; grant what it does, such as: grant select on private.${table} to gateway_functions`
-      : '';
+    const remedy = isDenied ? `; grant what it lacks of: grant ${rights} on private.${table} to gateway_functions` : '';
     return `fails in the example ${example.name}: ${message} (${place})${remedy}`;
   }
-  if (!operation.readOnly || example.generated.length > 0) return undefined;
-  const text = toSuccess(operation, request, result).json;
-  const difference = text && findDifference(example.value as Json, JSON.parse(text));
-  return difference && `answers the example ${example.name} with ${difference}`;
+  // What comes after another request is another answer without it.
+  const text = example.after === undefined && toSuccess(operation, request, result).json;
+  if (!text) return undefined;
+  const got: Json = JSON.parse(text);
+  const generated = example.generated.map((name) => [name, (got as Readonly<Record<string, Json>>)[name]]);
+  const wanted =
+    generated.length > 0 ? { ...(example.value as object), ...Object.fromEntries(generated) } : example.value;
+  const difference = findDifference(wanted as Json, got);
+  return difference && `answers the example ${example.name} with ${difference}${OTHER_DATA}`;
 }
 
 /** The first difference of two values, as the second one has it, and then the first. */

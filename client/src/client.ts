@@ -182,6 +182,8 @@ function createSender(options: ClientOptions): Sender {
   const { baseUrl, apiKey, language, timeout = 30_000, retry = 2, fetch = currentFetch, separators = own } = options;
   if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
   if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
+  if (/^[\w.-]+(:\d+)?(\/|$)/.test(baseUrl))
+    throw new TypeError(`baseUrl ${baseUrl} must begin with https:// or http://`);
   // A redirect would send the key to another server, and the gateway never redirects.
   const http = createFetchClient<Record<string, Record<'get', object>>>({
     baseUrl,
@@ -329,6 +331,8 @@ function currentFetch(request: Request): Promise<Response> {
 
 /** Replaces the error of Headers, whose message contains the key. */
 function createHeaders(apiKey: string, language: string | undefined): Headers {
+  // A variable of the environment that is not set would be sent as this word.
+  if (typeof apiKey !== 'string') throw new TypeError(`apiKey is ${apiKey}`);
   const headers = new Headers(language === undefined ? {} : { 'Accept-Language': language });
   try {
     headers.set('X-Api-Key', apiKey);

@@ -79,6 +79,8 @@ export function createCreationChecks(
   };
   /** Who follows the pages with `after` meets every record that was there at the beginning, once. */
   const readWhileCreating = async (list: ListOperation) => {
+    // What is changed or deleted meanwhile may be met twice, or not at all.
+    await lived;
     const before = (await readPages(setting, list, maxLimit(list))).flatMap(({ rows }) => rows);
     const { minimum = 1 } = list.list.limit.schema;
     const limit = Math.max(minimum, Math.ceil(before.length / (MEANWHILE + 1)));
@@ -162,14 +164,20 @@ export function createCreationChecks(
     if (page) throw new Mismatch(page.request, 'a list without what was deleted', describeRow(row));
   };
 
+  let lived: Promise<unknown> = Promise.resolve();
+  const startLife = () => {
+    const life = live();
+    lived = life.catch(() => {});
+    return life;
+  };
   const steps = [...(read ? ['read'] : []), ...(changes[0] ? ['changed'] : []), ...(remove ? ['deleted'] : [])];
   const checks: Check[] = [
     { name: 'creates what was sent', run: () => create().then(() => {}) },
     ...(list ? [{ name: 'creates what the list shows', run: () => findInList(list) }] : []),
+    ...(steps.length > 0 ? [{ name: `creates what is ${steps.join(', ')}`, run: startLife }] : []),
     ...(list?.list.after
       ? [{ name: 'lists every record once while others are created', run: () => readWhileCreating(list) }]
       : []),
-    ...(steps.length > 0 ? [{ name: `creates what is ${steps.join(', ')}`, run: live }] : []),
     ...(operation.conflicts ? [{ name: 'refuses the same fields again', run: conflict }] : []),
     ...(header
       ? [

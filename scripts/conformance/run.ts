@@ -122,13 +122,19 @@ async function runOperation(
     ...(tenants?.ofOperation(operation) ?? []),
   ];
   const first = entry ? await runCheck(options, entry) : undefined;
-  // Without permission for the operation all other checks would fail too.
-  if (first?.result !== 'failed' || !first.got.startsWith('401 ')) {
-    return runSection(options, title, checks, skipped);
-  }
-  const refused = checks.map(({ name }) => ({ name, reason: 'the operation refuses the key' }));
+  // Without permission for the operation, or at another path, all other checks would fail too.
+  const obstacle = first?.result === 'failed' ? findObstacle(options, first.got) : undefined;
+  if (!first || obstacle === undefined) return runSection(options, title, checks, skipped);
+  const refused = checks.map(({ name }) => ({ name, reason: obstacle }));
   const section = await runSection(options, title, [], [...refused, ...skipped]);
   return { ...section, outcomes: [first, ...section.outcomes] };
+}
+
+function findObstacle({ url }: RunOptions, got: string): string | undefined {
+  if (got.startsWith('401 ')) return 'the operation refuses the key';
+  return got.startsWith('404 ')
+    ? `nothing is there: does ${url} end with the path of the document's server?`
+    : undefined;
 }
 
 async function runSection(

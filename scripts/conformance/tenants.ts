@@ -42,7 +42,8 @@ export function createTenantChecks(setting: Setting, lists: readonly ListOperati
     if (foreign.size === 0) return 'the other key has no records there';
     for (const { request, rows } of await readPages(setting, list, maxLimit(list))) {
       const shown = rows.find(({ id }) => foreign.has(id ?? null));
-      if (shown) throw new Mismatch(request, 'no record of the other key', describeRow(shown));
+      if (shown)
+        throw new Mismatch(request, 'no record of the other key, which must be of another tenant', describeRow(shown));
     }
     return undefined;
   };

@@ -81,13 +81,15 @@ async function askForExample(db: pg.Client, text: string, found: Found): Promise
   const { operation } = received;
   const { status, body, cause } = toAnswer(operation, await call(db, toCall(operation, received.request)));
   if (status === operation.status) return body;
-  throw new RefusedError(`the example gets a ${status}: ${cause}; give other values with --with NAME=VALUE`);
+  const remedy = status < 500 ? 'give other values with --with NAME=VALUE' : 'correct the function in its migration';
+  throw new RefusedError(`the example gets a ${status}: ${cause}; ${remedy}`);
 }
 
 function addOperation(text: string, found: Found, { path: wanted, values }: FromRequest, answer: unknown): string {
   const { name, volatility } = found;
   const document = readDocument(text);
   const path = wanted ?? `/${name.replaceAll('_', '-')}`;
+  if (!path.startsWith('/')) throw new RefusedError(`--path ${path}: it begins with /: --path '/${path}'`);
   const reads = volatility !== 'volatile';
   const method = reads ? 'get' : 'post';
   const existing = document.paths[path]?.[method];

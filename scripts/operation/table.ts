@@ -151,7 +151,9 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   const catalog: Catalog = JSON.parse(json);
   const id = catalog.columns.find((column) => column.name === 'id');
   if (!catalog.isIsolated) {
-    throw new RefusedError(`private.${name} has no row security: see supabase/README.md, "Add a table"`);
+    throw new RefusedError(
+      `private.${name} has no row security: add select private.isolate('private.${name}'); to its migration (supabase/README.md, "Add a table")`,
+    );
   }
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     throw new RefusedError(describeKey(name, id));

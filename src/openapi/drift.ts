@@ -2,6 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Fault, OperatorError } from '../errors.ts';
+import { isNear } from '../near-miss.ts';
 import type { Column, DatabaseFunction, Parameter, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
 import { BODY_ARGUMENT, declares, type Operation } from './operations.ts';
@@ -124,11 +125,16 @@ class Comparison {
     this.#place = ['paths', operation.source.path, operation.source.method];
   }
 
+  #describeMissing(): string {
+    const near = this.#functions.find(({ name }) => isNear(name, this.#operation.function, 2))?.name;
+    return `there is none of that name in schema public${near ? `: did you mean ${near}?` : ''}`;
+  }
+
   run(): Difference[] {
     const found = this.#functions.filter(({ name }) => name === this.#operation.function);
     const [only] = found;
     if (only === undefined || found.length > 1) {
-      const database = only ? describeNamesakes(found) : 'there is none of that name in schema public';
+      const database = only ? describeNamesakes(found) : this.#describeMissing();
       this.#add(['x-rpc'], 'x-rpc names the function', database);
     } else {
       this.#checkArguments(only);

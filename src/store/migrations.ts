@@ -183,7 +183,7 @@ function checkApplied(applied: readonly Applied[], migrations: readonly Migratio
     }
     if (!migration) {
       throw new MigrationError(
-        `The database has migration ${version}, and there is no file for it; restore the file, or run the version that has it`,
+        `The database has migration ${version}, and there is no file for it; restore the file, run the version that has it, or try it out in a new store (DATA_DIR=:memory:)`,
       );
     }
     if (statements && toComparable(statements.join(';')) !== toComparable(migration.sql)) {

@@ -210,6 +210,17 @@ test('a create gives the student, and the same one for the same idempotency key'
   expect(await POST('/alunos', init)).toEqual(created);
 });
 
+test.each([
+  ['a key that is not set', { apiKey: undefined as unknown as string }, 'apiKey is undefined'],
+  [
+    'a URL without its scheme',
+    { baseUrl: '127.0.0.1:3000/v1' },
+    'baseUrl 127.0.0.1:3000/v1 must begin with https:// or http://',
+  ],
+])('%s is refused at once', (_what, options, message) => {
+  expect(() => createClient({ baseUrl: 'http://127.0.0.1', apiKey: 'key', ...options })).toThrow(message);
+});
+
 describe('a failure', () => {
   const get = async (baseUrl: string, apiKey: string) => createClient({ baseUrl, apiKey, retry: 0 }).GET('/alunos');
 

@@ -433,7 +433,11 @@ describe('a run that writes nothing', () => {
       /^resposta of private\.anamneses is jsonb, and only you know what is in it: if every value is an object, add --object resposta, or/,
     ],
     ['get', 'textos', /^texto of private\.textos has no limit: add a constraint in a migration/],
-    ['get', 'abertos', /^private\.abertos has no row security: see supabase\/README\.md, "Add a table"$/],
+    [
+      'get',
+      'abertos',
+      /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\); to its migration/,
+    ],
     [
       'get',
       'numerados',
