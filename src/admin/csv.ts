@@ -30,12 +30,12 @@ const PROBLEMS: Readonly<Record<string, () => string>> = {
 
 /** The first bytes of files that are no CSV: archives of zip (.xlsx and .ods), and Microsoft's compound files (.xls). */
 const WORKBOOKS = ['504b0304', 'd0cf11e0'];
-/** The encodings in which spreadsheets save "Unicode text", by the byte order mark. */
-const UTF_16: Readonly<Record<string, string>> = { fffe: 'utf-16le', feff: 'utf-16be' };
+/** The encodings that a byte order mark names, by its first two bytes: spreadsheets save "Unicode text" in UTF-16. */
+const MARKED: Readonly<Record<string, string>> = { efbb: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' };
 
 /**
- * Decodes a file, without a byte order mark; one of UTF-16 counts more than `encoding`. Throws CommandError, with the line,
- * for bytes of another encoding.
+ * Decodes a file, without a byte order mark, which counts more than `encoding`. Throws CommandError for bytes of another encoding,
+ * with the line, and for UTF-8 that is read as another: each of its bytes would be a letter.
  */
 export async function* decode(
   name: string,
@@ -46,6 +46,8 @@ export async function* decode(
   let strict: TextDecoder | undefined;
   // Shows where the strict one fails.
   let lenient: TextDecoder | undefined;
+  /** Reads it as UTF-8 up to the first letter that is not ASCII. */
+  let guess: TextDecoder | undefined;
   let line = 1;
   // The last character: a chunk may end within CRLF.
   let end = '';
@@ -65,8 +67,16 @@ export async function* decode(
       if (WORKBOOKS.includes(begin)) {
         throw new CommandError(t`${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, AS_CSV);
       }
-      used = UTF_16[begin.slice(0, 4)] ?? encoding;
+      used = MARKED[begin.slice(0, 4)] ?? encoding;
       [strict, lenient] = [new TextDecoder(used, { fatal: true }), new TextDecoder(used)];
+      if (used === encoding && used !== 'utf-8') guess = new TextDecoder();
+    }
+    const guessed = guess?.decode(chunk, { stream: true }) ?? '';
+    if (/\P{ASCII}/u.test(guessed)) {
+      guess = undefined;
+      if (!guessed.includes('\ufffd')) {
+        throw new CommandError(t`${name} is UTF-8, and not ${encoding}: nothing was imported`, 'Leave out --encoding.');
+      }
     }
     const text = lenient.decode(chunk, { stream: true });
     check(text, chunk);

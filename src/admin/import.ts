@@ -274,10 +274,11 @@ function describePreview({ file, lines, columns }: Preview): string {
 }
 
 function toError(
-  { preview, ...counts }: Imported,
+  { preview, table, ...counts }: Imported,
   lines: readonly BadLine[],
-  { dryRun, problems }: ImportOptions,
+  options: ImportOptions,
 ): CommandError {
+  const { dryRun, problems } = options;
   const { created, updated, skipped, existing } = counts;
   const count = new Set(lines.map(({ line }) => line)).size;
   const all = created + updated + skipped + existing;
@@ -286,11 +287,25 @@ function toError(
       ? t`Nothing was imported from ${preview.file}: ${count} of ${all} lines is bad`
       : t`Nothing was imported from ${preview.file}: ${count} of ${all} lines are bad`;
   const correct = problems
-    ? t`${problems} has all lines, with what is wrong with each: correct and import it.`
+    ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
     : translate(CORRECT);
   const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [translate(EXISTING)] : [])].join('\n');
   if (!dryRun) return new CommandError(error, hint, { lines });
   return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);
+}
+
+/** The command that imports a corrected file, which needs neither --encoding nor --delimiter. */
+function toCommand(table: string, file: string, options: ImportOptions): string {
+  const { tenant, map = new Map(), ignoreUnknown, skipExisting, update, allowDuplicates } = options;
+  const quote = (text: string) => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+  const flags = [
+    ...(map.size > 0 ? ['--map', ...[...map].map((pair) => quote(pair.join('=')))] : []),
+    ...(ignoreUnknown ? ['--ignore-unknown'] : []),
+    ...(skipExisting ? ['--skip-existing'] : []),
+    ...(update ? ['--update'] : []),
+    ...(allowDuplicates ? ['--allow-duplicates'] : []),
+  ];
+  return `npm run admin -- import ${table} ${quote(file)} ${['--tenant', tenant, ...flags].join(' ')}`;
 }
 
 function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {

@@ -279,8 +279,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     'Se o arquivo já foi importado: --skip-existing ignora as linhas cujos registros existem, --update corrige esses registros, e --allow-duplicates cria outros.',
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.":
     "Diga o que é uma coluna com --map 'Nome dela=coluna', ou ignore o que é desconhecido com --ignore-unknown.",
-  '{0} has all lines, with what is wrong with each: correct and import it.':
-    '{0} tem todas as linhas, com o que há de errado em cada uma: corrija e importe esse arquivo.',
+  '{0} has all lines, with what is wrong with each: correct it, and import it with: {1}':
+    '{0} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: {1}',
   'Created: {0}.': 'Criados: {0}.',
   'Updated: {0}.': 'Corrigidos: {0}.',
   'Skipped: {0}.': 'Ignorados: {0}.',
@@ -301,6 +301,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.':
     'Salve o arquivo em UTF-8, ou informe a codificação: a do Excel é --encoding windows-1252.',
   '{0}, line {1}: not {2}; nothing was imported': '{0}, linha {1}: não é {2}; nada foi importado',
+  '{0} is UTF-8, and not {1}: nothing was imported': '{0} é UTF-8, e não {1}: nada foi importado',
+  'Leave out --encoding.': 'Deixe de fora --encoding.',
   '{0} is a workbook (.xlsx, .xls or .ods): nothing was imported':
     '{0} é uma pasta de trabalho (.xlsx, .xls ou .ods): nada foi importado',
   'Save its sheet as CSV: in Excel "File, Save As, CSV UTF-8 (Comma delimited)", in Portuguese "Arquivo, Salvar como, CSV UTF-8 (Delimitado por vírgulas)".':

@@ -33,6 +33,12 @@ test.each<[string, string | Uint8Array, Options, number, string?]>([
     2,
     'José €',
   ],
+  [
+    'a byte order mark, which counts more than an option',
+    '\ufeffnome,email\nJosé,j@x.example\n',
+    { encoding: 'windows-1252' },
+    2,
+  ],
   ['a declared delimiter', 'sep=;\r\nnome;email\r\nJosé;j@x.example\r\n', {}, 3],
   ['a declared delimiter in quotes', '"sep=|"\nnome|email\nJosé|j@x.example\n', {}, 3],
   ['a declared delimiter and an option', 'sep=;\nnome,email\nJosé,j@x.example\n', { delimiter: ',' }, 3],
@@ -92,6 +98,17 @@ describe('a file that cannot be read', () => {
       },
     });
   });
+
+  test.each([3, 65_536])(
+    'because it is UTF-8, whatever --encoding says, is refused in pieces of %i bytes',
+    async (pieces) => {
+      await expect(read('nome,email\nAndré,a@x.example\n', { encoding: 'windows-1252', pieces })).rejects.toMatchObject(
+        {
+          report: { error: 'file is UTF-8, and not windows-1252: nothing was imported', hint: 'Leave out --encoding.' },
+        },
+      );
+    },
+  );
 
   test.each([
     ['.xlsx', latin1('PK\u0003\u0004\u0014\0\u0006\0')],

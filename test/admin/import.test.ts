@@ -30,13 +30,15 @@ afterAll(() => rmSync(root, { recursive: true }));
 const read = (columns = 'nome, email', table = 'alunos') =>
   rows(`select ${columns} from private.${table} where tenant_id = $1 order by criado_em, id`, [tenant]);
 
+type Content = string | readonly string[] | Buffer;
+
 /** Imports a file with this content into a table. */
-function importInto(resource: string, content: string | readonly string[], ...args: string[]): Promise<Run> {
-  writeFileSync(file, [content].flat().join('\n'));
+function importInto(resource: string, content: Content, ...args: string[]): Promise<Run> {
+  writeFileSync(file, Buffer.isBuffer(content) ? content : [content].flat().join('\n'));
   return admin(['import', resource, file, '--tenant', tenant, ...args]);
 }
 
-const importing = (content: string | readonly string[], ...args: string[]) => importInto('alunos', content, ...args);
+const importing = (content: Content, ...args: string[]) => importInto('alunos', content, ...args);
 
 /** Imports standard input, in a process of its own. */
 async function importInput(resource: string, input: string, ...args: string[]): Promise<Run> {
@@ -131,7 +133,7 @@ describe('bad lines', () => {
 
   test('are written to a file with what is wrong with each, which is imported once it is corrected', async () => {
     const problems = join(root, 'corrigir.csv');
-    const again = `${problems} has all lines, with what is wrong with each: correct and import it.`;
+    const again = `${problems} has all lines, with what is wrong with each: correct it, and import it with: npm run admin -- import alunos ${problems} --tenant ${tenant}`;
     const lines = ['nome;email', 'Ana;ana@x.example', 'Bia', '"Eva; a nova";eva'];
     const { code, errors } = await importing(lines, '--problems', problems);
     expect([code, errors.trim().split('\n').at(-1)]).toEqual([1, again]);
@@ -152,6 +154,18 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova",eva@x.example,\r\n`);
     expect(await importing(half.replace('Bia,,', 'Bia,bia@x.example,'))).toEqual(created(3));
     expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
+  });
+
+  test('are told with the command that imports that file, with its options and in UTF-8', async () => {
+    const problems = join(root, 'a corrigir.csv');
+    const options = ['--map', 'Fone 2=telefone', '--ignore-unknown', '--update'];
+    const file_ = Buffer.from('nome,email,Fone 2\nJos\xe9,x,1\n', 'latin1');
+    const all = ['--problems', problems, '--encoding', 'windows-1252', ...options];
+    const { errors } = await importing(file_, ...all);
+    expect(errors).toContain(
+      `: npm run admin -- import alunos '${problems}' --tenant ${tenant} --map 'Fone 2=telefone' --ignore-unknown --update\n`,
+    );
+    expect(readFileSync(problems, 'utf8')).toContain('José');
   });
 
   test('by the rules of the document or of SQL undo the thousands before them', async () => {

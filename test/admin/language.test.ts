@@ -226,7 +226,7 @@ linha 3: nome: Preencha este campo
 linha 3: unidade "Norte": Nenhum registro do tenant em academias tem este id ou nome
 linha 4: Tem 4 valores, mas o cabeçalho tem 3 colunas
 Nada foi importado de ${file}: 3 de 3 linhas têm problemas
-${problems} tem todas as linhas, com o que há de errado em cada uma: corrija e importe esse arquivo.
+${problems} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: npm run admin -- import alunos ${problems} --tenant ${AURORA}
 `);
     const written = readFileSync(problems, 'utf8');
     expect(written).toMatch(/^nome,email,unidade,Problemas \(ignorada\)\r\n/);
