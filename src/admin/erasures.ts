@@ -42,10 +42,16 @@ export function describeRepeated(repeated: readonly Erasure[], all: readonly Era
 }
 
 async function readList(name: string): Promise<Erasure[]> {
-  const records = readRecords(decode(name, createReadStream(toPath(name)), 'utf-8'));
-  const [head, ...lines] = await Array.fromAsync(records, (record) => ('cells' in record ? record.cells : []));
-  if (`${head}` !== `${COLUMNS}` || lines.some(({ length }) => length !== COLUMNS.length)) {
-    const hint = 'Expected what `npm run --silent admin -- erasures` prints. Nothing was erased.';
+  const records = readRecords(decode(name, createReadStream(toPath(name)), 'utf-8'), ',');
+  const cells = await Array.fromAsync(records, (record) => ('cells' in record ? record.cells : [])).catch((error) => {
+    if (error instanceof CommandError) return [];
+    throw error;
+  });
+  // Without --silent npm prints lines of its own before.
+  const head = cells.findIndex((texts) => `${texts}` === `${COLUMNS}`);
+  const lines = cells.slice(head + 1);
+  if (head < 0 || lines.some(({ length }) => length !== COLUMNS.length)) {
+    const hint = 'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.';
     throw new CommandError(t`${name} is no list of erasures`, hint);
   }
   return lines.map(([tenant = '', student = '', erased_at = '']) => ({ tenant, student: student || null, erased_at }));

@@ -351,7 +351,9 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabas
 function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
   const command = parent.command(name).description(description).option('--json', 'print one JSON value, for scripts');
   const call = parent.parent ? `${CALL} ${parent.name()} ${name}` : `${CALL} ${name}`;
-  const lines = examples.map((example) => `  ${call} ${example}`.trimEnd());
+  // npm would print its own lines into a file.
+  const toCall = (example: string) => (example.startsWith('>') ? call.replace('run', 'run --silent') : call);
+  const lines = examples.map((example) => `  ${toCall(example)} ${example}`.trimEnd());
   return command.addHelpText('after', `\n${lines.length > 1 ? t`Examples` : t`Example`}:\n${lines.join('\n')}`);
 }
 

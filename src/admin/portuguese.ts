@@ -208,8 +208,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'Changed {0} ({1})': '{0} ({1}) foi corrigido',
   'Erases the student {0} and everything that refers to it.': 'Apaga o aluno {0} e tudo o que se refere a ele.',
   'Student {0} was erased': 'O aluno {0} foi apagado',
-  'Backups still have it: for a restore, keep the list of `npm run admin -- erasures` outside of the store.':
-    'Os backups ainda têm esses dados: para uma restauração, guarde a lista de `npm run admin -- erasures` fora do banco.',
+  'Backups still have it: for a restore, keep the list of `npm run --silent admin -- erasures > FILE` outside of the store.':
+    'Os backups ainda têm esses dados: para uma restauração, guarde a lista de `npm run --silent admin -- erasures > ARQUIVO` fora do banco.',
   'the tenant has no {0} in {1}': 'o tenant não tem {0} em {1}',
   'Name a record by its id: npm run admin -- find {0} TEXT --tenant {1}':
     'Informe um registro pelo id: npm run admin -- find {0} TEXTO --tenant {1}',
@@ -341,8 +341,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   '{0} is no backup of a store': '{0} não é um backup de um banco',
   'Of {0} erased students and tenants {1} had come back, and were erased again.':
     'De {0} alunos e tenants apagados, {1} tinham voltado e foram apagados de novo.',
-  'Expected what `npm run --silent admin -- erasures` prints. Nothing was erased.':
-    'Informe o que `npm run --silent admin -- erasures` imprime. Nada foi apagado.',
+  'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.':
+    'Informe o que `npm run --silent admin -- erasures > ARQUIVO` grava, em UTF-8. Nada foi apagado.',
   '{0} is no list of erasures': '{0} não é uma lista de quem foi apagado',
   'Copied {0}: {1}.': '{0} foi copiado: {1}.',
   'Copied {0} rows': 'Linhas copiadas: {0}',

@@ -37,7 +37,8 @@ const HISTORY = `
 /** What an update shows of a column, in characters. */
 const MAX_SHOWN = 60;
 
-const KEEP = 'Backups still have it: for a restore, keep the list of `npm run admin -- erasures` outside of the store.';
+const KEEP =
+  'Backups still have it: for a restore, keep the list of `npm run --silent admin -- erasures > FILE` outside of the store.';
 
 /** Lists the records that have a text in any of their columns of text, ignoring capitals and accents. */
 export async function findRecords(

@@ -412,7 +412,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     });
     const list = join(root, 'erasures.csv');
     const { output } = await runAdmin(['erasures'], { DATA_DIR });
-    writeFileSync(list, output);
+    writeFileSync(list, `\n> wellness-gateway@1.0.0 admin\n> node src/admin/main.ts erasures\n\n${output}`);
     // A store that cannot start, such as after a fault of the disk.
     rmSync(join(DATA_DIR, 'database/global'), { recursive: true });
     expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({
@@ -421,7 +421,15 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
         /\nThe record of erasures in the store that was there cannot be read: .*\nStudents .* are back.* erasures --repeat FILE\n/,
       ),
     });
-    expect(await runAdmin(['erasures', '--repeat', backup], { DATA_DIR })).toMatchObject({ code: 1 });
+    const latin1 = join(root, 'latin1.csv');
+    writeFileSync(latin1, Buffer.from('tenant,student,erased_at\n\xe9,,\n', 'latin1'));
+    for (const none of [backup, latin1]) {
+      expect(await runAdmin(['erasures', '--repeat', none], { DATA_DIR })).toEqual({
+        code: 1,
+        output: '',
+        errors: `${none} is no list of erasures\nExpected what \`npm run --silent admin -- erasures > FILE\` writes, in UTF-8. Nothing was erased.\n`,
+      });
+    }
     expect(await runAdmin(['erasures', '--repeat', list, '--json'], { DATA_DIR })).toEqual({
       code: 0,
       output: `${JSON.stringify({ repeated: [{ tenant: AURORA, student: ANA, erased_at: output.split(',').at(-1)?.trim() }] })}\n`,
