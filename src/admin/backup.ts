@@ -18,6 +18,7 @@ import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { toPath } from './arguments.ts';
+import { queryRows } from './database.ts';
 import { describeRepeated, type Erasure, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
 import { CommandError, createProgress, type Output } from './terminal.ts';
@@ -28,6 +29,10 @@ const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
 const KEYS = 'Keys that were revoked since the backup work again: revoke them before you start the gateway.';
+const ENDED = `select id from private.list_keys() where state <> 'active'`;
+/** What ended by itself has ended in the backup too. */
+const REVOKE = `
+  select k.prefix from private.list_keys() k, private.revoke_key(k.id) where k.state = 'active' and k.id = any ($1::uuid[])`;
 const COME_BACK =
   'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE';
 const VERSION_1 = 'A backup of version 1 is restored by version 1.';
@@ -59,6 +64,9 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
 }
 
+/** What was done in a store since a backup of it, and a restore would undo. */
+type Undone = { readonly erasures: readonly Erasure[]; readonly ended: readonly { readonly id: string }[] };
+
 /** Restores a backup, and brings it up to date. With `replace` it takes the place of the store that is there. */
 export async function restore(config: StoreConfig, name: string, { replace = false }): Promise<Output> {
   const embedded = readEmbedded(config);
@@ -69,18 +77,22 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
     throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);
   }
   let repeated: readonly Erasure[] | undefined;
+  let revoked: readonly { readonly prefix: string | null }[] | undefined;
   let erasures = translate(COME_BACK);
-  const applied = await restoreStore<readonly Erasure[]>(
+  let keys = translate(KEYS);
+  const applied = await restoreStore<Undone>(
     { ...embedded, onWarning: console.error },
     {
       migrationsDir: FILES.migrations,
       unpack: (folder) => unpack(toPath(name), folder),
-      read: readErasures,
+      read: async (db) => ({ erasures: await readErasures(db), ended: await queryRows(db, ENDED) }),
       write: async (db, read) => {
         if (read?.status === 'rejected') erasures = `${toUnreadable(read.reason)}\n${erasures}`;
         if (read?.status !== 'fulfilled') return;
-        repeated = await repeatErasures(db, read.value);
-        erasures = describeRepeated(repeated, read.value);
+        repeated = await repeatErasures(db, read.value.erasures);
+        erasures = describeRepeated(repeated, read.value.erasures);
+        revoked = await queryRows(db, REVOKE, [read.value.ended.map(({ id }) => id)]);
+        keys = t`Of ${read.value.ended.length} revoked and expired keys ${revoked.length} had come back, and were revoked.`;
       },
     },
   ).catch((error) => {
@@ -95,8 +107,8 @@ export async function restore(config: StoreConfig, name: string, { replace = fal
       : t`Restored ${name} to ${dataDir}.`;
   const versions = readMigrations(FILES.migrations).filter(({ file }) => applied.includes(file));
   return {
-    json: { dataDir, migrations: versions.map(({ version }) => version), repeated },
-    text: [restored, erasures, translate(KEYS)].join('\n'),
+    json: { dataDir, migrations: versions.map(({ version }) => version), repeated, revoked },
+    text: [restored, erasures, keys].join('\n'),
   };
 }
 

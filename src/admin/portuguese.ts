@@ -315,6 +315,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     'Pare o gateway, restaure e inicie o gateway de novo; ou defina DATA_DIR como uma pasta nova. Nada foi restaurado.',
   'Keys that were revoked since the backup work again: revoke them before you start the gateway.':
     'As chaves revogadas desde o backup voltam a funcionar: revogue essas chaves antes de iniciar o gateway.',
+  'Of {0} revoked and expired keys {1} had come back, and were revoked.':
+    'De {0} chaves revogadas e expiradas, {1} tinham voltado e foram revogadas.',
   'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE':
     'Os alunos e tenants apagados desde o backup estão de volta. Apague-os de novo antes de iniciar o gateway, com uma lista guardada: npm run admin -- erasures --repeat ARQUIVO',
   'A backup of version 1 is restored by version 1.': 'Um backup da versão 1 é restaurado pela versão 1.',

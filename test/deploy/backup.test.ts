@@ -396,6 +396,10 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     const created = await withStore(DATA_DIR, (send) => create(send, 'wms_demo_aurora', 'Depois'));
     expect(created.status).toBe(201);
     const erased = await runAdmin(['student', 'erase', ANA, '--tenant', AURORA, '--yes'], { DATA_DIR });
+    expect(await runAdmin(['key', 'revoke', 'wms_demo_bos', '--yes'], { DATA_DIR })).toMatchObject({ code: 0 });
+    expect(await runAdmin(['key', 'rotate', 'wms_demo_lei', '--overlap', '0s'], { DATA_DIR })).toMatchObject({
+      code: 0,
+    });
     expect(erased.output).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
     expect(await runAdmin(['restore', backup], { DATA_DIR })).toMatchObject({
       code: 1,
@@ -403,10 +407,15 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     });
     expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({
       code: 0,
-      output: expect.stringContaining('Of 1 erased students and tenants 1 had come back, and were erased again.'),
+      output: expect.stringContaining(
+        'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 4 revoked and expired keys 2 had come back, and were revoked.\n',
+      ),
       errors: '',
     });
     await withStore(DATA_DIR, async (send) => {
+      for (const key of ['wms_demo_bosque', 'wms_demo_leitura']) {
+        expect(await send('/alunos', key)).toEqual({ status: 401, body: { error: 'API Key inativa' } });
+      }
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
     });
