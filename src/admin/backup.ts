@@ -4,7 +4,7 @@
 import { once } from 'node:events';
 import { createWriteStream, existsSync, mkdirSync } from 'node:fs';
 import { rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
@@ -21,7 +21,7 @@ import { toPath } from './arguments.ts';
 import { queryRows } from './database.ts';
 import { describeRepeated, type Erasure, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
-import { CommandError, createProgress, type Output } from './terminal.ts';
+import { CommandError, type Confirmed, confirm, createProgress, type Output } from './terminal.ts';
 
 /** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */
 const ARCHIVE = 'd'.charCodeAt(0);
@@ -67,14 +67,18 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
 /** What was done in a store since a backup of it, and a restore would undo. */
 type Undone = { readonly erasures: readonly Erasure[]; readonly ended: readonly { readonly id: string }[] };
 
+type RestoreOptions = Confirmed & { readonly replace?: boolean };
+
 /** Restores a backup, and brings it up to date. With `replace` it takes the place of the store that is there. */
-export async function restore(config: StoreConfig, name: string, { replace = false }): Promise<Output> {
+export async function restore(config: StoreConfig, name: string, options: RestoreOptions): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
   if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
-  if (existsSync(toPaths(dataDir).database) && !replace) {
+  if (existsSync(toPaths(dataDir).database)) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
-    throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);
+    if (!options.replace) throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);
+    const folder = basename(resolve(dataDir));
+    await confirm(t`Replaces the store in the folder ${folder} (${dataDir}) with ${name}.`, folder, options);
   }
   let repeated: readonly Erasure[] | undefined;
   let revoked: readonly { readonly prefix: string | null }[] | undefined;

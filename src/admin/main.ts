@@ -332,6 +332,7 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabas
   add(program, 'restore', 'restore a backup into the folder DATA_DIR', '/backup/wellness-2026-12-01.tar.gz')
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
+    .option('--yes', YES)
     .action(run(async (store, file, options) => (await load()).restore(store, file, options)));
   add(
     program,

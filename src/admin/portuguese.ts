@@ -328,6 +328,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'There is no file {0}': 'Não há o arquivo {0}',
   'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.':
     'Defina DATA_DIR como uma pasta nova, ou pare o gateway e substitua esse banco para sempre com --replace.',
+  'Replaces the store in the folder {0} ({1}) with {2}.': 'Substitui o banco na pasta {0} ({1}) por {2}.',
   'There is a store in {0} already: nothing was restored': 'Já há um banco em {0}: nada foi restaurado',
   'Restored {0} to {1}.': '{0} foi restaurado em {1}.',
   'Restored {0} to {1}, and applied {2} new migrations.': '{0} foi restaurado em {1}, com {2} novas migrações.',

@@ -1,5 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { CommandError, reportError } from '../../src/admin/terminal.ts';
@@ -10,9 +13,13 @@ const { admin, database, json, rows } = useAdmin();
 const url = useGateway({ database });
 
 /** Runs the command on a terminal of its own and types a line. */
-async function type(line: string, ...args: string[]): Promise<{ code: number | null; output: string }> {
+async function type(
+  line: string,
+  args: readonly string[],
+  store: Record<string, string> = { DATABASE_URL: database().adminUrl },
+): Promise<{ code: number | null; output: string }> {
   const command = [process.execPath, 'src/admin/main.ts', ...args.map((arg) => `'${arg}'`)].join(' ');
-  const env = { PATH: process.env.PATH, DATABASE_URL: database().adminUrl, TERM: 'dumb' };
+  const env = { PATH: process.env.PATH, ...store, TERM: 'dumb' };
   const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], { env });
   child.stdin.end(`${line}\n`);
   const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
@@ -29,20 +36,20 @@ describe('a student', () => {
     const [{ id } = {}] = await rows(
       `insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', E'\\x1b[2JEva', 'e@x.example') returning id`,
     );
-    const { code, output } = await type('\\u001b[2JEva', 'student', 'erase', String(id), '--tenant', AURORA);
+    const { code, output } = await type('\\u001b[2JEva', ['student', 'erase', String(id), '--tenant', AURORA]);
     expect(output).toContain('Erases the student \\u001b[2JEva and everything');
     expect(output).not.toContain('\x1b[2J');
     expect(code).toBe(0);
   });
 
   test('is erased once its name was typed, and then answered like one that never was', async () => {
-    const refused = await type('Outra', 'student', 'erase', ANA, '--tenant', AURORA);
+    const refused = await type('Outra', ['student', 'erase', ANA, '--tenant', AURORA]);
     expect(refused.output).toContain('Erases the student Ana Alves and everything that refers to it.');
     expect(refused.output).toContain('That is another name: nothing was changed.');
     expect(refused.code).toBe(1);
     expect(await ask(`/alunos?limit=1&after=${ANA}`)).toMatchObject({ status: 200 });
 
-    const { code, output } = await type('Ana Alves', 'student', 'erase', ANA, '--tenant', AURORA);
+    const { code, output } = await type('Ana Alves', ['student', 'erase', ANA, '--tenant', AURORA]);
     expect(output).toContain(`Student ${ANA} was erased: anamneses 1, treinos 2, alunos 1.`);
     expect(code).toBe(0);
     for (const path of [`/alunos?after=ID`, '/treinos?id_aluno=ID', '/anamnese/alunos?id_aluno=ID']) {
@@ -55,7 +62,7 @@ describe('a student', () => {
 describe('a key', () => {
   test('is revoked once its name was typed, and then without a question', async () => {
     const { prefix } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'Site']);
-    expect(await type('Outra', 'key', 'revoke', prefix)).toEqual({
+    expect(await type('Outra', ['key', 'revoke', prefix])).toEqual({
       code: 1,
       output: expect.stringContaining(`Revokes the key Site (${prefix}) of Academia Aurora. This cannot be undone.`),
     });
@@ -63,7 +70,7 @@ describe('a key', () => {
       code: 0,
       output: expect.stringContaining(`Key ${prefix} is revoked: requests with it are refused.`),
     };
-    expect(await type('Site', 'key', 'revoke', prefix)).toEqual(done);
+    expect(await type('Site', ['key', 'revoke', prefix])).toEqual(done);
     expect(await admin(['key', 'revoke', prefix])).toMatchObject(done);
   });
 });
@@ -82,6 +89,20 @@ describe('a tenant', () => {
     expect(await ask('/alunos', KEYS.bosque)).toEqual({ status: 401, body: { error: 'API Key inválida' } });
     expect(await ask('/alunos?limit=1')).toMatchObject({ status: 200 });
   });
+});
+
+test('a store is replaced once the name of its folder was typed', async ({ onTestFinished }) => {
+  const root = mkdtempSync(join(tmpdir(), 'terminal-'));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  const store = join(root, 'minha');
+  mkdirSync(join(store, 'database'), { recursive: true });
+  const restore = async (typed: string) => {
+    const args = ['restore', import.meta.filename, '--replace'];
+    return (await type(typed, args, { DATA_DIR: store })).output;
+  };
+  expect(await restore('Outra')).toMatch(/^Replaces the store in the folder minha \(.*\/minha\) with .* This cannot/m);
+  expect(await restore('Outra')).toContain('That is another name: nothing was changed.');
+  expect(await restore('minha')).toContain('is damaged, or no backup');
 });
 
 test('many bad lines in a row that are bad in the same way are one for people, and all for scripts', () => {

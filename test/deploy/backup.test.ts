@@ -334,7 +334,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     await runPage(BACK_UP, DATA_DIR);
     isBackedUp = true;
     await Promise.all(load);
-    expect(await runAdmin(['restore', file, '--replace'], { DATA_DIR })).toEqual({
+    expect(await runAdmin(['restore', file, '--replace', '--yes'], { DATA_DIR })).toEqual({
       code: 1,
       output: '',
       errors: expect.stringMatching(
@@ -405,7 +405,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       code: 1,
       errors: expect.stringMatching(/^There is a store in .* already: nothing was restored\n.*--replace/),
     });
-    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({
+    expect(await runAdmin(['restore', backup, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
       code: 0,
       output: expect.stringContaining(
         'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 4 revoked and expired keys 2 had come back, and were revoked.\n',
@@ -419,12 +419,17 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
     });
+    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toEqual({
+      code: 2,
+      output: '',
+      errors: 'Expected --yes, because there is no terminal to ask on.\nSee --help.\n',
+    });
     const list = join(root, 'erasures.csv');
     const { output } = await runAdmin(['erasures'], { DATA_DIR });
     writeFileSync(list, `\n> wellness-gateway@1.0.0 admin\n> node src/admin/main.ts erasures\n\n${output}`);
     // A store that cannot start, such as after a fault of the disk.
     rmSync(join(DATA_DIR, 'database/global'), { recursive: true });
-    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toMatchObject({
+    expect(await runAdmin(['restore', backup, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
       code: 0,
       output: expect.stringMatching(
         /\nThe record of erasures in the store that was there cannot be read: .*\nStudents .* are back.* erasures --repeat FILE\n/,
@@ -445,7 +450,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       errors: '',
     });
     const none = join(root, 'none.tar.gz');
-    expect(await runAdmin(['restore', none, '--replace'], { DATA_DIR })).toMatchObject({
+    expect(await runAdmin(['restore', none, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
       code: 1,
       errors: `There is no file ${none}\n`,
     });
@@ -485,7 +490,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     const half = Math.floor(bytes.length / 2);
     for (const copy of [flipped(half), flipped(bytes.length - 6), bytes.subarray(0, half), bytes.subarray(0, 0)]) {
       writeFileSync(damaged, copy);
-      expect(await runAdmin(['restore', damaged, '--replace'], { DATA_DIR })).toMatchObject({
+      expect(await runAdmin(['restore', damaged, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
         code: 1,
         errors: expect.stringContaining(`${damaged} is`),
       });
