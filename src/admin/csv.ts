@@ -93,9 +93,14 @@ function countBreaks(text: string): number {
 
 /**
  * The records of a CSV text without those that are blank. The default delimiter is the one that a first line `sep=;`
- * names, or the most frequent of comma, semicolon and tab in the header. Malformed quotes end the reading, and the last record says so.
+ * names, or the most frequent of comma, semicolon and tab in the header; `onDelimiter` gets the one that is used. Malformed quotes end
+ * the reading, and the last record says so.
  */
-export async function* readRecords(text: AsyncIterable<string>, delimiter?: string): AsyncGenerator<CsvRecord, void> {
+export async function* readRecords(
+  text: AsyncIterable<string>,
+  delimiter?: string,
+  onDelimiter?: (delimiter: string) => void,
+): AsyncGenerator<CsvRecord, void> {
   let parser: RecordParser | undefined;
   let pending = '';
   for await (const piece of withEnd(text)) {
@@ -103,7 +108,9 @@ export async function* readRecords(text: AsyncIterable<string>, delimiter?: stri
     // Only the new piece: searching the whole text each time would be quadratic.
     if (!parser && piece !== undefined && !/[\r\n]/.test(piece) && pending.length < MAX_HEADER) continue;
     if (!parser) {
-      parser = createParser(delimiter ?? findDelimiter(pending));
+      const used = delimiter ?? findDelimiter(pending);
+      onDelimiter?.(used);
+      parser = createParser(used);
       // The line stays, blank, and is counted.
       pending = pending.replace(DECLARATION, '');
     }
@@ -166,9 +173,9 @@ function createParser(delimiter: string): RecordParser {
   };
 }
 
-/** A line of CSV. */
-export function toLine(texts: readonly (string | null)[]): string {
-  return `${texts.map((text) => toCell(text ?? '')).join(',')}\r\n`;
+/** A line of CSV. The delimiter is a comma unless it is another one that an import finds by itself. */
+export function toLine(texts: readonly (string | null)[], delimiter = ','): string {
+  return `${texts.map((text) => toCell(text ?? '')).join(DELIMITERS.includes(delimiter) ? delimiter : ',')}\r\n`;
 }
 
 function toCell(text: string): string {

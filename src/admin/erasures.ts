@@ -23,7 +23,13 @@ export async function listErasures(db: Database, { repeat }: { readonly repeat?:
   }
   const erasures = await readErasures(db);
   const lines = [COLUMNS, ...erasures.map((erasure) => COLUMNS.map((column) => erasure[column]))];
-  return { json: erasures, text: lines.map(toLine).join('').trimEnd() };
+  return {
+    json: erasures,
+    text: lines
+      .map((texts) => toLine(texts))
+      .join('')
+      .trimEnd(),
+  };
 }
 
 /** The erasures of a store, oldest first. */

@@ -175,14 +175,20 @@ async function writeProblems(
   });
   try {
     let titles: readonly string[] | undefined;
-    for await (const record of readRecords(decode(name, open(), encoding), delimiter)) {
+    let used: string | undefined;
+    const records = readRecords(decode(name, open(), encoding), delimiter, (found) => {
+      used = found;
+    });
+    // Excel takes a file without it for one in the system's old encoding.
+    await output.write('\ufeff');
+    for await (const record of records) {
       if ('problem' in record) break;
       const problems = titles ? (found.get(record.line) ?? []).map(describeBad).join('; ') : translate(PROBLEMS);
       titles ??= record.cells;
       // A short line keeps its problem in its column.
       const cells = titles.map((_title, index) => record.cells[index] ?? '').concat(record.cells.slice(titles.length));
       const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
-      await output.write(toLine([...(before < 0 ? cells : cells.toSpliced(before, 1)), problems]));
+      await output.write(toLine([...(before < 0 ? cells : cells.toSpliced(before, 1)), problems], used));
     }
   } finally {
     await output.close();

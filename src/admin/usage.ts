@@ -119,7 +119,13 @@ function toOutput(
   const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
   if (isCsv) {
     const lines = [columns, ...rows.map((row) => columns.map((column) => `${row[column] ?? ''}`))];
-    return { json, text: lines.map(toLine).join('').trimEnd() };
+    return {
+      json,
+      text: lines
+        .map((texts) => toLine(texts))
+        .join('')
+        .trimEnd(),
+    };
   }
   if (rows.length === 0) return { json, text: t`There were no calls in the last ${days} days.` };
   const groups = [...Map.groupBy(rows, (row) => toLabels(row).join('\0')).values()];

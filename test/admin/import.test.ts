@@ -139,33 +139,33 @@ describe('bad lines', () => {
     expect([code, errors.trim().split('\n').at(-1)]).toEqual([1, again]);
     const text = readFileSync(problems, 'utf8');
     expect(text.split('\r\n')).toEqual([
-      'nome,email,Problems (left out)',
-      'Ana,ana@x.example,',
-      'Bia,,"has 1 value, but the header has 2 columns"',
-      `"Eva; a nova",eva,"email ""eva"": must match format ""email"""`,
+      '\ufeffnome;email;Problems (left out)',
+      'Ana;ana@x.example;',
+      'Bia;;"has 1 value, but the header has 2 columns"',
+      `"Eva; a nova";eva;"email ""eva"": must match format ""email"""`,
       '',
     ]);
-    const half = text.replace('eva,', 'eva@x.example,');
+    const half = text.replace('eva;', 'eva@x.example;');
     const second = await importing(half, '--problems', problems);
     expect(second).toMatchObject({ code: 1, errors: `${problems} exists: name a new file with --problems\n` });
     rmSync(problems);
     await importing(half, '--problems', problems);
-    expect(readFileSync(problems, 'utf8')).toContain('\r\nBia,,email is required\r\n');
-    expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova",eva@x.example,\r\n`);
-    expect(await importing(half.replace('Bia,,', 'Bia,bia@x.example,'))).toEqual(created(3));
+    expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;email is required\r\n');
+    expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova";eva@x.example;\r\n`);
+    expect(await importing(half.replace('Bia;;', 'Bia;bia@x.example;'))).toEqual(created(3));
     expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
   });
 
   test('are told with the command that imports that file, with its options and in UTF-8', async () => {
     const problems = join(root, 'a corrigir.csv');
     const options = ['--map', 'Fone 2=telefone', '--ignore-unknown', '--update'];
-    const file_ = Buffer.from('nome,email,Fone 2\nJos\xe9,x,1\n', 'latin1');
-    const all = ['--problems', problems, '--encoding', 'windows-1252', ...options];
+    const file_ = Buffer.from('nome|email|Fone 2\nJos\xe9|x|1\n', 'latin1');
+    const all = ['--problems', problems, '--encoding', 'windows-1252', '--delimiter', '|', ...options];
     const { errors } = await importing(file_, ...all);
     expect(errors).toContain(
       `: npm run admin -- import alunos '${problems}' --tenant ${tenant} --map 'Fone 2=telefone' --ignore-unknown --update\n`,
     );
-    expect(readFileSync(problems, 'utf8')).toContain('José');
+    expect(readFileSync(problems, 'utf8')).toContain('\r\nJosé,x,1,');
   });
 
   test('by the rules of the document or of SQL undo the thousands before them', async () => {

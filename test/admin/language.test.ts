@@ -229,8 +229,8 @@ Nada foi importado de ${file}: 3 de 3 linhas têm problemas
 ${problems} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: npm run admin -- import alunos ${problems} --tenant ${AURORA}
 `);
     const written = readFileSync(problems, 'utf8');
-    expect(written).toMatch(/^nome,email,unidade,Problemas \(ignorada\)\r\n/);
-    writeFileSync(problems, written.replace('Ana,x', 'Ana,x@y.example').split('\r\n').slice(0, 2).join('\r\n'));
+    expect(written).toMatch(/^\ufeffnome;email;unidade;Problemas \(ignorada\)\r\n/);
+    writeFileSync(problems, written.replace('Ana;x', 'Ana;x@y.example').split('\r\n').slice(0, 2).join('\r\n'));
     const args = ['import', 'alunos', problems, '--tenant', AURORA, '--dry-run'];
     const shown = await admin(...args);
     expect(shown.output).toMatch(/^COLUNA DE corrigir.csv +VIRA +LINHA 2\n/);
