@@ -66,6 +66,8 @@ const KINDS = [
   ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`, (list: string) => t`skip: ${list}`],
 ] as const;
 
+/** Marks a line in the file of problems whose columns nobody knows: a spreadsheet completes it with empty values. */
+const MISFIT = 'Correct this line, then delete this text';
 const CORRECT = 'Correct them and import the file again: all lines are imported, or none.';
 const EXISTING =
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.';
@@ -183,7 +185,9 @@ async function writeProblems(
     await output.write('\ufeff');
     for await (const record of records) {
       if ('problem' in record) break;
-      const problems = titles ? (found.get(record.line) ?? []).map(describeBad).join('; ') : translate(PROBLEMS);
+      const texts = (found.get(record.line) ?? []).map(describeBad);
+      if (titles && titles.length !== record.cells.length) texts.unshift(translate(MISFIT));
+      const problems = titles ? texts.join('; ') : translate(PROBLEMS);
       titles ??= record.cells;
       // A short line keeps its problem in its column.
       const cells = titles.map((_title, index) => record.cells[index] ?? '').concat(record.cells.slice(titles.length));
@@ -241,6 +245,7 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
     const columns = headers.length === 1 ? t`1 column` : t`${headers.length} columns`;
     return t`has ${values}, but the header has ${columns}`;
   }
+  if (cells.some((cell) => inAll(MISFIT).some((text) => cell.startsWith(text)))) return translate(MISFIT);
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
   return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
 }

@@ -263,6 +263,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   '{0} is empty: expected CSV with a header': '{0} está vazio: informe um CSV com cabeçalho',
   '{0}, line {1}: {2}': '{0}, linha {1}: {2}',
   'has {0} columns: the file may not be CSV': 'tem {0} colunas: o arquivo talvez não seja CSV',
+  'Correct this line, then delete this text': 'Corrija esta linha e depois apague este texto',
   'has {0}, but the header has {1}': 'Tem {0}, mas o cabeçalho tem {1}',
   '1 value': '1 valor',
   '{0} values': '{0} valores',

@@ -141,7 +141,7 @@ describe('bad lines', () => {
     expect(text.split('\r\n')).toEqual([
       '\ufeffnome;email;Problems (left out)',
       'Ana;ana@x.example;',
-      'Bia;;"has 1 value, but the header has 2 columns"',
+      'Bia;;"Correct this line, then delete this text; has 1 value, but the header has 2 columns"',
       `"Eva; a nova";eva;"email ""eva"": must match format ""email"""`,
       '',
     ]);
@@ -150,9 +150,9 @@ describe('bad lines', () => {
     expect(second).toMatchObject({ code: 1, errors: `${problems} exists: name a new file with --problems\n` });
     rmSync(problems);
     await importing(half, '--problems', problems);
-    expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;email is required\r\n');
+    expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
     expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova";eva@x.example;\r\n`);
-    expect(await importing(half.replace('Bia;;', 'Bia;bia@x.example;'))).toEqual(created(3));
+    expect(await importing(half.replace(/Bia;;.*/, 'Bia;bia@x.example;'))).toEqual(created(3));
     expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
   });
 
