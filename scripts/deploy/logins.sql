@@ -27,6 +27,14 @@ select set_config(name, value, false) as "not kept"
  where has_parameter_privilege(name, 'set')
 \g /dev/null
 
+select format('do $do$ begin raise exception %L; end $do$', message)
+  from (values
+         (:'gateway_password' = '' and :'authenticator_password' = '', 'GATEWAY_PASSWORD is not set'),
+         (to_regrole('gateway') is null, 'the role gateway does not exist: run npm run migrate first')
+       ) as m (is_wrong, message)
+ where is_wrong
+\gexec
+
 select statement
   from (values
          ('gateway_login', :'gateway_password'),

@@ -96,6 +96,18 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     expect(await callAs('authenticator', 'two')).toBe(1);
   });
 
+  test.each([
+    ['without a password', 'gateway', '', 'GATEWAY_PASSWORD is not set'],
+    ['before the migrations', 'absent', 'one', 'the role gateway does not exist: run npm run migrate first'],
+  ])('fails %s, and says what is missing', async (_when, role, GATEWAY_PASSWORD, message) => {
+    const rename = (from: string, to: string) =>
+      from === to || asAdmin(database.adminUrl, (admin) => admin.query(`alter role ${from} rename to ${to}`));
+    await rename('gateway', role);
+    const failure = await makeLogins({ GATEWAY_PASSWORD }).catch((error) => error);
+    await rename(role, 'gateway');
+    expect(failure).toMatchObject({ code: 3, stderr: expect.stringContaining(`ERROR:  ${message}\n`) });
+  });
+
   test('lets the roles only become the gateway', async () => {
     await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
     const { rows } = await asAdmin(database.adminUrl, (admin) =>
