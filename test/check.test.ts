@@ -217,6 +217,7 @@ describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores ha
   const WRONG: Readonly<Record<string, () => Record<string, string>>> = {
     '`DATABASE_URL` beside `SUPABASE_URL`': () => ({ DATABASE_URL: urlOf(), ...postgrest.env }),
     'the name of the login, or its password': () => edited({ password: 'wrong' }),
+    'either of them, behind PgBouncer': () => edited({ password: 'wrong' }, poolers[0]?.url),
     'the database': () => edited({ pathname: '/nada' }),
     'the host or the port': () => edited({ port: String(nobody) }),
     'all of several hosts': () => hosts(`127.0.0.1:${nobody}`, `localhost:${nobody}`),

@@ -38,7 +38,7 @@ export async function startPgbouncer(target: string, mode: 'session' | 'transact
 listen_addr = 127.0.0.1
 listen_port = ${port}
 unix_socket_dir =
-auth_type = plain
+auth_type = scram-sha-256
 auth_file = ${users}
 pool_mode = ${mode}
 `,

@@ -22,6 +22,13 @@ const ADVICE: Readonly<Record<string, string>> = {
   'The server does not support SSL connections': 'sslmode=disable connects in plain text',
 };
 
+/** PgBouncer refuses a login as a breach of the protocol; these are Postgres's codes for what it says. */
+const BREACH = '08P01';
+const POOLER_CODES = [
+  [/ authentication failed$/, '28P01'],
+  [/^no such database: /, '3D000'],
+] as const;
+
 export class Client extends pg.Client {
   /** Throws if a file of TLS cannot be read. */
   constructor({ sslFiles = {}, mustBind = false, ...config }: ClientConfig) {
@@ -39,6 +46,8 @@ export class Client extends pg.Client {
       return this;
     } catch (error) {
       const { code = '', message } = error as NodeJS.ErrnoException;
+      const [, refusal] = (code === BREACH && POOLER_CODES.find(([text]) => text.test(message))) || [];
+      if (refusal) Object.assign(error as Error, { code: refusal });
       const advice = ADVICE[code] ?? ADVICE[message];
       if (advice) (error as Error).message = `${message.split('; if the root CA')[0]}: ${advice}`;
       throw error;
