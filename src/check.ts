@@ -2,7 +2,7 @@
 
 import { type Config, FILES } from './config.ts';
 import { messageOf } from './errors.ts';
-import { DemoError, findDemo } from './http/demo.ts';
+import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { describeFault } from './http/health.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { describeDrift } from './openapi/drift.ts';
@@ -47,7 +47,8 @@ async function checkStore(
     // It is checked as the start would make it.
     const store = { ...config.store, dataDir: undefined, demoData: false };
     const { store: made } = await openStore({ ...small, store }, FILES, log);
-    return checkOpened(made, { config, document, pending, tell }).finally(made.close);
+    await checkOpened(made, { config, document, pending, tell }).finally(made.close);
+    return refuseNewDemo(config).catch(({ message }) => tell({ name: 'Demo data', text: message, isBad: true }));
   }
   // A gateway may run on it meanwhile.
   const server = config.store.kind === 'embedded' ? await reachServer(config.store) : undefined;

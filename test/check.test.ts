@@ -111,6 +111,12 @@ describe('a check of the start', () => {
         GOOD,
       ],
     });
+    const open = await check({ DATA_DIR: dataDir, HOST: '0.0.0.0' });
+    expect([open.isGood, ...open.lines.slice(6)]).toEqual([
+      false,
+      expect.stringMatching(/^Demo data {6}HOST=0\.0\.0\.0 is reachable by others/),
+      BAD,
+    ]);
     expect(existsSync(dataDir)).toBe(false);
     const there = copyDataDir(inject('dataDir'));
     expect((await check({ DATA_DIR: there })).lines.slice(4)).toEqual([
