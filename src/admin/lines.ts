@@ -158,9 +158,12 @@ export function createWriter(
 
   /** A line that creates a record needs what one that changes it does not. */
   function requireAll(line: Line): void {
-    for (const { name, required } of columns) {
-      if (required && line.fields[name] === undefined) addProblem(line, name, messages.isRequired);
-    }
+    const missing = columns.filter(({ name, required }) => required && line.fields[name] === undefined);
+    // Such a file is to correct records, and to create none.
+    const createsNone = missing.some(({ name }) => !names.includes(name));
+    if (createsNone && knownBy && line.fields[knownBy]) {
+      addProblem(line, knownBy, t`none of the tenant's ${table} has this ${knownBy}`);
+    } else for (const { name } of missing) addProblem(line, name, messages.isRequired);
   }
 
   async function send(lines: readonly Line[]): Promise<void> {

@@ -278,6 +278,7 @@ function addRecordCommands(program: Command, run: Run<Database>): void {
   )
     .argument('<RECORD>', RECORD)
     .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
+    .option('--allow-duplicates', 'take an e-mail or a name that another record has')
     .action(run(updateRecord));
   addOne('deactivate', 'set ativo to false; update sets it to true again', 'personais bia@minha.example --tenant ID')
     .argument('<RECORD>', RECORD)

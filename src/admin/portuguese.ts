@@ -88,6 +88,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'as in a file to import; without a value it is cleared':
     'como em um arquivo a importar; sem valor, a coluna fica vazia',
   'set ativo to false; update sets it to true again': 'define ativo como false; update volta a definir como true',
+  'take an e-mail or a name that another record has': 'aceita um e-mail ou um nome que outro registro tem',
   'create a record from each line of a CSV file, or none if a line is bad':
     'cria um registro de cada linha de um arquivo CSV, ou nenhum se uma linha tiver problemas',
   'CSV whose first line names the columns; - is standard input; with all, a folder of them':
@@ -204,6 +205,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   "None of the tenant's {0} has {1}.": 'Nenhum registro do tenant em {0} tem {1}.',
   'There are more: --limit {0}': 'Há mais: --limit {0}',
   'Nothing was changed.': 'Nada foi mudado.',
+  'Nothing was changed. With --allow-duplicates several records may have it.':
+    'Nada foi mudado. Com --allow-duplicates, mais de um registro pode tê-lo.',
   'Nothing changed.': 'Nada mudou.',
   'Changed {0} ({1})': '{0} ({1}) foi corrigido',
   'Erases the student {0} and everything that refers to it.': 'Apaga o aluno {0} e tudo o que se refere a ele.',
@@ -239,6 +242,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'is the {0} of several {1}: give the id': 'É o {0} de mais de um registro em {1}: informe o id',
   "none of the tenant's {0} has this id": 'Nenhum registro do tenant em {0} tem este id',
   "none of the tenant's {0} has this id or {1}": 'Nenhum registro do tenant em {0} tem este id ou {1}',
+  "none of the tenant's {0} has this {1}": 'Nenhum registro do tenant em {0} tem este {1}',
   "is that of one of the tenant's {0}": 'Já é de um registro do tenant em {0}',
   "is the same as one of the tenant's {0}": 'Esta linha é igual a um registro do tenant em {0}',
   'is also that of line {0}': 'Também está na linha {0}',

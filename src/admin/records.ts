@@ -8,7 +8,7 @@ import { UUID } from './arguments.ts';
 import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
-import { createWriter } from './lines.ts';
+import { createWriter, type Line } from './lines.ts';
 import { type Column, findIds, findTable, type OfTenant, readTables, type Table } from './tables.ts';
 import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Output, toTable } from './terminal.ts';
 
@@ -16,7 +16,11 @@ import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Ou
 type Row = Readonly<Record<string, unknown>>;
 /** How many rows of a table were deleted. */
 type Deleted = { readonly name: string; readonly deleted: number };
-type UpdateOptions = OfTenant & { readonly timeZone: string; readonly set: ReadonlyMap<string, string> };
+type UpdateOptions = OfTenant & {
+  readonly timeZone: string;
+  readonly set: ReadonlyMap<string, string>;
+  readonly allowDuplicates?: boolean;
+};
 
 /** A change of a record; the key and the request are null for an administrator. */
 type Change = {
@@ -39,6 +43,8 @@ const MAX_SHOWN = 60;
 
 const KEEP =
   'Backups still have it: for a restore, keep the list of `npm run --silent admin -- erasures > FILE` outside of the store.';
+
+const TAKEN = 'Nothing was changed. With --allow-duplicates several records may have it.';
 
 /** Lists the records that have a text in any of their columns of text, ignoring capitals and accents. */
 export async function findRecords(
@@ -82,9 +88,11 @@ export async function updateRecord(db: Database, resource: string, name: string,
   const id = String(before.id);
   const writer = createWriter(db, table, readSettings(table, [...set.keys()]), { ...options, clears: true });
   const line = { ...writer.read(1, [...set.values()]), id };
+  const isTaken = !options.allowDuplicates && (await findTaken(db, table, options.tenant, line));
   const after = await inTransaction(db, async () => {
     await writer.write([line]);
-    if (line.bad.length > 0) throw new CommandError(line.bad.map(describeBad).join('\n'), 'Nothing was changed.');
+    const hint = isTaken ? TAKEN : 'Nothing was changed.';
+    if (line.bad.length > 0) throw new CommandError(line.bad.map(describeBad).join('\n'), hint);
     return findRecord(db, table, options.tenant, id);
   });
   const changed = Object.keys(after).filter((name) => toText(before[name]) !== toText(after[name]));
@@ -98,6 +106,16 @@ export async function updateRecord(db: Database, resource: string, name: string,
         ? `${t`Changed ${nameOf(table, before)} (${id})`}\n${toTable([], lines)}`
         : translate('Nothing changed.'),
   };
+}
+
+/** Notes whether a line would give a record the e-mail or name that people know another one by. */
+async function findTaken(db: Database, { name, knownBy = '' }: Table, tenant: string, line: Line): Promise<boolean> {
+  const text = line.fields[knownBy];
+  if (!text) return false;
+  const ids = (await findIds(db, tenant, [name, knownBy], [text])).get(text) ?? [];
+  if (ids.length === 0 || ids.includes(line.id ?? '')) return false;
+  line.bad.push({ line: 1, field: knownBy, value: text, message: t`is that of one of the tenant's ${name}` });
+  return true;
 }
 
 /** Sets `ativo` to false. */

@@ -235,7 +235,7 @@ test('an update names records that there are, and one record once', async () => 
   );
   expect(await importing(`id,telefone\n${id},1\n`, options)).toEqual(refused('1 of 1 lines is bad', none));
   expect(await importing('email,telefone\na@x.example,1\n', options)).toEqual(
-    refused('1 of 1 lines is bad', 'line 2: nome is required'),
+    refused('1 of 1 lines is bad', `line 2: email "a@x.example": none of the tenant's alunos has this email`),
   );
   expect(await importing('telefone\n1\n', options)).toEqual(['--update expects a column id or email', undefined]);
 });

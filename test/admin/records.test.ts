@@ -152,6 +152,18 @@ describe('update', () => {
     expect(await json('show', 'alunos', ANA)).toEqual(before);
   });
 
+  test('gives a record the e-mail or the name of another on request only', async () => {
+    const args = ['update', 'alunos', ANA, '--set', 'E-mail=Aluno002@aurora.example'];
+    expect(await failure(...args)).toEqual({
+      code: 1,
+      error: `email "Aluno002@aurora.example": is that of one of the tenant's alunos`,
+      hint: 'Nothing was changed. With --allow-duplicates several records may have it.',
+    });
+    expect(await json(...args, '--allow-duplicates')).toMatchObject({ id: ANA });
+    expect(await json('update', 'alunos', ANA, '--set', `email=${EMAIL.toUpperCase()}`)).toMatchObject({ id: ANA });
+    expect(await json('update', 'alunos', ANA, '--set', `email=${EMAIL}`)).toMatchObject({ id: ANA });
+  });
+
   test.each([
     ['a column that there is not', ['--set', 'idade=3'], /^alunos: unknown column "idade": expected one of nome, /],
     ['the id', ['--set', 'id=3'], /^alunos: unknown column "id"/],
