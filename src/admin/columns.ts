@@ -72,7 +72,12 @@ type Kind = {
 
 const KINDS: readonly Kind[] = [
   { type: /^uuid$/, write: String, check: formats.uuid as Check, message: BAD_ID },
-  { type: /^boolean$/, write: toBoolean, check: /^(true|false)$/, message: 'must be true or false, or sim or não' },
+  {
+    type: /^boolean$/,
+    write: toBoolean,
+    check: /^(true|false)$/,
+    message: 'must be true or false, sim or não, or ativo or inativo',
+  },
   { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
   { type: TIME, write: toTime, check: formats['iso-date-time'] as Check, message: BAD_TIME },
   { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: BAD_INTEGER },

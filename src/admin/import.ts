@@ -68,7 +68,8 @@ const KINDS = [
 
 /** Marks a line in the file of problems whose columns nobody knows: a spreadsheet completes it with empty values. */
 const MISFIT = 'Correct this line, then delete this text';
-const CORRECT = 'Correct them and import the file again: all lines are imported, or none.';
+const CORRECT =
+  'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.';
 const EXISTING =
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.';
 const UNKNOWN =
@@ -294,9 +295,11 @@ function toError(
   const count = new Set(lines.map(({ line }) => line)).size;
   const all = created + updated + skipped + existing;
   const error =
-    count === 1
-      ? t`Nothing was imported from ${preview.file}: ${count} of ${all} lines is bad`
-      : t`Nothing was imported from ${preview.file}: ${count} of ${all} lines are bad`;
+    all === 1
+      ? t`Nothing was imported from ${preview.file}: its only line is bad`
+      : count === 1
+        ? t`Nothing was imported from ${preview.file}: ${count} of ${all} lines is bad`
+        : t`Nothing was imported from ${preview.file}: ${count} of ${all} lines are bad`;
   const correct = problems
     ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
     : translate(CORRECT);
@@ -328,6 +331,10 @@ function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting 
   });
   const json = Object.fromEntries(kinds.map(({ key, counts }) => [key, counts]));
   const texts = kinds.map(({ text }) => text);
+  const [{ preview }, ...others] = imported as [Imported, ...Imported[]];
+  if (preview.lines.length === 0 && others.length === 0) {
+    return { json, text: t`${preview.file} has no line below its header: nothing was imported.` };
+  }
   if (!dryRun) return { json, text: texts.join('\n') };
   const previews = imported.map(({ preview }) => preview);
   const would = t`Nothing is wrong, and nothing was changed. The import would ${texts.join('; ')}.`;

@@ -15,7 +15,8 @@ const spoken = new AsyncLocalStorage<Language>();
  * English wherever they run, unless they name another.
  */
 export function findLanguage(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Language {
-  const [, named] = / --lang[ =](\S*)/.exec(` ${args.join(' ')}`) ?? [];
+  // Another is refused, in the language of the locale.
+  const [, named] = / --lang[ =](pt|en)(?!\S)/.exec(` ${args.join(' ')}`) ?? [];
   const locale = args.includes('--json') ? '' : env.LC_ALL || env.LC_MESSAGES || env.LANG;
   return (named ?? locale ?? '').startsWith('pt') ? 'pt-BR' : 'en';
 }

@@ -236,7 +236,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     'Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA',
   'must be a time, as 2026-12-31T18:00:00Z': 'Informe um horário, como 2026-12-31T18:00:00Z',
   'must be a number, as 1234.56 or 1.234,56': 'Informe um número, como 1234.56 ou 1.234,56',
-  'must be true or false, or sim or não': 'Informe true ou false, ou sim ou não',
+  'must be true or false, sim or não, or ativo or inativo': 'Informe true ou false, sim ou não, ou ativo ou inativo',
   'must not be blank': 'Preencha este campo',
   'must be JSON': 'Informe um JSON válido',
   'is the {0} of several {1}: give the id': 'É o {0} de mais de um registro em {1}: informe o id',
@@ -274,12 +274,15 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   '1 column': '1 coluna',
   '{0} columns': '{0} colunas',
   'has a value in column {0}, which has no name': 'Tem um valor na coluna {0}, que não tem nome',
+  'Nothing was imported from {0}: its only line is bad': 'Nada foi importado de {0}: a única linha tem problemas',
+  '{0} has no line below its header: nothing was imported.':
+    '{0} não tem nenhuma linha abaixo do cabeçalho: nada foi importado.',
   'Nothing was imported from {0}: {1} of {2} lines is bad':
     'Nada foi importado de {0}: {1} de {2} linhas tem problemas',
   'Nothing was imported from {0}: {1} of {2} lines are bad':
     'Nada foi importado de {0}: {1} de {2} linhas têm problemas',
-  'Correct them and import the file again: all lines are imported, or none.':
-    'Corrija e importe o arquivo de novo: todas as linhas são importadas, ou nenhuma.',
+  'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.':
+    'Corrija e importe o arquivo de novo: todas as linhas são importadas, ou nenhuma. --problems ARQUIVO grava as linhas de um arquivo, com o que há de errado em cada uma.',
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.':
     'Se o arquivo já foi importado: --skip-existing ignora as linhas cujos registros existem, --update corrige esses registros, e --allow-duplicates cria outros.',
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.":
@@ -397,6 +400,10 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     '{0} Isto não pode ser desfeito.\nDigite o nome para continuar: ',
   'That is another name: nothing was changed.': 'Esse é outro nome: nada foi mudado.',
   'See --help.': 'Veja --help.',
+  'npm run admin -- tenant list shows the tenants with their ids. See --help.':
+    'npm run admin -- tenant list mostra os tenants com seus ids. Veja --help.',
+  "Write a text with blanks in quotes, as in 'Academia Aurora'. See --help.":
+    "Escreva entre aspas um texto com espaços, como 'Academia Aurora'. Veja --help.",
   'Stop the process, or wait until it ends.': 'Pare o processo, ou espere que termine.',
 };
 

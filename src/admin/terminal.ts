@@ -65,6 +65,12 @@ const ADVICE: Readonly<Record<string, string>> = {
   '42501': "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
 };
 
+/** What to do about wrong usage, by Commander's message. */
+const USAGE_ADVICE = [
+  [/'--tenant <ID>' not specified/, 'npm run admin -- tenant list shows the tenants with their ids. See --help.'],
+  [/too many arguments.* Expected [1-9]/, "Write a text with blanks in quotes, as in 'Academia Aurora'. See --help."],
+] as const;
+
 /** A text for a terminal, in which control characters other than line breaks are `\u001b` and the like, as in JSON. */
 export function showControls(text: string): string {
   return text.replace(CONTROLS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
@@ -135,7 +141,10 @@ export function reportError(error: unknown, isJson: boolean, print: (text: strin
 /** The report of an error; undefined for a bug. */
 function toReport(error: unknown): Report | undefined {
   if (error instanceof CommandError) return error.report;
-  if (error instanceof CommanderError) return { error: error.message.replace(/^error: /, ''), hint: 'See --help.' };
+  if (error instanceof CommanderError) {
+    const [, hint = 'See --help.'] = USAGE_ADVICE.find(([text]) => text.test(error.message)) ?? [];
+    return { error: error.message.replace(/^error: /, ''), hint };
+  }
   if (error instanceof pg.DatabaseError) return toPostgresReport(error);
   // Where the store must be free: other commands reach its server.
   if (error instanceof FolderInUse) return { error: error.message, hint: 'Stop the process, or wait until it ends.' };

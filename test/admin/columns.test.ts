@@ -55,7 +55,7 @@ async function importing(content: string, options: Partial<ImportOptions> = {}) 
 const refused = (summary: string, ...lines: string[]) => [
   ...lines,
   `Nothing was imported from file: ${summary}`,
-  'Correct them and import the file again: all lines are imported, or none.',
+  'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.',
 ];
 
 test.each([
@@ -185,7 +185,7 @@ test('every bad line is reported, with the value, by the title of its column', a
       `line 4: p_data_nascimento "1990-02-30": ${BAD_DATE}`,
       'line 4: resposta "{": must be JSON',
       'line 4: ordem "1.5": must be an integer',
-      'line 4: Situação "talvez": must be true or false, or sim or não',
+      'line 4: Situação "talvez": must be true or false, sim or não, or ativo or inativo',
       `line 4: criado_em "ontem": ${BAD_TIME}`,
       `line 5: email "caio": ${BAD_EMAIL}`,
       `line 5: p_data_nascimento "1990-13-01": ${BAD_DATE}`,
@@ -231,11 +231,11 @@ test('an update names records that there are, and one record once', async () => 
   const options = { update: true };
   const none = `line 2: id "${id}": none of the tenant's alunos has this id`;
   expect(await importing(`id,nome,email\n${id},Ana,a@x.example\n`, options)).toEqual(
-    refused('1 of 1 lines is bad', none),
+    refused('its only line is bad', none),
   );
-  expect(await importing(`id,telefone\n${id},1\n`, options)).toEqual(refused('1 of 1 lines is bad', none));
+  expect(await importing(`id,telefone\n${id},1\n`, options)).toEqual(refused('its only line is bad', none));
   expect(await importing('email,telefone\na@x.example,1\n', options)).toEqual(
-    refused('1 of 1 lines is bad', `line 2: email "a@x.example": none of the tenant's alunos has this email`),
+    refused('its only line is bad', `line 2: email "a@x.example": none of the tenant's alunos has this email`),
   );
   expect(await importing('telefone\n1\n', options)).toEqual(['--update expects a column id or email', undefined]);
 });

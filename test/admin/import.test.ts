@@ -9,7 +9,8 @@ import { type Run, runCommand } from '../helpers/run.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
 
 const BAD_EMAIL = 'must match format "email"';
-const AGAIN = 'Correct them and import the file again: all lines are imported, or none.';
+const AGAIN =
+  'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.';
 const EXISTING =
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.';
 
@@ -175,7 +176,7 @@ describe('bad lines', () => {
       refused(
         '2 of 5202 lines are bad',
         'line 2602: value "99999999999" is out of range for type integer',
-        'line 5203: ativo "ontem": must be true or false, or sim or não',
+        'line 5203: ativo "ontem": must be true or false, sim or não, or ativo or inativo',
       ),
     );
     expect(await rows('select from private.anamnese_secoes where tenant_id = $1', [tenant])).toEqual([]);
@@ -188,6 +189,13 @@ describe('a file', () => {
     const open = (path: string) => admin(['import', 'alunos', path, '--tenant', tenant]);
     expect(await open(none)).toEqual(failed(`There is no file ${none}`));
     expect(await open(root)).toEqual(failed(`${root} is a folder: expected a CSV file`));
+  });
+
+  test('with a header alone has no lines, which is said', async () => {
+    const output = `${file} has no line below its header: nothing was imported.\n`;
+    for (const args of [[], ['--dry-run']]) {
+      expect(await importing('nome,email\n', ...args)).toEqual({ code: 0, output, errors: '' });
+    }
   });
 
   test('is not read to its end after a mistake in its header', async () => {
@@ -230,7 +238,7 @@ describe("a gym's spreadsheet", () => {
       failed(
         ...preview,
         `line 6: E-mail "eva": ${BAD_EMAIL}`,
-        'line 6: Situação "talvez": must be true or false, or sim or não',
+        'line 6: Situação "talvez": must be true or false, sim or não, or ativo or inativo',
         `Nothing was imported from ${file}: 1 of 4 lines is bad`,
         AGAIN,
       ),
@@ -341,7 +349,7 @@ describe('a file that was imported before', () => {
       ),
     );
     expect(await importing(`id,telefone\n${ANA},1\n`, '--update')).toEqual(
-      refused('1 of 1 lines is bad', `line 2: id "${ANA}": none of the tenant's alunos has this id`),
+      refused('its only line is bad', `line 2: id "${ANA}": none of the tenant's alunos has this id`),
     );
     const forms = ['aluno,status', 'a@x.example,nova'];
     expect((await importInto('anamneses', forms)).errors).toMatch(

@@ -135,6 +135,7 @@ test.each<[string, Record<string, string>, string]>([
   ['tenant list', { LANG: 'pt_BR.UTF-8', LC_MESSAGES: '', LC_ALL: 'C' }, 'en'],
   ['tenant list --lang en', { LANG: 'pt_BR.UTF-8' }, 'en'],
   ['--lang=pt tenant list', {}, 'pt-BR'],
+  ['--lang fr tenant list', { LANG: 'pt_BR.UTF-8' }, 'pt-BR'],
   ['tenant list --json', { LANG: 'pt_BR.UTF-8' }, 'en'],
   ['tenant list --json --lang pt', {}, 'pt-BR'],
 ])('the language of %s with %j is %s', (args, env, language) => {
@@ -164,9 +165,24 @@ describe('where the locale is Portuguese', () => {
   test.each([
     ['tenant', 'lst', "comando desconhecido 'lst'\n(Seria list?)\nVeja --help.\n"],
     ['key', 'list', '--tennant', 'x', "opção desconhecida '--tennant'\n(Seria --tenant?)\nVeja --help.\n"],
-    ['find', 'alunos', 'Ana', "falta a opção obrigatória '--tenant <ID>'\nVeja --help.\n"],
+    [
+      'find',
+      'alunos',
+      'Ana',
+      "falta a opção obrigatória '--tenant <ID>'\nnpm run admin -- tenant list mostra os tenants com seus ids. Veja --help.\n",
+    ],
     ['show', 'alunos', '--tenant', AURORA, "falta o argumento obrigatório 'RECORD'\nVeja --help.\n"],
-    ['tenant', 'list', 'x', "argumentos demais para 'list': aceita 0, e recebeu 1: x.\nVeja --help.\n"],
+    [
+      ...['tenant', 'create', 'Minha', 'Academia'],
+      "argumentos demais para 'create': aceita 1, e recebeu 2: Minha, Academia.\nEscreva entre aspas um texto com espaços, como 'Academia Aurora'. Veja --help.\n",
+    ],
+    [
+      'tenant',
+      'list',
+      '--lang',
+      'fr',
+      "o valor 'fr' da opção '--lang <LANGUAGE>' é inválido. Informe pt ou en.\nVeja --help.\n",
+    ],
     [
       ...['key', 'usage', '--days', '0'],
       "o valor '0' da opção '--days <NUMBER>' é inválido. Informe um número inteiro de 1 a 999999.\nVeja --help.\n",

@@ -139,7 +139,7 @@ describe('update', () => {
       code: 1,
       error: [
         'email "ana": must match format "email"',
-        'ativo "talvez": must be true or false, or sim or não',
+        'ativo "talvez": must be true or false, sim or não, or ativo or inativo',
         'nome is required',
         `academia "${BOSQUE_GYM}": none of the tenant's academias has this id or nome`,
       ].join('\n'),
