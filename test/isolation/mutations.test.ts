@@ -32,6 +32,8 @@ const EQUIVALENT: Record<string, string> = {
   'search_alunos: "m.tenant_id = p_tenant" removed': BY_INDEX,
   'search_alunos: "m.tenant_id = p_tenant" inverted': BY_INDEX,
   'search_alunos: "and m.tenant_id = private.current_tenant()" removed': BY_INDEX,
+  'alter table private.erasures drop constraint erasures_pkey cascade':
+    'its id is for tools that want a primary key: erasures_once keeps an erasure once',
   'search_alunos: "m.tenant_id = " inverted': BY_INDEX,
 };
 
