@@ -32,8 +32,19 @@ comment on column private.tenants.changes_kept is 'How long changes of its recor
 create policy recording on private.changes
   to gateway_keys
   using (true);
-grant select, insert, update, delete on private.changes to gateway_keys;
-grant select (changes_kept) on private.tenants to gateway_keys;
+grant select, insert, update on private.changes to gateway_keys;
+-- Those of the last day are never deleted.
+create policy retention_select on private.changes
+  for select to gateway_retention
+  using (occurred_at < now() - interval '1 day');
+create policy retention_delete on private.changes
+  for delete to gateway_retention
+  using (occurred_at < now() - interval '1 day');
+grant select (tenant_id, id, occurred_at), delete on private.changes to gateway_retention;
+create policy retention on private.tenants
+  for select to gateway_retention
+  using (true);
+grant select (id, changes_kept) on private.tenants to gateway_retention;
 grant select on private.changes to gateway_functions;
 
 create function private.request_id()
@@ -268,12 +279,13 @@ revoke all on function
   from public;
 grant execute on function private.request_id(), private.next_position(uuid) to gateway_keys;
 grant execute on function private.forget_changes() to gateway_functions;
-grant create on schema private to gateway_keys;
+grant create on schema private to gateway_keys, gateway_retention;
 alter function private.record_change() owner to gateway_keys;
 alter function private.record_changes() owner to gateway_keys;
 alter function private.place_change() owner to gateway_keys;
-alter function private.forget_changes() owner to gateway_keys;
-revoke create on schema private from gateway_keys;
+-- As the others that record_usage calls beside it: on Citus the rows that one role has changed are closed to others.
+alter function private.forget_changes() owner to gateway_retention;
+revoke create on schema private from gateway_keys, gateway_retention;
 
 create or replace function private.distribute()
 returns void

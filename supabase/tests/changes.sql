@@ -170,7 +170,7 @@ reset role;
 -- The end of changes.
 
 -- A position of 2001.
-update private.changes set id = ('00038d7e-a4c6-8800' || right(id::text, 18))::uuid where resource = 'fichas';
+update private.changes set id = ('00038d7e-a4c6-8800' || right(id::text, 18))::uuid, occurred_at = '2001-01-01' where resource = 'fichas';
 set local role gateway;
 select public.record_usage('e1000000-0000-4000-8000-000000000001', null, '2026-11-30', 400, '[]');
 reset role;
@@ -179,7 +179,8 @@ select isnt_empty($$ select from recorded where resource = 'academias' $$, 'and 
 update private.tenants set changes_kept = '1 day' where id = 'e0000000-0000-4000-8000-000000000001';
 update private.changes
    set id = overlay(lpad(to_hex((extract(epoch from now() - interval '25 hours') * 1000000)::bigint), 15, '0') || substr(replace(id::text, '-', ''), 17)
-                    placing '8' from 13 for 0)::uuid
+                    placing '8' from 13 for 0)::uuid,
+       occurred_at = now() - interval '25 hours'
  where tenant_id = 'e0000000-0000-4000-8000-000000000001' and resource = 'academias';
 set local role gateway;
 select public.record_usage('e1000000-0000-4000-8000-000000000001', null, '2026-11-30', 400, '[]');

@@ -275,9 +275,10 @@ select set_eq(
     'recording on private.changes',
     'recording on private.usage',
     'recording on private.usage_writers',
+    'retention on private.tenants',
     'search on private.alunos'
   ],
-  '0024_rls_policy_always_true: seven policies let a role see all rows, beside those for the owner of a table'
+  '0024_rls_policy_always_true: eight policies let a role see all rows, beside those for the owner of a table'
 );
 
 select is_empty(

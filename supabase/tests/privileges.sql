@@ -78,7 +78,7 @@ select set_eq(
            ('private.record_changes', 'gateway_keys'),
            ('private.place_change', 'gateway_keys'),
            ('private.forget_usage', 'gateway_retention'),
-           ('private.forget_changes', 'gateway_keys'),
+           ('private.forget_changes', 'gateway_retention'),
            ('private.search_alunos', 'gateway_search'),
            ('private.forget_responses', 'gateway_retention')
   $$,
@@ -99,8 +99,7 @@ select set_eq(
   $$ select f from pg_temp.executable_by('gateway_keys') f $$,
   array[
     'private.verify_key', 'private.touch_key', 'private.add_usage', 'private.find_limits', 'private.original_key',
-    'private.record_change', 'private.record_changes', 'private.place_change', 'private.forget_changes', 'private.next_position',
-    'private.request_id'
+    'private.record_change', 'private.record_changes', 'private.place_change', 'private.next_position', 'private.request_id'
   ],
   'gateway_keys executes its own functions, and asks for the request'
 );
@@ -111,7 +110,7 @@ select set_eq(
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_retention') f $$,
-  array['private.forget_responses', 'private.forget_usage'],
+  array['private.forget_responses', 'private.forget_usage', 'private.forget_changes'],
   'gateway_retention executes its own functions alone'
 );
 select is_empty(
@@ -151,11 +150,14 @@ select set_eq(
   array[
     'gateway_keys: select on api_keys (active, expires_at, id, key_hash, last_used_at, limits, original_id, permissions, tenant_id)',
     'gateway_keys: update on api_keys (last_used_at)',
-    'gateway_keys: select on tenants (changes_kept, id, limits)',
-    'gateway_keys: select on changes', 'gateway_keys: insert on changes', 'gateway_keys: update on changes', 'gateway_keys: delete on changes',
+    'gateway_keys: select on tenants (id, limits)',
+    'gateway_keys: select on changes', 'gateway_keys: insert on changes', 'gateway_keys: update on changes',
     'gateway_keys: select on usage', 'gateway_keys: insert on usage', 'gateway_keys: update on usage',
     'gateway_keys: select on usage_writers', 'gateway_keys: insert on usage_writers',
     'gateway_keys: update on usage_writers', 'gateway_keys: delete on usage_writers',
+    'gateway_retention: select on tenants (changes_kept, id)',
+    'gateway_retention: select on changes (id, occurred_at, tenant_id)',
+    'gateway_retention: delete on changes',
     'gateway_retention: select on usage (day, id, tenant_id)',
     'gateway_retention: delete on usage',
     'gateway_retention: select on idempotency_keys (created_at, key, tenant_id)',

@@ -13,7 +13,7 @@ const TEST_LOGINS = LOGIN_NAMES.map((name) => `'${name}'`).join(', ');
 const DEFINERS: Record<string, string> = {
   add_usage: 'gateway_keys',
   find_limits: 'gateway_keys',
-  forget_changes: 'gateway_keys',
+  forget_changes: 'gateway_retention',
   forget_responses: 'gateway_retention',
   forget_usage: 'gateway_retention',
   original_key: 'gateway_keys',
@@ -51,8 +51,7 @@ const CALLED_BY_FUNCTIONS = [
 const TABLE_GRANTS = [
   'gateway_keys: select on api_keys (tenant_id, id, key_hash, permissions, active, expires_at, last_used_at, original_id, limits)',
   'gateway_keys: update on api_keys (last_used_at)',
-  'gateway_keys: select on tenants (id, limits, changes_kept)',
-  'gateway_keys: delete on changes',
+  'gateway_keys: select on tenants (id, limits)',
   'gateway_keys: insert on changes',
   'gateway_keys: select on changes',
   'gateway_keys: update on changes',
@@ -63,6 +62,9 @@ const TABLE_GRANTS = [
   'gateway_keys: insert on usage_writers',
   'gateway_keys: select on usage_writers',
   'gateway_keys: update on usage_writers',
+  'gateway_retention: select on tenants (id, changes_kept)',
+  'gateway_retention: select on changes (tenant_id, id, occurred_at)',
+  'gateway_retention: delete on changes',
   'gateway_retention: select on usage (tenant_id, id, day)',
   'gateway_retention: delete on usage',
   'gateway_retention: select on idempotency_keys (tenant_id, key, created_at)',
@@ -87,6 +89,7 @@ const ISOLATED = {
   not: ['api_keys', 'erasures', 'usage_writers'],
 };
 const IS_PAST = `(day < ((now() - '31 days'::interval))::date)`;
+const IS_YESTERDAY = `(occurred_at < (now() - '1 day'::interval))`;
 const IS_OLD = `(created_at <= (now() - '24:00:00'::interval))`;
 
 const OTHER_POLICIES = [
@@ -94,9 +97,12 @@ const OTHER_POLICIES = [
   'api_keys.recording: permissive, update to gateway_keys using true',
   'api_keys.verification: permissive, select to gateway_keys using true',
   'changes.recording: permissive, all to gateway_keys using true',
+  `changes.retention_delete: permissive, delete to gateway_retention using ${IS_YESTERDAY}`,
+  `changes.retention_select: permissive, select to gateway_retention using ${IS_YESTERDAY}`,
   `idempotency_keys.retention_delete: permissive, delete to gateway_retention using ${IS_OLD}`,
   `idempotency_keys.retention_select: permissive, select to gateway_retention using ${IS_OLD}`,
   'tenants.limits: permissive, select to gateway_keys using true',
+  'tenants.retention: permissive, select to gateway_retention using true',
   'usage.recording: permissive, all to gateway_keys using true',
   `usage.retention_delete: permissive, delete to gateway_retention using ${IS_PAST}`,
   `usage.retention_select: permissive, select to gateway_retention using ${IS_PAST}`,
