@@ -44,6 +44,7 @@ const SMALL: readonly Case[] = [
   { path: '/uso', query: { dia_gte: '2026-01-01' } },
   { path: '/uso', query: { after: USE } },
   { path: '/alteracoes', query: {} },
+  { path: '/alteracoes', query: { offset: '1' } },
   { path: '/alteracoes', query: { after: CHANGE } },
   { path: '/alteracoes', query: { after: CHANGE, recurso: 'personais' } },
 ].map((case_) => ({ ...case_, title: JSON.stringify(case_.query), isBounded: true }));
