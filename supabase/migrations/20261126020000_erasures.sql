@@ -1,4 +1,5 @@
--- Erasures are recorded by their ids, because a backup of before brings back whom they erased.
+-- Erasures are recorded by their ids, because a backup of before brings back whom they erased. The functions that erase write them
+-- from the migration of changes on.
 
 create table private.erasures (
   id uuid primary key default gen_random_uuid(),
@@ -16,60 +17,6 @@ alter table private.erasures force row level security;
 create policy administration on private.erasures
   to current_user
   using (true);
-
-create or replace function private.delete_tenant(p_tenant_id uuid)
-returns table (name text, deleted bigint)
-language plpgsql
-volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  -- Citus takes no now() in the parts of an insert.
-  v_now constant timestamptz := now();
-  v_table regclass;
-begin
-  perform private.require_tenant(p_tenant_id);
-  -- A batch of usage holds keys while it asks for their tenant.
-  perform from private.api_keys k where k.tenant_id = p_tenant_id order by k.id for update;
-  -- A request that creates something for the tenant waits, and fails once the tenant is gone.
-  perform from private.tenants t where t.id = p_tenant_id for update;
-  insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, null, v_now) on conflict do nothing;
-  for v_table in select t.name from private.tenant_tables() t loop
-    execute format('delete from %s where tenant_id = $1', v_table) using p_tenant_id;
-    get diagnostics deleted = row_count;
-    name := v_table::text;
-    return next;
-  end loop;
-  delete from private.tenants t where t.id = p_tenant_id;
-end;
-$$;
-
-create or replace function private.erase_student(p_tenant_id uuid, p_aluno_id uuid)
-returns table (name text, deleted bigint)
-language plpgsql
-volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now constant timestamptz := now();
-  v_table record;
-begin
-  perform private.require_student(p_tenant_id, p_aluno_id);
-  insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, p_aluno_id, v_now) on conflict do nothing;
-  delete from private.idempotency_keys i
-   where i.tenant_id = p_tenant_id and i.response ->> 'id' = p_aluno_id::text;
-  get diagnostics deleted = row_count;
-  name := 'private.idempotency_keys';
-  return next;
-  for v_table in select t.name, t.student_column from private.student_tables() t loop
-    execute format('delete from %s r where r.tenant_id = $1 and r.%I = $2', v_table.name, v_table.student_column)
-      using p_tenant_id, p_aluno_id;
-    get diagnostics deleted = row_count;
-    name := v_table.name::text;
-    return next;
-  end loop;
-end;
-$$;
 
 create function private.repeat_erasures(p_erasures jsonb)
 returns setof private.erasures
