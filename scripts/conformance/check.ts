@@ -132,6 +132,13 @@ export function describeReply(reply: Reply): string {
   return 'missing' in reply ? `no answer: ${reply.missing}` : `${reply.status} ${reply.text}`;
 }
 
+/** Sends a request and gives whatever is answered; throws Mismatch if nothing is. */
+export async function receiveAnswer(client: Client, request: Request): Promise<Answer> {
+  const reply = await client.send(request);
+  if ('missing' in reply) throw new Mismatch(request, 'an answer', describeReply(reply));
+  return reply;
+}
+
 /** A check ends after this time with what it has found, in ms. */
 const MAX_MS = 60_000;
 /** Attempts to find a smaller failing request; those that write may create records. */

@@ -1,8 +1,7 @@
 // What the headers of answers promise, as far as proxies in front of a deployment keep them.
 
 import { randomUUID } from 'node:crypto';
-import { type Check, describeReply, Mismatch, type Setting } from './check.ts';
-import type { Answer } from './client.ts';
+import { type Check, describeReply, Mismatch, receiveAnswer, type Setting } from './check.ts';
 import type { Operation } from './operations.ts';
 import { type Assignment, isRead, type Request, toRequest } from './request.ts';
 import { assignRequired } from './values.ts';
@@ -22,11 +21,7 @@ export function createHeaderChecks({ client, coverage }: Setting, operation: Ope
   // Different results, and nothing created.
   const requests = [...(isRead(operation) ? [valid] : []), invalid, { ...valid, key: null }];
 
-  const send = async (request: Request): Promise<Answer> => {
-    const reply = await client.send(request);
-    if ('missing' in reply) throw new Mismatch(request, 'an answer', describeReply(reply));
-    return reply;
-  };
+  const send = (request: Request) => receiveAnswer(client, request);
   const revalidates = async () => {
     // The first record stays the first, whatever others create meanwhile.
     const smallest = list ? [{ input: list.limit, value: list.limit.schema.minimum ?? 1 }] : [];

@@ -1,6 +1,6 @@
 // What holds for paths: those of the document with other methods, and one that it does not have.
 
-import { type Check, describeReply, findFormFault, Mismatch, type Setting } from './check.ts';
+import { type Check, describeReply, findFormFault, Mismatch, receiveAnswer, type Setting } from './check.ts';
 import type { Answer } from './client.ts';
 import type { Contract, Operation } from './operations.ts';
 import { isRead, OWN_KEY, type Request, toRequest } from './request.ts';
@@ -16,11 +16,7 @@ export function createPathChecks(
   { operations }: Contract,
   some: readonly Operation[],
 ): Check[] {
-  const send = async (request: Request): Promise<Answer> => {
-    const reply = await client.send(request);
-    if ('missing' in reply) throw new Mismatch(request, 'an answer', describeReply(reply));
-    return reply;
-  };
+  const send = (request: Request) => receiveAnswer(client, request);
   /** The document describes no answer to these, only the form of every error. */
   const refuses = async (request: Request, status: number): Promise<Answer> => {
     const reply = await send(request);
