@@ -83,7 +83,7 @@ export function createCreationChecks(
     await lived;
     const before = (await readPages(setting, list, maxLimit(list))).flatMap(({ rows }) => rows);
     const { minimum = 1 } = list.list.limit.schema;
-    const limit = Math.max(minimum, Math.ceil(before.length / (MEANWHILE + 1)));
+    const limit = Math.min(maxLimit(list), Math.max(minimum, Math.ceil(before.length / (MEANWHILE + 1))));
     const pages: Page[] = [await readPage(setting, list, { limit })];
     for (let last = pages[0]?.rows.at(-1); last && pages.length < MAX_PAGES; last = pages.at(-1)?.rows.at(-1)) {
       if (pages.length <= MEANWHILE) await create();
