@@ -22,7 +22,7 @@ export const LAYERS: readonly (readonly [layer: string, files: RegExp])[] = [
   ['turns', /^src\/store\/turns\./],
   ['store', /^src\/store\//],
   ['answer', /^src\/(http\/(respond|compression)|api\/(answer|optional))\./],
-  ['log', /^src\/telemetry\/(log|output)\.|^node_modules\/(pino|sonic-boom)\//],
+  ['log', /^src\/telemetry\/(log|output)\./],
   ['metrics', /^src\/telemetry\/(metrics|tracing)\.|^node_modules\/prom-client\//],
 ];
 /** What no file of the gateway has called: reading from sockets, parsing HTTP, timers. */

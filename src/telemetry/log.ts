@@ -3,7 +3,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isatty } from 'node:tty';
 import { styleText } from 'node:util';
-import { type Level, type Logger, pino, stdTimeFunctions } from 'pino';
 import type { Config, LogLevel } from '../config.ts';
 import { type Fault, messageOf } from '../errors.ts';
 import { Output, PIPE_BUF } from './output.ts';
@@ -23,6 +22,10 @@ export type Log = {
 };
 
 type Destination = Pick<Output, 'write' | 'flush'>;
+/** The fields of a line. */
+type Line = Readonly<Record<string, unknown>>;
+
+const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 
 /** Log options. `keyHeaders` are the lower-case names of headers that carry a key: a whole key is never logged. */
 export type LogOptions = {
@@ -57,39 +60,31 @@ export function openLog({ logLevel: level, workers }: Config, keyHeaders: readon
 
 /** Creates a log. */
 export function createLog(options: LogOptions, destination: Destination): Log {
-  const logger = createLogger(options, destination);
   const { keyHeaders } = options;
+  const write = createWriter(options, destination);
   return {
-    info: (text) => logger.info(text),
-    warn: (text) => logger.warn(text),
-    error: (text) => logger.error(text),
-    request: (request) => {
-      const level = toLevel(request);
-      if (logger.isLevelEnabled(level)) logger[level](toLine(request, keyHeaders));
-    },
-    fault: (text, fault, record) => {
+    info: (msg) => write('info', { msg }),
+    warn: (msg) => write('warn', { msg }),
+    error: (msg) => write('error', { msg }),
+    request: (request) => write(toLevel(request), () => toLine(request, keyHeaders)),
+    fault: (msg, fault, record) => {
       const keys = record ? readKeys(record.headers, keyHeaders, MIN_LENGTH_TO_HIDE) : [];
-      logger.error({ requestId: record?.id, fault: describe(fault, keys) }, text);
+      write('error', { requestId: record?.id, fault: describe(fault, keys), msg });
     },
     flush: () => destination.flush(),
   };
 }
 
-function createLogger(
-  { level, isTerminal, hasColors = false, isShared = false, worker }: LogOptions,
-  destination: Destination,
-): Logger {
-  const options = {
-    level,
-    base: worker === undefined ? null : { worker },
-    timestamp: createClock(),
-    formatters: { level: (label: string) => ({ level: label }) },
-    ...(isShared ? { hooks: { streamWrite: shortenLine } } : {}),
+/** Creates the function that writes a line, if its level is logged. */
+function createWriter({ level, isTerminal, hasColors = false, isShared = false, worker }: LogOptions, to: Destination) {
+  const lowest = LEVELS.indexOf(level);
+  const readTime = createClock();
+  return (level: LogLevel, fields: Line | (() => Line)): void => {
+    if (LEVELS.indexOf(level) < lowest) return;
+    const line = { level, time: readTime(), worker, ...(typeof fields === 'function' ? fields() : fields) };
+    if (isTerminal) to.write(toText(line, hasColors));
+    else to.write(isShared ? toShortJson(line) : `${JSON.stringify(line)}\n`);
   };
-  return pino(
-    options,
-    isTerminal ? { write: (line) => destination.write(toText(JSON.parse(line), hasColors)) } : destination,
-  );
 }
 
 /** The time as ISO 8601, written once a millisecond: a busy process logs many lines in each. */
@@ -98,26 +93,27 @@ function createClock(): () => string {
   let text = '';
   return () => {
     const now = Date.now();
-    if (now !== writtenAt) text = stdTimeFunctions.isoTime();
+    if (now !== writtenAt) text = new Date(now).toISOString();
     writtenAt = now;
     return text;
   };
 }
 
 /** Shortens a line that is too long for one atomic write: another process's line could end up inside it. */
-function shortenLine(line: string): string {
-  if (Buffer.byteLength(line) <= PIPE_BUF) return line;
+function toShortJson(line: Line): string {
+  const json = `${JSON.stringify(line)}\n`;
+  if (Buffer.byteLength(json) <= PIPE_BUF) return json;
   const shorten = (_name: string, value: unknown) =>
     typeof value === 'string' && value.length > MAX_TEXT_LENGTH ? `${value.slice(0, MAX_TEXT_LENGTH)}…` : value;
-  return `${JSON.stringify(JSON.parse(line), shorten)}\n`;
+  return `${JSON.stringify(line, shorten)}\n`;
 }
 
-function toLevel({ fault, status, endpoint }: EndedRequest): Level {
+function toLevel({ fault, status, endpoint }: EndedRequest): LogLevel {
   if (fault || (status >= 500 && !PROBES.includes(endpoint))) return 'error';
   return PROBES.includes(endpoint) ? 'debug' : 'info';
 }
 
-function toLine(record: EndedRequest, keyHeaders: readonly string[]): Record<string, unknown> {
+function toLine(record: EndedRequest, keyHeaders: readonly string[]): Line {
   const { headers, fault } = record;
   return {
     requestId: record.id,
@@ -142,7 +138,7 @@ const COLORS: Readonly<Record<string, 'green' | 'yellow' | 'red' | 'blue'>> = {
 };
 
 /** A line for people: the local time, the level and a sentence, with a fault below it. */
-function toText(line: Record<string, unknown>, hasColors: boolean): string {
+function toText(line: Line, hasColors: boolean): string {
   const { time, level, worker, fault } = line;
   const label = String(level).toUpperCase();
   const color = hasColors && COLORS[String(level)];
@@ -157,7 +153,7 @@ function toText(line: Record<string, unknown>, hasColors: boolean): string {
   return `[${clock}]${from} ${shown}: ${toSentence(line)}${below}\n`;
 }
 
-function toSentence(line: Record<string, unknown>): string {
+function toSentence(line: Line): string {
   const { method, path, status, durationMs, storeMs, requestId, keyPrefix } = line;
   if (status === undefined) return `${line.msg}${requestId ? `, request ${requestId}` : ''}`;
   const store = storeMs === undefined ? '' : ` (store ${storeMs} ms)`;
