@@ -12,7 +12,7 @@ export type Load = {
 
 /** The limits of a store. When the queue is full, the share with the most waiting calls loses its newest. */
 export type StoreLimits = {
-  /** How many calls run at once. While more wait, a batch of reads takes one slot (Store.batch). */
+  /** How many calls run at once. While more reads wait than two slots take, a batch of them takes one (Store.batch). */
   readonly slots: number;
   /** How many slots one share takes; by default all. */
   readonly slotsOfShare?: number;
@@ -23,8 +23,16 @@ export type StoreLimits = {
 /** A store with its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>> & { load(): Load };
 
-/** A slot that is taken: the number of its calls, and of those that have not ended. */
-type Slot = { readonly size: number; running: number };
+/** A slot that is taken: the number of its calls, of those that have not ended, and when the last one ended. */
+type Slot = { readonly size: number; running: number; movedAt: number; isSlow: boolean };
+
+/**
+ * How many slots reads take while they are fast. A process of Postgres for each of many short reads makes them wait for a
+ * processor; two keep one gateway's process busy (docs/performance.md).
+ */
+const FEW = 2;
+/** A slot without an answer for longer, in milliseconds, is slow: reads that wait take another one. */
+const FAST_MS = 2;
 
 /** A waiting call: it begins, or is refused. */
 type Waiting = {
@@ -92,9 +100,13 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
    * old, everything in later ones is kept until a full garbage collection.
    */
   const shares: Share[] = [];
+  const few = maxBatch > 1 ? FEW : limits.slots;
+  /** The slots with reads. */
+  const reading = new Set<Slot>();
   let free = limits.slots;
   let running = 0;
   let waiting = 0;
+  let isWatching = false;
 
   function findShare(name: string | undefined): Share {
     const known = shares.find((share) => share.name === name);
@@ -151,15 +163,17 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     forgetIfIdle(share);
   }
 
-  /** Fills the free slots. */
+  /** Fills the free slots: with reads as many as they may take. */
   function beginWaiting(): void {
     while (free > 0 && waiting > 0) {
-      const ready = shares.reduce((sum, share) => sum + (isOpen(share) ? share.calls.length : 0), 0);
-      const batch = takeBatch(Math.min(maxBatch, Math.ceil(ready / free)));
+      const slots = Math.min(free, few - countFast());
+      if (slots <= 0) watch();
+      const batch = slots > 0 ? takeBatch(slots) : takeNext(({ readOnly }) => !readOnly);
       if (batch.length === 0) return;
-      const slot = { size: batch.length, running: batch.length };
+      const slot = { size: batch.length, running: batch.length, movedAt: performance.now(), isSlow: false };
       free -= 1;
       running += slot.size;
+      if (batch[0]?.readOnly) reading.add(slot);
       for (const { share, begin } of batch) {
         share.running += 1;
         share.slots += 1 / slot.size;
@@ -168,30 +182,51 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     }
   }
 
+  function countFast(): number {
+    let count = 0;
+    for (const { isSlow } of reading) if (!isSlow) count += 1;
+    return count;
+  }
+
+  /** Finds slow slots, as long as reads wait for a fast one. */
+  function watch(): void {
+    if (isWatching) return;
+    isWatching = true;
+    setTimeout(async () => {
+      // Answers that came while this process was busy are read first.
+      await setImmediate();
+      isWatching = false;
+      const now = performance.now();
+      for (const slot of reading) slot.isSlow = now - slot.movedAt > FAST_MS;
+      beginWaiting();
+    }, FAST_MS);
+  }
+
   /** Whether a share may take another slot. */
   function isOpen({ slots }: Share): boolean {
     // Seven times a seventh is a little less than one.
     return slots < slotsOfShare - 1e-9;
   }
 
-  /** Takes the next call from the queue; if it reads, as many reads as fit into a batch. */
-  function takeBatch(size: number): Waiting[] {
-    const batch: Waiting[] = [];
-    while (batch.length < size) {
-      const call = takeNext(batch.length > 0);
-      if (!call) break;
-      batch.push(call);
-      if (!call.readOnly) break;
+  /** Takes the next call from the queue; if it reads, as many reads as the slots leave for one. */
+  function takeBatch(slots: number): Waiting[] {
+    const ready = shares.reduce((sum, share) => sum + (isOpen(share) ? share.calls.length : 0), 0);
+    const size = Math.min(maxBatch, Math.ceil(ready / slots));
+    const batch = takeNext();
+    while (batch[0]?.readOnly && batch.length < size) {
+      const next = takeNext(({ readOnly }) => readOnly);
+      if (next.length === 0) break;
+      batch.push(...next);
     }
     return batch;
   }
 
-  function takeNext(mustRead: boolean): Waiting | undefined {
-    const share = shares.find((one) => isOpen(one) && one.calls[0] && (one.calls[0].readOnly || !mustRead));
-    if (!share) return undefined;
+  function takeNext(isWanted: (call: Waiting) => boolean = () => true): Waiting[] {
+    const share = shares.find((one) => isOpen(one) && one.calls[0] && isWanted(one.calls[0]));
+    if (!share) return [];
     shares.push(...shares.splice(shares.indexOf(share), 1));
     waiting -= 1;
-    return share.calls.shift();
+    return share.calls.splice(0, 1);
   }
 
   function end(share: Share, slot: Slot): void {
@@ -199,7 +234,12 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     share.running -= 1;
     share.slots -= 1 / slot.size;
     slot.running -= 1;
-    if (slot.running === 0) free += 1;
+    slot.movedAt = performance.now();
+    slot.isSlow = false;
+    if (slot.running === 0) {
+      free += 1;
+      reading.delete(slot);
+    }
     forgetIfIdle(share);
     beginWaiting();
   }

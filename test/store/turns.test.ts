@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { limited, type StoreLimits } from '../../src/store/turns.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -93,12 +93,29 @@ test('without a queue, calls that cannot start at once are refused', async () =>
 });
 
 describe('a store that takes batches of reads', () => {
-  test('gets one read for each slot while slots are free', async () => {
-    const { begun, send, load, endAll } = open({ slots: 3, waiting: 20 }, 4);
-    const sent = ['a1', 'b1', 'a2'].map((name) => send(name));
+  test('gets a read for each of two slots, and the others when those are slow', async () => {
+    const { begun, send, load, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = ['a1', 'b1', 'c1', 'd1', 'e1'].map((name) => send(name));
+    expect(load()).toEqual({ running: 2, waiting: 3 });
+    await vi.waitFor(() => expect(load()).toEqual({ running: 5, waiting: 0 }));
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'd1', 'e1']);
+    await endAll(sent);
+  });
+
+  test('gets the others at once when one of two slots is free', async () => {
+    const { begun, send, endNext, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = ['a1', 'b1', 'c1', 'd1'].map((name) => send(name));
     await turn();
-    expect(begun).toEqual(['a1', 'b1', 'a2']);
-    expect(load()).toEqual({ running: 3, waiting: 0 });
+    await endNext();
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'd1']);
+    await endAll(sent);
+  });
+
+  test('gets a write in each free slot while reads wait for a fast one', async () => {
+    const { begun, send, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = [send('a1'), send('b1'), send('c1'), send('d1', { readOnly: false })];
+    await turn();
+    expect(begun).toEqual(['a1', 'b1', 'd1']);
     await endAll(sent);
   });
 
