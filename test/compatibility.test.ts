@@ -1,13 +1,16 @@
 // What docs/compatibility.md promises, compared with the last release: released.txt has its names, one a line. A release writes them
 // anew with `npm run --silent test -- test/compatibility.test.ts --update`, after the version in package.json was set.
 
-import { readFileSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { readCommands } from './helpers/commands.ts';
 import { createDatabase } from './helpers/servers.ts';
 
 const RELEASED = 'test/released.txt';
+const MIGRATIONS = 'supabase/migrations';
 /** The SQL that migrations of others call, and scripts of administrators. */
 const HELPERS = [
   ...[
@@ -23,7 +26,14 @@ const HELPERS = [
   ...['revoke_key', 'rotate_key', 'set_key_permissions', 'to_uuid', 'verify_key'],
 ];
 async function readSurface(): Promise<string[]> {
-  return [...readVariables(), ...(await readCommands()), ...(await readMetrics()), ...(await readHelpers())].toSorted();
+  const names = [...readVariables(), ...(await readCommands()), ...(await readMetrics()), ...(await readHelpers())];
+  return [...names, ...readMigrations()].toSorted();
+}
+
+/** With the hash of each: a migration that has changed is refused where it was applied. */
+function readMigrations(): string[] {
+  const toHash = (file: string) => hash('sha256', readFileSync(join(MIGRATIONS, file)));
+  return readdirSync(MIGRATIONS).map((file) => `migration ${file} ${toHash(file).slice(0, 16)}`);
 }
 
 function readVariables(): string[] {
@@ -53,7 +63,7 @@ async function readHelpers(): Promise<string[]> {
   return rows.map(({ name }) => `function ${name}`);
 }
 
-test('every name of the last release is there, unless the changelog says that it has gone', async () => {
+test('every name of the last release is there and its migrations are unchanged, unless the changelog says what has gone', async () => {
   const surface = await readSurface();
   const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
   const [heading, ...released] = readFileSync(RELEASED, 'utf8').trim().split('\n');
