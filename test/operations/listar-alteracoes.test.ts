@@ -35,8 +35,8 @@ test('pages neither skip nor repeat, also within one statement', async () => {
 });
 
 test.each([
-  ['of another tenant', '00060deb-0000-8000-8000-000000001001'],
-  ['that never was', '00060dea-0000-8000-8000-000000001002'],
+  ['of another tenant', '0060deb0-0000-8000-8000-000000001001'],
+  ['that never was', '0060dea0-0000-8000-8000-000000001002'],
 ])('does not continue after a change %s', async (_what, after) => {
   const { status, body } = await call(`/alteracoes?after=${after}`);
   const message =

@@ -148,3 +148,12 @@ test('the seed makes the same rows each time', async () => {
   expect(await seed()).toBe(await seed());
   await db.close();
 });
+
+test('the changes of the seed, which examples name, are kept', async () => {
+  const db = await openDatabase();
+  const read = () => rows(db, 'select id from private.changes order by id');
+  const before = await read();
+  await db.exec('select private.forget_changes()');
+  expect(await read()).toEqual(before);
+  await db.close();
+});
