@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { matchesGlob } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
@@ -21,4 +23,14 @@ test('every package in production has a permitted licence, as the SBOM of SECURI
     return ids.length === 0 || !ids.every((id) => PERMITTED.includes(id));
   });
   expect(others).toEqual([]);
+});
+
+test('CONTRIBUTING.md says of every dependency what it is for', () => {
+  const { dependencies, devDependencies, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const [, table = ''] = /^## Dependencies\n(.*?)^## /ms.exec(readFileSync('CONTRIBUTING.md', 'utf8')) ?? [];
+  const named = [...table.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+  const isNamed = (name: string) => named.some((one) => matchesGlob(name, one));
+  const installed = Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies });
+  expect(installed.filter((name) => !isNamed(name))).toEqual([]);
+  expect(named.filter((name) => name !== '/mcp' && !installed.some((one) => matchesGlob(one, name)))).toEqual([]);
 });
