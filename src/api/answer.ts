@@ -38,15 +38,13 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
  * Creates the Link header (RFC 8288) with the next page, and for a request by offset the previous page; undefined if there
  * is neither. A full page always has a next page, which may be empty: checking would take a second query.
  */
-export function toLink({ page, inputs }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
+export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
   // A page without records leads nowhere.
   if (limit === 0) return undefined;
   const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
-    const places: (string | undefined)[] = [page.limit.name, page.offset.name, page.after?.name];
-    const filters = inputs.filter((input) => input.in === 'query' && !places.includes(input.name));
-    const pairs = filters.flatMap((filter) => toPairs(filter, query[filter.name]));
+    const pairs = page.filters.flatMap((filter) => toPairs(filter, query[filter.name]));
     pairs.push(...toPairs(page.limit, size), ...toPairs(place, target));
     // Relative, because the gateway does not know the public URL behind a proxy.
     return `<?${pairs.join('&')}>; rel="${relation}"`;

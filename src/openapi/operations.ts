@@ -83,7 +83,13 @@ export type Operation = {
 };
 
 /** How a request selects a page: after a record, if the operation has that, or by a number of records to skip. */
-export type Page = { readonly limit: Input; readonly offset: Input; readonly after?: Input };
+export type Page = {
+  readonly limit: Input;
+  readonly offset: Input;
+  readonly after?: Input;
+  /** The other inputs of the query, which a link to another page keeps. */
+  readonly filters: readonly Input[];
+};
 
 /** The template of a path, and the runtime expression (OpenAPI, "Runtime Expressions") of each of its parameters. */
 export type Location = { readonly path: string; readonly values: Readonly<Record<string, string>> };
@@ -570,9 +576,9 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
   const find = (name: string, hasDefault: boolean) =>
     inputs.find((input) => input.in === 'query' && input.name === name && (input.default !== undefined) === hasDefault);
   const [limit, offset, after] = [find('limit', true), find('offset', true), find('after', false)];
-  return ['rows', 'values'].includes(returns) && limit && offset
-    ? { limit, offset, ...(after ? { after } : {}) }
-    : undefined;
+  if (!['rows', 'values'].includes(returns) || !limit || !offset) return undefined;
+  const filters = inputs.filter((input) => input.in === 'query' && ![limit, offset, after].includes(input));
+  return { limit, offset, ...(after ? { after } : {}), filters };
 }
 
 /** Derives an argument's name from a parameter's: `limit` → `p_limit`, `petId` → `p_pet_id`, `X-Api-Key` → `p_api_key`. */
