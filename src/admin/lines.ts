@@ -21,6 +21,8 @@ export type Line = {
   /** Whether the tenant has its record, which it does not change. */
   exists?: boolean;
   isSkipped?: boolean;
+  /** Whether it would give its record the e-mail or name of another one. */
+  isTaken?: boolean;
 };
 
 export type WriterOptions = OfTenant & {
@@ -59,6 +61,8 @@ export function createWriter(
   /** The first line with a key, and the records that were there before. */
   const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
   let isEmpty: boolean | undefined;
+  /** The first line that gives a record of an id an e-mail or name. */
+  const given = new Map<string, number>();
 
   /** Notes a problem of a line, and its column if there is one. */
   function addProblem({ line, texts, bad }: Line, name: string | null, message: Message): void {
@@ -156,6 +160,23 @@ export function createWriter(
     }
   }
 
+  /** Refuses lines that would give a record the e-mail or name that people know another one by. */
+  async function refuseTaken(lines: readonly Line[]): Promise<void> {
+    if (allowDuplicates || !knownBy) return;
+    const changed = lines.filter(({ id, bad, fields }) => id !== undefined && bad.length === 0 && fields[knownBy]);
+    const textOf = ({ fields }: Line) => fields[knownBy] ?? '';
+    const owners = await findIds(db, tenant, [table, knownBy], [...new Set(changed.map(textOf))]);
+    for (const line of changed) {
+      const ids = owners.get(textOf(line)) ?? [];
+      const key = textOf(line).toLowerCase();
+      const first = given.get(key) ?? line.line;
+      given.set(key, first);
+      line.isTaken = ids.length > 0 && !ids.includes(line.id ?? '');
+      if (line.isTaken) addProblem(line, knownBy, t`is that of one of the tenant's ${table}`);
+      else if (first !== line.line) addProblem(line, knownBy, t`is also that of line ${first}`);
+    }
+  }
+
   /** A line that creates a record needs what one that changes it does not. */
   function requireAll(line: Line): void {
     const missing = columns.filter(({ name, required }) => required && line.fields[name] === undefined);
@@ -185,6 +206,7 @@ export function createWriter(
       const candidates = lines.flatMap(toCandidates);
       await find(candidates);
       for (const candidate of candidates) decide(candidate);
+      await refuseTaken(lines);
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       await send(lines);
     },

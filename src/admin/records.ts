@@ -87,11 +87,10 @@ export async function updateRecord(db: Database, resource: string, name: string,
   const { table, row: before } = await openRecord(db, options.tenant, resource, name);
   const id = String(before.id);
   const writer = createWriter(db, table, readSettings(table, [...set.keys()]), { ...options, clears: true });
-  const line = { ...writer.read(1, [...set.values()]), id };
-  const isTaken = !options.allowDuplicates && (await findTaken(db, table, options.tenant, line));
+  const line: Line = { ...writer.read(1, [...set.values()]), id };
   const after = await inTransaction(db, async () => {
     await writer.write([line]);
-    const hint = isTaken ? TAKEN : 'Nothing was changed.';
+    const hint = line.isTaken ? TAKEN : 'Nothing was changed.';
     if (line.bad.length > 0) throw new CommandError(line.bad.map(describeBad).join('\n'), hint);
     return findRecord(db, table, options.tenant, id);
   });
@@ -106,16 +105,6 @@ export async function updateRecord(db: Database, resource: string, name: string,
         ? `${t`Changed ${nameOf(table, before)} (${id})`}\n${toTable([], lines)}`
         : translate('Nothing changed.'),
   };
-}
-
-/** Notes whether a line would give a record the e-mail or name that people know another one by. */
-async function findTaken(db: Database, { name, knownBy = '' }: Table, tenant: string, line: Line): Promise<boolean> {
-  const text = line.fields[knownBy];
-  if (!text) return false;
-  const ids = (await findIds(db, tenant, [name, knownBy], [text])).get(text) ?? [];
-  if (ids.length === 0 || ids.includes(line.id ?? '')) return false;
-  line.bad.push({ line: 1, field: knownBy, value: text, message: t`is that of one of the tenant's ${name}` });
-  return true;
 }
 
 /** Sets `ativo` to false. */

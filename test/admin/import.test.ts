@@ -357,6 +357,20 @@ describe('a file that was imported before', () => {
     );
   });
 
+  test('gives no record the e-mail of another one or of another line', async () => {
+    const ids = [1, 2, 3].map((n) => `a3000000-0000-4000-8000-00000000010${n}`);
+    const people = ids.map((id, n) => `${id},Ana,a${n}@x.example\n`);
+    expect(await importing(`id,nome,email\n${people.join('')}`)).toEqual(created(3));
+    const others = `id,email\n${ids[0]},A1@x.example\n${ids[1]},new@x.example\n${ids[2]},New@x.example\n`;
+    expect(await importing(others, '--update')).toEqual(
+      refused(
+        '2 of 3 lines are bad',
+        `line 2: email "A1@x.example": is that of one of the tenant's alunos`,
+        'line 4: email "New@x.example": is also that of line 3',
+      ),
+    );
+  });
+
   test('is noticed by the name of a gym, or by all columns where records have none', async () => {
     const gyms = 'nome\nCentro\nPraia\ncentro\n';
     expect(await importInto('academias', gyms)).toEqual(

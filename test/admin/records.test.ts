@@ -156,7 +156,7 @@ describe('update', () => {
     const args = ['update', 'alunos', ANA, '--set', 'E-mail=Aluno002@aurora.example'];
     expect(await failure(...args)).toEqual({
       code: 1,
-      error: `email "Aluno002@aurora.example": is that of one of the tenant's alunos`,
+      error: `E-mail "Aluno002@aurora.example": is that of one of the tenant's alunos`,
       hint: 'Nothing was changed. With --allow-duplicates several records may have it.',
     });
     expect(await json(...args, '--allow-duplicates')).toMatchObject({ id: ANA });
