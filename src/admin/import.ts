@@ -135,6 +135,7 @@ export async function importSource(
     const first: CsvRecord[] = [];
     const bad: BadLine[] = [];
     const counts = { created: 0, updated: 0, skipped: 0, existing: 0 };
+    let isWhole = true;
     const write = async (lines: readonly Line[]) => {
       await writer.write(lines);
       for (const { id, isSkipped, exists, bad: own } of lines) {
@@ -146,6 +147,7 @@ export async function importSource(
     };
     for await (const batch of inBatches(records)) {
       first.push(...batch.slice(0, PREVIEWED - first.length));
+      isWhole = batch.every((record) => 'cells' in record);
       const lines = batch.map((record) => readLine(record, headers, writer, options));
       await writing;
       // The database works on these lines while the next are read.
@@ -155,8 +157,10 @@ export async function importSource(
     await writing;
     const imported = { table: table.name, preview: toPreview(name, headers, first), ...counts };
     if (bad.length === 0) return imported;
-    if (options.problems) await writeProblems(options.problems, { table: table.name, name, open }, bad, options);
-    throw toError(imported, bad, options);
+    if (options.problems && isWhole) {
+      await writeProblems(options.problems, { table: table.name, name, open }, bad, options);
+    }
+    throw toError(imported, bad, options, isWhole);
   } finally {
     progress.end();
     await Promise.allSettled([writing]);
@@ -289,6 +293,7 @@ function toError(
   { preview, table, ...counts }: Imported,
   lines: readonly BadLine[],
   options: ImportOptions,
+  isWhole: boolean,
 ): CommandError {
   const { dryRun, problems } = options;
   const { created, updated, skipped, existing } = counts;
@@ -300,9 +305,11 @@ function toError(
       : count === 1
         ? t`Nothing was imported from ${preview.file}: ${count} of ${all} lines is bad`
         : t`Nothing was imported from ${preview.file}: ${count} of ${all} lines are bad`;
-  const correct = problems
-    ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
-    : translate(CORRECT);
+  const correct = !problems
+    ? translate(CORRECT)
+    : isWhole
+      ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
+      : t`${problems} was not written, because the rest of ${preview.file} was not read: correct its last bad line first.`;
   const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [translate(EXISTING)] : [])].join('\n');
   if (!dryRun) return new CommandError(error, hint, { lines });
   return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);

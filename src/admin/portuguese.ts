@@ -289,6 +289,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     "Diga o que é uma coluna com --map 'Nome dela=coluna', ou ignore o que é desconhecido com --ignore-unknown.",
   '{0} has all lines, with what is wrong with each: correct it, and import it with: {1}':
     '{0} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: {1}',
+  '{0} was not written, because the rest of {1} was not read: correct its last bad line first.':
+    '{0} não foi gravado, porque o resto de {1} não foi lido: corrija primeiro a última linha com erro.',
   'Created: {0}.': 'Criados: {0}.',
   'Updated: {0}.': 'Corrigidos: {0}.',
   'Skipped: {0}.': 'Ignorados: {0}.',

@@ -1,6 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -154,6 +163,16 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
     expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova";eva@x.example;\r\n`);
     expect(await importing(half.replace(/Bia;;.*/, 'Bia;bia@x.example;'))).toEqual(created(3));
+    rmSync(problems);
+    const broken = await importing(
+      'nome,email\nBia,x\n"Eva" a,eva@x.example\nIda,ida@x.example\n',
+      '--problems',
+      problems,
+    );
+    expect(broken.errors).toMatch(
+      /corrigir\.csv was not written, because the rest of \S+ was not read: correct its last bad line first\.\n$/,
+    );
+    expect(existsSync(problems)).toBe(false);
     expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
   });
 
