@@ -50,7 +50,9 @@ export async function readServed(urls: readonly string[]): Promise<ServedDocumen
 
 async function readDocument(url: string): Promise<CompiledDocument> {
   try {
-    const answer = await fetch(new URL('/openapi.json', url), { signal: AbortSignal.timeout(FETCH_MS) });
+    const answer = await fetch(new URL('openapi.json', url.replace(/\/*$/, '/')), {
+      signal: AbortSignal.timeout(FETCH_MS),
+    });
     if (!answer.ok) throw new Error(`${answer.status} for /openapi.json, which needs DOCS=on`);
     return await compile((await answer.json()) as OpenAPIV3.Document);
   } catch (error) {

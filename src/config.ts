@@ -118,7 +118,7 @@ export type Variable<T = unknown> = {
 };
 
 /** Addresses that only this machine reaches. */
-const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
+export const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
 /** A fragment, which no URL here has, or an @ that does not end the user and the password. */
 const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
 
@@ -209,7 +209,7 @@ export const VARIABLES = {
     (text) => (text === 'auto' ? text : toInteger(1, MAX_WORKERS)(text)),
   ),
   DATA_DIR: matching(
-    'embedded store: data folder; `:memory:` is a temporary one, which goes at the end',
+    'embedded store: data folder; `:memory:` is a temporary one, which is deleted at the end',
     '.data',
     'a folder, or :memory:',
     /^[^\0]+$/,
@@ -221,7 +221,7 @@ export const VARIABLES = {
     /^\//,
   ),
   DEMO_DATA: flag(
-    "embedded store: `off` leaves a new store empty. On any store, `on` that is set serves the demo data's public keys where others reach them.",
+    "embedded store: `off` leaves a new store empty. Set to `on`, any store may serve the demo data's public keys where others reach them.",
     true,
   ),
   DATABASE_URL: url(

@@ -51,7 +51,7 @@ export type Refusal = RefusedKey | InvalidInput | Raised;
 export type RefusedKey = {
   readonly kind: 'refusedKey';
   readonly text: string;
-  /** The key is right, and lacks the permission for the call: it is no guess. */
+  /** The key is right, and only lacks the permission for the call: it does not count as a guess. */
   readonly lacksPermission?: true;
 };
 

@@ -47,7 +47,7 @@ export async function addOperations(
   const program = new Command('npm run operation --')
     .description('Writes operations for a table of tenants: YAML in the document, and SQL in a new migration.')
     .addArgument(
-      new Argument('<OPERATION>', 'all is all five; from is that of a function').choices([...KINDS, 'all', 'from']),
+      new Argument('<OPERATION>', 'all: all five; from: for an existing function').choices([...KINDS, 'all', 'from']),
     )
     .argument('<TABLE>', 'a table in schema private, such as armarios; with from, a function in schema public')
     .option('--dry-run', 'show what it would write, and write nothing')
@@ -71,7 +71,10 @@ export async function addOperations(
     .addHelpText('after', HELP)
     .exitOverride()
     .configureOutput({ writeOut: print, writeErr: printError })
-    .action(async (kind: Kind | 'all' | 'from', name: string, options: Options) => {
+    .action(async (kind: Kind | 'all' | 'from', name: string, options: Options, command: Command) => {
+      const others = kind === 'from' ? ['singular', 'object'] : ['path', 'with'];
+      const unused = others.find((option) => command.getOptionValueSource(option) === 'cli');
+      if (unused) command.error(`error: --${unused} is not an option of ${kind}`);
       const { dryRun: isDryRun, singular, object: objects, path, with: values } = options;
       const kinds = kind === 'all' || kind === 'from' ? KINDS : [kind];
       const changes =

@@ -373,6 +373,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   // Connections and failures
   'Store: the Data API of {0}': 'Banco: a Data API de {0}',
   'Store: {0}': 'Banco: {0}',
+  'a temporary folder': 'uma pasta temporária',
   'Store: embedded Postgres, data in {0}': 'Banco: Postgres embutido, dados em {0}',
   'Store: embedded Postgres, data in {0}, because neither DATABASE_URL nor DATA_DIR is set':
     'Banco: Postgres embutido, dados em {0}, porque nem DATABASE_URL nem DATA_DIR está definida',

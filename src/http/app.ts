@@ -116,7 +116,7 @@ function createRun({ handler }: ApiParts): RunOperation {
   return async (res, reader) => {
     const context = contextOf(res);
     const outcome = await handler(context, reader);
-    // What has written has happened.
+    // A write has taken effect, so that its client has to learn of it.
     if ('failure' in outcome || !outcome.isRead) return outcome;
     return context.admitAnswer(Buffer.byteLength(outcome.json)) ?? outcome;
   };

@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { LOOPBACK } from '../config.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
 import type { Store } from '../store/store.ts';
@@ -49,6 +50,6 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   const { headers, target } = found;
   const header = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);
   log.info(`Demo data: try curl${header.join('')} '${url}${target}'`);
-  const isPublic = !['127.0.0.1', '::1'].includes(address);
+  const isPublic = !LOOPBACK.test(address);
   if (isPublic || !isDemoWanted) log.warn('The demo data is in this store, and everybody knows its keys');
 }

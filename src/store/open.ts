@@ -220,6 +220,6 @@ async function openUnlimited(
 /** The Postgres of an embedded store, which runs in its folder or in a temporary one. */
 async function toPostgres(store: EmbeddedConfig, dataDir = store.dataDir ?? '') {
   const { toPsql, toUrl } = await import('./embedded/store.ts');
-  const description = `embedded Postgres, data in ${store.dataDir ?? 'memory'}; ${toPsql(dataDir)}`;
+  const description = `embedded Postgres, data in ${store.dataDir ?? 'a temporary folder'}; ${toPsql(dataDir)}`;
   return { url: toUrl(dataDir), prepare: true, description };
 }

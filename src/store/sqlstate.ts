@@ -49,8 +49,9 @@ const UNAVAILABLE = /^(08|53|57|PGRST00)/;
 
 /**
  * Converts an error that SQL raised to a failure, by its SQLSTATE alone (Postgres, appendix A). `PT401` and the bare
- * `raise exception` (`P0001`) refuse the key with the message, and with the detail `permission` for this call alone; `PT422` refuses the fields in `detail`; another `PT4xx` is
- * that status with the message, and a violated key is a conflict. Everything else is a fault of the store.
+ * `raise exception` (`P0001`) refuse the key with the message; the detail `permission` says that only this call is refused.
+ * `PT422` refuses the fields in `detail`; another `PT4xx` is that status with the message, and a violated key is a conflict.
+ * Everything else is a fault of the store.
  */
 export function toFailure(error: PgError): Refusal | Fault {
   if (error.code === 'PT401' || error.code === 'P0001') {

@@ -58,7 +58,7 @@ type Turns = {
 };
 
 /**
- * StoreLimits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
+ * Limits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
  * every slot, so one key's many calls do not hold up another's. A read is retried once after a lost connection, because a
  * restarted server leaves dead connections behind. A call that writes is never retried.
  */

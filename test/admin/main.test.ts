@@ -293,7 +293,9 @@ describe('the store', () => {
     const env = { DATABASE_URL: database().adminUrl };
     expect(await noted(env, 'tenant', 'list')).toBe(`Store: Postgres at ${hostname}:${port}/${database().name}\n`);
     expect(await noted(env, 'tenant', 'list', '--json')).toBe('');
-    expect(await noted({ DATA_DIR: ':memory:' }, 'tenant', 'list')).toBe('Store: embedded Postgres, data in memory\n');
+    expect(await noted({ DATA_DIR: ':memory:' }, 'tenant', 'list')).toBe(
+      'Store: embedded Postgres, data in a temporary folder\n',
+    );
     expect(await noted({ SUPABASE_URL: 'https://p.supabase.co', SUPABASE_KEY: 'k' }, 'tenant', 'list')).toBe(
       'Store: the Data API of p.supabase.co\n',
     );
@@ -309,7 +311,7 @@ describe('the store', () => {
     expect({ code, output, errors: errors.split('\n')[0] }).toEqual({
       code: 1,
       output: '',
-      errors: 'Store: embedded Postgres, data in memory',
+      errors: 'Store: embedded Postgres, data in a temporary folder',
     });
   });
 });

@@ -456,6 +456,8 @@ describe('a run that writes nothing', () => {
     [['list'], "error: missing required argument 'TABLE'\n"],
     [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all, from\.\n$/],
     [['list', 'alunos', '--force'], "error: unknown option '--force'\n"],
+    [['get', 'alunos', '--path', '/foo'], 'error: --path is not an option of get\n'],
+    [['from', 'criar_aluno', '--object', 'x'], 'error: --object is not an option of from\n'],
   ])('says in a line what is wrong with %j, and exits with 2', async (args, line) => {
     expect(await run(...args)).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });
   });
