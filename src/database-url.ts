@@ -19,7 +19,7 @@ export type ClientConfig = Omit<pg.ClientConfig, 'connectionString' | 'ssl'> & {
 type SslFile = 'ca' | 'cert' | 'key' | 'crl';
 
 /** One server of a database. */
-export type ServerAddress = {
+type ServerAddress = {
   /** Host and port, for the log. */
   readonly name: string;
   readonly config: ClientConfig;

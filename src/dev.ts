@@ -20,7 +20,7 @@ import type { PgError } from './store/sqlstate.ts';
 import type { Json, Result, Store } from './store/store.ts';
 
 /** The watched files, and the parts to update when they change. */
-export type Development = {
+type Development = {
   readonly document: string;
   readonly migrations: string;
   /** The output file of the generated types. */

@@ -88,7 +88,7 @@ export type Failure =
   | { readonly kind: Exclude<keyof typeof table, Fault['kind']> };
 
 /** A failure as an HTTP answer: the status, the value of `error` in the body, and headers. */
-export type HttpError = {
+type HttpError = {
   readonly status: number;
   readonly error: string | Readonly<Record<string, readonly string[]>>;
   readonly headers?: Readonly<Record<string, string>>;

@@ -59,7 +59,7 @@ export type Group = {
 };
 
 /** How a service is started. */
-export type ServiceOptions = {
+type ServiceOptions = {
   /** Whether it follows the document and the migrations as they are saved. */
   readonly isWatching?: boolean;
   readonly group?: Group;

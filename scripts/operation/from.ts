@@ -32,7 +32,7 @@ import {
 } from './yaml.ts';
 
 /** The path of the operation, and the values of its example. */
-export type FromRequest = { readonly path?: string | undefined; readonly values: Readonly<Record<string, string>> };
+type FromRequest = { readonly path?: string | undefined; readonly values: Readonly<Record<string, string>> };
 
 /** An argument as the document has it. */
 type Input = { readonly name: string; readonly in: string; readonly isRequired: boolean; readonly schema: Node };

@@ -11,7 +11,7 @@ import { connectToPrimary, describeServers } from '../store/postgres/servers.ts'
 import { t, translate } from './language.ts';
 
 /** The database cannot be reached; the message says what to do. */
-export class AccessError extends OperatorError {}
+class AccessError extends OperatorError {}
 
 const PROGRAM = 'wellness-admin';
 /** Timeout of connecting, in ms. */

@@ -69,7 +69,7 @@ function toHexadecimal(bytes: string): string {
 }
 
 /** Options for all calls of a gateway. */
-export type CallerOptions = {
+type CallerOptions = {
   readonly store: Store;
   /** Store call timeout in milliseconds, including time in the queue. */
   readonly deadlineMs: number;
@@ -78,7 +78,7 @@ export type CallerOptions = {
 };
 
 /** The request that a call is made for. */
-export type Caller = {
+type Caller = {
   readonly context: RequestContext;
   readonly operation: Operation;
   /** Whose share of the store the call takes. */

@@ -62,11 +62,7 @@ function fail(fields: FieldErrors): never {
 }
 
 /** Groups the messages by parameter or field, with the document's names. Problems of a field replace its Ajv errors. */
-export function toFieldErrors(
-  errors: readonly ErrorObject[],
-  problems: Problems,
-  inputs: readonly Input[],
-): FieldErrors {
+function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, inputs: readonly Input[]): FieldErrors {
   const result = new Map<string, Message[]>(problems);
   const listed = errors.slice(0, MAX_ERRORS);
   const malformed = new Set(listed.filter(({ keyword }) => keyword === 'format').map((error) => error.instancePath));

@@ -1,7 +1,7 @@
 import { within } from '../deadline.ts';
 
 /** One end of an IPC channel: a process, or a worker as the primary process sees it. */
-export type ChannelEnd = {
+type ChannelEnd = {
   send(message: unknown, callback: (error: Error | null) => void): boolean;
   on(event: 'message', listener: (message: unknown) => void): unknown;
   once(event: 'disconnect', listener: () => void): unknown;

@@ -26,7 +26,7 @@ export type AppParts = ApiParts & {
 };
 
 /** What the operations need of HTTP. */
-export type ApiParts = {
+type ApiParts = {
   readonly handler: Handler;
   readonly onFault: (fault: Fault, context: RequestContext) => void;
 };

@@ -16,7 +16,7 @@ import type { Unread } from './unread.ts';
 export type Sink = (request: EndedRequest) => void;
 
 /** What the contexts of a port need. */
-export type ContextOptions = {
+type ContextOptions = {
   /** Receive every request, soon after its end. */
   readonly sinks: readonly Sink[];
   /** Starts the span of a request. */

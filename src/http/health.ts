@@ -36,7 +36,7 @@ export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): En
 }
 
 /** What readiness depends on. */
-export type ReadinessOptions = {
+type ReadinessOptions = {
   readonly store: Store;
   /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;

@@ -30,7 +30,7 @@ import { allowOnly, type Endpoints, respond, sendText } from './respond.ts';
 type CallTool = (operation: Operation) => Promise<CallToolResult>;
 
 /** What the endpoint needs. */
-export type McpOptions = {
+type McpOptions = {
   /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;
   /** The largest body, in bytes. */

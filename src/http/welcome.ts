@@ -17,7 +17,7 @@ export type Welcome = {
 };
 
 /** What the start message needs. */
-export type WelcomeOptions = Welcome & {
+type WelcomeOptions = Welcome & {
   readonly server: Server;
   readonly document: CompiledDocument;
   readonly store: Pick<Store, 'description'>;

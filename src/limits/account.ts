@@ -30,7 +30,7 @@ export type KeyState = {
 };
 
 /** A moment in a time zone. */
-export type Moment = {
+type Moment = {
   /** The day, as YYYY-MM-DD. */
   readonly day: string;
   /** Seconds to the end of the day and of the month, on a day without a change of the clocks. */

@@ -26,7 +26,7 @@ export type Limits = Guard & {
 };
 
 /** What limits need beside the numbers. */
-export type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> & {
+type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> & {
   readonly rateLimits: RateLimitConfig;
   /** Receives what all processes see. */
   readonly outside: UsageOptions['log'];

@@ -52,14 +52,14 @@ const NO_FUNCTIONS =
   'or has the role gateway';
 
 /** The document, and the store to compare it with. */
-export type DriftOptions = {
+type DriftOptions = {
   readonly document: CompiledDocument;
   readonly store: Store;
   readonly deadlineMs: number;
 };
 
 /** The differences, one line each, and the operations that they break. Additions alone do not break requests. */
-export type Drift = { readonly lines: readonly string[]; readonly broken: ReadonlySet<string> };
+type Drift = { readonly lines: readonly string[]; readonly broken: ReadonlySet<string> };
 
 /** Describes drift. Returns the fault if the store cannot be queried. */
 export async function describeDrift(options: DriftOptions): Promise<Drift | { readonly failure: Fault }> {

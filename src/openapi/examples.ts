@@ -168,7 +168,7 @@ function writeValues({ parameters }: Operation, place: string, values: Named<Jso
 }
 
 /** The API key's scheme. `x-example` is a demo key with all permissions; `x-unknown-example` is no valid key. */
-export type KeyScheme = OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string; 'x-unknown-example'?: string };
+type KeyScheme = OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string; 'x-unknown-example'?: string };
 
 /** Finds the document's first API key scheme. */
 export function findKeyScheme(document: OpenAPIV3.Document): KeyScheme | undefined {

@@ -38,7 +38,7 @@ export type Input = {
 };
 
 /** A field of the body. */
-export type Field = Pick<Input, 'argument' | 'form' | 'default'>;
+type Field = Pick<Input, 'argument' | 'form' | 'default'>;
 
 /** How a body becomes arguments. */
 export type Body = {

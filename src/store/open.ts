@@ -14,10 +14,10 @@ import type { Call, Result, Store } from './store.ts';
 import { type LimitedStore, limited } from './turns.ts';
 
 /** The files that a new embedded store is made from. */
-export type StoreFiles = { readonly migrations: string; readonly seed: string };
+type StoreFiles = { readonly migrations: string; readonly seed: string };
 
 /** An open store within its limits. */
-export type OpenStore = {
+type OpenStore = {
   readonly store: LimitedStore;
   /** What may be done to a store that belongs to this process. */
   readonly own?: OwnStore;
@@ -96,7 +96,7 @@ async function startServer(
 }
 
 /** A server of an embedded store that this process has started, or that a gateway runs. */
-export type ReachedServer = {
+type ReachedServer = {
   /** The administrator's URL. */
   readonly url: string;
   readonly isServed: boolean;

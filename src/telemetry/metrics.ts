@@ -3,10 +3,10 @@ import type { Connections } from '../store/store.ts';
 import type { EndedRequest } from './record.ts';
 
 /** The store's running and waiting calls, and its connections. */
-export type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
+type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
 
 /** The open and refused client sockets, and the bytes of answers that clients have not read. */
-export type SocketLoad = { readonly open: number; readonly refused: number; readonly unread: number };
+type SocketLoad = { readonly open: number; readonly refused: number; readonly unread: number };
 
 /** Sources that are read when the metrics are read. */
 export type MetricSources = {

@@ -29,7 +29,7 @@ import { messageOf } from '../errors.ts';
 import { type RequestRecord, readPath, type Span } from './record.ts';
 
 /** Where traces are sent. */
-export type TracingOptions = {
+type TracingOptions = {
   /** The collector's URL for OTLP over HTTP, without `/v1/traces`. */
   readonly url: string;
   /** Sampling ratio for root traces, from 0 to 1; the caller decides about other traces. */

@@ -14,7 +14,7 @@ export const DATABASE = 'postgres';
 /** Settings of Postgres by name. */
 export type Settings = Readonly<Record<string, string | number>>;
 
-export type ServerOptions = {
+type ServerOptions = {
   readonly programs: Programs;
   /** The data folder, as createCluster makes it. */
   readonly folder: string;

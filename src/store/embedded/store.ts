@@ -20,7 +20,7 @@ import {
 } from './server.ts';
 
 /** Where an embedded store keeps its data, and how its server runs. */
-export type EmbeddedOptions = {
+type EmbeddedOptions = {
   /** The folder; without one the store is in a temporary folder, which goes with it. */
   readonly dataDir: string | undefined;
   /** The folder of the programs of Postgres, if they are not npm's. */

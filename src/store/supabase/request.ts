@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher, Pool } from 'undici';
 
 /** A request with its whole body. */
-export type TextRequest = {
+type TextRequest = {
   readonly method: Dispatcher.HttpMethod;
   readonly path: string;
   readonly headers: Record<string, string>;
@@ -10,7 +10,7 @@ export type TextRequest = {
 };
 
 /** An answer with its whole body. */
-export type TextAnswer = {
+type TextAnswer = {
   readonly status: number;
   /** By lower-case name. */
   readonly headers: IncomingHttpHeaders;

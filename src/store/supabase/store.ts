@@ -15,7 +15,7 @@ import {
 import { BodyTooLarge, requestText } from './request.ts';
 
 /** How to reach the Data API of a Supabase project, or another PostgREST. */
-export type SupabaseOptions = {
+type SupabaseOptions = {
   readonly url: string;
   /** A secret key, or a JWT whose role may execute the functions. */
   readonly key: string;
