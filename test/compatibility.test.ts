@@ -5,6 +5,8 @@ import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { createRecord } from '../src/http/context.ts';
+import { createLog } from '../src/telemetry/log.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { readCommands } from './helpers/commands.ts';
 import { createDatabase } from './helpers/servers.ts';
@@ -26,8 +28,8 @@ const HELPERS = [
   ...['revoke_key', 'rotate_key', 'set_key_permissions', 'to_uuid', 'verify_key'],
 ];
 async function readSurface(): Promise<string[]> {
-  const names = [...readVariables(), ...(await readCommands()), ...(await readMetrics()), ...(await readHelpers())];
-  return [...names, ...readMigrations()].toSorted();
+  const names = [...(await readCommands()), ...(await readMetrics()), ...(await readHelpers())];
+  return [...readVariables(), ...names, ...readLogFields(), ...readMigrations()].toSorted();
 }
 
 /** With the hash of each: a migration that has changed is refused where it was applied. */
@@ -36,9 +38,25 @@ function readMigrations(): string[] {
   return readdirSync(MIGRATIONS).map((file) => `migration ${file} ${toHash(file).slice(0, 16)}`);
 }
 
+/** With their defaults. */
 function readVariables(): string[] {
-  const names = [...readFileSync('.env.example', 'utf8').matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)];
+  const names = [...readFileSync('.env.example', 'utf8').matchAll(/^#? ?([A-Z][A-Z_]+=.*)$/gm)];
   return names.map(([, name]) => `variable ${name}`);
+}
+
+/** Of a line that has all of them. */
+function readLogFields(): string[] {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line), flush: async () => {} };
+  const log = createLog({ level: 'info', keyHeaders: ['key'], isTerminal: false, worker: 1 }, destination);
+  const arrived = createRecord('GET', '/', {
+    key: 'x'.repeat(50),
+    traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`,
+  });
+  const ended = { endpoint: 'get', operation: 'get', status: 502, durationMs: 1, storeMs: 1, responseBytes: 1 };
+  log.request({ ...arrived, ...ended, fault: { kind: 'storeUnavailable', cause: new Error('cause') } });
+  log.info('text');
+  return [...new Set(lines.flatMap((line) => Object.keys(JSON.parse(line))))].map((name) => `log field ${name}`);
 }
 
 async function readMetrics(): Promise<string[]> {
