@@ -7,7 +7,7 @@ import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
 import type { Fault } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
-import { EXPOSED_HEADERS } from '../openapi/headers.ts';
+import { EXPOSED_HEADERS, SECURITY_HEADERS } from '../openapi/headers.ts';
 import { OWN_PATHS } from '../openapi/path.ts';
 import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
@@ -144,7 +144,9 @@ function createCors(origins: readonly string[]): RequestHandler {
   const apply = cors({ origin, exposedHeaders: [...EXPOSED_HEADERS], maxAge: PREFLIGHT_SECONDS });
   return (req, res, next) => {
     // cors answers preflight requests itself.
-    if (req.method === 'OPTIONS') res.setHeader('X-Request-Id', contextOf(res).id);
+    if (req.method === 'OPTIONS') {
+      res.setHeaders(new Map(Object.entries({ ...SECURITY_HEADERS, 'X-Request-Id': contextOf(res).id })));
+    }
     apply(req, res, next);
   };
 }

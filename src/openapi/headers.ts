@@ -55,7 +55,7 @@ const HEADERS: Readonly<Record<string, Header>> = {
 
 const BY_NAME = new Map(Object.entries(HEADERS).map(([name, header]) => [name.toLowerCase(), header]));
 
-/** The headers that every answer but that to a preflight has, with their values: the security headers of answers that no browser shows. */
+/** The headers that every answer has, with their values: the security headers of answers that no browser shows. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(HEADERS).flatMap(([name, { value }]) => (value === undefined ? [] : [[name, value]])),
 );

@@ -751,6 +751,7 @@ describe('a page of another origin', () => {
       expect(namesIn(names)).toEqual(['content-type', 'idempotency-key', 'x-api-key', 'x-request-id']);
       expect(namesIn(methods)).toEqual(expect.arrayContaining(['get', 'post']));
       expect(headers).toMatchObject({ 'access-control-allow-origin': origin, 'access-control-max-age': '600' });
+      expect(headers).toMatchObject({ 'x-content-type-options': 'nosniff', 'x-request-id': expect.any(String) });
       expect(namesIn(headers.vary)).toEqual(['origin', 'access-control-request-headers']);
     },
   );
