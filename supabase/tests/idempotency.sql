@@ -163,7 +163,10 @@ select lives_ok(
 reset role;
 select is((select count(*) from created where nome = 'Eva'), 1::bigint, 'which creates a student');
 set local role gateway;
-select lives_ok($$ select public.record_key_use('test_um') $$, 'the use of a key is recorded');
+select is_empty(
+  $$ select * from public.record_usage('e1000000-0000-4000-8000-000000000001', null, '2026-11-30', 400, '[]') $$,
+  'the gateway deletes what has expired'
+);
 reset role;
 select results_eq(
   'select tenant, key, created_at, response ->> ''nome'' from kept order by tenant, key',

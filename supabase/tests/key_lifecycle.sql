@@ -180,9 +180,9 @@ select throws_ok(
 )
   from tenant t;
 select throws_ok(
-  format('select private.issue_key(%L, %L, %L)', t.id, 'Site', '{record_key_use}'),
-  '42883', 'no published function is named record_key_use',
-  'a key is not issued with the permission for what every key may do'
+  format('select private.issue_key(%L, %L, %L)', t.id, 'Site', '{record_usage}'),
+  '42883', 'no published function is named record_usage',
+  'a key is not issued with the permission for what no client can call'
 )
   from tenant t;
 select throws_ok(

@@ -70,7 +70,6 @@ select set_eq(
   $$,
   $$
     values ('private.verify_key', 'gateway_keys'),
-           ('private.touch_key', 'gateway_keys'),
            ('private.add_usage', 'gateway_keys'),
            ('private.find_limits', 'gateway_keys'),
            ('private.original_key', 'gateway_keys'),
@@ -82,14 +81,14 @@ select set_eq(
            ('private.search_alunos', 'gateway_search'),
            ('private.forget_responses', 'gateway_retention')
   $$,
-  'twelve functions in private have the rights of an owner that has few'
+  'only these functions in private have the rights of an owner, who has few'
 );
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_functions') f where f like 'private.%' $$,
   array[
     'private.current_tenant', 'private.to_uuid', 'private.require_record', 'private.to_birth_date', 'private.find_invalid_fields',
-    'private.verify_key', 'private.touch_key', 'private.search_alunos',
-    'private.add_usage', 'private.find_limits', 'private.original_key', 'private.forget_usage', 'private.forget_changes',
+    'private.verify_key', 'private.search_alunos', 'private.add_usage', 'private.find_limits', 'private.original_key',
+    'private.forget_usage', 'private.forget_changes',
     'private.recall_response', 'private.keep_response', 'private.forget_responses', 'private.name_parts',
     'private.to_searchable'
   ],
@@ -98,8 +97,8 @@ select set_eq(
 select set_eq(
   $$ select f from pg_temp.executable_by('gateway_keys') f $$,
   array[
-    'private.verify_key', 'private.touch_key', 'private.add_usage', 'private.find_limits', 'private.original_key',
-    'private.record_change', 'private.record_changes', 'private.place_change', 'private.next_position', 'private.request_id'
+    'private.verify_key', 'private.add_usage', 'private.find_limits', 'private.original_key', 'private.record_change',
+    'private.record_changes', 'private.place_change', 'private.next_position', 'private.request_id'
   ],
   'gateway_keys executes its own functions, and asks for the request'
 );

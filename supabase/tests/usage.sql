@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(32);
+select plan(33);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -60,9 +60,18 @@ select set_eq(
   'a key is used when a call with it succeeds'
 );
 
+update private.api_keys k
+   set last_used_at = now() - l.ago
+  from (values
+    ('test_um', interval '59 seconds'),
+    ('test_leitura', interval '1 minute'),
+    ('test_dois', interval '1 hour')
+  ) as l (name, ago)
+ where k.name = l.name;
 set local role gateway;
 select lives_ok(
-  $$ select pg_temp.report(2, pg_temp.row_of('test_um', '2xx', 3), pg_temp.row_of('test_um', '429', 4)) $$,
+  $$ select pg_temp.report(2, pg_temp.row_of('test_um', '2xx', 3), pg_temp.row_of('test_um', '429', 4),
+                              pg_temp.row_of('test_leitura', '2xx', 1), pg_temp.row_of('test_dois', '429', 1)) $$,
   'the next batch is recorded'
 );
 reset role;
@@ -70,6 +79,11 @@ select set_eq(
   $$ select class, calls from counted where name = 'test_um' $$,
   $$ values ('2xx', 5::bigint), ('429', 4) $$,
   'and its counts are added'
+);
+select set_eq(
+  $$ select name, now() - last_used_at from private.api_keys where name like 'test%' and last_used_at is not null $$,
+  $$ values ('test_um', interval '59 seconds'), ('test_leitura', '0'), ('test_dois', '1 hour') $$,
+  'a use is recorded for its own key alone, whatever its permissions are, and only a minute after the last one'
 );
 
 -- Who reads it.

@@ -131,7 +131,7 @@ select is_empty(
     select p.proname
       from pg_proc p
      where p.pronamespace = 'public'::regnamespace
-       and p.proname not in ('record_key_use', 'record_usage')
+       and p.proname <> 'record_usage'
        and strpos(p.prosrc, format('private.verify_key(p_api_key, %L)', p.proname)) = 0
   $$,
   'every function verifies the key for its own name'

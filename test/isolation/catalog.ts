@@ -21,7 +21,6 @@ const DEFINERS: Record<string, string> = {
   record_change: 'gateway_keys',
   record_changes: 'gateway_keys',
   search_alunos: 'gateway_search',
-  touch_key: 'gateway_keys',
   verify_key: 'gateway_keys',
 };
 
@@ -43,7 +42,6 @@ const CALLED_BY_FUNCTIONS = [
   'to_birth_date',
   'to_searchable',
   'to_uuid',
-  'touch_key',
   'verify_key',
 ];
 

@@ -33,12 +33,13 @@ export const PASSED_ON: readonly Edit[] = [
   { what: 'replaced', pattern: /(\(\s*)[pv]_tenant(?=,)/g, replacement: `$1'${OTHER_TENANT}'::uuid` },
 ];
 
-/** Whose use is recorded, and how often. */
+/** Whose use is recorded, for which calls, and how often. */
 export const RECORD: readonly Edit[] = [
-  { what: 'removed', pattern: /(?<=where )k\.key_hash = .*/g, replacement: 'true' },
-  { what: 'removed', pattern: /and k\.active\b/g, replacement: '' },
-  { what: 'removed', pattern: /and \(k\.expires_at .*\)/g, replacement: '' },
+  { what: 'removed', pattern: /k\.key_hash = (any \(v_used\)|decode\(.*\))/g, replacement: 'true' },
+  { what: 'removed', pattern: /where r\.class = '2xx'/g, replacement: '' },
   { what: 'removed', pattern: /and \(k\.last_used_at [^;]*\)/g, replacement: '' },
+  { what: 'removed', pattern: /where w\.sequence < excluded\.sequence/g, replacement: '' },
+  { what: 'removed', pattern: /if not found then\n +return;\n +end if;/g, replacement: '' },
 ];
 
 /** Which function a key has to be good for. */

@@ -20,7 +20,7 @@ export const kinds: readonly Kind[] = [
   { kind: 'a tenant predicate of a function', derive: (db) => editFunctions(db, /./, PREDICATES) },
   { kind: 'the tenant that a function passes on', derive: (db) => editFunctions(db, /./, PASSED_ON) },
   { kind: 'a part of the verification of a key', derive: (db) => editFunctions(db, /^verify_key$/, VERIFICATION) },
-  { kind: "a part of the record of a key's use", derive: (db) => editFunctions(db, /^touch_key$/, RECORD) },
+  { kind: "a part of the record of a key's use", derive: (db) => editFunctions(db, /^add_usage$/, RECORD) },
   { kind: 'the permission that a function asks for', derive: (db) => editFunctions(db, /./, PERMISSION) },
   { kind: 'the tenant that row security reads', derive: (db) => editFunctions(db, /^current_tenant$/, TENANT) },
   { kind: 'whose rights a function has', derive: changeRights },

@@ -19,7 +19,7 @@ test('public has the functions of the document and nothing else', async () => {
     db,
     `select proname as name from pg_proc where pronamespace = 'public'::regnamespace order by 1`,
   );
-  expect(published.map(({ name }) => name)).toEqual([...functions, 'record_key_use', 'record_usage'].sort());
+  expect(published.map(({ name }) => name)).toEqual([...functions, 'record_usage'].sort());
 });
 
 test('no demo key is stored', async () => {

@@ -54,7 +54,7 @@ describe.skipIf(!canTestOnDebian('pgtap')).each(SERVERS)('on $name', ({ name, st
     ['alter function public.listar_alunos owner to current_user', 'gateway_functions owns every function in public'],
     [
       'alter function private.to_uuid security definer',
-      'twelve functions in private have the rights of an owner that has few',
+      'only these functions in private have the rights of an owner, who has few',
     ],
     ['create role other; grant execute on function private.to_uuid to other', 'no other role is granted a function'],
     ['grant select on private.api_keys to gateway_functions', 'the functions reach only tables of tenants'],
