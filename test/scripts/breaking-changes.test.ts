@@ -9,9 +9,10 @@ import { findChanges } from '../../scripts/breaking-changes/changes.ts';
 import { compareContract } from '../../scripts/breaking-changes/main.ts';
 import { runCommand, runInProcess } from '../helpers/run.ts';
 
-/** The document without what takes most of the time to compare: its texts, its examples, and all errors but 401. */
+/** The document without what takes most of the time to compare and no test changes. */
+const LEFT_OUT = /^(description|examples|headers|5\d\d|4(?!01)\d\d|\/(personais|uso|alteracoes))$/;
 const SOURCE = parse(readFileSync('openapi.yaml', 'utf8'), (name, value) =>
-  /^(description|examples|5\d\d|4(?!01)\d\d)$/.test(String(name)) ? undefined : value,
+  LEFT_OUT.test(String(name)) ? undefined : value,
 );
 
 /**
