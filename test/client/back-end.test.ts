@@ -26,7 +26,8 @@ beforeAll(async () => {
   await buildClient(join(client, 'dist'));
   writeFileSync(join(client, 'package.json'), readFileSync('client/package.json'));
   writeFileSync(join(folder, 'server.mjs'), example);
-  writeFileSync(join(folder, 'copy.mjs'), copyExample);
+  // It asks for changes more often than each five seconds.
+  writeFileSync(join(folder, 'copy.mjs'), copyExample.replace(/(?= \}\)\) \{\n)/, ', intervalMs: 50'));
   store = await openTestStore();
   gateway = await startGateway({ store });
   const env = { GATEWAY_URL: gateway.url, GATEWAY_KEY: KEYS.aurora, STAFF_PASSWORD: 'segredo', PORT: '0' };

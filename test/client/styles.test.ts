@@ -165,7 +165,7 @@ describe.each(cases.map((row, index) => ({ ...row, index })))(
 test('conformance sends every style as it is served', async () => {
   const contract = await readContract(document);
   const only = ROWS.map((_row, index) => `r${index}`);
-  const options = { contract, only, url: gateway.url, key: 'key', seed: 1, runs: 5, demo: true, readOnly: true };
+  const options = { contract, only, url: gateway.url, key: 'key', seed: 1, runs: 1, demo: true, readOnly: true };
   const { sections } = await runContract({ ...options, timeoutMs: 20_000 });
   const failed = sections.flatMap(({ outcomes }) => outcomes.filter(({ result }) => result === 'failed'));
   expect(failed.filter(({ name }) => /^(takes|answers the example)/.test(name))).toEqual([]);

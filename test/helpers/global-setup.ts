@@ -35,10 +35,10 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
   const needsCitus = root.vitest.projects.some((project) => isOnCitus(project.getProvidedContext().kind));
   const [postgres, citus] = await Promise.all([
     startPostgres(),
-    needsCitus ? startCitus() : undefined,
+    needsCitus ? startCitusWithTemplate() : undefined,
     createDataDir(dataDir),
   ]);
-  const nodes = citus ? await makeCitusTemplate(citus.nodes.map(({ adminUrl }) => adminUrl)) : [];
+  const nodes = citus?.nodes ?? [];
   root.provide('nodes', nodes);
   root.provide('adminUrl', postgres.adminUrl);
   root.provide('dataDir', dataDir);
@@ -60,6 +60,11 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
     await citus?.stop();
     rmSync(folder, { recursive: true });
   };
+}
+
+async function startCitusWithTemplate(): Promise<{ nodes: readonly string[]; stop(): Promise<void> }> {
+  const { nodes, stop } = await startCitus();
+  return { nodes: await makeCitusTemplate(nodes.map(({ adminUrl }) => adminUrl)), stop };
 }
 
 async function createDataDir(dataDir: string): Promise<void> {

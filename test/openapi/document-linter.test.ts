@@ -21,14 +21,10 @@ test('npm run check runs the linter', () => {
   expect(scripts.check).toContain('check:document');
 });
 
-test('the linter accepts the document with the operation of docs/adding-an-operation.md', () => {
+test('the linter accepts the operation of docs/adding-an-operation.md, and refuses what breaks rules of OWASP and of OpenAPI', () => {
   const text = withExample(SOURCE);
   expect(text).toContain('\n  /personais/contagem:\n    get:\n');
-  expect(lint(text)).toEqual({ code: 0, found: [] });
-});
-
-test('the linter refuses a document that breaks rules of OWASP and of OpenAPI', () => {
-  const document = parseDocument(SOURCE);
+  const document = parseDocument(text);
   const gyms = ['paths', '/academias', 'get'];
   document.deleteIn(['components', 'schemas', 'NovoAluno', 'properties', 'p_sexo', 'maxLength']);
   document.deleteIn(['components', 'schemas', 'Limit', 'maximum']);
@@ -40,6 +36,7 @@ test('the linter refuses a document that breaks rules of OWASP and of OpenAPI', 
   document.setIn(['components', 'schemas', 'Academia', 'properties', 'ativo', 'type'], 'string');
   const { code, found } = lint(document.toString());
   expect(code).toBe(1);
+  expect(found.filter((finding) => finding.includes('contagem'))).toEqual([]);
   expect(found).toEqual(
     expect.arrayContaining([
       'owasp:api4:2023-string-limit at components.schemas.NovoAluno.properties.p_sexo',
