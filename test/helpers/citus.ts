@@ -20,7 +20,7 @@ const SETTINGS = [
   // They are on one machine.
   'citus.node_conninfo=sslmode=disable',
   // Each takes some 10 ms to create.
-  'citus.shard_count=8',
+  'citus.shard_count=4',
 ];
 
 /** Whether Citus is installed. No package has it, so that it is no error in CI if not. */

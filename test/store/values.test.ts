@@ -7,7 +7,7 @@ import { openTestStore, startGateway, type TestGateway } from '../helpers/gatewa
 // request, on every store. It is never a 500 or a 502.
 
 /** How many values are sent. */
-const COUNT = inject('isLong') ? 100_000 : 2_000;
+const COUNT = inject('isLong') ? 100_000 : 500;
 
 type Kind = {
   readonly schema: object;
