@@ -5,9 +5,13 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, describe, expect, inject, test } from 'vitest';
+import { readConfig } from '../src/config.ts';
+import { OperatorError } from '../src/errors.ts';
+import { toOrigin } from '../src/http/ports.ts';
 import { readExamples } from '../src/openapi/examples.ts';
+import { openService } from '../src/service.ts';
 import { document } from './helpers/api.ts';
-import { copyDataDir } from './helpers/gateway.ts';
+import { compileOnce, copyDataDir, createTestLog } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
 import { createDatabase, loginUrl } from './helpers/servers.ts';
@@ -16,12 +20,24 @@ import { waitFor } from './helpers/wait-for.ts';
 const root = mkdtempSync(join(tmpdir(), 'main-'));
 
 const start = (env: Record<string, string>) => startProcess(env, { isText: true });
-/** Starts a gateway whose start fails. */
-const fail = async (env: Record<string, string>) => {
-  const gateway = new GatewayProcess(env, { isText: true });
-  expect(await gateway.ended).toBe(1);
-  return { output: gateway.output(), errors: gateway.errors() };
-};
+
+/** Starts a gateway in this process, and stops it; gives what it logs. */
+async function startHere(env: Record<string, string>, use = async (_url: string) => {}): Promise<string[]> {
+  const { log, told } = createTestLog();
+  const service = await openService(readConfig({ PORT: '0', ...env }), { document: await compileOnce(), log });
+  await service.welcome({ workers: 1 });
+  await use(`${toOrigin(service.server)}/v1`);
+  await service.close();
+  return told;
+}
+
+/** The message with which such a start fails. */
+async function failHere(env: Record<string, string>): Promise<string> {
+  const error = await startHere(env).catch((error) => error);
+  expect(error).toBeInstanceOf(OperatorError);
+  return error.message;
+}
+
 const newFolder = () => copyDataDir(inject('dataDir'));
 
 const list = async (url: string, query = '', key = 'wms_demo_aurora') => {
@@ -66,36 +82,33 @@ describe('start', () => {
   test('prints no curl command without the demo data', async () => {
     const database = await createDatabase();
     await database.query('truncate private.tenants cascade');
-    const gateway = await start({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') });
-    const url = `${gateway.origin}/v1`;
-    const answer = await fetch(`${url}/alunos`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
-    expect([answer.status, await answer.json()]).toEqual([401, { error: 'API Key inválida' }]);
-    expect(await gateway.stop()).toBe(0);
-    expect(gateway.output()).not.toContain('curl');
+    const told = await startHere({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test') }, async (url) => {
+      expect(await list(url)).toEqual({ error: 'API Key inválida' });
+    });
+    expect(told.join()).not.toContain('curl');
     await database.drop();
   });
 
   test('refuses to serve the demo data where others reach it, before it makes a store, unless told otherwise', async () => {
     const REFUSED =
-      'HOST=0.0.0.0 is reachable by others, and everybody knows the keys of the demo data: set DEMO_DATA=off and DATA_DIR to a new folder, or DEMO_DATA=on to serve them all the same\n';
+      'HOST=0.0.0.0 is reachable by others, and everybody knows the keys of the demo data: set DEMO_DATA=off and DATA_DIR to a new folder, or DEMO_DATA=on to serve them all the same';
     const none = join(root, 'none');
-    expect((await fail({ HOST: '0.0.0.0', DATA_DIR: none })).errors).toBe(REFUSED);
+    expect(await failHere({ HOST: '0.0.0.0', DATA_DIR: none })).toBe(REFUSED);
     expect(existsSync(none)).toBe(false);
     const dataDir = newFolder();
-    const { output, errors } = await fail({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'off' });
-    expect(errors).toBe(REFUSED);
-    expect(output).not.toContain('Listening');
-    const gateway = await start({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'on' });
-    await gateway.printed('WARN: The demo data is in this store, and everybody knows its keys\n');
-    expect(await gateway.stop()).toBe(0);
+    expect(await failHere({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'off' })).toBe(REFUSED);
+    expect(await startHere({ HOST: '0.0.0.0', DATA_DIR: dataDir, DEMO_DATA: 'on' })).toContain(
+      'The demo data is in this store, and everybody knows its keys',
+    );
   });
 
   test('reports every configuration error', async () => {
-    const gateway = await fail({ PORT: 'http', DEMO_DATA: 'yes', DATA_DIR: newFolder() });
-    expect(gateway.output).toBe('');
-    expect(gateway.errors).toBe(
+    const gateway = new GatewayProcess({ PORT: 'http', DEMO_DATA: 'yes', DATA_DIR: newFolder() });
+    expect(await gateway.ended).toBe(1);
+    expect([gateway.output(), gateway.errors()]).toEqual([
+      '',
       'PORT="http": expected a whole number from 0 to 65535\nDEMO_DATA="yes": expected on or off\n',
-    );
+    ]);
   });
 
   test('fails on a port in use', async () => {
@@ -103,8 +116,9 @@ describe('start', () => {
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
     const dataDir = join(root, 'never');
-    const gateway = await fail({ DATA_DIR: dataDir, PORT: String(port) });
-    expect(gateway.errors).toBe(`port ${port} of 127.0.0.1 is in use: set PORT to another port\n`);
+    expect(await failHere({ DATA_DIR: dataDir, PORT: String(port) })).toBe(
+      `port ${port} of 127.0.0.1 is in use: set PORT to another port`,
+    );
     // Before anything is made.
     expect(existsSync(dataDir)).toBe(false);
     other.close();

@@ -143,10 +143,8 @@ const CONFIG = readConfig({
 const NO_DEMO: Result = { failure: { kind: 'refusedKey', text: 'no demo data' } };
 const RECORDED: Result = { json: '[]', count: 0 };
 
-/** A gateway in this process, on a port of its own; closing it leaves the store open. */
-export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
-  const { store, document, hasWholeStore = false, group, onEnd, ...own } = options;
-  const config = { ...CONFIG, ...own };
+/** A log that keeps what it is told. */
+export function createTestLog(onEnd?: (request: EndedRequest) => void) {
   const faults: Fault[] = [];
   const told: string[] = [];
   const tell = (text: string) => void told.push(text);
@@ -158,6 +156,14 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
     },
     fault: (text: string, fault: Fault, record?: object) => void (record ? faults.push(fault) : tell(text)),
   };
+  return { log, faults, told };
+}
+
+/** A gateway in this process, on a port of its own; closing it leaves the store open. */
+export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
+  const { store, document, hasWholeStore = false, group, onEnd, ...own } = options;
+  const config = { ...CONFIG, ...own };
+  const { log, faults, told } = createTestLog(onEnd);
   const compiled = await compileOnce(document);
   const turns =
     'load' in store ? (store as LimitedStore) : limited(store, { slots: config.connections, waiting: 1_000 });
