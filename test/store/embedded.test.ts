@@ -302,28 +302,6 @@ describe('the programs', () => {
   });
 });
 
-test.each([
-  ['SIGKILL', 'Killed'],
-  ['SIGSEGV', 'Segmentation fault'],
-] as const)(
-  'a server killed by %s is started again, and nothing that was acknowledged is lost',
-  async (signal, reason) => {
-    const dataDir = newStore();
-    const gateway = await startProcess({ DATA_DIR: dataDir });
-    const server = pidOf(dataDir) ?? 0;
-    const acknowledged = await underLoad(gateway.origin, async () => {
-      process.kill(server, signal);
-      await waitFor(async () => {
-        expect(pidOf(dataDir)).not.toBe(server);
-        expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
-      });
-    });
-    await gateway.printed(`Postgres has ended: ${reason}; it is started again`);
-    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
-    await gateway.stop();
-  },
-);
-
 describe('a gateway', () => {
   const dataDir = newStore();
   let gateway: GatewayProcess;
@@ -348,6 +326,22 @@ describe('a gateway', () => {
       expect(pidOf(dataDir)).not.toBe(server);
       expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
     });
+  });
+
+  test.each([
+    ['SIGKILL', 'Killed'],
+    ['SIGSEGV', 'Segmentation fault'],
+  ] as const)('starts a server again that %s has ended, and loses nothing acknowledged', async (signal, reason) => {
+    const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
+    const acknowledged = await underLoad(gateway.origin, async () => {
+      process.kill(server, signal);
+      await waitFor(async () => {
+        expect(pidOf(dataDir)).not.toBe(server);
+        expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
+      });
+    });
+    await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
+    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
   });
 
   test('that is killed takes the server with it, and loses nothing acknowledged', async () => {
