@@ -190,7 +190,7 @@ describe('what it writes', () => {
     const contract = await readContract(await readDocument(files.document));
     const only = contract.operations.filter(({ path }) => /^\/(gavetas|aulas)/.test(path)).map(({ id }) => id);
     expect(only).toHaveLength(10);
-    const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 3 };
+    const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 1 };
     const report = await runContract({ ...options, demo: true, readOnly: false, timeoutMs: 20_000 });
     const failed = report.sections.flatMap(({ title, outcomes }) =>
       outcomes.filter(({ result }) => result === 'failed').map((outcome) => ({ title, ...outcome })),
