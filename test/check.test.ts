@@ -248,8 +248,7 @@ describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores ha
 
   test('each row', () => expect(ROWS.map(([what]) => what)).toEqual(Object.keys(WRONG)));
 
-  // In the other order too, because a check must leave nothing to the next one.
-  test.each([...ROWS, ...ROWS.toReversed()])('%s', async (what = '', says = '', starts) => {
+  test.each(ROWS)('%s', async (what = '', says = '', starts) => {
     const { isGood, lines } = await check(WRONG[what]?.() ?? {}).catch((error) => ({
       isGood: false,
       lines: [`${'Error'.padEnd(15)}${error.message}`],
