@@ -83,11 +83,6 @@ describe('a call', () => {
     const { GET } = createClient({ baseUrl: `${inject('url')}/`, apiKey: KEYS.aurora });
     expect(await GET('/anamnese/secoes', { query: { limit: 1 } })).toMatchObject({ ok: true, data: [{ ordem: 1 }] });
   });
-
-  test('has no data where the answer has no body', async () => {
-    answerStudents(new HttpResponse(null, { status: 204 }));
-    expect(await failing.GET('/alunos')).toEqual({ ok: true });
-  });
 });
 
 describe('a list', () => {

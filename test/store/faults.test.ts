@@ -30,7 +30,7 @@ import { waitFor } from '../helpers/wait-for.ts';
 // it comes in time without a text of the store, that a create is sent at most once, and that the gateway serves again by itself when
 // the fault is over. "In the body" is after the first bytes of a row; a fault that begins with a status is an answer of a Data API.
 
-const DEADLINE_MS = 500;
+const DEADLINE_MS = 200;
 /** The deadline where something else is to come first, on a busy machine too. */
 const LONG_DEADLINE_MS = 5_000;
 /** A deadline, with headroom for a busy machine. */
@@ -222,7 +222,7 @@ const LOST = /ECONNRESET|closed|terminated/;
 const TOO_LATE: Pick<Case, 'read' | 'create' | 'cause' | 'deadlineMs'> = {
   read: TIMEOUT,
   create: TIMEOUT,
-  cause: /no answer within 500 ms/,
+  cause: new RegExp(`no answer within ${DEADLINE_MS} ms`),
   deadlineMs: DEADLINE_MS,
 };
 
