@@ -6,9 +6,9 @@ import { checkStart } from '../src/check.ts';
 import { readConfig } from '../src/config.ts';
 import { lockFolder } from '../src/store/embedded/folder.ts';
 import { operations } from './helpers/api.ts';
-import { copyDataDir, MIGRATIONS } from './helpers/gateway.ts';
+import { copyDataDir, MIGRATIONS, startConfigured } from './helpers/gateway.ts';
 import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from './helpers/pgbouncer.ts';
-import { GatewayProcess, startProcess } from './helpers/process.ts';
+import { GatewayProcess } from './helpers/process.ts';
 import {
   asAdmin,
   createDatabase,
@@ -129,7 +129,7 @@ describe('a check of the start', () => {
 
   test('asks the gateway that serves an embedded store, and names a process that has it and does not serve it', async () => {
     const dataDir = copyDataDir(inject('dataDir'));
-    const gateway = await startProcess({ DATA_DIR: dataDir });
+    const gateway = await startConfigured({ DATA_DIR: dataDir });
     expect(await check({ DATA_DIR: dataDir })).toEqual({
       isGood: true,
       lines: [
@@ -142,8 +142,8 @@ describe('a check of the start', () => {
         GOOD,
       ],
     });
-    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
-    await gateway.stop();
+    expect((await fetch(new URL('/readyz', gateway.url))).status).toBe(200);
+    await gateway.close();
     const unlock = lockFolder(dataDir);
     expect(await check({ DATA_DIR: dataDir })).toMatchObject({
       isGood: false,

@@ -5,13 +5,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, describe, expect, inject, test } from 'vitest';
-import { readConfig } from '../src/config.ts';
 import { OperatorError } from '../src/errors.ts';
-import { toOrigin } from '../src/http/ports.ts';
 import { readExamples } from '../src/openapi/examples.ts';
-import { openService } from '../src/service.ts';
 import { document } from './helpers/api.ts';
-import { compileOnce, copyDataDir, createTestLog } from './helpers/gateway.ts';
+import { copyDataDir, startConfigured } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
 import { createDatabase, loginUrl } from './helpers/servers.ts';
@@ -23,11 +20,9 @@ const start = (env: Record<string, string>) => startProcess(env, { isText: true 
 
 /** Starts a gateway in this process, and stops it; gives what it logs. */
 async function startHere(env: Record<string, string>, use = async (_url: string) => {}): Promise<string[]> {
-  const { log, told } = createTestLog();
-  const service = await openService(readConfig({ PORT: '0', ...env }), { document: await compileOnce(), log });
-  await service.welcome({ workers: 1 });
-  await use(`${toOrigin(service.server)}/v1`);
-  await service.close();
+  const { url, told, close } = await startConfigured(env);
+  await use(url);
+  await close();
   return told;
 }
 

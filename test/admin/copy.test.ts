@@ -6,8 +6,7 @@ import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
-import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
-import { startProcess } from '../helpers/process.ts';
+import { copyDataDir, MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, type PostgresServer, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
@@ -76,11 +75,11 @@ afterAll(async () => {
 });
 
 test('an embedded store goes to Postgres with its rows and its keys, once, while no gateway serves it', async () => {
-  const gateway = await startProcess({ DATA_DIR: dataDir });
+  const gateway = await startConfigured({ DATA_DIR: dataDir });
   const before = await read(toUrl(dataDir));
   expect(before.at(-1)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inativa' } });
   expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(refused(/^A gateway serves the store: stop it first/));
-  await gateway.stop();
+  await gateway.close();
 
   expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(refused('npm run migrate'));
   await asAdmin(ownerUrl, (db) => applyMigrations(db, readMigrations(MIGRATIONS)));

@@ -8,8 +8,7 @@ import { openServer } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { AURORA, BOSQUE, useAdmin, useGateway } from '../helpers/admin.ts';
 import { call, operations } from '../helpers/api.ts';
-import { MIGRATIONS } from '../helpers/gateway.ts';
-import { startProcess } from '../helpers/process.ts';
+import { MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
 import { createDatabase, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
@@ -396,8 +395,7 @@ describe('an embedded store', () => {
   });
 
   test('is administered while a gateway serves it', async () => {
-    const served = await startProcess({ DATA_DIR: dataDir });
-    const url = `${served.origin}/v1`;
+    const { url, close } = await startConfigured({ DATA_DIR: dataDir });
     try {
       const tenant = await json(['tenant', 'create', 'Bosque'], env);
       const first: Issued = await json(['key', 'issue', '--tenant', tenant.id, '--name', 'Site'], env);
@@ -420,7 +418,7 @@ describe('an embedded store', () => {
         { id: second.id, state: 'revoked', permissions: ['listar_treinos'], expires_at: null },
       ]);
     } finally {
-      await served.stop();
+      await close();
     }
   });
 });

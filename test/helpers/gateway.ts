@@ -159,6 +159,15 @@ export function createTestLog(onEnd?: (request: EndedRequest) => void) {
   return { log, faults, told };
 }
 
+/** Starts a gateway in this process as the process of one does; gives the URL of its operations, and what it logs. */
+export async function startConfigured(env: Record<string, string>) {
+  const { log, told } = createTestLog();
+  const document = await compileOnce();
+  const service = await openService(readConfig({ PORT: '0', ...env }), { document, log });
+  await service.welcome({ workers: 1 });
+  return { url: toOrigin(service.server) + readApiRoot(document.source), told, close: () => service.close() };
+}
+
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const { store, document, hasWholeStore = false, group, onEnd, ...own } = options;

@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, inject, test } from 'vitest';
-import { copyDataDir } from '../helpers/gateway.ts';
-import { startProcess } from '../helpers/process.ts';
+import { copyDataDir, startConfigured } from '../helpers/gateway.ts';
 import { runCommand, succeed } from '../helpers/run.ts';
 
 describe('npm run sql', () => {
@@ -52,13 +51,13 @@ describe('npm run sql', () => {
   });
 
   test('works while a gateway serves the store, which shows what it does', async () => {
-    const gateway = await startProcess({ DATA_DIR: dataDir });
+    const { url, close } = await startConfigured({ DATA_DIR: dataDir });
     const insert = `insert into private.academias (tenant_id, nome)
       values ('a0000000-0000-4000-8000-000000000000', 'Zênite')`;
     expect(succeed(await sql(['-'], insert))).toBe('1 row\n');
-    const answer = await fetch(`${gateway.origin}/v1/academias`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
+    const answer = await fetch(`${url}/academias`, { headers: { 'X-Api-Key': 'wms_demo_aurora' } });
     expect(await answer.json()).toContainEqual(expect.objectContaining({ nome: 'Zênite' }));
-    expect(await gateway.stop()).toBe(0);
+    await close();
   });
 
   test('prints help and refuses wrong usage', async () => {
