@@ -14,14 +14,13 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { ANA, AURORA, BOSQUE } from '../helpers/admin.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
-import { copyDataDir, MIGRATIONS, SEED, startGateway } from '../helpers/gateway.ts';
-import { killAll, startProcess } from '../helpers/process.ts';
+import { copyDataDir, MIGRATIONS, SEED, startConfigured, startGateway } from '../helpers/gateway.ts';
 import { runAdmin, succeed } from '../helpers/run.ts';
 import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
@@ -311,14 +310,12 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
   const runPage = (block: string, DATA_DIR: string) =>
     promisify(execFile)('sh', ['-ec', block.replace('wellness.tar.gz', file)], { env: { ...process.env, DATA_DIR } });
 
-  afterEach(killAll);
-
   afterAll(() => rmSync(root, { recursive: true }));
 
   test('is backed up while it serves, and restored with its rows and its keys', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
-    const gateway = await startProcess({ DATA_DIR });
-    const send = createSend(`${gateway.origin}/v1`);
+    const gateway = await startConfigured({ DATA_DIR });
+    const send = createSend(gateway.url);
     const before: unknown[] = [];
     let isBackedUp = false;
     const load = Array.from({ length: 3 }, async (_, client) => {
@@ -339,11 +336,11 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       output: '',
       errors: expect.stringMatching(
         new RegExp(
-          `^${DATA_DIR} is in use by process ${gateway.child.pid} on .*\nStop the gateway, restore, and start it again; or .*\n$`,
+          `^${DATA_DIR} is in use by process ${process.pid} on .*\nStop the gateway, restore, and start it again; or .*\n$`,
         ),
       ),
     });
-    expect(await gateway.stop()).toBe(0);
+    await gateway.close();
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readdirSync(root).filter((name) => name.endsWith('.part'))).toEqual([]);
 
@@ -459,7 +456,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
 
   test('is backed up to a whole file or to none', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
-    const gateway = await startProcess({ DATA_DIR });
+    const gateway = await startConfigured({ DATA_DIR });
     const full = join(root, 'full.tar.gz');
     // No file may be longer, as on a full disk.
     const command = `ulimit -f 100; exec "$0" src/admin/main.ts backup ${full}`;
@@ -471,9 +468,9 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       code: 1,
       errors: expect.stringMatching(/^ENOENT: .*nowhere/),
     });
-    const send = createSend(`${gateway.origin}/v1`);
+    const send = createSend(gateway.url);
     expect(await create(send, 'wms_demo_aurora', 'Depois')).toMatchObject({ status: 201 });
-    expect(await gateway.stop()).toBe(0);
+    await gateway.close();
   });
 
   test('is left alone by a damaged backup', async () => {
