@@ -7,8 +7,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
-import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
-import { type GatewayProcess, startProcess } from '../helpers/process.ts';
+import { MIGRATIONS, SEED, startConfigured } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
   asAdmin,
@@ -442,7 +441,8 @@ describe('a mistake is told in one line without the password', () => {
 describe('a gateway that serves', () => {
   const MORE = `create or replace function public.listar_secoes_novas() returns integer language sql return 1;`;
   const LESS = 'alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras;';
-  let gateway: GatewayProcess;
+  let gateway: Awaited<ReturnType<typeof startConfigured>>;
+  let serving: string;
   let url: string;
 
   /** The migrations that are applied, and one more. */
@@ -454,28 +454,29 @@ describe('a gateway that serves', () => {
   beforeAll(async () => {
     url = await newDatabase();
     await migrate(url);
-    gateway = await startProcess({ DATABASE_URL: url });
+    gateway = await startConfigured({ DATABASE_URL: url });
+    serving = new URL(gateway.url).origin;
   });
 
-  afterAll(() => gateway.stop());
+  afterAll(() => gateway.close());
 
   test('is not broken by a migration, which is refused as a whole', async () => {
-    const args = ['--serving', gateway.origin];
+    const args = ['--serving', serving];
     const { code, lines, errors } = await run({ DATABASE_URL: url }, args, projectAfter(`${MORE}\n${LESS}`));
     expect([code, lines]).toEqual([1, []]);
     expect(errors).toBe(
       '20991231000000_next.sql: is not applied, because it breaks a gateway that runs:\n' +
-        `${gateway.origin}: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n` +
+        `${serving}: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n` +
         'Add beside what it uses, and drop that when no gateway uses it any more (docs/deployment.md, Upgrade)\n',
     );
     expect(await runSql(url, `select from pg_proc where proname in ('listar_secoes_novas', 'listar_outras')`)).toEqual(
       [],
     );
-    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
+    expect((await fetch(`${serving}/readyz`)).status).toBe(200);
   });
 
   test('lets an addition pass', async () => {
-    const { code, lines } = await run({ DATABASE_URL: url }, ['--serving', gateway.origin], projectAfter(MORE));
+    const { code, lines } = await run({ DATABASE_URL: url }, ['--serving', serving], projectAfter(MORE));
     expect([code, lines]).toEqual([0, ['applied 20991231000000_next.sql']]);
   });
 
