@@ -1,14 +1,35 @@
 // Sends requests to the deployment, a limited number at once.
 
 import { errors, Pool } from 'undici';
+import { messageOf } from '../../src/errors.ts';
 import type { Json } from '../../src/store/store.ts';
 import { isRead, type Request } from './request.ts';
+
+/** The deployment gave a wrong answer, or none. */
+export class Mismatch extends Error {
+  override readonly name = 'Mismatch';
+  readonly request: Request;
+  readonly expected: string;
+  readonly got: string;
+
+  constructor(request: Request, expected: string, got: string) {
+    super(`expected ${expected}, got ${got}`);
+    this.request = request;
+    this.expected = expected;
+    this.got = got;
+  }
+}
 
 /** The deployment does not answer. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
   /** What the run had created. */
-  created: Created = [];
+  readonly created: Created;
+
+  constructor(message: string, created: Created) {
+    super(message);
+    this.created = created;
+  }
 }
 
 /** The ids of created records, with the operation that created them. */
@@ -24,9 +45,6 @@ export type Answer = {
   readonly body: Json | undefined;
 };
 
-/** An answer, or why there is none. */
-export type Reply = Answer | { readonly missing: string };
-
 /** Sends a request; rejects if no answer comes. */
 export type Exchange = (request: Request) => Promise<Answer>;
 
@@ -34,12 +52,14 @@ export type ClientOptions = {
   /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
   readonly keyHeader: string;
-  readonly keys: ReadonlyMap<symbol, string>;
+  /** By what stands for them in requests. */
+  readonly keys: ReadonlyMap<symbol, string | undefined>;
   /** Throw for a request that could change something. */
-  readonly readOnly: boolean;
+  readonly readOnly?: boolean;
+  /** Maximum time for an answer. */
   readonly timeoutMs: number;
   /** What comes between the checks and HTTP, such as a fault that they have to find. */
-  readonly intercept?: ((exchange: Exchange) => Exchange) | undefined;
+  readonly intercept?: (exchange: Exchange) => Exchange;
 };
 
 /** Concurrent requests. */
@@ -51,9 +71,9 @@ export class Client {
   readonly #exchange: Exchange;
   readonly #root: string;
   readonly #created = new Map<string, string>();
+  #unreachable: Unreachable | undefined;
   /** Number of requests. */
   sent = 0;
-  #unreachable: Unreachable | undefined;
 
   constructor(options: ClientOptions) {
     const { origin, pathname } = new URL(options.url);
@@ -62,10 +82,7 @@ export class Client {
     this.#exchange = intercept((request) => this.#overHttp(request));
     this.#root = pathname.replace(/\/$/, '');
     this.#pool = new Pool(origin, {
-      connections: CONCURRENCY,
-      connectTimeout: timeoutMs,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
+      ...{ connections: CONCURRENCY, connectTimeout: timeoutMs, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
     });
   }
 
@@ -73,8 +90,8 @@ export class Client {
     return [...this.#created].map(([id, by]) => ({ by, id }));
   }
 
-  /** Throws Unreachable if the deployment cannot be reached any more, from then on at once. */
-  async send(request: Request): Promise<Reply> {
+  /** Throws Mismatch if no answer comes, and Unreachable if the deployment answers nothing any more, from then on at once. */
+  async send(request: Request): Promise<Answer> {
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {
@@ -83,7 +100,7 @@ export class Client {
       return answer;
     } catch (error) {
       await this.probe();
-      return { missing: describeFailure(error, this.#options.timeoutMs) };
+      throw new Mismatch(request, 'an answer', `no answer: ${this.#describeFailure(error)}`);
     }
   }
 
@@ -92,14 +109,24 @@ export class Client {
     try {
       await this.#exchange({ method: 'GET', target: '/', headers: {}, key: null });
     } catch (error) {
-      const reason = describeFailure(error, this.#options.timeoutMs);
-      this.#unreachable = new Unreachable(`${this.#options.url} cannot be reached: ${reason}`, { cause: error });
+      const message = `${this.#options.url} cannot be reached: ${this.#describeFailure(error)}`;
+      this.#unreachable = new Unreachable(message, this.created);
       throw this.#unreachable;
     }
   }
 
   async close(): Promise<void> {
     await this.#pool.destroy();
+  }
+
+  /** An answer may contain a key, and a report is passed on. */
+  hideKeys(text: string): string {
+    const keys = [...this.#options.keys].flatMap(([{ description }, key]) =>
+      key
+        ? [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key)].map((one) => [one, `$${description}`])
+        : [],
+    );
+    return keys.reduce((result, [key = '', name = '']) => result.replaceAll(key, () => name), text);
   }
 
   /** A server may close an idle connection just as it is reused; requests that only read are then repeated once. */
@@ -113,18 +140,19 @@ export class Client {
     }
   }
 
-  #note(request: Request, { status, body }: Answer): void {
-    if (isRead(request) || status < 200 || status > 299) return;
-    const [, last = ''] = /([^/]*)$/.exec(request.target) ?? [];
-    if (request.method === 'DELETE') this.#created.delete(last);
-    if (typeof body !== 'object' || body === null) return;
-    const { id } = body as { id?: Json };
-    if (typeof id === 'string') this.#created.set(id, `${request.method} ${request.target.replace(/\?.*/s, '')}`);
+  #note({ method, target }: Request, { status, body }: Answer): void {
+    if (isRead({ method }) || status < 200 || status > 299) return;
+    const path = target.replace(/\?.*/s, '');
+    const { id } = (body ?? {}) as { id?: Json };
+    if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
+    else if (typeof id === 'string') this.#created.set(id, `${method} ${path}`);
   }
 
   async #overHttp({ method, target, headers, key, body }: Request): Promise<Answer> {
     const { keys, keyHeader } = this.#options;
     const sentKey = typeof key === 'symbol' ? keys.get(key) : key;
+    // Letters outside ASCII travel as the bytes of UTF-8.
+    const own = Object.entries(headers).map(([name, text]) => [name, Buffer.from(text).toString('latin1')]);
     this.sent++;
     const response = await this.#pool.request({
       method: method as 'GET',
@@ -132,10 +160,7 @@ export class Client {
       headers: {
         accept: 'application/json',
         ...(body === undefined || 'Content-Type' in headers ? {} : { 'content-type': 'application/json' }),
-        // Letters outside ASCII travel as the bytes of UTF-8.
-        ...Object.fromEntries(
-          Object.entries(headers).map(([name, text]) => [name, Buffer.from(text).toString('latin1')]),
-        ),
+        ...Object.fromEntries(own),
         ...(typeof sentKey === 'string' ? { [keyHeader]: sentKey } : {}),
       },
       body: body ?? null,
@@ -144,22 +169,20 @@ export class Client {
     const fields = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
     const received: Answer['headers'] = Object.fromEntries(fields);
     const contentType = received['content-type'] ?? '';
-    return { status: response.statusCode, contentType, headers: received, text, body: parse(text) };
+    return { status: response.statusCode, contentType, headers: received, text, body: parseJson(text) };
+  }
+
+  #describeFailure(error: unknown): string {
+    const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
+    return isLate ? `no answer within ${this.#options.timeoutMs / 1_000} s` : messageOf(error as Error);
   }
 }
 
-function parse(text: string): Json | undefined {
+/** Undefined for a text that is not JSON. */
+export function parseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text);
   } catch {
     return undefined;
   }
-}
-
-function describeFailure(error: unknown, timeoutMs: number): string {
-  const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
-  if (isLate) return `no answer within ${timeoutMs / 1_000} s`;
-  // A name with several addresses gives an error without a message, and a list with the error of each.
-  const cause = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
-  return cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : String(cause);
 }

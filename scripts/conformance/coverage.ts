@@ -12,6 +12,13 @@ export type Part = {
   readonly reason?: string;
 };
 
+/** Why a part is not shown, unless something else is known. */
+const REASONS = {
+  status: 'no request of the run led to it',
+  input: 'no value of it was taken',
+  keyword: 'no check breaks it',
+};
+
 /** Keywords that refuse a value. */
 const ASSERTIONS =
   `additionalProperties const contains dependentRequired enum exclusiveMaximum exclusiveMinimum format maxItems
@@ -23,38 +30,29 @@ export class Coverage {
   readonly #shown = new Set<string>();
   readonly #reasons = new Map<string, string>();
 
-  /** An answer of this status was as the document says. */
-  showStatus({ id }: Operation, status: number): void {
-    this.#shown.add(`${id} ${status}`);
-  }
-
-  /** An operation takes what a schema allows, or refuses what a keyword of it does not. */
-  showInput({ id }: Operation, { name }: Input, keyword = ''): void {
-    this.#shown.add(`${id} ${name} ${keyword}`);
+  /** A status was answered as the document says, a value of an input was taken, or one that breaks a keyword was refused. */
+  show({ id }: Operation, kind: Part['kind'], name: string): void {
+    this.#shown.add(`${id} ${kind} ${name}`);
   }
 
   /** Why a status is not asked for. */
   excuse({ id }: Operation, status: number, reason: string): void {
-    this.#reasons.set(`${id} ${status}`, reason);
+    this.#reasons.set(`${id} status ${status}`, reason);
   }
 
   /** All parts of these operations. */
   report(operations: readonly Operation[]): Part[] {
     return operations.flatMap((operation) => {
-      const { id, answers, ranges, inputs } = operation;
-      const part = (kind: Part['kind'], name: string, key: string, reason: string): Part => ({
-        ...{ operation: id, kind, name },
-        ...(this.#shown.has(`${id} ${key}`) ? {} : { reason: this.#reasons.get(`${id} ${key}`) ?? reason }),
-      });
-      const NOT_SEEN = 'no request of the run led to it';
+      const toPart = (kind: Part['kind'], name: string): Part => {
+        const key = `${operation.id} ${kind} ${name}`;
+        const reason = this.#shown.has(key) ? {} : { reason: this.#reasons.get(key) ?? REASONS[kind] };
+        return { operation: operation.id, kind, name, ...reason };
+      };
       return [
-        ...[...answers.keys()].filter(Number).map((status) => part('status', `${status}`, `${status}`, NOT_SEEN)),
-        ...[...ranges.keys()].map((range) => part('status', range, range, NOT_SEEN)),
-        ...inputs.flatMap((input) => [
-          part('input', input.name, `${input.name} `, 'no value of it was taken'),
-          ...keywordsOf(input).map((keyword) =>
-            part('keyword', `${input.name} ${keyword}`, `${input.name} ${keyword}`, 'no check breaks it'),
-          ),
+        ...[...operation.answers.keys()].map((code) => toPart('status', code)),
+        ...operation.inputs.flatMap((input) => [
+          toPart('input', input.name),
+          ...keywordsOf(input).map((keyword) => toPart('keyword', `${input.name} ${keyword}`)),
         ]),
       ];
     });
@@ -65,20 +63,17 @@ export class Coverage {
 function keywordsOf(input: Input): string[] {
   const isText = ({ type }: Schema) => input.in !== 'body' && type === 'string';
   // A schema may contain itself.
-  const seen = new Set<Schema>();
+  const seen = new Set<unknown>();
   const walk = (schema: Schema, prefix: string): string[] => {
     if (seen.has(schema)) return [];
     seen.add(schema);
     const own = ASSERTIONS.filter((name) => name in schema && !(name === 'type' && isText(schema)));
-    const inside = (name: string, part: unknown) => walk((part ?? {}) as Schema, `${prefix}${name}.`);
-    const value = (name: string) => (schema as Record<string, unknown>)[name];
-    return [
-      ...own.map((name) => prefix + name),
-      ...SUBSCHEMAS.one.flatMap((name) => (typeof value(name) === 'object' ? inside(name, value(name)) : [])),
-      ...[...SUBSCHEMAS.list, ...SUBSCHEMAS.map].flatMap((name) =>
-        Object.entries(value(name) ?? {}).flatMap(([key, part]) => inside(`${name}.${key}`, part)),
-      ),
-    ];
+    const inside = Object.entries(schema).flatMap(([name, value]): [string, Schema][] => {
+      if (SUBSCHEMAS.one.includes(name)) return typeof value === 'object' ? [[name, value]] : [];
+      const isGroup = SUBSCHEMAS.list.includes(name) || SUBSCHEMAS.map.includes(name);
+      return isGroup ? Object.entries(value).map(([key, part]) => [`${name}.${key}`, part as Schema]) : [];
+    });
+    return [...own.map((name) => prefix + name), ...inside.flatMap(([path, part]) => walk(part, `${prefix}${path}.`))];
   };
   return walk(input.schema, '');
 }

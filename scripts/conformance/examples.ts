@@ -1,28 +1,20 @@
 // The document's examples, sent unchanged.
 
 import { isDeepStrictEqual } from 'node:util';
-import type { OpenAPIV3 } from 'openapi-types';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import type { Json } from '../../src/store/store.ts';
-import { type Check, expectAnswer, Mismatch, type Setting, type Skipped } from './check.ts';
-import type { Operation } from './operations.ts';
+import { type Check, check, expectAnswer, type Setting, skip } from './check.ts';
+import { Mismatch } from './client.ts';
+import { isRaised, type Operation } from './operations.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 
-const NEEDS_DEMO = 'sent only with --demo';
-
-/** The checks of an operation's examples, and the examples that cannot be sent. */
-export function createExampleChecks(
-  setting: Setting,
-  operation: Operation,
-  document: OpenAPIV3.Document,
-): { checks: Check[]; skipped: Skipped[] } {
-  const { demo } = setting;
-  const scheme = findKeyScheme(document);
+/** The checks of an operation's examples. */
+export function* createExampleChecks(setting: Setting, operation: Operation): Generator<Check> {
+  const { demo = false, contract, coverage } = setting;
+  const scheme = findKeyScheme(contract.document);
   const knownKeys = [undefined, '', scheme?.['x-example'], scheme?.['x-unknown-example']];
   const rules = demo ? [] : operation.inputs.filter(({ rule }) => rule).map(({ name }) => name);
-  const examples = readExamples(document).filter(({ operationId }) => operationId === operation.id);
-  const checks: Check[] = [];
-  const skipped: Skipped[] = [];
+  const examples = readExamples(contract.document).filter(({ operationId }) => operationId === operation.id);
 
   const keyOf = ({ request }: Example) => scheme && request.headers[scheme.name];
   const toRequest = (example: Example): Request => {
@@ -35,7 +27,7 @@ export function createExampleChecks(
     if (store === 'unavailable') return 'the data store would have to be down';
     if (rateLimit) return 'the rate limit would have to be reached, and other clients would be refused too';
     if (connection) return 'a proxy in front may wait longer than the gateway does';
-    return demo || (store !== 'demo' && knownKeys.includes(keyOf(example))) ? undefined : NEEDS_DEMO;
+    return demo || (store !== 'demo' && knownKeys.includes(keyOf(example))) ? undefined : 'sent only with --demo';
   };
   // What is read depends on the deployment's data; what is created or refused does not.
   const isExact = ({ status, request }: Example) => demo || status >= 400 || !isRead(request);
@@ -46,31 +38,26 @@ export function createExampleChecks(
     const { status } = example;
     // What was created or deleted before cannot be again, and other data may lack the record.
     const mayRaise = status < 400 && !(demo && isRead(request));
-    const isRuled = status < 400 || operation.raised.includes(status);
-    const answer = await expectAnswer(setting, operation, request, {
-      status,
-      mayRaise,
-      ...(isRuled ? { rules } : {}),
-    });
-    const expected = withGenerated(example, answer.body);
-    const isSame = isDeepStrictEqual(answer.body, expected) || (expected === '' && answer.body === undefined);
+    const isRuled = status < 400 || isRaised(operation, status);
+    const expected = { status, mayRaise, rules: isRuled ? rules : [] };
+    const answer = await expectAnswer(setting, operation, request, expected);
+    const value = withGenerated(example, answer.body);
+    const isSame = isDeepStrictEqual(answer.body, value) || (value === '' && answer.body === undefined);
     if (answer.status !== status || !isExact(example) || isSame) return;
-    const [wanted, got] = [expected, answer.body].map((body) => `${status} ${JSON.stringify(body)}`);
-    throw new Mismatch(request, wanted ?? '', got ?? '');
+    throw new Mismatch(request, `${status} ${JSON.stringify(value)}`, `${status} ${JSON.stringify(answer.body)}`);
   };
 
   for (const example of examples) {
     const name = `answers the example ${example.name} with`;
     const reason = findObstacle(example);
     if (reason) {
-      skipped.push({ name: `${name} ${example.status}`, reason });
-      setting.coverage.excuse(operation, example.status, reason);
-    } else checks.push({ name: `${name} ${example.status}`, run: () => replay(example) });
-    if (!reason && !isExact(example)) {
-      skipped.push({ name: `${name} its data`, reason: 'the exact data is known only with --demo' });
+      coverage.excuse(operation, example.status, reason);
+      yield skip(`${name} ${example.status}`, reason);
+      continue;
     }
+    yield check(`${name} ${example.status}`, () => replay(example));
+    if (!isExact(example)) yield skip(`${name} its data`, 'the exact data is known only with --demo');
   }
-  return { checks, skipped };
 }
 
 /** The example's body with the generated values of the answer; the schema has checked their form. */

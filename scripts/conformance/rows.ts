@@ -1,8 +1,9 @@
 // A list's records, read in pages and compared while others may add records.
 
 import type { Json } from '../../src/store/store.ts';
-import { expectAnswer, Mismatch, type Setting } from './check.ts';
-import type { Filter, List, Operation } from './operations.ts';
+import { expectAnswer, type Setting } from './check.ts';
+import { Mismatch } from './client.ts';
+import type { Filter, ListOperation } from './operations.ts';
 import { type Assignment, type Request, toRequest } from './request.ts';
 
 export type Row = Readonly<Record<string, Json>>;
@@ -10,24 +11,23 @@ export type Row = Readonly<Record<string, Json>>;
 /** Maximum number of records that are read of a list. */
 export const MAX_ROWS = 5_000;
 
-export type ListOperation = Operation & { readonly list: List };
-
 export type Condition = { readonly filter: Filter; readonly value: Json };
 
-/** A page, its request, and the links to other pages. */
-export type Page = { readonly request: Request; readonly rows: readonly Row[]; readonly links: Links };
-
-/** Queries by relation. */
-type Links = Readonly<Record<string, string>>;
+/** A page, its request, and the queries of other pages by relation. */
+export type Page = {
+  readonly request: Request;
+  readonly rows: readonly Row[];
+  readonly links: Readonly<Record<string, string>>;
+};
 
 /** Where a page begins, and its size. */
-type PagePlace = { readonly limit?: number; readonly offset?: number; readonly after?: string };
+export type Place = { readonly limit?: number; readonly offset?: number; readonly after?: string };
 
 /** Reads one page; the request has of its place only what is given. */
 export async function readPage(
   setting: Setting,
   operation: ListOperation,
-  place: PagePlace,
+  place: Place = {},
   conditions: readonly Condition[] = [],
 ): Promise<Page> {
   const { limit, offset, after } = operation.list;
@@ -35,38 +35,40 @@ export async function readPage(
   if (place.limit !== undefined) assignments.push({ input: limit, value: place.limit });
   if (place.offset !== undefined) assignments.push({ input: offset, value: place.offset });
   if (place.after !== undefined && after) assignments.push({ input: after, value: place.after });
-  const request = toRequest(operation, assignments);
-  return sendForPage(setting, operation, request, place.limit ?? limit.schema.default);
+  return receivePage(setting, operation, toRequest(operation, assignments), place.limit ?? limit.schema.default);
 }
 
 export function followLink(setting: Setting, operation: ListOperation, from: Page, query: string): Promise<Page> {
   const target = from.request.target.replace(/\?.*|$/s, query);
   const limit = new URLSearchParams(query).get(operation.list.limit.name);
-  return sendForPage(setting, operation, { ...from.request, target }, limit === null ? undefined : Number(limit));
+  return receivePage(setting, operation, { ...from.request, target }, limit === null ? undefined : Number(limit));
 }
 
-async function sendForPage(
+async function receivePage(
   setting: Setting,
   operation: ListOperation,
   request: Request,
-  most: number | undefined,
+  most: number = Number.POSITIVE_INFINITY,
 ): Promise<Page> {
-  const { body, headers } = await expectAnswer(setting, operation, request, { status: operation.status });
+  const { body, headers } = await expectAnswer(setting, operation, request);
   const rows = body as readonly Row[];
-  if (most === undefined || rows.length <= most) return { request, rows, links: readLinks(headers.link) };
-  throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
+  if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
+  // RFC 8288, section 3; a proxy may have made the references absolute.
+  const links = [...(headers.link ?? '').matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
+  const pairs = links.map(([, reference = '', relation]) => [relation, reference.replace(/^[^?]*/, '')]);
+  return { request, rows, links: Object.fromEntries(pairs) };
 }
 
 /** Reads all pages of a size, up to MAX_ROWS records; each after the last record of the one before, if the list has that. */
 export async function readPages(
   setting: Setting,
   operation: ListOperation,
-  size: number,
   conditions: readonly Condition[] = [],
+  size = maxLimit(operation),
 ): Promise<Page[]> {
   const pages: Page[] = [];
   const seen = new Set<string>();
-  let place: PagePlace = {};
+  let place: Place = {};
   for (let offset = size; offset <= MAX_ROWS; offset += size) {
     const page = await readPage(setting, operation, { limit: size, ...place }, conditions);
     pages.push(page);
@@ -79,11 +81,12 @@ export async function readPages(
   return pages;
 }
 
-/** The header Link (RFC 8288, section 3); a proxy may have made the references absolute. */
-function readLinks(field = ''): Links {
-  const links = [...field.matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
-  const pairs = links.map(([, reference = '', relation = '']) => [relation, reference.replace(/^[^?]*/, '')]);
-  return Object.fromEntries(pairs);
+export async function readRows(setting: Setting, operation: ListOperation): Promise<readonly Row[]> {
+  return rowsOf(await readPages(setting, operation));
+}
+
+export function rowsOf(pages: readonly Page[]): readonly Row[] {
+  return pages.flatMap(({ rows }) => rows);
 }
 
 export function maxLimit({ list }: ListOperation): number {
@@ -94,25 +97,19 @@ export function idOf(row: Row): string {
   return typeof row.id === 'string' ? row.id : JSON.stringify(row);
 }
 
-/** The ids of those records that are known; others may be new. */
-export function knownOf(rows: readonly Row[], known: readonly Row[]): string[] {
-  const ids = new Set(known.map(idOf));
-  return rows.map(idOf).filter((id) => ids.has(id));
-}
-
-/** Throws Mismatch if pages have a record twice, or not the expected known records in their order. */
-export function comparePages(pages: readonly Page[], expected: readonly Row[], known: readonly Row[]): void {
+/** Throws Mismatch if pages have a record twice, or not the expected known records in their order; others may be new. */
+export function comparePages(pages: readonly Page[], expected: readonly Row[], known = expected): void {
   const wanted = expected.map(idOf);
+  const knownIds = new Set(known.map(idOf));
   const seen = new Set<string>();
   let at = 0;
   for (const { request, rows } of pages) {
-    const isKnown = new Set(knownOf(rows, known));
     for (const [index, row] of rows.entries()) {
       const id = idOf(row);
       const got = `${describeRow(row)} as its record ${index + 1}`;
       if (seen.has(id)) throw new Mismatch(request, 'every record once', `${got}, for the second time`);
       seen.add(id);
-      if (!isKnown.has(id)) continue;
+      if (!knownIds.has(id)) continue;
       if (id !== wanted[at]) throw new Mismatch(request, `${wanted[at] ?? 'no more records'} in that place`, got);
       at++;
     }

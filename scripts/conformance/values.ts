@@ -5,9 +5,10 @@ import { DocumentError } from '../../src/openapi/document.ts';
 import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation, Schema } from './operations.ts';
+import { type Assignment, type Request, toRequest } from './request.ts';
 
 /** Generated values, and values at the bounds, which are always tested. */
-export type Values = { readonly some: fc.Arbitrary<Json>; readonly edges: readonly Json[] };
+export type Values<T = Json> = { readonly some: fc.Arbitrary<T>; readonly edges: readonly T[] };
 
 /** Characters of every length in UTF-8, and those with a meaning in URLs, JSON, SQL and shells. */
 const LETTERS = [...'abzABZ059 -._\'"\\%&=+</?#,;:@(){}[]!$*~áçãéíõúüÁÇÉñø漢😀'];
@@ -30,10 +31,24 @@ export function createValid(input: Input): Values {
   return { some: some.filter(accepts), edges: sendable };
 }
 
+/** Any number of the values; shrinks to none. */
+export function someOf<T>(values: readonly fc.Arbitrary<T>[]): fc.Arbitrary<T[]> {
+  const options = values.map((some) => fc.option(some, { nil: undefined }));
+  return fc.tuple(...options).map((chosen) => chosen.filter((value) => value !== undefined));
+}
+
+/** The request with these values, and valid ones for all other required inputs. */
+export function toValidRequest(operation: Operation, assignments: readonly Assignment[] = []): Request {
+  const isGiven = ({ input }: Assignment) =>
+    assignments.some(({ input: other }) => other.in === input.in && other.name === input.name);
+  const required = assignRequired(operation).filter((assignment) => !isGiven(assignment));
+  return toRequest(operation, [...required, ...assignments]);
+}
+
 /** Valid values for all required inputs. */
 export function assignRequired({ inputs, method }: Operation): { input: Input; value: Json }[] {
-  // Only to read: what an example shows must not be changed.
-  const choose = (input: Input) => (method === 'GET' ? (input.example ?? pickValid(input)) : pickValid(input));
+  // What an example shows is only read, and not changed.
+  const choose = (input: Input) => (method === 'GET' ? input.example : undefined) ?? pickValid(input);
   return inputs.filter(({ required }) => required).map((input) => ({ input, value: choose(input) }));
 }
 
@@ -50,7 +65,8 @@ function validOf(input: Input, schema: Schema): Values {
   if (schema.type === 'integer' || schema.type === 'number') return numbersOf(schema);
   if (schema.type === 'array') return listsOf(input, schema);
   if (schema.type === 'object') return { some: fc.dictionary(fc.constantFrom('a', 'b'), fc.nat()), edges: [{}] };
-  return FORMATS[schema.format ?? '']?.(schema) ?? textsOf(input, schema);
+  if (schema.format === 'email') return emailsOf(schema);
+  return FORMATS[schema.format ?? ''] ?? textsOf(input, schema);
 }
 
 function listsOf(input: Input, schema: Schema): Values {
@@ -104,31 +120,31 @@ const day = fc
   .date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true })
   .map((date) => date.toISOString());
 
-const FORMATS: Record<string, (schema: Schema) => Values> = {
-  uuid: () => ({ some: fc.uuid(), edges: ['A1B2C3D4-0000-4000-8000-0000000000FF'] }),
-  date: () => ({ some: day.map((text) => text.slice(0, 10)), edges: ['0001-01-01', '2024-02-29', '9999-12-31'] }),
-  'birth-date': () => ({
-    some: day.map((text) => text.slice(0, 10)),
-    edges: ['1990-05-17', '29/02/2024', '31/12/9999'],
-  }),
-  'date-time': () => ({ some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] }),
+const partOf = (from: number, to: number, edges: readonly Json[], zone = ''): Values => ({
+  some: day.map((text) => text.slice(from, to) + zone),
+  edges,
+});
+
+const FORMATS: Readonly<Record<string, Values>> = {
+  uuid: { some: fc.uuid(), edges: ['A1B2C3D4-0000-4000-8000-0000000000FF'] },
+  date: partOf(0, 10, ['0001-01-01', '2024-02-29', '9999-12-31']),
+  'birth-date': partOf(0, 10, ['1990-05-17', '29/02/2024', '31/12/9999']),
+  'date-time': { some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] },
   // Without fractions: Postgres leaves out the zeros at their end.
-  'date-time-local': () => ({ some: day.map((text) => text.slice(0, 19)), edges: ['2024-02-29T23:59:59'] }),
-  'time-local': () => ({ some: day.map((text) => text.slice(11, 19)), edges: ['00:00:00', '23:59:59'] }),
-  time: () => ({ some: day.map((text) => `${text.slice(11, 19)}Z`), edges: ['00:00:00Z', '23:59:59-03:00'] }),
-  duration: () => ({ some: fc.nat(99).map((days) => `P${days}D`), edges: ['PT1H30M'] }),
-  ipv4: () => ({ some: fc.ipV4(), edges: ['192.0.2.1'] }),
-  ipv6: () => ({ some: fc.ipV6(), edges: ['2001:db8::1'] }),
-  byte: () => ({ some: fc.base64String({ maxLength: 40 }), edges: ['', 'AAA='] }),
-  email: ({ maxLength }) => ({
-    some: fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/).map((name) => `${name}@${DOMAIN}`),
-    edges: [
-      `a@${DOMAIN}`,
-      `a.b+c_d-e@${DOMAIN}`,
-      ...(maxLength === undefined ? [] : [emailOf(maxLength - 1), emailOf(maxLength)]),
-    ],
-  }),
+  'date-time-local': partOf(0, 19, ['2024-02-29T23:59:59']),
+  'time-local': partOf(11, 19, ['00:00:00', '23:59:59']),
+  time: partOf(11, 19, ['00:00:00Z', '23:59:59-03:00'], 'Z'),
+  duration: { some: fc.nat(99).map((days) => `P${days}D`), edges: ['PT1H30M'] },
+  ipv4: { some: fc.ipV4(), edges: ['192.0.2.1'] },
+  ipv6: { some: fc.ipV6(), edges: ['2001:db8::1'] },
+  byte: { some: fc.base64String({ maxLength: 40 }), edges: ['', 'AAA='] },
 };
+
+function emailsOf({ maxLength }: Schema): Values {
+  const names = fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/);
+  const longest = maxLength === undefined ? [] : [emailOf(maxLength - 1), emailOf(maxLength)];
+  return { some: names.map((name) => `${name}@${DOMAIN}`), edges: [`a@${DOMAIN}`, `a.b+c_d-e@${DOMAIN}`, ...longest] };
+}
 
 export function emailOf(length: number): string {
   return `@${DOMAIN}`.padStart(length, 'a');

@@ -15,45 +15,62 @@ import {
   type Values,
 } from './values.ts';
 
-/** Values that violate a constraint. */
-type Violation = Values & { readonly constraint: string };
+/** Values that violate a constraint, and what they are. */
+type Violation = Values & { readonly constraint: string; readonly text: string };
 
 /** For each constraint of an input's schema, values that violate only this one. */
 export function createViolations(input: Input): Violation[] {
-  const constraints = ['type', 'enum', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'format'] as const;
-  return constraints.flatMap((constraint) => {
-    const candidates = input.schema[constraint] === undefined ? undefined : violating(input, constraint);
-    return candidates ? narrow(input, constraint, candidates) : [];
+  const texts = fc.string({ unit: lettersOf(input), maxLength: 12 });
+  return Object.entries(BREAKING).flatMap(([constraint, breaking]) => {
+    if (!(constraint in input.schema)) return [];
+    const { text, some, edges } = breaking(input.schema, input, texts);
+    const breaks = (value: Json) => canBeSent(input, value) && brokenBy(input, value).has(constraint);
+    const breaksOnly = (value: Json) => breaks(value) && brokenBy(input, value).size === 1;
+    // A pattern may refuse an empty text too: then no value violates only one.
+    const accepts = edges.some(breaksOnly) ? breaksOnly : breaks;
+    const kept = unique(edges).filter(accepts);
+    if (kept.length === 0) return [];
+    return [{ constraint, text, edges: kept, some: fc.oneof(fc.constantFrom(...kept), some).filter(accepts) }];
   });
 }
 
-/** Values that violate only this constraint; if there are none (a pattern refuses an empty text too), all that violate it. */
-function narrow(input: Input, constraint: string, { some, edges }: Values): Violation[] {
-  const also = (value: Json) => canBeSent(input, value) && brokenBy(input, value).includes(constraint);
-  const just = (value: Json) => also(value) && brokenBy(input, value).every((keyword) => keyword === constraint);
-  const accepts = edges.some(just) ? just : also;
-  const kept = unique(edges).filter(accepts);
-  if (kept.length === 0) return [];
-  return [{ constraint, edges: kept, some: fc.oneof(fc.constantFrom(...kept), some).filter(accepts) }];
-}
+type Breaking = (schema: Schema, input: Input, texts: fc.Arbitrary<string>) => Values & { readonly text: string };
 
-function violating(input: Input, constraint: string): Values | undefined {
-  const { schema } = input;
-  const text = fc.string({ unit: lettersOf(input), maxLength: 12 });
-  if (constraint === 'type') return input.in === 'body' ? ofOtherTypes() : asTexts(schema, text);
-  if (constraint === 'enum') return { some: text, edges: ['', ...(schema.enum ?? []).flatMap(misspell)] };
-  if (constraint === 'minimum') return beyond(schema.minimum ?? 0, -1);
-  if (constraint === 'maximum') return beyond(schema.maximum ?? 0, 1);
-  if (constraint === 'format') return { some: text, edges: [...(BROKEN_FORMATS[schema.format ?? ''] ?? []), ''] };
-  const edges = REPEATED.flatMap((letter) => boundsOf(input, letter).invalid.map((length) => letter.repeat(length)));
-  if (constraint === 'minLength') return { some: fc.constant(edges[0] ?? ''), edges };
-  if (constraint === 'maxLength') {
-    const some = fc.integer({ min: 1, max: 100 }).map((more) => tooLong(schema, more));
-    const { maxLength = 0 } = schema;
+const BREAKING: Readonly<Record<string, Breaking>> = {
+  type: (schema, input, texts) => ({
+    text: `that is not ${schema.type}`,
+    ...(input.in === 'body' ? OTHER_TYPES : asTexts(schema, texts)),
+  }),
+  enum: ({ enum: values = [] }, _input, texts) => ({
+    ...{ text: 'that is not one of its values', some: texts, edges: ['', ...values.flatMap(misspell)] },
+  }),
+  minimum: ({ minimum = 0 }) => ({ text: `less than ${minimum}`, ...beyond(minimum, -1) }),
+  maximum: ({ maximum = 0 }) => ({ text: `more than ${maximum}`, ...beyond(maximum, 1) }),
+  minLength: ({ minLength }, input) => ({
+    ...{ text: `shorter than ${minLength}`, some: fc.constant(''), edges: atBounds(input) },
+  }),
+  maxLength: (schema, input) => {
+    const { maxLength = 0, format } = schema;
     const valid = createValid(input).edges.map((value) => String(value).padEnd(maxLength + 1, '0'));
-    return { some, edges: schema.format === 'email' ? [tooLong(schema, 1)] : [...edges, ...valid] };
-  }
-  return { some: text, edges: [...edges, '', ' ', 'a b', 'a-b', '\t'] };
+    return {
+      text: `longer than ${maxLength}`,
+      some: fc.integer({ min: 1, max: 100 }).map((more) => tooLong(schema, more)),
+      edges: format === 'email' ? [tooLong(schema, 1)] : [...atBounds(input), ...valid],
+    };
+  },
+  pattern: (_schema, input, texts) => ({
+    text: 'that does not match its pattern',
+    some: texts,
+    edges: [...atBounds(input), '', ' ', 'a b', 'a-b', '\t'],
+  }),
+  format: ({ format = '' }, _input, texts) => ({
+    ...{ text: `that is not ${format}`, some: texts, edges: [...(BROKEN_FORMATS[format] ?? []), ''] },
+  }),
+};
+
+/** Texts of a repeated letter, just too short or too long. */
+function atBounds(input: Input): string[] {
+  return REPEATED.flatMap((letter) => boundsOf(input, letter).invalid.map((length) => letter.repeat(length)));
 }
 
 function tooLong({ format, maxLength = 0 }: Schema, more: number): string {
@@ -65,21 +82,20 @@ function beyond(bound: number, step: 1 | -1): Values {
   return { some, edges: [bound + step, bound + step * 1_000] };
 }
 
-function ofOtherTypes(): Values {
-  const edges = [null, 0, 1.5, true, 'text', [], {}, ['a'], { a: 1 }];
-  return { some: fc.constantFrom<Json>(...edges), edges };
-}
+const VALUES: readonly Json[] = [null, 0, 1.5, true, 'text', [], {}, ['a'], { a: 1 }];
+const OTHER_TYPES: Values = { some: fc.constantFrom(...VALUES), edges: VALUES };
 
-/** Some languages read these as numbers or booleans. */
-const NOT_NUMBERS = ['1e1', '0x10', '5.0', '+5', '05', ' 5', '5 ', '', 'null', 'NaN', '1,2', '1_0', '٥', 'Infinity'];
-const NOT_BOOLEANS = ['', '1', '0', 'TRUE', 'yes', 'null'];
+/** Parameters are texts, of which some languages read these as numbers or booleans. No text is of another type than string. */
+const NOT_NUMBERS = ['0x10', '+5', '05', ' 5', '5 ', '', 'null', 'NaN', '1,2', '1_0', '٥', 'Infinity'];
+const OTHER_TEXTS: Readonly<Record<string, readonly string[]>> = {
+  boolean: ['', '1', '0', 'TRUE', 'yes', 'null'],
+  integer: ['1e1', '5.0', ...NOT_NUMBERS],
+  number: NOT_NUMBERS,
+};
 
-/** Parameters are texts: only some texts are of another type. */
-function asTexts({ type }: Schema, text: fc.Arbitrary<string>): Values | undefined {
-  if (type === 'boolean') return { some: text.filter((t) => t !== 'true' && t !== 'false'), edges: NOT_BOOLEANS };
-  if (type !== 'integer' && type !== 'number') return undefined;
-  const edges = type === 'integer' ? NOT_NUMBERS : NOT_NUMBERS.filter((t) => t !== '5.0' && t !== '1e1');
-  return { some: text.filter((t) => Number.isNaN(Number(t))), edges };
+function asTexts({ type }: Schema, texts: fc.Arbitrary<string>): Values {
+  const edges = OTHER_TEXTS[String(type)] ?? [];
+  return { some: texts.filter((text) => Number.isNaN(Number(text))), edges };
 }
 
 function misspell(value: Json): string[] {
@@ -114,8 +130,8 @@ const BROKEN_FORMATS: Record<string, readonly Json[]> = {
   email: ['ana', 'ana@', `@${DOMAIN}`, `a b@${DOMAIN}`, `a@b@${DOMAIN}`, 'ana@.example'],
 };
 
-/** The constraints of the value itself; what is wrong with a part of it is named by its place. */
-function brokenBy(input: Input, value: Json): string[] {
-  if (input.validate(value)) return [];
-  return (input.validate.errors ?? []).filter(({ instancePath }) => instancePath === '').map(({ keyword }) => keyword);
+/** The constraints of the value itself that it breaks; what is wrong with a part of it is named by its place. */
+function brokenBy({ validate }: Input, value: Json): Set<string> {
+  const errors = validate(value) ? [] : (validate.errors ?? []);
+  return new Set(errors.filter(({ instancePath }) => instancePath === '').map(({ keyword }) => keyword));
 }

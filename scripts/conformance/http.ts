@@ -1,0 +1,151 @@
+// What HTTP promises, as far as proxies in front of a deployment keep it: the headers of answers, HEAD, and the methods of paths.
+
+import { randomUUID } from 'node:crypto';
+import { type Check, check, describeAnswer, findFormFault, type Setting } from './check.ts';
+import { type Answer, Mismatch } from './client.ts';
+import { isRaised, type Operation } from './operations.ts';
+import { type Assignment, isRead, OWN_KEY, type Request } from './request.ts';
+import { toValidRequest } from './values.ts';
+
+const ID = 'X-Request-Id';
+const PORTUGUESE = 'pt-BR';
+/** Attempts to see an unchanged list while others change it. */
+const MAX_TRIES = 3;
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+/** What a gateway may answer besides the methods of the document. */
+const IMPLIED = ['HEAD', 'OPTIONS'];
+
+/** The checks of the headers of an operation, and of its HEAD. */
+export function* createHeaderChecks(setting: Setting, operation: Operation): Generator<Check> {
+  const { client, coverage, contract } = setting;
+  const { list, status, answers, method } = operation;
+  const unknown: Assignment = { input: { name: 'contract_test', in: 'query' }, value: '1' };
+  const valid = toValidRequest(operation);
+  const invalid = toValidRequest(operation, [unknown]);
+  // Different results, and nothing created.
+  const requests = [...(isRead(operation) ? [valid] : []), invalid, { ...valid, key: null }];
+
+  if (method === 'GET') {
+    // HEAD is GET without the content (RFC 9110, section 9.3.2).
+    yield check('answers HEAD like GET, without the body', async () => {
+      const request = { ...valid, method: 'HEAD' };
+      const answer = await client.send(request);
+      const isExpected = answer.status === status || isRaised(operation, answer.status);
+      if (!isExpected || answer.text !== '') {
+        throw new Mismatch(request, `${status} without a body`, describeAnswer(answer));
+      }
+    });
+  }
+
+  if (method === 'GET' && answers.get(`${status}`)?.headers.has('etag')) {
+    yield check('answers 304 to the ETag of an unchanged answer', async () => {
+      // The first record stays the first, whatever others create meanwhile.
+      const smallest = list ? [{ input: list.limit, value: list.limit.schema.minimum ?? 1 }] : [];
+      const request = toValidRequest(operation, smallest);
+      for (let tries = 1; ; tries++) {
+        const first = await client.send(request);
+        // Whether the record exists is known only of the demo data.
+        if (isRaised(operation, first.status)) return;
+        const tag = first.headers.etag;
+        if (!tag) throw new Mismatch(request, 'an ETag', 'none');
+        const repeated = withHeader(request, 'If-None-Match', tag);
+        const answer = await client.send(repeated);
+        if (answer.status === 304 && answer.text === '') return coverage.show(operation, 'status', '304');
+        const hasChanged = answer.status === status && answer.headers.etag !== tag;
+        if (hasChanged && tries < MAX_TRIES) continue;
+        throw new Mismatch(repeated, '304 without a body', describeAnswer(answer));
+      }
+    });
+  }
+
+  // A proxy may replace the client's id by its own, but no two requests have the same.
+  yield check(`returns the request's ${ID}`, async () => {
+    const seen = new Set<string>();
+    for (const request of requests) {
+      const identified = withHeader(request, ID, `contract-${randomUUID()}`);
+      const id = (await client.send(identified)).headers[ID.toLowerCase()];
+      if (!id || seen.has(id)) {
+        const got = id ? `${id}, as for another request` : 'none';
+        throw new Mismatch(identified, `${ID}: ${identified.headers[ID]}, or a proxy's own`, got);
+      }
+      seen.add(id);
+    }
+  });
+
+  yield check('forbids content type sniffing', async () => {
+    for (const request of requests) {
+      const value = (await client.send(request)).headers['x-content-type-options'] ?? 'none';
+      if (value.toLowerCase() !== 'nosniff') throw new Mismatch(request, 'X-Content-Type-Options: nosniff', value);
+    }
+  });
+
+  if (operation.body) {
+    yield check('reads a body whatever its Content-Type', async () => {
+      const request = withHeader(invalid, 'Content-Type', 'text/plain');
+      const [expected, got] = [await client.send(invalid), await client.send(request)].map(describeAnswer);
+      if (got !== expected) throw new Mismatch(request, `${expected}`, `${got}`);
+    });
+  }
+
+  if ('x-translations' in contract.document) {
+    yield check('declares the language of its messages', async () => {
+      const request = withHeader(invalid, 'Accept-Language', PORTUGUESE);
+      const languages = (await client.send(request)).headers['content-language'] ?? 'none';
+      if (listOf(languages).includes(PORTUGUESE)) return;
+      throw new Mismatch(request, `Content-Language: ${PORTUGUESE}`, languages);
+    });
+  }
+}
+
+/** The checks of paths: those of the operations with other methods, and one that the document does not have. */
+export function* createPathChecks({ client, contract, operations, readOnly }: Setting): Generator<Check> {
+  /** The document describes no answer to these, only the form of every error. */
+  const refuses = async (request: Request, status: number): Promise<Answer> => {
+    const answer = await client.send(request);
+    const isError = typeof (answer.body as { error?: unknown } | null)?.error === 'string';
+    if (answer.status === status && !findFormFault(answer) && isError) return answer;
+    throw new Mismatch(request, `${status} {"error": a text}`, describeAnswer(answer));
+  };
+
+  yield check('answers an unknown path with 404', () =>
+    refuses({ method: 'GET', target: '/no-such-path', headers: {}, key: OWN_KEY }, 404),
+  );
+
+  for (const [path, operation] of new Map(operations.map((operation) => [operation.path, operation]))) {
+    const target = toValidRequest(operation).target.replace(/\?.*/s, '');
+    // It may also be a path with a parameter in place of a word, with the methods of that one.
+    const same = contract.operations.filter((other) => matches(other.path, target));
+    const declared = [...new Set(same.map(({ method }) => method))].sort();
+    const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
+    const toRequest = (method: string): Request => ({ method, target, headers: {}, key: OWN_KEY });
+    const namesMethods = async (method: string) => {
+      const { headers } = await refuses(toRequest(method), 405);
+      const allowed = listOf(headers.allow ?? '').filter((name) => !IMPLIED.includes(name));
+      if (allowed.sort().join() === declared.join()) return;
+      throw new Mismatch(toRequest(method), `Allow: ${declared.join(', ')}`, headers.allow ?? 'none');
+    };
+    if (missing) yield check(`refuses ${missing} ${path} and names the methods`, () => namesMethods(missing));
+    if (readOnly) continue;
+    /** Other origins ask with it what they may send; a gateway that has none answers as to any other method. */
+    yield check(`answers OPTIONS ${path}`, async () => {
+      const { status } = await client.send(toRequest('OPTIONS'));
+      if (status > 299) await namesMethods('OPTIONS');
+    });
+  }
+}
+
+function withHeader(request: Request, name: string, value: string): Request {
+  return { ...request, headers: { ...request.headers, [name]: value } };
+}
+
+function listOf(header: string): string[] {
+  return header.split(/\s*,\s*/);
+}
+
+/** Whether a path is one of a template. */
+function matches(template: string, path: string): boolean {
+  const parts = path.split('/');
+  const names = template.split('/');
+  const isOf = (name: string, part = '') => (/^\{.*\}$/.test(name) ? part !== '' : name === part);
+  return names.length === parts.length && names.every((name, index) => isOf(name, parts[index]));
+}
