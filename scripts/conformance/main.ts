@@ -9,20 +9,11 @@ import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
 import { Unreachable } from './client.ts';
 import { readContract } from './operations.ts';
-import { hasFailed, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
-import { runContract } from './run.ts';
+import { hasFailed, type Report, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
+import { type RunOptions, runContract } from './run.ts';
 
-type Options = {
-  readonly url: string;
-  readonly key: string;
-  readonly otherKey?: string;
-  readonly readKey?: string;
-  readonly limitedKey?: string;
+type Options = Omit<RunOptions, 'contract' | 'timeoutMs' | 'only'> & {
   readonly document: string;
-  readonly readOnly?: boolean;
-  readonly demo?: boolean;
-  readonly seed: number;
-  readonly runs: number;
   readonly operation?: readonly string[];
   readonly junit?: string;
   readonly json?: boolean;
@@ -39,6 +30,7 @@ Examples:
 
 Exit codes: 0 all passed; 1 something failed; 2 wrong usage; 3 the deployment cannot be reached.`;
 
+const PASSED = 0;
 const FAILED = 1;
 const USAGE = 2;
 const UNREACHABLE = 3;
@@ -52,20 +44,14 @@ export type Printing = { print(text: string): void; printError(text: string): vo
 
 /** Runs the command; gives its exit code. */
 export async function testContract(args: readonly string[], { print, printError }: Printing): Promise<number> {
-  let code = 0;
   const isJson = args.includes('--json');
-  const command = createCommand()
-    // An error is printed below, with --json as JSON.
-    .configureOutput({ writeOut: print, outputError: () => {} })
-    .action(async (options: Options) => {
-      const hasFailed = await run(command, options, (text) => print(`${text}\n`));
-      if (hasFailed) code = FAILED;
-    });
   try {
-    await command.parseAsync(args, { from: 'user' });
-    return code;
+    // An error is printed below, with --json as JSON.
+    const command = createCommand().configureOutput({ writeOut: print, outputError: () => {} });
+    const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`));
+    return hasFailed(report) ? FAILED : PASSED;
   } catch (error) {
-    if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    if (error instanceof CommanderError && error.exitCode === 0) return PASSED;
     const [exitCode, message] = describe(error);
     if (error instanceof Unreachable && error.created.length > 0 && !isJson) {
       print(`${toCreated(error.created).join('\n')}\n`);
@@ -84,17 +70,12 @@ function createCommand(): Command {
       'the URL before the paths of the document, such as http://127.0.0.1:3000/v1',
       readUrl,
     )
+    .addOption(keyOption('API_KEY', '--key', 'the API key; reports do not show it').makeOptionMandatory())
     .addOption(
-      new Option('--key <KEY>', 'the API key; reports do not show it')
-        .env('API_KEY')
-        .argParser(readKey)
-        .makeOptionMandatory(),
+      keyOption('OTHER_KEY', '--other-key', "another tenant's key, which must see and touch nothing of this one's"),
     )
-    .addOption(
-      keyOption('--other-key', "another tenant's key, which must see and touch nothing of this one's", 'OTHER_KEY'),
-    )
-    .addOption(keyOption('--read-key', 'a key that may only read', 'READ_KEY'))
-    .addOption(keyOption('--limited-key', 'a key over its limit', 'LIMITED_KEY'))
+    .addOption(keyOption('READ_KEY', '--read-key', 'a key that may only read'))
+    .addOption(keyOption('LIMITED_KEY', '--limited-key', 'a key over its limit'))
     .option('--read-only', 'send only GET and HEAD')
     .option('--demo', 'the deployment has the demo data: compare it with the examples')
     .addOption(
@@ -114,31 +95,26 @@ function createCommand(): Command {
     .addHelpText('after', HELP);
 }
 
-function keyOption(name: string, description: string, variable: string): Option {
+function keyOption(variable: string, name: string, description: string): Option {
   return new Option(`${name} <KEY>`, description).env(variable).argParser(readKey);
 }
 
-/** Runs the checks; gives whether one failed. */
-async function run(
-  command: Command,
-  { operation: only, json: isJson = false, junit, ...options }: Options,
-  print: (text: string) => void,
-): Promise<boolean> {
-  const contract = await readContract(await readDocument(options.document));
+/** Runs the checks, and prints and writes their report. */
+async function run(command: Command, print: (text: string) => void): Promise<Report> {
+  const { operation: only, json: isJson = false, junit, document, ...options } = command.opts<Options>();
+  const contract = await readContract(await readDocument(document));
   const known = contract.operations.map(({ id }) => id);
   const unknown = only?.find((id) => !known.includes(id));
   if (unknown) command.error(`${unknown} is not an operation of the document, which has ${known.join(', ')}`);
   // A file that cannot be written should fail before the run.
   if (junit) write(command, junit, '');
   if (!isJson) print(toHeading(options));
-  const { readOnly = false, demo = false } = options;
-  const report = await runContract(
-    { ...options, contract, readOnly, demo, timeoutMs: TIMEOUT_MS, ...(only ? { only } : {}) },
-    (section) => (isJson ? undefined : print(toSection(section))),
+  const report = await runContract({ ...options, contract, only, timeoutMs: TIMEOUT_MS }, (section) =>
+    isJson ? undefined : print(toSection(section)),
   );
   print(isJson ? JSON.stringify(report) : toSummary(report));
   if (junit) write(command, junit, toJUnit(report));
-  return hasFailed(report);
+  return report;
 }
 
 function write(command: Command, file: string, text: string): void {

@@ -38,6 +38,7 @@ type Failed = Extract<Outcome, { result: 'failed' }>;
 /** More names are counted; the other formats list all. */
 const MAX_NAMES = 12;
 const IDS_PER_LINE = 3;
+const KINDS = { status: 'statuses', input: 'inputs', keyword: 'keywords of inputs' };
 
 export function hasFailed({ sections }: Report): boolean {
   return sections.some(({ outcomes }) => outcomes.some(({ result }) => result === 'failed'));
@@ -57,12 +58,11 @@ export function toSection({ title, seconds, outcomes }: Section): string {
   const line = `${paint('bold', title.padEnd(22))} ${counts.join(', ')} ${paint('dim', `${seconds.toFixed(1)} s`)}`;
   // Checks that fail with the same request for the same reason are one failure.
   const causes = Map.groupBy(failed, ({ curl, expected, got }) => JSON.stringify([curl, expected, got]));
-  const reasons = Map.groupBy(skipped, ({ reason }) => reason);
-  return [
-    line,
-    ...[...causes.values()].map(toFailure),
-    ...[...reasons].map(([reason, all]) => paint('dim', `  skipped  ${reason}: ${toNames(all)}`)),
-  ].join('\n');
+  const names = skipped.map(({ name, reason }) => ({
+    name: name.replace(/^answers the example (\w+).*/, '$1'),
+    reason,
+  }));
+  return [line, ...[...causes.values()].map(toFailure), ...toReasons('skipped', names)].join('\n');
 }
 
 function toFailure(failures: readonly Failed[]): string {
@@ -77,41 +77,33 @@ function toFailure(failures: readonly Failed[]): string {
   ].join('\n');
 }
 
-function toNames(outcomes: readonly Outcome[]): string {
-  const names = outcomes.map(({ name }) => name.replace(/^answers the example (\w+).*/, '$1'));
-  return shorten(names);
-}
-
-function shorten(names: readonly string[]): string {
-  const more = names.length - MAX_NAMES;
-  return names.slice(0, MAX_NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '');
+/** A line for each reason, with the names of what it is the reason for. */
+function toReasons(what: string, all: readonly { readonly name: string; readonly reason: string }[]): string[] {
+  return [...Map.groupBy(all, ({ reason }) => reason)].map(([reason, same]) => {
+    const names = same.slice(0, MAX_NAMES).map(({ name }) => name);
+    const more = same.length > MAX_NAMES ? ` and ${same.length - MAX_NAMES} more` : '';
+    return paint('dim', `  ${what}  ${reason}: ${names.join(', ')}${more}`);
+  });
 }
 
 export function toSummary({ sections, created, coverage, requests, seconds }: Report): string {
   const { passed, failed, skipped } = group(sections.flatMap(({ outcomes }) => outcomes));
   const counts = `${passed.length} passed, ${failed.length} failed, ${skipped.length} skipped`;
   const line = `${counts}; ${requests} requests in ${seconds.toFixed(1)} s`;
-  return ['', ...toCreated(created), ...toCoverage(coverage), paint(failed.length > 0 ? 'red' : 'green', line)].join(
-    '\n',
-  );
+  const colour = failed.length > 0 ? 'red' : 'green';
+  return ['', ...toCreated(created), ...toCoverage(coverage), '', paint(colour, line)].join('\n');
 }
 
 /** How much of the document was shown, and what was not. */
 function toCoverage(parts: readonly Part[]): string[] {
   const counts = [...Map.groupBy(parts, ({ kind }) => kind)].map(([kind, all]) => {
-    const shown = all.filter(({ reason }) => reason === undefined).length;
-    return `${shown} of ${all.length} ${{ status: 'statuses', input: 'inputs', keyword: 'keywords of inputs' }[kind]}`;
+    const shown = all.filter(({ reason }) => reason === undefined);
+    return `${shown.length} of ${all.length} ${KINDS[kind]}`;
   });
-  const missing = parts.filter(({ reason }) => reason !== undefined);
-  const byReason = Map.groupBy(missing, ({ reason }) => reason);
-  return [
-    `Shown of the document: ${counts.join(', ')}`,
-    ...[...byReason].map(([reason, all]) => {
-      const names = all.map(({ operation, name }) => `${operation} ${name}`);
-      return paint('dim', `  not shown  ${reason}: ${shorten(names)}`);
-    }),
-    '',
-  ];
+  const missing = parts.flatMap(({ operation, name, reason }) =>
+    reason === undefined ? [] : [{ name: `${operation} ${name}`, reason }],
+  );
+  return [`Shown of the document: ${counts.join(', ')}`, ...toReasons('not shown', missing)];
 }
 
 /** The ids of created records, which stay. */
