@@ -86,10 +86,9 @@ export function describeAnswer({ status, text }: Answer): string {
 }
 
 /** Why an answer is not JSON; undefined if it is. */
-export function findFormFault({ contentType, body }: Answer): string | undefined {
-  if (!/^application\/json\s*(;|$)/i.test(contentType)) {
-    return `Content-Type is ${contentType || 'missing'}, expected application/json`;
-  }
+export function findFormFault({ headers, body }: Answer): string | undefined {
+  const type = headers['content-type'] ?? 'missing';
+  if (!/^application\/json\s*(;|$)/i.test(type)) return `Content-Type is ${type}, expected application/json`;
   return body === undefined ? 'the body is not JSON' : undefined;
 }
 

@@ -7,7 +7,6 @@ import { isRead, type Request } from './request.ts';
 
 /** The deployment gave a wrong answer, or none. */
 export class Mismatch extends Error {
-  override readonly name = 'Mismatch';
   readonly request: Request;
   readonly expected: string;
   readonly got: string;
@@ -22,7 +21,6 @@ export class Mismatch extends Error {
 
 /** The deployment does not answer. */
 export class Unreachable extends Error {
-  override readonly name = 'Unreachable';
   /** What the run had created. */
   readonly created: Created;
 
@@ -37,7 +35,6 @@ export type Created = readonly { readonly by: string; readonly id: string }[];
 
 export type Answer = {
   readonly status: number;
-  readonly contentType: string;
   /** By lower-case name; repeated headers are joined. */
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
@@ -95,7 +92,11 @@ export class Client {
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {
-      const answer = await this.#exchangeSafely(request);
+      // A server may close an idle connection just as it is reused; requests that only read are then repeated once.
+      const answer = await this.#exchange(request).catch((error) => {
+        if (!isRead(request) || !wasClosed(error)) throw error;
+        return this.#exchange(request);
+      });
       this.#note(request, answer);
       return answer;
     } catch (error) {
@@ -129,17 +130,6 @@ export class Client {
     return keys.reduce((result, [key = '', name = '']) => result.replaceAll(key, () => name), text);
   }
 
-  /** A server may close an idle connection just as it is reused; requests that only read are then repeated once. */
-  async #exchangeSafely(request: Request): Promise<Answer> {
-    try {
-      return await this.#exchange(request);
-    } catch (error) {
-      const wasClosed = error instanceof errors.SocketError || (error as NodeJS.ErrnoException).code === 'ECONNRESET';
-      if (!wasClosed || !isRead(request)) throw error;
-      return this.#exchange(request);
-    }
-  }
-
   #note({ method, target }: Request, { status, body }: Answer): void {
     if (isRead({ method }) || status < 200 || status > 299) return;
     const path = target.replace(/\?.*/s, '');
@@ -166,16 +156,18 @@ export class Client {
       body: body ?? null,
     });
     const text = await response.body.text();
-    const fields = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
-    const received: Answer['headers'] = Object.fromEntries(fields);
-    const contentType = received['content-type'] ?? '';
-    return { status: response.statusCode, contentType, headers: received, text, body: parseJson(text) };
+    const received = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
+    return { status: response.statusCode, headers: Object.fromEntries(received), text, body: parseJson(text) };
   }
 
   #describeFailure(error: unknown): string {
     const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
     return isLate ? `no answer within ${this.#options.timeoutMs / 1_000} s` : messageOf(error as Error);
   }
+}
+
+function wasClosed(error: NodeJS.ErrnoException): boolean {
+  return error instanceof errors.SocketError || error.code === 'ECONNRESET';
 }
 
 /** Undefined for a text that is not JSON. */

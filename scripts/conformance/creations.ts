@@ -6,7 +6,7 @@ import { readExamples } from '../../src/openapi/examples.ts';
 import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, type Expected, expectAnswer, type Setting, skip } from './check.ts';
 import { Mismatch } from './client.ts';
-import { type Input, isRaised, type ListOperation, type Operation } from './operations.ts';
+import { type Filter, type Input, isRaised, type ListOperation, type Operation } from './operations.ts';
 import { type Assignment, type Request, toRequest } from './request.ts';
 import {
   type Condition,
@@ -56,7 +56,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   }
   const expect = (request: Request, expected?: Expected) => expectAnswer(setting, operation, request, expected);
   const list = setting.contract.lists.find((other) => other.path === path);
-  const items = setting.operations.filter((other) => isItem(path, other.path));
+  const items = setting.operations.filter((other) => /^(.*)\/\{[^/]+\}$/.exec(other.path)?.[1] === path);
   const [read, remove] = ['GET', 'DELETE'].map((method) => items.find((item) => item.method === method));
   const changes = items.filter(({ method }) => ['PUT', 'PATCH'].includes(method));
 
@@ -73,7 +73,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   /** Looks for a record in the list. */
   const find = async (list: ListOperation, row: Row) => {
     const isSame = ({ id }: Row) => id === row.id;
-    const pages = await readPages(setting, list, toConditions(list, row));
+    const pages = await readPages(setting, list, { conditions: toConditions(list, row) });
     const { request, rows } = pages.find(({ rows }) => rows.some(isSame)) ?? (pages.at(-1) as Page);
     return { request, found: rows.find(isSame) };
   };
@@ -184,11 +184,6 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   });
 }
 
-/** Whether a path is that of one record of a collection. */
-function isItem(collection: string, path: string): boolean {
-  return path.startsWith(`${collection}/`) && /^\/\{[^/]+\}$/.test(path.slice(collection.length));
-}
-
 /** The value of a path's parameter for a record: as it was created, or as the record has it. */
 function toPlace(input: Input, assignments: readonly Assignment[], row: Row): Assignment {
   const created = assignments.find(({ input: { in: place, name } }) => place === 'path' && name === input.name);
@@ -214,11 +209,9 @@ function readExampleFields({ contract }: Setting, { id }: Operation): Row {
 
 /** A filter by a text of the record, which finds it in a long list too. */
 function toConditions({ list }: ListOperation, row: Row): Condition[] {
-  const filter = list.filters.find(
-    ({ match, property, input }) =>
-      match !== 'none' && typeof row[property] === 'string' && input.validate(row[property]),
-  );
-  return filter ? [{ filter, value: row[filter.property] ?? null }] : [];
+  const isText = ({ property }: Filter) => typeof row[property] === 'string';
+  const input = list.filters.find((one) => one.match !== 'none' && isText(one) && one.validate(row[one.property]));
+  return input ? [{ input, value: row[input.property] ?? null }] : [];
 }
 
 /** Values for inputs, unique where the schema allows it; known ones where a rule decides. */

@@ -84,7 +84,8 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     }
   }
 
-  yield checkAll('takes all inputs together', { some: someOf(inputs.map(assignValid)) }, accepts, validRuns);
+  const valid = inputs.map((input) => createValid(input).some.map((value) => ({ input, value })));
+  yield checkAll('takes all inputs together', { some: someOf(valid) }, accepts, validRuns);
   yield checkAll('names all of several errors', { some: severalBroken(operation) }, refusesValues);
   yield refusesUnknown('parameter', 'query');
   if (!body) return;
@@ -97,11 +98,6 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
       await expectAnswer(setting, operation, sent, { status: 422, fields: ['body'] });
     }
   });
-}
-
-/** A valid value of an input. */
-function assignValid(input: Input): fc.Arbitrary<{ input: Input; value: Json }> {
-  return createValid(input).some.map((value) => ({ input, value }));
 }
 
 /** At least two of the inputs with invalid values, and an unknown one. */

@@ -64,7 +64,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   yield check('gives pages that are together the whole list', async () => {
     const rows = await readWhole();
     const sizes = new Set([MAX_PAGES, 7, 3, 2, 1].map((count) => toSize(rows.length / count)));
-    for (const size of sizes) comparePages(await readPages(setting, operation, [], size), rows);
+    for (const limit of sizes) comparePages(await readPages(setting, operation, { limit }), rows);
   });
   yield check('gives the page of any limit and offset', () => testPages(0, (offset) => ({ offset })));
   if (after) {
@@ -121,25 +121,28 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   }
 
   const toConditions = async (filter: Filter): Promise<Values<Condition>> => {
-    const { input, match, property } = filter;
+    const { name, match, property } = filter;
     // Another list may show values of what no property of this one shows.
-    const other = setting.contract.lists.find(({ list }) => list.properties.includes(input.name));
+    const other = setting.contract.lists.find(({ list }) => list.properties.includes(name));
     const readOther = async () => (other ? (await readPage(setting, other)).rows : []);
-    const [rows, name] = match === 'none' ? [await readOther(), input.name] : [await readWhole(), property];
-    const { some, edges } = toValues(filter, [...new Set(rows.map((row) => row[name]))]);
-    const toCondition = (value: Json): Condition => ({ filter, value });
+    const rows = match === 'none' ? await readOther() : await readWhole();
+    const found = rows.map((row) => row[match === 'none' ? name : property]);
+    const { some, edges } = toValues(filter, [...new Set(found)]);
+    const toCondition = (value: Json): Condition => ({ input: filter, value });
     return { some: some.map(toCondition), edges: edges.map(toCondition) };
   };
   /** A filtered list is the whole list, filtered. */
   const compare = async (conditions: readonly Condition[]) =>
-    compareFiltered(await readPages(setting, operation, conditions), await readWhole(), conditions);
+    compareFiltered(await readPages(setting, operation, { conditions }), await readWhole(), conditions);
 
   for (const filter of filters) {
-    const name = `filters by ${filter.input.name}`;
-    yield check(`${name}${filter.match === 'none' ? ', which no property shows' : ''}`, async () =>
+    const { match, 'x-filter': described } = filter;
+    const name = `filters by ${filter.name}`;
+    yield check(`${name}${match === 'none' ? ', which no property shows' : ''}`, async () =>
       test(await toConditions(filter), (condition) => compare([condition])),
     );
-    if (filter.isUndescribed) yield skip(name, 'no property has its name: say with x-filter what it compares');
+    if (match !== 'none' || described?.match === 'none') continue;
+    yield skip(name, 'no property has its name: say with x-filter what it compares');
   }
   if (filters.length > 1) {
     yield check('filters by all of them together', async () => {
@@ -150,22 +153,22 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
 }
 
 /** Values of records in the spellings that a filter accepts, and values that hardly any record has. */
-function toValues({ input, match }: Filter, found: readonly (Json | undefined)[]): Values {
+function toValues(filter: Filter, found: readonly (Json | undefined)[]): Values {
   const texts = found.filter((value) => value !== null && value !== undefined).map(String);
-  const { some } = createValid(input);
+  const { some } = createValid(filter);
   if (texts.length === 0) return { some, edges: [] };
   const text = fc.constantFrom(...texts);
-  const accepts = (value: Json) => input.validate(value) === true;
-  const own = (match === 'contains' ? text.chain(partOf) : text).filter(accepts);
+  const accepts = (value: Json) => filter.validate(value) === true;
+  const own = (filter.match === 'contains' ? text.chain(partOf) : text).filter(accepts);
   return { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: texts.slice(0, 3).filter(accepts) };
 }
 
 /** A part of a text, in either case, with its accents or without. */
 function partOf(text: string): fc.Arbitrary<string> {
   const letters = [...text];
-  const place = fc.tuple(fc.nat(letters.length - 1), fc.integer({ min: 1, max: 8 }));
   const change = fc.constantFrom((part: string) => part, upper, lower, withoutAccents);
-  return fc.tuple(place, change).map(([[from, length], change]) => change(letters.slice(from, from + length).join('')));
+  const parts = fc.tuple(fc.nat(letters.length - 1), fc.integer({ min: 1, max: 8 }), change);
+  return parts.map(([from, length, change]) => change(letters.slice(from, from + length).join('')));
 }
 
 const lower = (text: string): string => text.toLowerCase();
@@ -186,12 +189,12 @@ function compareFiltered(pages: readonly Page[], whole: readonly Row[], conditio
     throw new Mismatch(request, `only records with ${conditions.map(describe).join(' and ')}`, describeRow(wrong));
   }
   const found = new Set(rowsOf(pages).map(idOf));
-  const isShown = conditions.every(({ filter }) => filter.match !== 'none');
+  const isShown = conditions.every(({ input }) => input.match !== 'none');
   const expected = whole.filter((row) => (isShown ? meetsAll(row) : found.has(idOf(row))));
   comparePages(pages, expected, whole);
 }
 
-function isMet({ filter: { match, property }, value }: Condition, row: Row): boolean {
+function isMet({ input: { match, property }, value }: Condition, row: Row): boolean {
   const actual = row[property];
   if (match === 'none') return true;
   if (actual === null || actual === undefined) return false;
@@ -207,8 +210,8 @@ function isLess(one: Json, other: Json): boolean {
   return areNumbers ? Number(one) < Number(other) : String(one) < String(other);
 }
 
-function describe({ filter: { match, property, input }, value }: Condition): string {
+function describe({ input: { match, property, name }, value }: Condition): string {
   const text = JSON.stringify(value);
-  if (match === 'none') return `${input.name} ${text}`;
+  if (match === 'none') return `${name} ${text}`;
   return `${property} ${{ equals: '=', from: 'from', until: 'until', contains: 'containing' }[match]} ${text}`;
 }

@@ -36,12 +36,9 @@ export type Input = Described &
   };
 
 /** A filter of a list, and the property that it is compared with; `none`: no property shows it. */
-export type Filter = {
-  readonly input: Input;
+export type Filter = Input & {
   readonly property: string;
   readonly match: (typeof MATCHES)[number];
-  /** Whether neither `x-filter` nor a property of its name says what it compares. */
-  readonly isUndescribed: boolean;
 };
 
 const MATCHES = ['equals', 'contains', 'from', 'until', 'none'] as const;
@@ -168,13 +165,9 @@ function readList(page: NonNullable<Compiled['page']>, inputs: readonly Input[],
 function toFilter(input: Input, properties: readonly string[]): Filter {
   const { property = input.name, match: wanted = 'equals' } = input['x-filter'] ?? {};
   const match = MATCHES.find((one) => one === wanted);
-  if (!match) {
-    throw new DocumentError([
-      { text: `x-filter of ${input.name}: match is ${MATCHES.join(' or ')}, and not ${wanted}` },
-    ]);
-  }
-  const isShown = properties.includes(property);
-  return { input, property, match: isShown ? match : 'none', isUndescribed: !isShown && match !== 'none' };
+  const text = `x-filter of ${input.name}: match is ${MATCHES.join(' or ')}, and not ${wanted}`;
+  if (!match) throw new DocumentError([{ text }]);
+  return { ...input, property, match: properties.includes(property) ? match : 'none' };
 }
 
 /** How an answer is described. */

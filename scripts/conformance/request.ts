@@ -31,29 +31,21 @@ export function isRead({ method }: { readonly method: string }): boolean {
 
 /** The request with these values and no others. */
 export function toRequest(operation: Operation, assignments: readonly Assignment[]): Request {
+  const assigned = (place: Input['in']) => assignments.filter(({ input }) => input.in === place);
   const textsOf = (place: Input['in']) =>
-    assignments.flatMap(({ input, value }) =>
-      input.in === place ? writeValue(input, value).map((text) => [input.name, text] as const) : [],
-    );
+    assigned(place).flatMap(({ input, value }) => writeValue(input, value).map((text) => [input.name, text] as const));
   const path = textsOf('path').reduce((all, [name, text]) => all.replace(`{${name}}`, () => text), operation.path);
   const query = textsOf('query').map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
-  const fields = assignments
-    .filter(({ input }) => input.in === 'body')
-    .map(({ input, value }) => [input.name, value] as const);
+  const fields = assigned('body').map(({ input, value }) => [input.name, value] as const);
+  const isWhole = operation.inputs.some((input) => input.isWhole);
+  const body = isWhole ? (fields[0]?.[1] ?? null) : Object.fromEntries(fields);
   return {
     method: operation.method,
     target: query.length > 0 ? `${path}?${query.join('&')}` : path,
     headers: Object.fromEntries(textsOf('header')),
     key: OWN_KEY,
-    ...(operation.body ? { body: toBody(operation, fields) } : {}),
+    ...(operation.body ? { body: JSON.stringify(body) } : {}),
   };
-}
-
-/** The fields of an object, or the body itself if it is none. */
-function toBody({ inputs }: Operation, fields: readonly (readonly [string, Json])[]): string {
-  const isWhole = inputs.some((input) => input.isWhole);
-  const [[, whole] = []] = fields;
-  return isWhole ? JSON.stringify(whole ?? null) : JSON.stringify(Object.fromEntries(fields));
 }
 
 /** A longer filler is written as a command that prints it: a shell may not accept such a long line. */

@@ -11,7 +11,8 @@ export type Row = Readonly<Record<string, Json>>;
 /** Maximum number of records that are read of a list. */
 export const MAX_ROWS = 5_000;
 
-export type Condition = { readonly filter: Filter; readonly value: Json };
+/** What a filter is given. */
+export type Condition = { readonly input: Filter; readonly value: Json };
 
 /** A page, its request, and the queries of other pages by relation. */
 export type Page = {
@@ -20,18 +21,18 @@ export type Page = {
   readonly links: Readonly<Record<string, string>>;
 };
 
-/** Where a page begins, and its size. */
-export type Place = { readonly limit?: number; readonly offset?: number; readonly after?: string };
+/** The size of a page, where it begins, and what its records have. */
+export type Place = {
+  readonly limit?: number;
+  readonly offset?: number;
+  readonly after?: string;
+  readonly conditions?: readonly Condition[];
+};
 
 /** Reads one page; the request has of its place only what is given. */
-export async function readPage(
-  setting: Setting,
-  operation: ListOperation,
-  place: Place = {},
-  conditions: readonly Condition[] = [],
-): Promise<Page> {
+export async function readPage(setting: Setting, operation: ListOperation, place: Place = {}): Promise<Page> {
   const { limit, offset, after } = operation.list;
-  const assignments: Assignment[] = conditions.map(({ filter, value }) => ({ input: filter.input, value }));
+  const assignments: Assignment[] = [...(place.conditions ?? [])];
   if (place.limit !== undefined) assignments.push({ input: limit, value: place.limit });
   if (place.offset !== undefined) assignments.push({ input: offset, value: place.offset });
   if (place.after !== undefined && after) assignments.push({ input: after, value: place.after });
@@ -59,24 +60,20 @@ async function receivePage(
   return { request, rows, links: Object.fromEntries(pairs) };
 }
 
-/** Reads all pages of a size, up to MAX_ROWS records; each after the last record of the one before, if the list has that. */
-export async function readPages(
-  setting: Setting,
-  operation: ListOperation,
-  conditions: readonly Condition[] = [],
-  size = maxLimit(operation),
-): Promise<Page[]> {
+/** Reads all pages of a limit, up to MAX_ROWS records; each after the last record of the one before, if the list has that. */
+export async function readPages(setting: Setting, operation: ListOperation, place: Place = {}): Promise<Page[]> {
+  const { limit = maxLimit(operation) } = place;
   const pages: Page[] = [];
   const seen = new Set<string>();
-  let place: Place = {};
-  for (let offset = size; offset <= MAX_ROWS; offset += size) {
-    const page = await readPage(setting, operation, { limit: size, ...place }, conditions);
+  let start: Place = {};
+  for (let offset = limit; offset <= MAX_ROWS; offset += limit) {
+    const page = await readPage(setting, operation, { ...place, limit, ...start });
     pages.push(page);
     const last = page.rows.at(-1);
     // A page that ends like an earlier one would begin a circle.
-    if (!last || page.rows.length < size || seen.has(idOf(last))) break;
+    if (!last || page.rows.length < limit || seen.has(idOf(last))) break;
     seen.add(idOf(last));
-    place = operation.list.after ? { after: idOf(last) } : { offset };
+    start = operation.list.after ? { after: idOf(last) } : { offset };
   }
   return pages;
 }

@@ -100,7 +100,7 @@ describe('a faulty gateway', () => {
     [
       'with another content type',
       'takes limit',
-      successes(() => ({ contentType: 'text/html' })),
+      headers(() => ({ 'content-type': 'text/html' })),
       { got: expect.stringMatching(/^Content-Type is text\/html, expected application\/json\n200 \[/) },
     ],
     [
