@@ -4,8 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { type Check, check, describeAnswer, findFormFault, type Setting } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
-import { type Assignment, isRead, OWN_KEY, type Request } from './request.ts';
-import { toValidRequest } from './values.ts';
+import { type Assignment, isRead, OWN_KEY, type Request, toValidRequest } from './request.ts';
 
 const ID = 'X-Request-Id';
 const PORTUGUESE = 'pt-BR';
@@ -18,7 +17,7 @@ const IMPLIED = ['HEAD', 'OPTIONS'];
 /** The checks of the headers of an operation, and of its HEAD. */
 export function* createHeaderChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { client, coverage, contract } = setting;
-  const { list, status, answers, method } = operation;
+  const { list, status, success, method } = operation;
   const unknown: Assignment = { input: { name: 'contract_test', in: 'query' }, value: '1' };
   const valid = toValidRequest(operation);
   const invalid = toValidRequest(operation, [unknown]);
@@ -37,7 +36,7 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
     });
   }
 
-  if (method === 'GET' && answers.get(`${status}`)?.headers.has('etag')) {
+  if (method === 'GET' && success.headers.has('etag')) {
     yield check('answers 304 to the ETag of an unchanged answer', async () => {
       // The first record stays the first, whatever others create meanwhile.
       const smallest = list ? [{ input: list.limit, value: list.limit.schema.minimum ?? 1 }] : [];

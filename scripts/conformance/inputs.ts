@@ -5,9 +5,8 @@ import type { Json } from '../../src/store/store.ts';
 import { type Check, check, expectAnswer, forAll, type Setting, type Tested } from './check.ts';
 import { parseJson } from './client.ts';
 import type { Input, Operation } from './operations.ts';
-import { type Assignment, isRead, type Request, toRequest } from './request.ts';
-import { assignRequired, createValid, someOf, toValidRequest } from './values.ts';
-import { createViolations } from './violations.ts';
+import { type Assignment, assignRequired, isRead, type Request, toRequest, toValidRequest } from './request.ts';
+import { createValid, createViolations, someOf } from './values.ts';
 
 /** Few unknown keys: a gateway may slow down a client that guesses keys. */
 const UNKNOWN_KEYS = 3;
@@ -31,7 +30,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   const validRuns = isRead(operation) ? runs : Math.ceil(runs / RUNS_PER_CREATION);
   const request = (assignments?: readonly Assignment[]) => toValidRequest(operation, assignments);
 
-  const accepts = async (assignments: readonly { input: Input; value: Json }[] = []) => {
+  const accepts = async (assignments: readonly Assignment<Input>[] = []) => {
     const given = assignments.map(({ input }) => input);
     const rules = [...new Set([...required, ...given])].filter(({ rule }) => rule).map(({ name }) => name);
     await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });

@@ -19,6 +19,7 @@ import {
   readPage,
   readPages,
   rowsOf,
+  toLimit,
 } from './rows.ts';
 import { createValid, someOf, type Values } from './values.ts';
 
@@ -32,8 +33,6 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   const largest = maxLimit(operation);
   const test = <T>(values: Tested<T>, run: (value: T) => Promise<unknown>) => forAll(setting, operation, values, run);
   const read = (place?: Place) => readPage(setting, operation, place);
-  /** About `count` records, as a valid limit. */
-  const toSize = (count: number) => Math.min(Math.max(Math.ceil(count), minimum), largest);
 
   /** The whole list, read once: all answers are compared with it. */
   let whole: Promise<readonly Row[]> | undefined;
@@ -63,7 +62,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
 
   yield check('gives pages that are together the whole list', async () => {
     const rows = await readWhole();
-    const sizes = new Set([MAX_PAGES, 7, 3, 2, 1].map((count) => toSize(rows.length / count)));
+    const sizes = new Set([MAX_PAGES, 7, 3, 2, 1].map((count) => toLimit(operation, rows.length / count)));
     for (const limit of sizes) comparePages(await readPages(setting, operation, { limit }), rows);
   });
   yield check('gives the page of any limit and offset', () => testPages(0, (offset) => ({ offset })));
@@ -100,11 +99,11 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     }
     return pages;
   };
-  if (operation.answers.get(`${operation.status}`)?.headers.has('link')) {
+  if (operation.success.headers.has('link')) {
     // The links lead through the whole list and back.
     yield check('links each page to the next and the previous one', async () => {
       const rows = await readWhole();
-      const limit = toSize(rows.length / 3);
+      const limit = toLimit(operation, rows.length / 3);
       comparePages(await followNext({ limit }), rows);
       const pages = await followNext({ limit, offset: 0 });
       comparePages(pages, rows);

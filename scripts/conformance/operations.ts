@@ -66,6 +66,7 @@ export type Operation = Omit<Compiled, 'inputs'> & {
   readonly inputs: readonly Input[];
   /** By status, or by a range of them. */
   readonly answers: ReadonlyMap<string, DescribedAnswer>;
+  readonly success: DescribedAnswer;
   readonly list?: List;
 };
 
@@ -110,10 +111,11 @@ function readOperation(compiled: Compiled): Operation {
   const answers = new Map(
     Object.entries(source.responses).map(([code, response]) => [code, readAnswer(code, response)]),
   );
-  const list = page && readList(page, inputs, answers.get(String(status)));
+  const success = answers.get(String(status)) as DescribedAnswer;
+  const list = page && readList(page, inputs, success);
   return {
     ...compiled,
-    ...{ method: source.method.toUpperCase(), path: source.path, inputs, answers },
+    ...{ method: source.method.toUpperCase(), path: source.path, inputs, answers, success },
     ...(list ? { list } : {}),
   };
 }
@@ -150,11 +152,11 @@ function describe(schema: Schema): Described {
   return { schema, validate: compileSchema(ajv, schema) };
 }
 
-function readList(page: NonNullable<Compiled['page']>, inputs: readonly Input[], answer?: DescribedAnswer): List {
+function readList(page: NonNullable<Compiled['page']>, inputs: readonly Input[], { schema }: DescribedAnswer): List {
   const inQuery = inputs.filter((input) => input.in === 'query');
   const find = (name: string | undefined) => inQuery.find((input) => input.name === name);
   const [limit, offset, after] = [page.limit.name, page.offset.name, page.after?.name].map(find);
-  const properties = Object.keys(answer?.schema.items ? readProperties(answer.schema.items).properties : {});
+  const properties = Object.keys(readProperties(schema.items ?? {}).properties);
   const filters = inQuery.filter((input) => ![limit, offset, after].includes(input));
   return {
     ...{ limit: limit as Input, offset: offset as Input, after, properties },

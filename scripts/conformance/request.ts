@@ -3,6 +3,7 @@
 import { writeValue } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
+import { pickValid } from './values.ts';
 
 /** The keys of a run, by the variables that stand for them in reports; only the client knows their values. */
 export const OWN_KEY = Symbol('API_KEY');
@@ -22,7 +23,10 @@ export type Request = {
 };
 
 /** A value for an input, or for a name that is not in the document. */
-export type Assignment = { readonly input: Pick<Input, 'name' | 'in' | 'style' | 'explode'>; readonly value: Json };
+export type Assignment<I = Pick<Input, 'name' | 'in' | 'style' | 'explode'>> = {
+  readonly input: I;
+  readonly value: Json;
+};
 
 /** Whether a request or an operation changes nothing. */
 export function isRead({ method }: { readonly method: string }): boolean {
@@ -46,6 +50,21 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
     key: OWN_KEY,
     ...(operation.body ? { body: JSON.stringify(body) } : {}),
   };
+}
+
+/** The request with these values, and valid ones for all other required inputs. */
+export function toValidRequest(operation: Operation, assignments: readonly Assignment[] = []): Request {
+  const isGiven = ({ input }: Assignment) =>
+    assignments.some(({ input: other }) => other.in === input.in && other.name === input.name);
+  const required = assignRequired(operation).filter((assignment) => !isGiven(assignment));
+  return toRequest(operation, [...required, ...assignments]);
+}
+
+/** Valid values for all required inputs. */
+export function assignRequired({ inputs, method }: Operation): Assignment<Input>[] {
+  // What an example shows is only read, and not changed.
+  const choose = (input: Input) => (method === 'GET' ? input.example : undefined) ?? pickValid(input);
+  return inputs.filter(({ required }) => required).map((input) => ({ input, value: choose(input) }));
 }
 
 /** A longer filler is written as a command that prints it: a shell may not accept such a long line. */

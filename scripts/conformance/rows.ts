@@ -11,8 +11,8 @@ export type Row = Readonly<Record<string, Json>>;
 /** Maximum number of records that are read of a list. */
 export const MAX_ROWS = 5_000;
 
-/** What a filter is given. */
-export type Condition = { readonly input: Filter; readonly value: Json };
+/** A filter and what it is given. */
+export type Condition = Assignment<Filter>;
 
 /** A page, its request, and the queries of other pages by relation. */
 export type Page = {
@@ -61,7 +61,12 @@ async function receivePage(
 }
 
 /** Reads all pages of a limit, up to MAX_ROWS records; each after the last record of the one before, if the list has that. */
-export async function readPages(setting: Setting, operation: ListOperation, place: Place = {}): Promise<Page[]> {
+export async function readPages(
+  setting: Setting,
+  operation: ListOperation,
+  place: Place = {},
+  onPage: (count: number) => Promise<unknown> = async () => {},
+): Promise<Page[]> {
   const { limit = maxLimit(operation) } = place;
   const pages: Page[] = [];
   const seen = new Set<string>();
@@ -73,6 +78,7 @@ export async function readPages(setting: Setting, operation: ListOperation, plac
     // A page that ends like an earlier one would begin a circle.
     if (!last || page.rows.length < limit || seen.has(idOf(last))) break;
     seen.add(idOf(last));
+    await onPage(pages.length);
     start = operation.list.after ? { after: idOf(last) } : { offset };
   }
   return pages;
@@ -88,6 +94,11 @@ export function rowsOf(pages: readonly Page[]): readonly Row[] {
 
 export function maxLimit({ list }: ListOperation): number {
   return Math.min(list.limit.schema.maximum ?? MAX_ROWS, MAX_ROWS);
+}
+
+/** About this number of records, as a valid limit. */
+export function toLimit(operation: ListOperation, count: number): number {
+  return Math.min(Math.max(Math.ceil(count), operation.list.limit.schema.minimum ?? 1), maxLimit(operation));
 }
 
 export function idOf(row: Row): string {
@@ -117,7 +128,8 @@ export function comparePages(pages: readonly Page[], expected: readonly Row[], k
   }
 }
 
-export function describeRow(row: Row): string {
+export function describeRow(row: Row | undefined): string {
+  if (!row) return 'a list without it';
   const { id, ...rest } = row;
   return id === undefined ? JSON.stringify(rest) : `${id} ${JSON.stringify(rest)}`;
 }

@@ -7,9 +7,8 @@ import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, expectAnswer, type Setting } from './check.ts';
 import { Mismatch } from './client.ts';
 import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
-import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toRequest } from './request.ts';
+import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toRequest, toValidRequest } from './request.ts';
 import { describeRow, type Row, readPages, readRows } from './rows.ts';
-import { toValidRequest } from './values.ts';
 
 /** How many records of a list stand for all, where a request is sent for each. */
 const SAMPLE = 2;
@@ -42,8 +41,7 @@ export class OtherTenant {
         const touched = (await rows).find((row) => !isDeepStrictEqual(now.get(row.id as Json), row));
         if (!touched) continue;
         const request = { ...toRequest(list, []), key: OTHER_KEY };
-        const got = now.get(touched.id as Json);
-        throw new Mismatch(request, describeRow(touched), got ? describeRow(got) : 'a list without it');
+        throw new Mismatch(request, describeRow(touched), describeRow(now.get(touched.id as Json)));
       }
     });
   }

@@ -9,9 +9,8 @@ import { buildMsw } from '../../client/build.ts';
 import { createClient } from '../../client/src/client.ts';
 import type { Handlers } from '../../client/src/msw.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
-import { type Assignment, toRequest } from '../../scripts/conformance/request.ts';
-import { assignRequired, createValid } from '../../scripts/conformance/values.ts';
-import { createViolations } from '../../scripts/conformance/violations.ts';
+import { type Assignment, toValidRequest } from '../../scripts/conformance/request.ts';
+import { createValid, createViolations } from '../../scripts/conformance/values.ts';
 import { type Example, readExamples } from '../../src/openapi/examples.ts';
 import { document, lists, operations, STUDENT } from '../helpers/api.ts';
 import { canTestInBrowser, runPage } from '../helpers/browser.ts';
@@ -99,9 +98,7 @@ describe('a request', () => {
     const statuses: number[] = [];
     for (const operation of (await readContract(document)).operations) {
       const compareWith = async (assignments: readonly Assignment[], headers = {}) => {
-        const names = assignments.map(({ input }) => input.name);
-        const base = assignRequired(operation).filter(({ input }) => !names.includes(input.name));
-        const { headers: own, ...request } = toRequest(operation, [...base, ...assignments]);
+        const { headers: own, ...request } = toValidRequest(operation, assignments);
         statuses.push(await compare({ ...request, headers: { ...own, ...headers } }));
       };
       for (const input of operation.inputs) {
