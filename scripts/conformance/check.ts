@@ -6,8 +6,16 @@ import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, Mismatch } from './client.ts';
 import type { Coverage } from './coverage.ts';
-import { type Contract, type DescribedAnswer, findAnswer, isRaised, type Operation } from './operations.ts';
+import {
+  type Contract,
+  type DescribedAnswer,
+  findAnswer,
+  isRaised,
+  type ListOperation,
+  type Operation,
+} from './operations.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
+import type { Row } from './rows.ts';
 
 /** What the checks of a run share. */
 export type Setting = {
@@ -16,8 +24,14 @@ export type Setting = {
   readonly operations: readonly Operation[];
   readonly client: Client;
   readonly coverage: Coverage;
+  /** Another tenant's key, one that may only read, and one over its limit. */
+  readonly otherKey?: string;
+  readonly readKey?: string;
+  readonly limitedKey?: string;
   /** Another key for the requests of the run's own. */
   readonly sender?: symbol;
+  /** The records of another tenant's lists, as they were when they were first read. */
+  readonly foreign: Map<ListOperation, Promise<readonly Row[]>>;
   readonly seed: number;
   /** Values generated for each check, besides those at the bounds. */
   readonly runs: number;

@@ -78,9 +78,8 @@ export class Client {
     this.#options = options;
     this.#exchange = intercept((request) => this.#overHttp(request));
     this.#root = pathname.replace(/\/$/, '');
-    this.#pool = new Pool(origin, {
-      ...{ connections: CONCURRENCY, connectTimeout: timeoutMs, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
-    });
+    const timeouts = { connectTimeout: timeoutMs, headersTimeout: timeoutMs, bodyTimeout: timeoutMs };
+    this.#pool = new Pool(origin, { connections: CONCURRENCY, ...timeouts });
   }
 
   get created(): Created {
@@ -122,12 +121,12 @@ export class Client {
 
   /** An answer may contain a key, and a report is passed on. */
   hideKeys(text: string): string {
-    const keys = [...this.#options.keys].flatMap(([{ description }, key]) =>
-      key
-        ? [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key)].map((one) => [one, `$${description}`])
-        : [],
-    );
-    return keys.reduce((result, [key = '', name = '']) => result.replaceAll(key, () => name), text);
+    let hidden = text;
+    for (const [{ description }, key] of this.#options.keys) {
+      const spellings = key ? [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key)] : [];
+      for (const spelling of spellings) hidden = hidden.replaceAll(spelling, () => `$${description}`);
+    }
+    return hidden;
   }
 
   #note({ method, target }: Request, { status, body }: Answer): void {

@@ -107,14 +107,12 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
       comparePages(await followNext({ limit }), rows);
       const pages = await followNext({ limit, offset: 0 });
       comparePages(pages, rows);
-      const [first, ...others] = pages as [Page, ...Page[]];
-      if (first.links.prev !== undefined) {
-        throw new Mismatch(first.request, 'no Link to a previous page', first.links.prev);
-      }
-      for (const [index, page] of others.entries()) {
-        const { prev } = page.links;
-        if (prev === undefined) throw new Mismatch(page.request, 'a Link to the previous page', 'none');
-        comparePages([await follow(page, prev)], (pages[index] as Page).rows);
+      for (const [index, page] of pages.entries()) {
+        const { request, links } = page;
+        const before = pages[index - 1];
+        const expected = before ? 'a Link to the previous page' : 'no Link to a previous page';
+        if (!before !== (links.prev === undefined)) throw new Mismatch(request, expected, links.prev ?? 'none');
+        if (before) comparePages([await follow(page, links.prev ?? '')], before.rows);
       }
     });
   }

@@ -7,19 +7,15 @@ import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
 import { createHeaderChecks, createPathChecks } from './http.ts';
 import { createInputChecks } from './inputs.ts';
+import { createKeyChecks, createLimitCheck, createUntouchedCheck } from './keys.ts';
 import { createListChecks } from './lists.ts';
 import { isList, type Operation } from './operations.ts';
 import type { Outcome, Report, Section } from './report.ts';
 import { isRead, LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
-import { createLimitCheck, createReadKeyCheck, OtherTenant } from './tenants.ts';
 
-export type RunOptions = Omit<Setting, 'client' | 'coverage' | 'operations' | 'sender'> &
+export type RunOptions = Omit<Setting, 'client' | 'coverage' | 'foreign' | 'operations' | 'sender'> &
   Omit<ClientOptions, 'keys' | 'keyHeader'> & {
     readonly key: string;
-    /** Another tenant's key, one that may only read, and one over its limit. */
-    readonly otherKey?: string;
-    readonly readKey?: string;
-    readonly limitedKey?: string;
     /** By operationId; all by default. */
     readonly only?: readonly string[] | undefined;
   };
@@ -44,8 +40,7 @@ export async function runContract(
   const client = new Client({ ...options, keys, keyHeader: contract.keyHeader });
   const coverage = new Coverage();
   const operations = contract.operations.filter(({ id }) => only?.includes(id) ?? true);
-  const run: Run = { ...options, client, coverage, operations };
-  const tenant = otherKey === undefined ? undefined : new OtherTenant(run);
+  const run: Run = { ...options, client, coverage, foreign: new Map(), operations };
   const started = performance.now();
   const sections: Section[] = [];
   const add = async (title: string, checks: Iterable<Check>, first: readonly Outcome[] = []) => {
@@ -58,7 +53,7 @@ export async function runContract(
   try {
     await client.probe();
     for (const operation of operations) {
-      const [entry, ...checks] = createChecks(run, operation, tenant);
+      const [entry, ...checks] = createChecks(run, operation);
       const first = await runCheck(run, entry as Check);
       const obstacle = findObstacle(url, first);
       const possible = obstacle === undefined ? checks : checks.map(({ name }) => skip(name, obstacle));
@@ -67,7 +62,7 @@ export async function runContract(
     await add('Paths', createPathChecks(run));
     const read = contract.operations.find(isRead);
     if (limitedKey && read) await add('A key over its limit', [createLimitCheck(run, read)]);
-    if (tenant) await add('Another tenant', tenant.checksAtEnd());
+    if (otherKey) await add('Another tenant', [createUntouchedCheck(run)]);
   } finally {
     await client.close();
   }
@@ -78,7 +73,7 @@ export async function runContract(
 }
 
 /** The checks of an operation. */
-function* createChecks(run: Run, operation: Operation, tenant: OtherTenant | undefined): Generator<Check> {
+function* createChecks(run: Run, operation: Operation): Generator<Check> {
   if (run.readOnly && !isRead(operation)) {
     yield skip('everything', 'it writes, and --read-only sends only reads');
     return;
@@ -88,8 +83,7 @@ function* createChecks(run: Run, operation: Operation, tenant: OtherTenant | und
   yield* createHeaderChecks(run, operation);
   if (isList(operation)) yield* createListChecks(run, operation);
   yield* createCreationChecks(run, operation);
-  if (run.readKey) yield createReadKeyCheck(run, operation);
-  if (tenant) yield* tenant.checksOf(operation);
+  yield* createKeyChecks(run, operation);
 }
 
 /** Why all other checks would fail too: without permission for the operation, or at another path. */

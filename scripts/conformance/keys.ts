@@ -1,0 +1,105 @@
+// What other keys may do: another tenant's sees and touches nothing of this one, a key that only reads writes nothing, and one over
+// its limit is refused.
+
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { Json } from '../../src/store/store.ts';
+import { type Check, check, describeAnswer, expectAnswer, type Setting } from './check.ts';
+import { Mismatch } from './client.ts';
+import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
+import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toRequest, toValidRequest } from './request.ts';
+import { describeRow, type Row, readPages, readRows } from './rows.ts';
+
+/** How many records of a list stand for all, where a request is sent for each. */
+const SAMPLE = 2;
+
+/** What an operation answers to a key that may only read, and to this key with records of another tenant's. */
+export function* createKeyChecks(setting: Setting, operation: Operation): Generator<Check> {
+  const { client, contract, foreign } = setting;
+  if (setting.readKey) {
+    const request = { ...toValidRequest(operation), key: READ_KEY };
+    const [name, expected] = isRead(operation)
+      ? ['lets a key read that may only read', { mayRaise: true }]
+      : ['refuses a key that may only read', { status: 401 }];
+    yield check(name, () => expectAnswer(setting, operation, request, expected));
+  }
+
+  if (!setting.otherKey) return;
+  const readOnce = (list: ListOperation) => {
+    const rows = foreign.get(list) ?? readForeign(setting, list);
+    foreign.set(list, rows);
+    return rows;
+  };
+  if (isList(operation)) {
+    yield check('shows no record of the other key', async () => {
+      const ids = new Set((await readOnce(operation)).map(({ id }) => id));
+      if (ids.size === 0) return 'the other key has no records there';
+      for (const { request, rows } of await readPages(setting, operation)) {
+        const shown = rows.find(({ id }) => ids.has(id));
+        if (!shown) continue;
+        throw new Mismatch(request, 'no record of the other key, which must be of another tenant', describeRow(shown));
+      }
+      return undefined;
+    });
+  }
+
+  for (const input of operation.inputs) {
+    if (!takesId(input, randomUUID()) && !takesId(input, 'a'.repeat(32))) continue;
+    const send = async (id: string) => {
+      const request = toValidRequest(operation, [{ input, value: toValue(input, id) }]);
+      return { request, text: describeAnswer(await client.send(request)).replaceAll(id, 'the id') };
+    };
+    // A record of the other key must be like one that nobody has.
+    yield check(`tells no record of the other key from an unknown one by ${input.name}`, async () => {
+      const lists = await Promise.all(contract.lists.map(readOnce));
+      const known = lists.flatMap((rows) => rows.slice(0, SAMPLE)).map(({ id }) => String(id));
+      const ids = known.flatMap((id) => [id, id.replaceAll('-', '')]).filter((id) => takesId(input, id));
+      if (ids.length === 0) return 'the other key has no records that it could name';
+      for (const id of new Set(ids)) {
+        const unknown = id.includes('-') ? randomUUID() : randomUUID().replaceAll('-', '');
+        const [expected, got] = [await send(unknown), await send(id)];
+        if (got.text === expected.text) continue;
+        throw new Mismatch(got.request, `as for an unknown id: ${expected.text}`, got.text);
+      }
+      return undefined;
+    });
+  }
+}
+
+/** What is checked when all requests were sent. */
+export function createUntouchedCheck(setting: Setting): Check {
+  return check('leaves the records of the other key as they were', async () => {
+    for (const [list, before] of setting.foreign) {
+      const now = new Map((await readForeign(setting, list)).map((row) => [row.id, row]));
+      const touched = (await before).find((row) => !isDeepStrictEqual(now.get(row.id), row));
+      if (!touched) continue;
+      const request = { ...toRequest(list, []), key: OTHER_KEY };
+      throw new Mismatch(request, describeRow(touched), describeRow(now.get(touched.id)));
+    }
+  });
+}
+
+async function readForeign(setting: Setting, list: ListOperation): Promise<readonly Row[]> {
+  const rows = await readRows({ ...setting, sender: OTHER_KEY }, list);
+  return rows.filter(({ id }) => typeof id === 'string');
+}
+
+/** What an operation answers to a key that is over its limit. */
+export function createLimitCheck(setting: Setting, operation: Operation): Check {
+  const request = { ...toValidRequest(operation), key: LIMITED_KEY };
+  return check('refuses a key over its limit with 429 and Retry-After', async () => {
+    const { headers } = await expectAnswer(setting, operation, request, { status: 429 });
+    const seconds = headers['retry-after'] ?? 'none';
+    if (!/^\d+$/.test(seconds)) throw new Mismatch(request, 'Retry-After in seconds', seconds);
+  });
+}
+
+/** Whether an input takes an id: in a body, which may create something, it must not take any other text. */
+function takesId(input: Input, id: string): boolean {
+  const isPlace = input.in === 'query' || input.in === 'path';
+  return input.validate(toValue(input, id)) === true && (isPlace || !input.validate(toValue(input, 'x')));
+}
+
+function toValue({ schema }: Input, id: string): Json {
+  return schema.type === 'array' ? [id] : id;
+}
