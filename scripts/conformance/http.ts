@@ -125,7 +125,7 @@ export function* createPathChecks({ client, contract, operations, readOnly }: Se
     };
     if (missing) yield check(`refuses ${missing} ${path} and names the methods`, () => namesMethods(missing));
     if (readOnly) continue;
-    /** Other origins ask with it what they may send; a gateway that has none answers as to any other method. */
+    // Other origins ask with it what they may send; a gateway that has none answers as to any other method.
     yield check(`answers OPTIONS ${path}`, async () => {
       const { status } = await client.send(toRequest('OPTIONS'));
       if (status > 299) await namesMethods('OPTIONS');

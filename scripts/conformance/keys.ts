@@ -13,7 +13,7 @@ import { describeRow, type Row, readPages, readRows } from './rows.ts';
 /** How many records of a list stand for all, where a request is sent for each. */
 const SAMPLE = 2;
 
-/** What an operation answers to a key that may only read, and to this key with records of another tenant's. */
+/** What an operation answers to a key that may only read, and to the run's own key about records of another tenant. */
 export function* createKeyChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { client, contract, foreign } = setting;
   if (setting.readKey) {

@@ -72,7 +72,7 @@ export async function runContract(
   };
 }
 
-/** The checks of an operation. */
+/** The checks of an operation. The first one says whether the others make sense. */
 function* createChecks(run: Run, operation: Operation): Generator<Check> {
   if (run.readOnly && !isRead(operation)) {
     yield skip('everything', 'it writes, and --read-only sends only reads');
