@@ -86,7 +86,7 @@ export class Client {
     return [...this.#created].map(([id, by]) => ({ by, id }));
   }
 
-  /** Throws Mismatch if no answer comes, and Unreachable if the deployment answers nothing any more, from then on at once. */
+  /** Throws Mismatch if no answer comes, and Unreachable from when the deployment answers nothing any more. */
   async send(request: Request): Promise<Answer> {
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);

@@ -30,7 +30,7 @@ export class Coverage {
   readonly #shown = new Set<string>();
   readonly #reasons = new Map<string, string>();
 
-  /** A status was answered as the document says, a value of an input was taken, or one that breaks a keyword was refused. */
+  /** A status was as the document says, a value of an input was taken, or one that breaks a keyword was refused. */
   show({ id }: Operation, kind: Part['kind'], name: string): void {
     this.#shown.add(`${id} ${kind} ${name}`);
   }

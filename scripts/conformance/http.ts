@@ -1,4 +1,4 @@
-// What HTTP promises, as far as proxies in front of a deployment keep it: the headers of answers, HEAD, and the methods of paths.
+// What HTTP promises, as far as proxies keep it: the headers of answers, HEAD, and the methods of paths.
 
 import { randomUUID } from 'node:crypto';
 import { type Check, check, describeAnswer, findFormFault, type Setting } from './check.ts';

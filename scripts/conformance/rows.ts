@@ -60,7 +60,7 @@ async function receivePage(
   return { request, rows, links: Object.fromEntries(pairs) };
 }
 
-/** Reads all pages of a limit, up to MAX_ROWS records; each after the last record of the one before, if the list has that. */
+/** Reads all pages of a limit, up to MAX_ROWS records; each after the last record of the one before, if it can. */
 export async function readPages(
   setting: Setting,
   operation: ListOperation,
@@ -105,7 +105,7 @@ export function idOf(row: Row): string {
   return typeof row.id === 'string' ? row.id : JSON.stringify(row);
 }
 
-/** Throws Mismatch if pages have a record twice, or not the expected known records in their order; others may be new. */
+/** Throws Mismatch if pages have a record twice, or not the expected ones of those that are known, in their order. */
 export function comparePages(pages: readonly Page[], expected: readonly Row[], known = expected): void {
   const wanted = expected.map(idOf);
   const knownIds = new Set(known.map(idOf));
