@@ -248,7 +248,7 @@ export const VARIABLES = {
   ),
   CONTRACT_CHECK: choice('`warn` starts the gateway even if document and database disagree', 'error', 'warn'),
   STORE_CONNECTIONS: integer(
-    'connections to the store, which workers share. Each has one call at a time; except on Supabase, up to eight reads while none is idle. One key gets at most half of them.',
+    'connections to the store, which workers share. Each has one call at a time; except on Supabase, up to eight reads. One key gets at most half of them.',
     10,
     1,
     1_000,

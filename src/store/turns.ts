@@ -31,8 +31,11 @@ type Slot = { readonly size: number; running: number; movedAt: number; isSlow: b
  * processor; two keep one gateway's process busy (docs/performance.md).
  */
 const FEW = 2;
-/** A slot without an answer for longer, in milliseconds, is slow: reads that wait take another one. */
-const FAST_MS = 2;
+/**
+ * A slot without an answer for longer, in milliseconds, is slow: reads that wait take another one. With 2 ms, a busy machine makes
+ * slots slow whose reads are fast.
+ */
+const FAST_MS = 5;
 
 /** A waiting call: it begins, or is refused. */
 type Waiting = {
