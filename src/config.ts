@@ -388,7 +388,7 @@ function findNearMisses(env: Environment): string[] {
     const folded = found.toUpperCase().replaceAll('-', '_');
     // Two edits of a short name, such as HOST, make many others.
     const meant = missing.find((name) => isNear(folded, name, name.length > 6 ? 2 : 1));
-    return meant ? [`${found} is no variable of the gateway: expected ${meant}`] : [];
+    return meant ? [`${found} is not a variable of the gateway: expected ${meant}`] : [];
   });
 }
 

@@ -189,7 +189,7 @@ function checkParameter(name: string, value: string): string {
   if (!rule) {
     const names = Object.keys(PARAMETERS);
     const meant = names.find((one) => isNear(name.toLowerCase(), one, one.length > 6 ? 2 : 1));
-    throw new UrlError(meant ? `${name}: expected ${meant}` : `${name} is no parameter of libpq`);
+    throw new UrlError(meant ? `${name}: expected ${meant}` : `${name} is not a parameter of libpq`);
   }
   if ('refused' in rule) throw new UrlError(`${name} ${rule.refused}`);
   if (rule.isTaken(value)) return value;

@@ -31,7 +31,7 @@ async function main(): Promise<void> {
 
 /** An argument that is ignored would start the gateway instead of what was meant. */
 function refuseArgument(argument: string): never {
-  console.error(`${argument} is no argument of the gateway: expected --check, or none`);
+  console.error(`${argument} is not an argument of the gateway: expected --check, or none`);
   console.error('The configuration is in variables: see docs/configuration.md.');
   process.exit(2);
 }

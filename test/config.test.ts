@@ -199,7 +199,7 @@ test.each([
   ['SUPABASE_KYE', 'SUPABASE_KEY'],
 ])('names a near miss: %s', (name, meant) => {
   expect(() => readConfig({ [name]: 'x' })).toThrow(
-    new ConfigError(`${name} is no variable of the gateway: expected ${meant}`),
+    new ConfigError(`${name} is not a variable of the gateway: expected ${meant}`),
   );
 });
 

@@ -49,7 +49,7 @@ test('an argument that does not exist starts nothing', async () => {
   expect(await gateway.ended).toBe(2);
   expect([gateway.output(), gateway.errors()]).toEqual([
     '',
-    '--chekc is no argument of the gateway: expected --check, or none\nThe configuration is in variables: see docs/configuration.md.\n',
+    '--chekc is not an argument of the gateway: expected --check, or none\nThe configuration is in variables: see docs/configuration.md.\n',
   ]);
 });
 

@@ -177,7 +177,7 @@ function unpack(file: string, folder: string): void {
     throw new CommandError(t`${file} is damaged, or no backup: ${message}`);
   }
   progress.end();
-  if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(t`${file} is no backup of a store`);
+  if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(t`${file} is not a backup of a store`);
 }
 
 function toMegabytes(bytes: number): string {

@@ -128,7 +128,7 @@ export function readTitles(
   const mistakes = headers.flatMap(({ title, column }, index) => {
     const name = mapped.get(folded[index] ?? '');
     if (title === '') return [];
-    if (!column && name !== undefined) return [t`--map names ${quote(name)}, which is no column`];
+    if (!column && name !== undefined) return [t`--map names ${quote(name)}, which is not a column`];
     if (!column && (ignoreUnknown || inAll(PROBLEMS).includes(title))) return [];
     hasUnknown ||= !column;
     if (!column) return [t`unknown column ${quote(title)}`];

@@ -58,7 +58,7 @@ async function readList(name: string): Promise<Erasure[]> {
   const lines = cells.slice(head + 1);
   if (head < 0 || lines.some(({ length }) => length !== COLUMNS.length)) {
     const hint = 'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.';
-    throw new CommandError(t`${name} is no list of erasures`, hint);
+    throw new CommandError(t`${name} is not a list of erasures`, hint);
   }
   return lines.map(([tenant = '', student = '', erased_at = '']) => ({ tenant, student: student || null, erased_at }));
 }

@@ -225,7 +225,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'The resources are {0}.': 'Os recursos são {0}.',
 
   // Import and export
-  '--map names {0}, which is no column': '--map tem {0}, que não é uma coluna',
+  '--map names {0}, which is not a column': '--map tem {0}, que não é uma coluna',
   'unknown column {0}': 'coluna desconhecida {0}',
   'columns {0} and {1} are both {2}': 'as colunas {0} e {1} são ambas {2}',
   '--map names {0}, which is not in the first line': '--map tem {0}, que não está na primeira linha',
@@ -351,12 +351,12 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'DATA_DIR=:memory: keeps no store: set it to the folder of a store':
     'DATA_DIR=:memory: não guarda nenhum banco: defina a pasta de um banco',
   '{0} is damaged, or no backup: {1}': '{0} está danificado, ou não é um backup: {1}',
-  '{0} is no backup of a store': '{0} não é um backup de um banco',
+  '{0} is not a backup of a store': '{0} não é um backup de um banco',
   'Of {0} erased students and tenants {1} had come back, and were erased again.':
     'De {0} alunos e tenants apagados, {1} tinham voltado e foram apagados de novo.',
   'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.':
     'Informe o que `npm run --silent admin -- erasures > ARQUIVO` grava, em UTF-8. Nada foi apagado.',
-  '{0} is no list of erasures': '{0} não é uma lista de quem foi apagado',
+  '{0} is not a list of erasures': '{0} não é uma lista de quem foi apagado',
   'Copied {0}: {1}.': '{0} foi copiado: {1}.',
   'Copied {0} rows': 'Linhas copiadas: {0}',
   'A gateway serves the store: stop it first, because what it writes meanwhile would be lost':

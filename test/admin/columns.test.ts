@@ -119,7 +119,7 @@ test('--map names columns, and --ignore-unknown leaves out others', async () => 
   ]);
   const wrong = new Map(Object.entries({ x: 'idade', y: 'sexo' }));
   expect(await importing('nome,email,x\n', { map: wrong })).toEqual([
-    'file, line 1: --map names "idade", which is no column; --map names "y", which is not in the first line',
+    'file, line 1: --map names "idade", which is not a column; --map names "y", which is not in the first line',
     HINT,
   ]);
 });

@@ -438,7 +438,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       expect(await runAdmin(['erasures', '--repeat', none], { DATA_DIR })).toEqual({
         code: 1,
         output: '',
-        errors: `${none} is no list of erasures\nExpected what \`npm run --silent admin -- erasures > FILE\` writes, in UTF-8. Nothing was erased.\n`,
+        errors: `${none} is not a list of erasures\nExpected what \`npm run --silent admin -- erasures > FILE\` writes, in UTF-8. Nothing was erased.\n`,
       });
     }
     expect(await runAdmin(['erasures', '--repeat', list, '--json'], { DATA_DIR })).toEqual({
