@@ -164,6 +164,7 @@ export function createWriter(
   async function refuseTaken(lines: readonly Line[]): Promise<void> {
     if (allowDuplicates || !knownBy) return;
     const changed = lines.filter(({ id, bad, fields }) => id !== undefined && bad.length === 0 && fields[knownBy]);
+    if (changed.length === 0) return;
     const textOf = ({ fields }: Line) => fields[knownBy] ?? '';
     const owners = await findIds(db, tenant, [table, knownBy], [...new Set(changed.map(textOf))]);
     for (const line of changed) {
@@ -206,7 +207,9 @@ export function createWriter(
       const candidates = lines.flatMap(toCandidates);
       await find(candidates);
       for (const candidate of candidates) decide(candidate);
-      await refuseTaken(lines);
+      const named = new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : [])));
+      // Where the e-mail or name has found the record, it is that record's own.
+      await refuseTaken(lines.filter((line) => !named.has(line)));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       await send(lines);
     },

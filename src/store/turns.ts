@@ -23,7 +23,7 @@ export type StoreLimits = {
 /** A store with its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>> & { load(): Load };
 
-/** A slot that is taken: the number of its calls, of those that have not ended, and when the last one ended. */
+/** A slot that is taken: the number of its calls, of those that have not ended, when the last one ended, and whether that is long ago. */
 type Slot = { readonly size: number; running: number; movedAt: number; isSlow: boolean };
 
 /**
