@@ -72,7 +72,7 @@ const SETTINGS: Settings = {
   log_min_messages: 'log',
   log_min_error_statement: 'panic',
   lc_messages: 'C',
-  log_line_prefix: '',
+  log_line_prefix: '%qsession: ',
 };
 
 /** Makes a data folder without rows; the owner of its parent owns it. Rejects with ServerError. */
@@ -172,8 +172,8 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   return run;
 }
 
-/** Lines that do not say why a program has ended: those of sessions that ended with it, and those of its work. */
-const OTHER = /terminating connection|the database system is|^(LOG|WARNING|HINT|STATEMENT):|^$/;
+/** Lines that do not say why a program has ended: those of its sessions, and those of its work. */
+const OTHER = /^(session|LOG|WARNING|HINT|STATEMENT):|^$/;
 const REASON = /(?:FATAL|PANIC|DETAIL|error): +/;
 
 /** Why a program has ended, in its own words. */
@@ -182,7 +182,8 @@ function toError({ log, child }: Run): ServerError {
   const reasons = lines.flatMap((line) => line.split(REASON)[1] ?? []);
   const isRefused = /^(FATAL: spawn|setpriv)/.test(log) && process.getuid?.() === 0;
   const advice = isRefused ? '; run the gateway as another user than root, in a folder of that user' : '';
-  const reason = (reasons.length > 0 ? reasons : lines).join('; ') || `exit code ${child.exitCode}`;
+  const reason =
+    (reasons.length > 0 ? reasons : lines).join('; ') || `${child.signalCode ?? `exit code ${child.exitCode}`}`;
   return new ServerError(`Postgres has ended: ${reason}${advice}`);
 }
 
