@@ -250,7 +250,7 @@ describe.skipIf(!canTestInBrowser())('in a browser', () => {
   async function open(opened: TestGateway, viewport: typeof DESKTOP, address = ''): Promise<void> {
     gateway = opened;
     page = await browser.newPage({ viewport });
-    page.setDefaultTimeout(15_000);
+    page.setDefaultTimeout(60_000);
     page.on('request', (sent) => urls.push(sent.url()));
     page.on('requestfailed', (sent) => faults.push(`${sent.url()} failed`));
     page.on('pageerror', (error) => faults.push(error.message));
