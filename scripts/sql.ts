@@ -1,14 +1,13 @@
-// Runs a file of SQL on the embedded store, as its administrator: npm run sql -- FILE
+// Runs an SQL file on the embedded store as its administrator: npm run sql -- FILE
 
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type pg from 'pg';
 import { toPath } from '../src/admin/arguments.ts';
-import { failWith, openFolder } from '../src/admin/database.ts';
-import { FILES, readConfig } from '../src/config.ts';
+import { openStore } from '../src/admin/database.ts';
+import { readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
 import { runScript } from '../src/store/migrations.ts';
-import { toContent } from '../src/store/open.ts';
 
 const HELP = `
 The embedded store is in the folder DATA_DIR, .data by default. Its gateway may run meanwhile. For
@@ -23,18 +22,18 @@ async function run(file: string): Promise<void> {
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
   const sql = readFileSync(file === '-' ? 0 : toPath(file), 'utf8');
-  const { client, close } = await openFolder(store, 'wellness-sql', toContent(store, FILES));
+  const db = await openStore(store, (text) => process.stderr.write(text));
   try {
     const results: pg.QueryResult[] = [];
     const query = async (text: string, values?: unknown[]) => {
-      const result: pg.QueryResult | pg.QueryResult[] = await client.query(text, values).catch(failWith);
-      if (text === sql) results.push(...[result].flat());
-      return [result].flat().at(-1) as pg.QueryResult;
+      const all = [await db.query(text, values)].flat() as pg.QueryResult[];
+      if (text === sql) results.push(...all);
+      return all.at(-1) as pg.QueryResult;
     };
     await runScript({ query }, { file, sql });
     for (const result of results) print(result);
   } finally {
-    await close();
+    await db.close();
   }
 }
 

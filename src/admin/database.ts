@@ -1,20 +1,21 @@
-// Connects an administrator to the configured store: the folder of an embedded one, or DATABASE_URL.
+// Connects an administrator to the configured store, and runs queries there.
 
 import pg from 'pg';
 import { type Environment, FILES, type StoreConfig } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
 import { messageOf, OperatorError } from '../errors.ts';
-import type { Content } from '../store/embedded/store.ts';
 import type { Database } from '../store/migrations.ts';
-import { type EmbeddedConfig, reachServer, toContent } from '../store/open.ts';
+import { reachServer, toContent } from '../store/open.ts';
 import { connectToPrimary, describeServers } from '../store/postgres/servers.ts';
 import { t, translate } from './language.ts';
 
-/** The database cannot be reached; the message says what to do. */
+/** The database cannot be reached. */
 class AccessError extends OperatorError {}
 
 const PROGRAM = 'wellness-admin';
-/** Timeout of connecting, in ms. */
+/** Rows in memory at once. */
+const BATCH = 5_000;
+/** Connect timeout, in ms. */
 const CONNECT_MS = 10_000;
 
 /** What to do about a connection error, by the code of Postgres or of the system. */
@@ -26,15 +27,14 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'check the host in DATABASE_URL',
 };
 
-/** An administrator's connection to an embedded store. */
-type OpenFolder = {
-  readonly client: pg.Client;
-  /** Whether a gateway serves the store meanwhile. */
+/** An administrator's connection to a store. */
+type OpenStore = Database & {
+  /** Whether a running gateway serves the store too; known of an embedded one only. */
   readonly isServed: boolean;
   close(): Promise<void>;
 };
 
-/** Which store a command works on, in the words of the gateway's log; without a password. */
+/** Describes the configured store as the gateway's log does, without the password. */
 export function describeStore(config: StoreConfig, env: Environment): string {
   if (config.kind === 'supabase') return t`Store: the Data API of ${new URL(config.url).host}`;
   if (config.kind === 'postgres') return t`Store: ${describeServers(readDatabaseUrl(config.url))}`;
@@ -44,24 +44,36 @@ export function describeStore(config: StoreConfig, env: Environment): string {
 }
 
 /**
- * Opens the configured store for its administrator. An embedded one is made or migrated first, unless a gateway runs,
- * which did that at its start. `note` tells people. Throws AccessError and FolderError.
+ * Connects an administrator to the configured store. Unless a gateway serves it, an embedded one is started, and created or migrated
+ * first. `note` prints a line for people. Throws AccessError, and what the start of a server throws.
  */
-export async function openStore(
-  config: StoreConfig,
-  note: (text: string) => void,
-): Promise<Database & Omit<OpenFolder, 'client'>> {
+export async function openStore(config: StoreConfig, note: (text: string) => void): Promise<OpenStore> {
   if (config.kind === 'supabase') {
     throw new AccessError(
       "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
     );
   }
-  const opened: Pick<OpenFolder, 'client'> & Partial<OpenFolder> =
-    config.kind === 'embedded'
-      ? await openFolder(config, PROGRAM, toContent(config, FILES), (text) => note(`${translate(text)}\n`))
-      : { client: await connect(config.url, PROGRAM) };
-  const { client, isServed = false, close = () => client.end() } = opened;
-  return { query: (sql, values) => client.query(sql, values).catch(failWith), isServed, close };
+  if (config.kind === 'postgres') return toStore(await connect(config.url, PROGRAM));
+  // Only its own process can reach a store in memory.
+  if (!config.dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
+  const log = (text: string) => note(`${translate(text)}\n`);
+  const { url, isServed, close } = await reachServer(config, toContent(config, FILES), { info: log, warn: log });
+  try {
+    return toStore(await connectToServer(url, PROGRAM), isServed, close);
+  } catch (error) {
+    await close();
+    throw new AccessError(
+      t`The gateway that has ${config.dataDir} refuses the connection: ${messageOf(error as Error)}`,
+    );
+  }
+}
+
+function toStore(client: pg.Client, isServed = false, close = async () => {}): OpenStore {
+  return {
+    query: (sql, values) => client.query(sql, values).catch(failWith),
+    isServed,
+    close: () => client.end().finally(close),
+  };
 }
 
 /** The rows of a query as JSON. */
@@ -77,8 +89,8 @@ export async function queryRow<T>(db: Database, sql: string, values: unknown[]):
   return row as T;
 }
 
-/** The texts of a query whose one column is `texts`, a batch at a time, within a transaction. */
-export async function* queryTexts(db: Database, sql: string, batch: number | 'all'): AsyncGenerator<string[]> {
+/** Yields batches of the column `texts` of a query. Must run in a transaction. */
+export async function* queryTexts(db: Database, sql: string, batch: number | 'all' = BATCH): AsyncGenerator<string[]> {
   await db.query(`declare texts no scroll cursor for ${sql}`);
   for (;;) {
     const { rows } = (await db.query(`fetch ${batch} from texts`)) as { rows: { texts: string }[] };
@@ -88,45 +100,15 @@ export async function* queryTexts(db: Database, sql: string, batch: number | 'al
   await db.query('close texts');
 }
 
-/**
- * Connects to an embedded store as its administrator: to the server that a gateway runs, or to one that it starts, with `content` on
- * a store that is made or migrated first. Throws AccessError for a store in memory, which only its own process can reach, and
- * what the start of a server throws. `program` is the application_name.
- */
-export async function openFolder(
-  config: EmbeddedConfig,
-  program: string,
-  content?: Content,
-  note: (text: string) => void = console.error,
-): Promise<OpenFolder> {
-  if (!config.dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
-  const { url, isServed, close } = await reachServer(config, content, { info: note, warn: note });
-  try {
-    const client = await connectToServer(url, program);
-    return { client, isServed, close: () => client.end().finally(close) };
-  } catch (error) {
-    await close();
-    throw new AccessError(
-      t`The gateway that has ${config.dataDir} refuses the connection: ${messageOf(error as Error)}`,
-    );
-  }
-}
-
-/**
- * Throws the error of a query: Postgres's own, or AccessError if the connection is lost, which anything but an answer of the
- * server, or its last one, means.
- */
-export function failWith(error: Error): never {
+/** Throws the error of a query. One that ends the connection becomes AccessError. */
+function failWith(error: Error): never {
   if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
   throw new AccessError(
     t`The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
   );
 }
 
-/**
- * Connects to a Postgres, to its primary where the URL has several hosts; `program` is its application_name. Throws AccessError,
- * without the URL, if it fails.
- */
+/** Connects to Postgres, to the primary if the URL has several hosts. Throws AccessError, whose message does not show the URL. */
 export async function connect(url: string, program: string): Promise<pg.Client> {
   const { servers, hasRoles } = readDatabaseUrl(url);
   return connectToServer(url, program).catch((error: Error & { code?: string }) => {
