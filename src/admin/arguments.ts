@@ -15,23 +15,23 @@ const A_WHEN =
 /** A thousand years in ms; more is a typing error and would overflow a date. */
 const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 
-/** Postgres's time that never comes. */
+/** Postgres's timestamp after all others. */
 export const NEVER = 'infinity';
 
 export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
-/** findLanguage has read it already. */
+/** Only validates: findLanguage has found the language before Commander parses. */
 export const readLanguage = matching(/^(pt|en)$/, 'pt or en');
 export const readName = matching(/\S/, 'a name that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
 export const readMapping = pairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
 export const readSetting = pairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as in 'telefone=11 98888-0001'");
 
-/** A path as the caller means it: npm runs in the package's folder, and names the caller's in INIT_CWD. */
+/** Resolves a path in the caller's folder: npm changes to the package's folder and passes the caller's in INIT_CWD. */
 export function toPath(name: string): string {
   return resolve(process.env.INIT_CWD ?? '.', name);
 }
 
-/** Adds a function to those before it. */
+/** Appends a function to the earlier ones. */
 export function readPermission(text: string, earlier: readonly string[] = []): readonly string[] {
   return [...new Set([...earlier, readName(text)])];
 }
@@ -64,7 +64,7 @@ export function readEncoding(text: string): string {
   }
 }
 
-/** Makes the parser of an integer within bounds. */
+/** Creates a parser of integers within bounds. */
 export function readInteger(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -72,12 +72,12 @@ export function readInteger(min: number, max: number): (text: string) => number 
   };
 }
 
-/** Creates a parser that gives the text as it is. */
+/** Creates a parser that validates a text. */
 function matching(pattern: RegExp, expected: string): (text: string) => string {
   return (text) => expect(pattern.test(text) ? text : undefined, expected);
 }
 
-/** Creates a parser that adds a name and its value to those before them. */
+/** Creates a parser that collects names and values in a map. */
 function pairs(pattern: RegExp, expected: string) {
   return (text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> => {
     const [, name = '', value = ''] = expect(pattern.exec(text) ?? undefined, expected);
@@ -90,13 +90,13 @@ function expect<T>(value: T | undefined, expected: string): T {
   return value;
 }
 
-/** Undefined also for a number without a unit, which `ms` reads as milliseconds. */
+/** Undefined for anything else, also for a number without a unit, which `ms` reads as milliseconds. */
 function toMilliseconds(text: string): number | undefined {
   const duration = DURATION.test(text) ? (ms(text as ms.StringValue) as number | undefined) : undefined;
   return duration !== undefined && duration <= MAX_DURATION ? duration : undefined;
 }
 
-/** Undefined also for a day such as February 30, which Date reads as one of the next month. */
+/** Undefined for anything else, also for February 30, which Date reads as a day in March. */
 function toDate(text: string): Date | undefined {
   const [, day, time] = TIME.exec(text) ?? [];
   if (!day) return undefined;

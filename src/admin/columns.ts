@@ -1,4 +1,4 @@
-// From a spreadsheet to a table: the names that people give to columns, and the values that they write.
+// Maps spreadsheets to tables: titles to columns, and the values that people write to those of Postgres.
 
 import { describeKeyword } from '../api/messages.ts';
 import { findProblem } from '../api/request.ts';
@@ -7,19 +7,19 @@ import { formats } from '../openapi/formats.ts';
 import { inAll, t } from './language.ts';
 import type { Column } from './tables.ts';
 
-/** How columns are found that do not have the name of one: `map` has the columns of titles that nothing else explains. */
+/** How to treat titles that are not names of columns; `map` has columns by title. */
 type TitleOptions = { readonly map?: ReadonlyMap<string, string>; readonly ignoreUnknown?: boolean };
 
-/** A column of a file: its name there, and the table's column; undefined for one that is left out. */
+/** A column of a file: its title, and the table's column; undefined if it is ignored. */
 export type Header = { readonly title: string; readonly column: Column | undefined };
 
-/** What is shown of a title, in characters. */
+/** Characters that a message shows of a title. */
 const MAX_TITLE = 100;
 
-/** As in "Data de Nascimento". */
+/** Ignored words, as in "Data de Nascimento". */
 const FILLERS: ReadonlySet<string> = new Set(['de', 'da', 'do', 'das', 'dos']);
 
-/** What spreadsheets of gyms call a column, if they do not use its name; an earlier column counts first. */
+/** Common titles in gyms' spreadsheets; the first matching column of a table wins. */
 const COMMON_NAMES: readonly (readonly [column: string, titles: readonly string[]])[] = [
   ['academia_id', ['unidade', 'filial', 'nomeacademia', 'nomeunidade']],
   ['personal_id', ['personaltrainer', 'professor', 'treinador', 'instrutor']],
@@ -62,7 +62,7 @@ const BAD_NUMBER = 'must be a number, as 1234.56 or 1.234,56';
 
 type Check = RegExp | { validate(text: string): boolean };
 
-/** A type whose values people write otherwise than Postgres: how a text becomes a value, and what that has to be. */
+/** A type with several spellings: `write` converts a text to Postgres's spelling, and `check` validates that. */
 type Kind = {
   readonly type: RegExp;
   readonly check: Check;
@@ -84,7 +84,7 @@ const KINDS: readonly Kind[] = [
   { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
-/** A text by which people would say that two names are the same: without accents, capitals, blanks and hyphens. */
+/** Equal for names that people consider the same: removes case, accents, punctuation and fillers. */
 function fold(text: string): string {
   const words = text
     .normalize('NFD')
@@ -94,23 +94,22 @@ function fold(text: string): string {
   return words.filter((word) => !FILLERS.has(word)).join('');
 }
 
-/** The names of a column: the table's, those of the interface, and one without _id for an e-mail or a name. */
+/** The names of a column: the table's, the API's, and for a reference the one without _id. */
 function toNames({ name, refers_to }: Column): string[] {
   const thing = name.replace(/_id$/, '');
   return [name, `p_${name}`, ...(refers_to ? [thing, `id_${thing}`] : [])];
 }
 
-/** Finds a column by one of its names, however it is written. */
 function findColumn(columns: readonly Column[], title: string): Column | undefined {
   const isNamed = (isSame: (name: string) => boolean) => columns.find((column) => toNames(column).some(isSame));
   const folded = fold(title);
   return isNamed((name) => name === title.toLowerCase()) ?? isNamed((name) => fold(name) === folded);
 }
 
-/** The title of the column with what is wrong with each line, which an import leaves out. */
+/** The title of the column with each line's problems, which an import ignores. */
 export const PROBLEMS = 'Problems (left out)';
 
-/** Finds the columns for the titles of a file, and what is wrong with these. One without a title is left out. */
+/** Maps the titles of a file to columns, and lists the mistakes. A column without a title is ignored. */
 export function readTitles(
   titles: readonly string[],
   columns: readonly Column[],
@@ -150,13 +149,13 @@ function quote(title: string): string {
   return JSON.stringify(title.slice(0, MAX_TITLE));
 }
 
-/** What people write, as Postgres takes it. A text that is none of the type is left for checkValue. */
+/** Converts a text to Postgres's spelling; returns one that it does not recognize unchanged, for checkValue. */
 export function toValue(text: string, { name, type, refers_to }: Column): string {
   if (refers_to || name === 'email') return text.trim();
   return findKind(type)?.write(text.trim(), type) ?? text;
 }
 
-/** What is wrong with a value of a column, in the words of the API. `mayBeBlank` is for a required text. */
+/** Validates a value, with the API's messages; undefined if it is valid. `mayBeBlank` allows a blank required text. */
 export function checkValue(value: string, column: Column, mayBeBlank = false): Message | undefined {
   const { name, type, required, max_length: maxLength, refers_to } = column;
   const problem = type === 'jsonb' ? findJsonProblem(value) : findProblem(value);
@@ -209,12 +208,12 @@ function toTime(text: string): string {
   return `${date}T${pad(hour)}:${minute}:${second}`;
 }
 
-/** A checked value, with the time zone for a time without one. Postgres knows the daylight saving time of each date. */
+/** Appends the time zone to a time without one: Postgres knows the daylight saving time of each date. */
 export function inZone(text: string, { type }: Column, timeZone: string): string {
   return !TIME.test(type) || ZONE.test(text) ? text : `${text} ${timeZone}`;
 }
 
-/** `R$ 1.234,56` and `1234.56`. */
+/** Reads `R$ 1.234,56` and `1234.56`. */
 function toNumber(text: string, type: string): string {
   const digits = text.replace(/R\$|\s/g, '');
   const [point, comma] = [digits.lastIndexOf('.'), digits.lastIndexOf(',')];

@@ -60,7 +60,7 @@ export async function listTenants(db: Database): Promise<Output> {
   };
 }
 
-/** Deletes a tenant with everything that it has. */
+/** Deletes a tenant and all its data. */
 export async function deleteTenant(db: Database, id: string, confirmed: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   const { name } = await queryRow<Tenant>(db, 'select name from private.tenants where id = $1', [id]);
@@ -111,7 +111,7 @@ export async function rotateKey(db: Database, name: string, { overlap, expires }
   };
 }
 
-/** Ends a key, for good. */
+/** Revokes a key. */
 export async function revokeKey(db: Database, name: string, confirmed: Confirmed): Promise<Output> {
   const key = await findKey(db, name);
   const question = t`Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`;
@@ -135,7 +135,7 @@ export async function permitKey(db: Database, name: string, { permission = null 
   };
 }
 
-/** Finds a key by its id or prefix. The name may be a secret by mistake, so no message repeats it. */
+/** Finds a key by its id or prefix. No message repeats the name: by mistake it may be the whole key. */
 export async function findKey(db: Database, name: string): Promise<Key> {
   const [, prefix] = WHOLE_KEY.exec(name) ?? [];
   if (prefix) throw new InvalidArgumentError(t`KEY is a key's id or prefix, not the key itself: expected ${prefix}`);
@@ -145,7 +145,7 @@ export async function findKey(db: Database, name: string): Promise<Key> {
   throw new CommandError('there is no key with this id or prefix', 'List them: npm run admin -- key list');
 }
 
-/** The rows of a query with their times as ISO 8601 in UTC; null for one that never comes. */
+/** The rows of a query, with times in ISO 8601 in UTC, and null for infinity. */
 async function queryTimes<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
   const toTime = (time: unknown) => (time === null || time === NEVER ? null : new Date(String(time)).toISOString());
   const rows = await queryRows<Record<string, unknown>>(db, sql, values);
@@ -155,7 +155,7 @@ async function queryTimes<T>(db: Database, sql: string, values: unknown[] = []):
   });
 }
 
-/** What a key is called: its prefix, or else its id. */
+/** A name of a key for people: its prefix, or else its id. */
 export function labelOf({ prefix, id }: Key): string {
   return prefix ?? id;
 }

@@ -1,4 +1,4 @@
-// The one way of texts into the rows of a table: the lines of a file, or what is set of one record.
+// Writes texts to the rows of a table: the lines of a file, or the settings of one record.
 
 import { hash } from 'node:crypto';
 import { messages } from '../api/messages.ts';
@@ -10,44 +10,43 @@ import { t, translate } from './language.ts';
 import { findIds, type OfTenant, type Table } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
 
-/** A line: its texts as they are written, its valid fields (null for one to clear), and its problems. */
+/** A line: its texts, its valid fields (null clears a column), and its problems. */
 export type Line = {
   readonly line: number;
   readonly texts: readonly string[];
   readonly fields: Record<string, string | null>;
   readonly bad: BadLine[];
-  /** The record that it changes. */
+  /** The record to change. */
   id?: string;
-  /** Whether the tenant has its record, which it does not change. */
+  /** Its record exists, and it must not change that. */
   exists?: boolean;
   isSkipped?: boolean;
-  /** Whether it would give its record the e-mail or name of another one. */
+  /** Its e-mail or name belongs to another record. */
   isTaken?: boolean;
 };
 
 export type WriterOptions = OfTenant & {
-  /** Of times without a zone. */
+  /** For times without one. */
   readonly timeZone: string;
-  /** Whether an empty text clears what is there. */
+  /** An empty text clears the column. */
   readonly clears?: boolean;
-  /** What becomes of a line whose record exists; without any of them it is bad. */
+  /** How to treat a line whose record exists; by default it is bad. */
   readonly skipExisting?: boolean;
   readonly update?: boolean;
   readonly allowDuplicates?: boolean;
 };
 
-/** Makes rows of lines. */
 export type Writer = {
-  /** Reads the texts of a line, in the order of the headers, and checks them without the database. */
+  /** Parses and validates the texts of a line, which are in the order of the headers. */
   read(line: number, texts: readonly string[]): Line;
-  /** Writes the good lines, in order, and adds its problems to each that is bad. */
+  /** Writes the good lines in order, and adds problems to the bad ones. */
   write(lines: readonly Line[]): Promise<void>;
 };
 
-/** A line, and what it is compared by: its id, the e-mail or name that people know it by, or else all columns. */
+/** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
 type Candidate = { readonly line: Line; readonly label: string | undefined; readonly key: string };
 
-/** Creates the writer of lines with these columns. Throws CommandError if they name no record to update. */
+/** Creates the writer of lines with these columns. Throws CommandError for an update without a column that identifies records. */
 export function createWriter(
   db: Database,
   { name: table, columns, knownBy }: Table,
@@ -58,13 +57,12 @@ export function createWriter(
   const all = ['id', ...(knownBy ? [knownBy] : [])];
   const labels = all.filter((name) => names.includes(name));
   if (update && labels.length === 0) throw new CommandError(t`--update expects a column ${all.join(t` or `)}`);
-  /** The first line with a key, and the records that were there before. */
+  /** By key: the first line with it, and the records that existed before. */
   const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
   let isEmpty: boolean | undefined;
-  /** The first line that gives a record of an id an e-mail or name. */
+  /** By e-mail or name: the first line that gives it to a record found by id. */
   const given = new Map<string, number>();
 
-  /** Notes a problem of a line, and its column if there is one. */
   function addProblem({ line, texts, bad }: Line, name: string | null, message: Message): void {
     const index = headers.findIndex(({ column }) => column && column.name === name);
     const field = headers[index]?.title ?? name;
@@ -73,7 +71,7 @@ export function createWriter(
 
   function read(number: number, texts: readonly string[]): Line {
     const line: Line = { line: number, texts, fields: {}, bad: [] };
-    // People do not write ids. A text that is blank in a line that has been exported is blank in the store.
+    // A line with an id was exported: its blank texts are blank in the store too, and valid.
     const isExported = headers.some(({ column }, index) => column?.name === 'id' && texts[index]?.trim());
     for (const [index, { column }] of headers.entries()) {
       if (!column) continue;
@@ -90,7 +88,7 @@ export function createWriter(
     return line;
   }
 
-  /** Replaces the ids, e-mails and names of other records by ids. */
+  /** Replaces references (ids, e-mails or names of other records) by ids. */
   async function resolve(lines: readonly Line[]): Promise<void> {
     for (const { column } of headers) {
       if (!column?.refers_to) continue;
@@ -120,12 +118,12 @@ export function createWriter(
     return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64') }];
   }
 
-  /** Finds the records of candidates that there are. */
+  /** Finds the existing records of candidates. */
   async function find(candidates: readonly Candidate[]): Promise<void> {
     const unknown = candidates.filter(
       ({ key, line }) => !found.has(key) && found.set(key, { first: line.line, ids: [] }),
     );
-    // Later, the table has the rows of earlier lines, and a line that lacks a value would be taken for one that has it.
+    // Checked once: later the table has rows of this import, and a line without a value would match one of them.
     const sample = `select from private.${table} where tenant_id = $1 limit 1`;
     if (unknown.length > 0) isEmpty ??= (await queryRows(db, sample, [tenant])).length === 0;
     if (isEmpty) return;
@@ -140,7 +138,6 @@ export function createWriter(
     }
   }
 
-  /** Decides what becomes of a line. */
   function decide({ line, label, key }: Candidate): void {
     const { first = line.line, ids: [id, another] = [] } = found.get(key) ?? {};
     const add = (message: string) => addProblem(line, label ?? null, message);
@@ -160,7 +157,7 @@ export function createWriter(
     }
   }
 
-  /** Refuses lines that would give a record the e-mail or name that people know another one by. */
+  /** Refuses lines that would give a record the e-mail or name of another one. */
   async function refuseTaken(lines: readonly Line[]): Promise<void> {
     if (allowDuplicates || !knownBy) return;
     const changed = lines.filter(({ id, bad, fields }) => id !== undefined && bad.length === 0 && fields[knownBy]);
@@ -178,10 +175,10 @@ export function createWriter(
     }
   }
 
-  /** A line that creates a record needs what one that changes it does not. */
+  /** Adds a problem for each missing required column of a line that creates a record. */
   function requireAll(line: Line): void {
     const missing = columns.filter(({ name, required }) => required && line.fields[name] === undefined);
-    // Such a file is to correct records, and to create none.
+    // The file lacks a required column: it can only correct records.
     const createsNone = missing.some(({ name }) => !names.includes(name));
     if (createsNone && knownBy && line.fields[knownBy]) {
       addProblem(line, knownBy, t`none of the tenant's ${table} has this ${knownBy}`);
@@ -208,7 +205,7 @@ export function createWriter(
       await find(candidates);
       for (const candidate of candidates) decide(candidate);
       const named = new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : [])));
-      // Where the e-mail or name has found the record, it is that record's own.
+      // A record that was found by its e-mail or name owns it.
       await refuseTaken(lines.filter((line) => !named.has(line)));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       await send(lines);

@@ -46,18 +46,18 @@ import {
 import { type Output, reportError, showControls } from './terminal.ts';
 import { limitKey, limitTenant, showKeyUsage, showTenantUsage } from './usage.ts';
 
-/** Where a command finds the configuration, and where it prints. */
+/** The environment of a command, and its outputs. */
 export type Surroundings = {
   readonly env: Readonly<Record<string, string | undefined>>;
   print(text: string): void;
   printError(text: string): void;
-  /** Tells people something besides the output and the errors. */
+  /** Prints progress and notices for people. */
   note(text: string): void;
 };
 
 /**
- * Makes the action of a command: works in the store, and prints the output. The last argument of the work has the options, with the
- * configuration's time zone and Postgres programs, and `note`.
+ * Creates a command's action, which runs `work` on the store and prints its output. Adds `timeZone`, `programs` (the folder of the
+ * Postgres programs) and `note` to the command's options, which are the last argument of `work`.
  */
 type Run<S> = (work: (store: S, ...args: never[]) => Promise<Output>) => (...args: unknown[]) => Promise<void>;
 
@@ -91,7 +91,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const runOnStore: Run<StoreConfig> =
     (work) =>
     async (...given) => {
-      // The last is Commander's.
+      // The last argument is the Command itself.
       const args = given.slice(0, -1);
       const { store, timeZone } = readConfig(env);
       const options = Object.assign(args.at(-1) as { json?: boolean }, { timeZone, programs: env.POSTGRES_BIN, note });
@@ -117,13 +117,13 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
     .configureHelp({
       styleTitle: translate,
       styleDescriptionText: translate,
-      // What is no option and no command of ours.
+      // Commander's placeholders, such as [options].
       styleOptionText: translate,
       styleArgumentText: translate,
       styleSubcommandText: translate,
       optionDescription: describeOption,
     })
-    // Printed below, with --json as JSON.
+    // reportError prints errors, with --json as JSON.
     .configureOutput({ writeOut: print, writeErr: printError, outputError: () => {} })
     .addHelpText('after', translate(STORES))
     .addHelpText('afterAll', translate(CODES));
@@ -170,7 +170,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     '--tenant ID --name Site',
     '--tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d',
   )
-    // As a tenant is created.
+    // The verb of `tenant create`.
     .alias('create')
     .requiredOption(...TENANT)
     .requiredOption('--name <NAME>', 'what the key is for', readName)
@@ -233,14 +233,14 @@ function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): vo
     .argument('[KEY]', t`${translate(KEY_HELP)}; all by default. It counts together with the keys that it replaced.`)
     .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
     .action(run(showKeyUsage));
-  const others = ['perMinute', 'burst', 'perDay', 'perMonth'];
+  const limits = ['perMinute', 'burst', 'perDay', 'perMonth'];
   const addLimit = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'limit', description, ...examples)
       .option('--per-minute <NUMBER>', 'calls per minute', readCalls)
       .option('--burst <NUMBER>', 'how many of them may come at once; all by default', readCalls)
       .option('--per-day <NUMBER>', 'calls per day', readCalls)
       .option('--per-month <NUMBER>', 'calls per month', readCalls)
-      .addOption(new Option('--none', 'no limit').conflicts(others));
+      .addOption(new Option('--none', 'no limit').conflicts(limits));
   addLimit(tenant, 'set or show the limits of each key that has none of its own', 'ID --per-minute 600', 'ID --none')
     .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
     .action(run(limitTenant));
@@ -251,7 +251,7 @@ function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): vo
     'wms_live_4fG7kQz1 --none',
   )
     .argument('<KEY>', KEY_HELP)
-    .addOption(new Option('--default', 'the limits of its tenant').conflicts([...others, 'none']))
+    .addOption(new Option('--default', 'the limits of its tenant').conflicts([...limits, 'none']))
     .action(run(limitKey));
 }
 
@@ -320,7 +320,7 @@ function addDataCommands(program: Command, run: Run<Database>): void {
 }
 
 function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabase: Run<Database>): void {
-  // The other commands should not wait for the library of archives.
+  // Loaded on demand: it imports the tar library, which slows down every start.
   const load = () => import('./backup.ts');
   add(
     program,
@@ -353,38 +353,37 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabas
 function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
   const command = parent.command(name).description(description).option('--json', 'print one JSON value, for scripts');
   const call = parent.parent ? `${CALL} ${parent.name()} ${name}` : `${CALL} ${name}`;
-  // npm would print its own lines into a file.
+  // Without --silent a redirected file would also get npm's own lines.
   const toCall = (example: string) => (example.startsWith('>') ? call.replace('run', 'run --silent') : call);
   const lines = examples.map((example) => `  ${toCall(example)} ${example}`.trimEnd());
   return command.addHelpText('after', `\n${lines.length > 1 ? t`Examples` : t`Example`}:\n${lines.join('\n')}`);
 }
 
-/** An option with its default. Commander does not name what is required. */
+/** An option's help, with its default, and whether it is required, which Commander omits. */
 function describeOption({ description, defaultValue, defaultValueDescription, mandatory }: Option): string {
   const shown = defaultValueDescription ?? JSON.stringify(defaultValue);
   const preset = shown === undefined ? '' : t` (default: ${shown})`;
   return translate(description) + preset + (mandatory ? t` (required)` : '');
 }
 
-/** Runs a command in its language and returns its exit code. Nothing that it prints controls the terminal. */
+/** Runs a command in its language and returns its exit code. Escapes the control characters of everything that it prints. */
 export function administer(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  return inLanguage(findLanguage(args, surroundings.env), () => run(args, surroundings));
-}
-
-async function run(args: readonly string[], { env, ...printers }: Surroundings): Promise<number> {
-  const print = (text: string) => printers.print(showControls(text));
-  const printError = (text: string) => printers.printError(showControls(text));
-  const note = (text: string) => printers.note(showControls(text));
-  try {
-    await createProgram({ env, print, printError, note }).parseAsync(args, { from: 'user' });
-    return 0;
-  } catch (error) {
-    return reportError(error, args.includes('--json'), printError);
-  }
+  const { env } = surroundings;
+  const print = (text: string) => surroundings.print(showControls(text));
+  const printError = (text: string) => surroundings.printError(showControls(text));
+  const note = (text: string) => surroundings.note(showControls(text));
+  return inLanguage(findLanguage(args, env), async () => {
+    try {
+      await createProgram({ env, print, printError, note }).parseAsync(args, { from: 'user' });
+      return 0;
+    } catch (error) {
+      return reportError(error, args.includes('--json'), printError);
+    }
+  });
 }
 
 if (import.meta.main) {
-  // head and the like stop reading.
+  // Ignores EPIPE: the reader may exit early, as `head` does.
   process.stdout.on('error', () => {});
   process.exitCode = await administer(process.argv.slice(2), {
     env: process.env,

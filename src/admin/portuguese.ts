@@ -1,5 +1,5 @@
-// The Portuguese of the administration's texts. A text is found by its English, in which {0} and {1} are its values. A message that
-// the API has too is in api/messages.ts.
+// The administration's texts in Portuguese, by their English text, in which {0} and {1} are values. api/messages.ts has the messages
+// that the API uses too.
 
 /** The texts of the administration's own code. */
 export const PORTUGUESE: Readonly<Record<string, string>> = {
@@ -410,7 +410,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'Stop the process, or wait until it ends.': 'Pare o processo, ou espere que termine.',
 };
 
-/** Whole texts of others: the command line's library, the embedded store, and the functions of the database. */
+/** Texts of other components: Commander, the embedded store, and the functions of the database. */
 export const FOREIGN: Readonly<Record<string, string>> = {
   "missing required argument '{0}'": "falta o argumento obrigatório '{0}'",
   "option '{0}' argument missing": "falta o valor da opção '{0}'",

@@ -1,5 +1,4 @@
-// The commands for single records of any table with a tenant's data, and for all data about a student. None reaches another
-// tenant's rows.
+// The commands for single records of any table with a tenant's data, and for all data about a student.
 
 import { InvalidArgumentError } from 'commander';
 import pg from 'pg';
@@ -14,7 +13,7 @@ import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Ou
 
 /** A record: its values by column. */
 type Row = Readonly<Record<string, unknown>>;
-/** How many rows of a table were deleted. */
+/** The number of rows deleted from a table. */
 type Deleted = { readonly name: string; readonly deleted: number };
 type UpdateOptions = OfTenant & {
   readonly timeZone: string;
@@ -38,7 +37,7 @@ const HISTORY = `
    where c.tenant_id = $1 and c.resource = $2 and $3 = any (c.records)
    order by c.id`;
 
-/** What an update shows of a column, in characters. */
+/** Characters that an update shows of a value. */
 const MAX_SHOWN = 60;
 
 const KEEP =
@@ -46,7 +45,7 @@ const KEEP =
 
 const TAKEN = 'Nothing was changed. With --allow-duplicates several records may have it.';
 
-/** Lists the records that have a text in any of their columns of text, ignoring capitals and accents. */
+/** Lists the records with a text in any text column, ignoring case and accents. */
 export async function findRecords(
   db: Database,
   resource: string,
@@ -70,7 +69,7 @@ export async function findRecords(
   return { json: rows, text: toTable(head, cells) + more };
 }
 
-/** Shows a record, with the names of those that it refers to. */
+/** Shows a record, with the names of the records that it refers to. */
 export async function showRecord(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
   const { table, row } = await openRecord(db, tenant, resource, name);
   const cells: [string, string][] = [];
@@ -82,7 +81,7 @@ export async function showRecord(db: Database, resource: string, name: string, {
   return { json: row, text: toTable([], cells) };
 }
 
-/** Changes columns of a record, by their names as in a file to import; an empty value clears one. */
+/** Changes columns of a record, named as in a file to import; an empty value clears one. */
 export async function updateRecord(db: Database, resource: string, name: string, { set, ...options }: UpdateOptions) {
   const { table, row: before } = await openRecord(db, options.tenant, resource, name);
   const id = String(before.id);
@@ -112,7 +111,7 @@ export function deactivateRecord(db: Database, resource: string, name: string, o
   return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
 }
 
-/** Shows who changed a record and when, also one that is gone, which only its id names. */
+/** Shows who changed a record and when. A deleted record is found by its id. */
 export async function showHistory(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
   const table = findTable(await readTables(db), resource);
   const id = UUID.test(name) ? name.toLowerCase() : String((await findRecord(db, table, tenant, name)).id);
@@ -122,7 +121,7 @@ export async function showHistory(db: Database, resource: string, name: string, 
   return { json: changes, text: toTable(['WHEN', 'CHANGE', 'KEY', 'REQUEST'].map(translate), cells) };
 }
 
-/** Everything that the store has of a student, as JSON. */
+/** Shows all data about a student as JSON. */
 export async function showStudent(db: Database, name: string, { tenant }: OfTenant): Promise<Output> {
   const { row } = await openRecord(db, tenant, 'alunos', name);
   const sql = 'select private.student_data($1, $2) as data';
@@ -130,7 +129,7 @@ export async function showStudent(db: Database, name: string, { tenant }: OfTena
   return { json: data, text: JSON.stringify(data, null, 2) };
 }
 
-/** Deletes everything that the store has of a student. */
+/** Deletes all data about a student. */
 export async function eraseStudent(db: Database, name: string, { tenant, yes }: OfTenant & Confirmed): Promise<Output> {
   const { table, row } = await openRecord(db, tenant, 'alunos', name);
   const student = nameOf(table, row);
@@ -139,7 +138,7 @@ export async function eraseStudent(db: Database, name: string, { tenant, yes }: 
   return toErased(t`Student ${row.id} was erased`, deleted);
 }
 
-/** What was deleted of each table. */
+/** The output of an erasure: the rows deleted from each table. */
 export function toErased(what: string, tables: readonly Deleted[]): Output {
   const counts = tables.map(({ name, deleted }) => [name.replace('private.', ''), deleted] as const);
   const text = `${what}: ${listCounts(counts.filter(([, deleted]) => deleted > 0))}.\n${translate(KEEP)}`;
@@ -151,7 +150,7 @@ async function openRecord(db: Database, tenant: string, resource: string, name: 
   return { table, row: await findRecord(db, table, tenant, name) };
 }
 
-/** Finds a record by its id, or by the e-mail or name that people know it by. */
+/** Finds a record by its id, e-mail or name. */
 async function findRecord(db: Database, table: Table, tenant: string, name: string): Promise<Row> {
   const found = await findIds(db, tenant, [table.name, table.knownBy], [name.trim()]);
   const order = ['criado_em', 'id'].filter((name) => hasColumn(table, name));
@@ -170,7 +169,7 @@ async function findRecord(db: Database, table: Table, tenant: string, name: stri
   throw new CommandError(t`${name} is the ${table.knownBy} of several ${table.name}`, t`Name one by its id: ${names}`);
 }
 
-/** What people know the record by that a column refers to. */
+/** The e-mail or name of the record that a column refers to; empty for none. */
 async function findName(db: Database, tenant: string, column: Column, id: string): Promise<string> {
   const { refers_to: name, known_by: label } = column;
   if (!name || !label || id === '') return '';
@@ -178,7 +177,7 @@ async function findName(db: Database, tenant: string, column: Column, id: string
   return toText(row[label]);
 }
 
-/** The columns of settings. Throws InvalidArgumentError with every mistake. */
+/** Maps the names of settings to columns. Throws InvalidArgumentError with all mistakes. */
 function readSettings({ name: resource, columns }: Table, titles: readonly string[]): readonly Header[] {
   const settable = columns.filter(({ name }) => name !== 'id');
   const { headers, mistakes } = readTitles(titles, settable);
@@ -187,7 +186,7 @@ function readSettings({ name: resource, columns }: Table, titles: readonly strin
   throw new InvalidArgumentError(t`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);
 }
 
-/** The tenant, $1, has the rows; $3 is how many, null for all. */
+/** Reads rows of the tenant $1, at most $3; null is no limit. */
 function readRows(
   db: Database,
   { name, columns }: { readonly name: string; readonly columns: readonly Pick<Column, 'name'>[] },
@@ -201,7 +200,7 @@ function readRows(
   return queryRows<Row>(db, sql, values);
 }
 
-/** The columns by which people recognize a record. */
+/** The columns that a list shows: the required texts. */
 function listed({ columns }: Table): string[] {
   return columns.filter(({ type, required }) => type === 'text' && required).map(({ name }) => name);
 }
@@ -210,7 +209,7 @@ function hasColumn({ columns }: Table, name: string): boolean {
   return columns.some((column) => column.name === name);
 }
 
-/** The text by which people recognize a record. */
+/** A name of the record for people. */
 function nameOf(table: Table, row: Row): string {
   return toText(row[listed(table)[0] ?? 'id']);
 }

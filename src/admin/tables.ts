@@ -1,28 +1,28 @@
-// The tables with a tenant's data, as the database's catalog has them, and their records.
+// The tables with tenants' data, as the database's catalog describes them.
 
 import type { Database } from '../store/migrations.ts';
 import { queryRows } from './database.ts';
 import { t } from './language.ts';
 import { CommandError } from './terminal.ts';
 
-/** A column that a file may have. */
+/** A column of a table or a file. */
 export type Column = {
   readonly name: string;
-  /** As Postgres writes it. */
+  /** Postgres's name of the type. */
   readonly type: string;
   readonly required: boolean;
   /** In characters. */
   readonly max_length: number | null;
   /** The table that it refers to. */
   readonly refers_to: string | null;
-  /** The column by which people know the records of that table. */
+  /** The column of that table, an e-mail or a name, that may stand for the id. */
   readonly known_by: string | null;
 };
 
 export type Table = {
   readonly name: string;
   readonly columns: readonly Column[];
-  /** The column by which people know its records; undefined if no other table refers to them. */
+  /** Its own such column; undefined if no table refers to it. */
   readonly knownBy?: string | undefined;
 };
 
@@ -31,7 +31,7 @@ export type OfTenant = { readonly tenant: string };
 const TABLES = `
   select t.name, (select json_agg(c) from private.data_columns(t.name) c) as columns from private.data_tables() t`;
 
-/** All tables, each after those that it refers to. */
+/** Reads all tables, each after those that it refers to. */
 export async function readTables(db: Database): Promise<Table[]> {
   const tables = (await queryRows<Table>(db, TABLES)).map(({ name, columns }) => ({
     name: withoutSchema(name),
@@ -44,7 +44,7 @@ export async function readTables(db: Database): Promise<Table[]> {
   });
 }
 
-/** Finds a table by its name. Throws CommandError, with all names. */
+/** Finds a table by its name. Throws CommandError. */
 export function findTable(tables: readonly Table[], name: string): Table {
   const found = tables.find((table) => table.name === name);
   if (found) return found;
@@ -52,7 +52,7 @@ export function findTable(tables: readonly Table[], name: string): Table {
   throw new CommandError(t`There is no resource ${name}`, t`The resources are ${names}.`);
 }
 
-/** The ids of the records that each text names: an id, or what people know the records by. */
+/** Finds the ids of the records with a text as their id, or as their e-mail or name. */
 export async function findIds(
   db: Database,
   tenant: string,

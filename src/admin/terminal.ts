@@ -1,4 +1,4 @@
-// What a command prints, for people or for scripts, and what it asks on a terminal.
+// Output for people or scripts, error reports, and confirmation on a terminal.
 
 import { createInterface } from 'node:readline/promises';
 import { inspect } from 'node:util';
@@ -8,10 +8,10 @@ import { OperatorError } from '../errors.ts';
 import { FolderInUse } from '../store/embedded/folder.ts';
 import { t, translate } from './language.ts';
 
-/** The output of a command: a value for scripts, a text for people. */
+/** A command's output: `json` for scripts, `text` for people. */
 export type Output = { readonly json: unknown; readonly text: string };
 
-/** One problem in a line of a file, with the file's name for the field and the text that is there. */
+/** A problem in a line of a file, with the column's title and its text. */
 export type BadLine = {
   readonly line: number;
   readonly field: string | null;
@@ -19,16 +19,16 @@ export type BadLine = {
   readonly message: string;
 };
 
-/** A failure as it is printed on standard error: as text, or as JSON. */
+/** What is printed on standard error after a failure, as text or JSON. */
 type Report = {
   readonly error: string;
   readonly hint?: string | undefined;
   readonly lines?: readonly BadLine[];
-  /** What a dry run shows besides. */
+  /** The preview of a dry run. */
   readonly preview?: readonly unknown[];
 };
 
-/** The command cannot do what it was asked to do. `preface` is what to print before, for people. */
+/** A command refuses or fails; people see `preface` before the error. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly report: Report;
@@ -41,22 +41,22 @@ export class CommandError extends Error {
   }
 }
 
-/** Whether a command that destroys asks first. */
+/** The option of destructive commands that skips the question. */
 export type Confirmed = { readonly yes?: boolean | undefined };
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
-/** How many bad lines of a file are printed for people, from how many in a row on they are one, and what is shown of a value. */
+/** Limits of what people see: bad lines, consecutive equal ones before they become a range, and characters of a value. */
 const MAX_LINES = 1_000;
 const LONG_RUN = 10;
 const MAX_VALUE = 60;
 const PROGRESS_MS = 500;
-/** Those that move the cursor, colour or rename a terminal, or reverse a text. A name from anyone may have them. */
+/** Characters that control a terminal or reverse text. Data from anyone may contain them. */
 const CONTROLS = /(?!\n|\t|\r\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
 
 const MIGRATE =
   'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.';
-/** What to do about an error of Postgres, by its code. */
+/** Hints for Postgres errors, by SQLSTATE. */
 const ADVICE: Readonly<Record<string, string>> = {
   '3F000': MIGRATE,
   '42P01': MIGRATE,
@@ -65,18 +65,18 @@ const ADVICE: Readonly<Record<string, string>> = {
   '42501': "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
 };
 
-/** What to do about wrong usage, by Commander's message. */
+/** Hints for wrong usage, by Commander's message. */
 const USAGE_ADVICE = [
   [/'--tenant <ID>' not specified/, 'npm run admin -- tenant list shows the tenants with their ids. See --help.'],
   [/too many arguments.* Expected [1-9]/, "Write a text with blanks in quotes, as in 'Academia Aurora'. See --help."],
 ] as const;
 
-/** A text for a terminal, in which control characters other than line breaks are `\u001b` and the like, as in JSON. */
+/** Escapes control characters other than tab and line breaks, as JSON does: `\u001b`. */
 export function showControls(text: string): string {
   return text.replace(CONTROLS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** A table without lines: its columns are two blanks apart, and a cell may have several lines. */
+/** A table with columns two spaces apart; a cell may have several lines. */
 export function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const shown = rows.map((row) => row.map(showControls));
   const cells = (head.length > 0 ? [head, ...shown] : shown).map((row) => row.map((cell) => cell.split('\n')));
@@ -91,12 +91,12 @@ export function toTable(head: readonly string[], rows: readonly (readonly string
   return lines.map((line) => line.trimEnd()).join('\n');
 }
 
-/** Counts of tables: `alunos 250, treinos 400`. */
+/** Formats the number of rows of each table: `alunos 250, treinos 400`. */
 export function listCounts(counts: readonly (readonly [table: string, count: number])[]): string {
   return counts.map(([table, count]) => `${table} ${count}`).join(', ');
 }
 
-/** Shows on a terminal how far long work is; `describe` says how much is done. */
+/** Shows progress on a terminal; `describe` formats the amount done. */
 export function createProgress(describe: (amount: number) => string) {
   let [total, shown] = [0, Date.now()];
   const { isTTY } = process.stderr;
@@ -113,7 +113,7 @@ export function createProgress(describe: (amount: number) => string) {
   };
 }
 
-/** Throws unless the name is typed on the terminal, or `yes` is given. */
+/** Asks to type the name, unless `yes` is given. Throws without a confirmation. */
 export async function confirm(warning: string, name: string, { yes }: Confirmed): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
@@ -125,11 +125,11 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
   }
 }
 
-/** Prints why a command failed, and returns its exit code. */
+/** Prints an error and returns the exit code. */
 export function reportError(error: unknown, isJson: boolean, print: (text: string) => void): number {
   const isUsage = error instanceof CommanderError;
   if (isUsage && error.exitCode === 0) return 0;
-  // The command's help was printed because its subcommand is missing.
+  // The subcommand is missing: Commander has printed the help.
   if (isUsage && error.code === 'commander.help') return WRONG_USAGE;
   const found = toReport(error);
   const report = found && { ...found, error: translate(found.error), hint: found.hint && translate(found.hint) };
@@ -138,7 +138,7 @@ export function reportError(error: unknown, isJson: boolean, print: (text: strin
   return isUsage ? WRONG_USAGE : FAILED;
 }
 
-/** The report of an error; undefined for a bug. */
+/** Undefined for a bug. */
 function toReport(error: unknown): Report | undefined {
   if (error instanceof CommandError) return error.report;
   if (error instanceof CommanderError) {
@@ -146,7 +146,7 @@ function toReport(error: unknown): Report | undefined {
     return { error: error.message.replace(/^error: /, ''), hint };
   }
   if (error instanceof pg.DatabaseError) return toPostgresReport(error);
-  // Where the store must be free: other commands reach its server.
+  // Of a command that needs the folder for itself; others connect to the running server.
   if (error instanceof FolderInUse) return { error: error.message, hint: 'Stop the process, or wait until it ends.' };
   if (error instanceof OperatorError || (error instanceof Error && 'syscall' in error)) return { error: error.message };
   return undefined;
@@ -154,7 +154,7 @@ function toReport(error: unknown): Report | undefined {
 
 function toPostgresReport({ code = '', message, hint, routine }: pg.DatabaseError): Report {
   if (routine !== 'exec_stmt_raise') return { error: `${message} (${code})`, hint: ADVICE[code] ?? hint };
-  // Raised by our functions, where the same codes have other meanings, and hints name functions: private.list_tenants().
+  // Raised by our own functions: the codes have other meanings, and hints name functions such as private.list_tenants().
   const toCommand = (_: string, thing: string) => `\`npm run admin -- ${thing} list\``;
   return { error: message, hint: hint && translate(hint).replace(/private\.list_(tenant|key)s\(\)/g, toCommand) };
 }
@@ -166,7 +166,7 @@ function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
   return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
 }
 
-/** One text for each bad line, or for many in a row that are bad in the same way. */
+/** A text for each bad line, or for a long run of lines with the same problem. */
 function toRuns(lines: readonly BadLine[]): string[] {
   const runs: [BadLine, ...BadLine[]][] = [];
   for (const bad of lines) {
@@ -181,7 +181,7 @@ function toRuns(lines: readonly BadLine[]): string[] {
   });
 }
 
-/** A problem in words: `email "ana": must match format "email"`. */
+/** Formats a problem: `email "ana": must match format "email"`. */
 export function describeBad({ field, value, message }: Omit<BadLine, 'line'>): string {
   if (field === null) return message;
   if (value === null) return t`${field} ${message}`;
