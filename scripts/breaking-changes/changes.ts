@@ -3,12 +3,12 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { createRules } from './rules.ts';
 import { nameAs, toServed } from './served.ts';
 
-/** One difference between two documents, as a line. */
+/** A difference between two documents, as a line of the report. */
 export type Change = { readonly isBreaking: boolean; readonly line: string };
 
 const MAX_VALUE = 80;
 
-/** The changes from one document to another, breaking ones first. */
+/** Finds the changes from one document to another, breaking ones first. */
 export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Document): Change[] {
   const served = toServed(before);
   const { diffs, merged } = apiCompare(served, nameAs(served, toServed(after)), { rules: createRules() });
@@ -21,7 +21,7 @@ function describe({ type, path, before, after }: Diff, merged: OpenAPIV3.Documen
   return [type, place, ...(rest.length > 0 ? [rest.join('.')] : []), `${format(before)} → ${format(after)}`].join(': ');
 }
 
-/** The operation and its part, such as `GET /alunos 200` or `GET /alunos query limit`, and the path within it. */
+/** Splits a path into a place, such as `GET /alunos 200` or `GET /alunos query limit`, and the path below it. */
 function splitPath([url = '', method = '', ...path]: Diff['path'], merged: OpenAPIV3.Document): Diff['path'] {
   const operation = [...(method ? [String(method).toUpperCase()] : []), url].join(' ');
   const [part, name, ...rest] = path;
@@ -34,7 +34,7 @@ function splitPath([url = '', method = '', ...path]: Diff['path'], merged: OpenA
   return [`${operation} ${parameter.in} ${parameter.name}`, ...rest];
 }
 
-/** The path in a JSON body, without its media type and `schema`. */
+/** The path below the schema of a JSON body. */
 function below(path: Diff['path']): Diff['path'] {
   return path.slice(0, 3).join() === 'content,application/json,schema' && path.length > 3 ? path.slice(3) : path;
 }

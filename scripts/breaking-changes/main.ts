@@ -22,13 +22,20 @@ Exit codes: 0 nothing breaks unannounced; 1 something does; 2 wrong usage, or no
 
 type Surroundings = { readonly folder: string; print(text: string): void; printError(text: string): void };
 
-/** Compares the document of a folder, by default with that of the last release; gives the exit code. */
+/** Compares the document of a folder with that of a revision, and returns the exit code. */
 export function compareContract(args: readonly string[], { folder, print, printError }: Surroundings): number {
-  let code = 0;
-  const run = (revision = findRelease(folder)): void => {
+  try {
+    const command = new Command('npm run contract:diff --')
+      .description('Finds changes of openapi.yaml that break clients.')
+      .argument('[REVISION]', 'compare with this git revision; by default with the last release')
+      .addHelpText('after', HELP)
+      .exitOverride()
+      .configureOutput({ writeOut: print, writeErr: printError })
+      .parse(args, { from: 'user' });
+    const revision = command.args[0] ?? findRelease(folder);
     if (revision === undefined) {
       print(`No release to compare with: no tag ${RELEASES} is an ancestor of HEAD\n`);
-      return;
+      return 0;
     }
     const document = readDocument(readFileSync(join(folder, DOCUMENT), 'utf8'), DOCUMENT);
     const changes = findChanges(readRevision(folder, revision), document);
@@ -36,11 +43,7 @@ export function compareContract(args: readonly string[], { folder, print, printE
     const next = readNextRelease(folder);
     const announced = breaking.filter(({ line }) => next.includes(`\`${line.replace('breaking: ', '')}\``));
     print(toReport(changes, announced, revision));
-    if (breaking.length > announced.length) code = BREAKS;
-  };
-  try {
-    createCommand(run).configureOutput({ writeOut: print, writeErr: printError }).parse(args, { from: 'user' });
-    return code;
+    return breaking.length > announced.length ? BREAKS : 0;
   } catch (error) {
     const isPrinted = error instanceof CommanderError;
     if (!isPrinted) printError(`${(error as Error).message}\n`);
@@ -48,16 +51,7 @@ export function compareContract(args: readonly string[], { folder, print, printE
   }
 }
 
-function createCommand(run: (revision?: string) => void): Command {
-  return new Command('npm run contract:diff --')
-    .description('Finds changes of openapi.yaml that break clients.')
-    .argument('[REVISION]', 'compare with this git revision; by default with the last release')
-    .addHelpText('after', HELP)
-    .exitOverride()
-    .action((revision?: string) => run(revision));
-}
-
-/** The last release; undefined before the first. Throws outside of a repository. */
+/** The tag of the last release; undefined before the first one. Throws outside a repository. */
 function findRelease(folder: string): string | undefined {
   git(folder, 'rev-parse', '--git-dir');
   try {
@@ -97,7 +91,7 @@ function readDocument(text: string, name: string): OpenAPIV3.Document {
   }
 }
 
-/** The changelog's first section, of the next release, which lists intended breaking changes. */
+/** The changelog's first section: the next release, with its announced breaking changes. */
 function readNextRelease(folder: string): string {
   const file = join(folder, CHANGELOG);
   if (!existsSync(file)) return '';

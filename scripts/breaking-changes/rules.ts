@@ -20,7 +20,7 @@ import {
 } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 
-/** What breaks a client: narrower inputs and wider outputs. */
+/** Narrower inputs and wider outputs break clients. */
 export function createRules(): CompareRules {
   // Separate rules for each direction: they cache the comparison of shared schemas.
   const request = createRequestRules();
@@ -38,7 +38,7 @@ export function createRules(): CompareRules {
   });
 }
 
-/** Compared where they are used, because only there they are input or output. */
+/** Shared schemas are compared where they are used, as input or output. */
 const SHARED = ['x-request', 'x-answer'];
 
 function createRequestRules(): CompareRules {
@@ -49,7 +49,7 @@ function createRequestRules(): CompareRules {
 
 type Changes = Readonly<Record<string, CompareRules>>;
 
-/** Rules with changes at some paths. */
+/** Replaces rules at some paths. */
 function change(rules: CompareRules, changes: Changes): CompareRules {
   return Object.entries(changes).reduce((all, [path, rule]) => changeAt(all, path.slice(1).split('/'), rule), rules);
 }
@@ -72,21 +72,21 @@ const isRequired = ({ value, root }: Pick<NodeContext, 'value' | 'root'>) =>
 // The library gives an empty enum to a side without one.
 const hasValues = ({ parent }: NodeContext) => (parent as unknown[]).length > 0;
 const isClosed = (property: NodeContext) => getParentContext(property, '', 'additionalProperties')?.value === false;
-/** Whether a format says what the bounds of a number say, which requests have in any case. */
+/** Whether a format only repeats the bounds of a number, which requests always have. */
 const isOfNumber = ({ value, parent }: NodeContext) =>
   ['int32', 'int64', 'float', 'double'].includes(String(value)) && (parent as OpenAPIV3.SchemaObject).type !== 'string';
 const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
-/** Whether a length allows every text of the format. */
+/** Whether a maximum length allows every text of the format. */
 const isLengthOfFormat = ({ value, parent }: NodeContext) =>
   (value as number) >= (LENGTHS[(parent as OpenAPIV3.SchemaObject).format ?? ''] ?? Infinity);
-/** Whether every value of one type is of another; several types are joined. */
+/** Whether every value of one type is also of the other; `|` joins several types. */
 const isWithin = (one: unknown, other: unknown) => {
   const types = String(other).split('|');
   return String(one)
     .split('|')
     .every((type) => types.includes(type) || (type === 'integer' && types.includes('number')));
 };
-/** Whether a schema allows less than another at its end; the bound itself may be excluded. */
+/** Whether `after` has a stricter bound than `before`; either may be exclusive. */
 const isNarrower = (end: 'minimum' | 'maximum', { parent: before }: NodeContext, { parent: after }: NodeContext) => {
   const [open, sign] = end === 'minimum' ? (['exclusiveMinimum', 1] as const) : (['exclusiveMaximum', -1] as const);
   const [one, other] = ([before, after] as Record<string, number | undefined>[]).map((schema) => {
@@ -106,7 +106,7 @@ const bound = (end: 'minimum' | 'maximum'): CompareRules => {
   return { $: [narrower, narrower, narrower, wider, wider, wider] };
 };
 
-/** For each keyword: adding, removing and replacing it in a request, then in a response. */
+/** By keyword: the effect of adding, removing and replacing it, in a request and in a response. */
 const KEYWORDS: Changes = {
   '/minimum': bound('minimum'),
   '/exclusiveMinimum': bound('minimum'),
@@ -157,7 +157,7 @@ const KEYWORDS: Changes = {
     ],
   },
   '/default': { $: [nonBreaking, breaking, breaking, nonBreaking, nonBreaking, nonBreaking] },
-  // Clients must ignore unknown fields, so nothing breaks in a response.
+  // In a response nothing breaks: clients must ignore unknown fields.
   '/additionalProperties': {
     $: [
       when((_, { value }) => value !== true),

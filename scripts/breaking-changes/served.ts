@@ -1,4 +1,4 @@
-// What the gateway serves of a document: one form of what OpenAPI lets a person write in several.
+// Normalizes documents: OpenAPI has several spellings for what the gateway serves in the same way.
 
 import { resolveRef } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
@@ -14,12 +14,12 @@ type Node = Record<string, unknown>;
 type Use = 'request' | 'answer';
 
 const SCHEMAS = '#/components/schemas/';
-/** A reference while the converter runs, which would follow it. */
+/** Replaces `$ref` while the converter runs, which would resolve it. */
 const REFERENCE = 'x-reference';
-/** The shared schemas as requests have them, and as answers do. */
+/** The component groups of shared schemas, as requests and as answers have them. */
 const PARTS = { request: 'x-request', answer: 'x-answer' } as const;
 
-/** A document with its schemas in the one form, and with the style of each array. Only schemas are still referred to. */
+/** Normalizes schemas and the styles of arrays, and resolves all references except those to schemas. */
 export function toServed(source: Document): Document {
   const document = structuredClone(source);
   const { security = [], components: { schemas = {}, securitySchemes = {} } = {}, ...rest } = document;
@@ -38,7 +38,7 @@ export function toServed(source: Document): Document {
   const toParameter = (node: unknown): Parameter => {
     const { style: _style, explode: _explode, required, schema = {}, ...parameter } = resolve<Parameter>(node);
     const { style, isExploded } = readStyle(resolve<Parameter>(node));
-    // How a single value is written does not depend on it. The library takes any form to explode.
+    // The style matters for arrays only. The library assumes that every form explodes.
     const written = { style: isExploded ? 'form, exploded' : style };
     return {
       ...parameter,
@@ -72,7 +72,7 @@ export function toServed(source: Document): Document {
   ]);
   return {
     ...rest,
-    // The one form has what 3.0 has.
+    // The normalized schemas use the keywords of 3.0.
     openapi: '3.0.3',
     servers: [{ url: readApiRoot(document) }],
     paths,
@@ -81,8 +81,8 @@ export function toServed(source: Document): Document {
 }
 
 /**
- * Names what an earlier document serves too as that one does: a parameter of a path is known by its place, a header in
- * any case, a security scheme by its header.
+ * Takes over the names of an earlier document where they mean the same: path parameters by position, headers ignoring case, and
+ * security schemes by header.
  */
 export function nameAs(earlier: Document, document: Document): Document {
   const root = readApiRoot(earlier).replace(/\/$/, '');
@@ -127,7 +127,7 @@ function nameSchemes(earlier: Document, document: Document): Document {
   return { ...document, paths, components: { ...document.components, securitySchemes: rename(own ?? {}) } };
 }
 
-/** Equal for the paths of the same requests, whatever their parameters are called. */
+/** Equal for templates that match the same paths. */
 function toShape(template: string): string {
   return normalizeTemplate(template).replace(/\{[^}]+\}/g, '{}');
 }
@@ -141,7 +141,7 @@ function isArray(schema: object, resolve: <T>(node: unknown) => T): boolean {
   return [type].flat().includes('array') || allOf.some((part) => isArray(part, resolve));
 }
 
-/** A copy of a schema that the converter can read without what it refers to. */
+/** Copies a schema for the converter, with references as a keyword that it ignores. */
 function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T): T {
   if (Array.isArray(source)) return source.map((part) => prepare(part, use, resolve)) as T;
   if (typeof source !== 'object' || source === null) return source;
@@ -163,7 +163,7 @@ function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T): T {
   return node as T;
 }
 
-/** Several types as one text, whatever their order, and references under their name again. */
+/** Joins several types into one sorted text, and restores references. */
 function joinTypes<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(joinTypes) as T;
   if (typeof schema !== 'object' || schema === null) return schema;
