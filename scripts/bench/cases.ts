@@ -4,22 +4,21 @@ import type { Call } from '../../src/store/store.ts';
 
 export type CaseId = 'rows10' | 'rows100' | 'rows1000' | 'create' | 'refused' | 'invalid';
 
-/** One kind of request; each tenant sends it with its own key. */
+/** A kind of request; each tenant sends it with its own key. */
 export type Case = {
   readonly id: CaseId;
   readonly title: string;
-  /** The API's status. */
+  /** The expected status. */
   readonly status: number;
   /** Only for peers that validate. */
   readonly isForValidating?: boolean;
-  /** The key is of no tenant. */
+  /** Sent with unknown keys. */
   readonly isRefused?: boolean;
   readonly query?: Readonly<Record<string, string>>;
   /** The body of a case that writes. */
   readonly body?: Readonly<Record<string, string>>;
 };
 
-/** What goes over HTTP. */
 export type HttpRequest = {
   readonly method: 'GET' | 'POST';
   readonly path: string;
@@ -59,7 +58,7 @@ export function findCase(id: CaseId): Case {
   return found;
 }
 
-/** The request to the API. */
+/** The case as a request to the API. */
 export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
   const headers = { 'X-Api-Key': key };
   const path = `/v1/alunos${query ? `?${new URLSearchParams(query)}` : ''}`;
@@ -67,14 +66,14 @@ export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
   return { method: 'POST', path, headers: { ...headers, 'Content-Type': 'application/json' }, body: toJson(body) };
 }
 
-/** The request to PostgREST for the same call, in the form of supabase-js. */
+/** The case as a request to PostgREST, as supabase-js sends it. */
 export function toRpcRequest(case_: Case, key: string, token: string): HttpRequest {
   const { function: name, args } = toCall(case_, key);
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
   return { method: 'POST', path: `/rpc/${name}`, headers, body: toJson(args) };
 }
 
-/** The call that the gateway makes for the request. */
+/** The case as a call of the gateway's store. */
 export function toCall({ query = {}, body }: Case, key: string): Call {
   if (body) {
     return { function: 'criar_aluno', returns: 'row', readOnly: false, args: { p_api_key: key, ...body } };
@@ -84,14 +83,14 @@ export function toCall({ query = {}, body }: Case, key: string): Call {
   return { function: 'listar_alunos', returns: 'rows', readOnly: true, args };
 }
 
-/** A request as it goes over the wire (RFC 9112), in ASCII. */
+/** Writes a request as HTTP/1.1 (RFC 9112), in ASCII. */
 export function toWire(host: string, { method, path, headers, body = '' }: HttpRequest): string {
   const all = { Host: host, ...headers, ...(body ? { 'Content-Length': body.length } : {}) };
   const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`;
 }
 
-/** JSON in ASCII: the load generator knows no encodings. */
+/** JSON in ASCII, because wrk scripts have no encodings. */
 function toJson(value: unknown): string {
   const toEscape = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;
   return JSON.stringify(value).replace(/[\u0080-\uffff]/g, toEscape);

@@ -1,4 +1,4 @@
-// What it costs to record changes, beside the migrations before them: npm run bench:changes
+// Measures the cost of recording changes, compared with the migrations before that feature: npm run bench:changes
 
 import pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
@@ -7,9 +7,9 @@ import { type Cleanup, withCleanup } from './cleanup.ts';
 import { readCpu } from './proc.ts';
 import { toMarkdown, toRange, toSpread } from './report.ts';
 
-/** The first migration that is measured. */
+/** The first migration of the feature. */
 const FIRST = '20261126040000';
-/** Many short ones in turns: a busy machine slows both down. */
+/** Many short rounds of both in turns, so that other load slows both down. */
 const ROUNDS = 25;
 const CREATIONS = 500;
 const LINES = 5_000;
@@ -33,14 +33,14 @@ const IMPORT = {
 
 type Cost = { readonly creation: number; readonly line: number };
 
-/** The processor time of a connection's process, in µs: the work of others does not count. */
+/** The processor time of a connection's own backend process, in µs. */
 async function readTime(db: pg.Client): Promise<number> {
   const { rows } = await db.query('select pg_backend_pid() as pid');
   const { user, system } = readCpu(rows[0].pid) ?? { user: Number.NaN, system: 0 };
   return user + system;
 }
 
-/** The processor time of a creation and of a line of an import, in µs. */
+/** Measures the processor time of a creation and of a line of an import, in µs. */
 async function measure(db: pg.Client): Promise<Cost> {
   const begin = await readTime(db);
   for (let n = 0; n < CREATIONS; n += 1) await db.query(CREATE);
@@ -50,7 +50,7 @@ async function measure(db: pg.Client): Promise<Cost> {
   return { creation: (created - begin) / CREATIONS, line: (imported - created) / LINES };
 }
 
-/** A database with one tenant, and the migrations until a version. */
+/** Creates a database with one tenant and the included migrations. */
 async function createDatabase(cleanup: Cleanup, adminUrl: string, isIncluded: (version: string) => boolean) {
   const name = newName();
   await runSql(adminUrl, `create database ${name}`);

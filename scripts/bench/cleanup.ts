@@ -1,4 +1,4 @@
-// What a run of a benchmark starts and makes: all of it is gone when the run ends, fails or is interrupted.
+// Removes what a benchmark starts and creates when it ends, fails or is interrupted.
 
 import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
@@ -6,10 +6,10 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What a run has to stop, last started first. */
+/** What to stop and remove, last started first. */
 export type Cleanup = AsyncDisposableStack;
 
-/** Runs a benchmark and stops what it started; SIGINT and SIGTERM fail it at once. */
+/** Runs a benchmark and cleans up. SIGINT and SIGTERM fail it at once. */
 export async function withCleanup<T>(work: (cleanup: Cleanup, signal: AbortSignal) => Promise<T>): Promise<T> {
   await using cleanup = new AsyncDisposableStack();
   const controller = new AbortController();
@@ -17,7 +17,7 @@ export async function withCleanup<T>(work: (cleanup: Cleanup, signal: AbortSigna
   const abort = () => controller.abort(new Error('Interrupted'));
   process.on('SIGINT', abort).on('SIGTERM', abort);
   const working = work(cleanup, signal);
-  // After an interrupt it fails too, because its servers are gone.
+  // After an interrupt the benchmark fails too, because its servers are stopped.
   working.catch(() => {});
   const interrupted = once(signal, 'abort').then(() => signal.throwIfAborted());
   return (await Promise.race([working, interrupted])) as T;
@@ -26,7 +26,7 @@ export async function withCleanup<T>(work: (cleanup: Cleanup, signal: AbortSigna
 /** Creates a temporary folder. */
 export function createFolder(cleanup: Cleanup, name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `bench-${name}-`));
-  // The Postgres of a gateway that was interrupted works in it for a moment. rmSync leaves the rest when a file goes by itself.
+  // After an interrupt Postgres may still delete files here. Unlike rmSync, rm continues if a file has already gone.
   cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
   return folder;
 }

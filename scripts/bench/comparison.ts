@@ -5,7 +5,7 @@ import type { Measurement } from './measure.ts';
 import { PEERS, type PeerId, TITLES } from './peers.ts';
 import { type Spread, toConnections, toMarkdown, toNumber, toRange, toSpread } from './report.ts';
 
-/** A figure of a peer beside another peer's, and the target: a minimum for the rate, a maximum for all others. */
+/** A target for a figure of a peer relative to another: a minimum for the rate, a maximum for all others. */
 type Goal = {
   readonly peer: PeerId;
   readonly than: PeerId;
@@ -15,10 +15,10 @@ type Goal = {
   readonly target: number;
 };
 
-/** The figures that goals compare; the own cost is a difference, the others are ratios. */
+/** Compared figures. The own cost is a difference, all others are ratios. */
 const FIGURES = { rate: 'requests/s', p50: 'p50', p90: 'p90', p99: 'p99', cost: 'own cost, µs of CPU' } as const;
 
-/** Of the gateway on Postgres, unless another peer is named. */
+/** The last element is the measured peer, by default the gateway on Postgres. */
 const TARGETS: readonly (readonly [PeerId, CaseId, number, Goal['figure'], number, PeerId?])[] = [
   ['node-store', 'rows10', 32, 'cost', 55],
   ['node-store', 'rows10', 8, 'cost', 45],
@@ -49,7 +49,7 @@ export function isForGoal(id: PeerId, case_: CaseId, connections: number): boole
   );
 }
 
-/** A goal's figure in each round: its two measurements are close in time. */
+/** A goal's figure in each round, in which the two peers are measured shortly after each other. */
 export function toRounds({ peer, than, figure, ...goal }: Goal, measurements: readonly Measurement[]): number[] {
   const relevant = measurements.filter((one) => one.case === goal.case && one.connections === goal.connections);
   return relevant.flatMap((one) => {
@@ -60,7 +60,7 @@ export function toRounds({ peer, than, figure, ...goal }: Goal, measurements: re
   });
 }
 
-/** The measured goals. A missed one fails nothing: machines are noisy. */
+/** The table of goals. */
 export function toGoals(measurements: readonly Measurement[]): string {
   const rows = GOALS.flatMap((goal) => {
     const { peer, than, case: id, connections, figure, target } = goal;

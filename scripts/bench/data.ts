@@ -1,4 +1,4 @@
-// The benchmark's data: the migrations, and rows by data.sql.
+// The benchmark's data: the migrations, and the rows of data.sql.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -8,29 +8,27 @@ import { applyMigrations, type Database, readMigrations } from '../../src/store/
 import { reachServer, toContent } from '../../src/store/open.ts';
 import { asAdmin } from '../../test/helpers/servers.ts';
 
-/** How much data: every tenant has as many students. */
+/** The number of tenants, and of students per tenant. */
 export type Size = { readonly tenants: number; readonly students: number };
 
-const HERE = import.meta.dirname;
-
-/** The key of a tenant, counted from 1, in the form of issued keys; 0 and below give keys of no tenant. */
+/** The key of a tenant, counted from 1; other numbers give keys of no tenant. */
 export function toKey(tenant: number): string {
   return `wms_live_${createHash('sha256').update(`tenant ${tenant}`).digest('hex').slice(0, 38)}`;
 }
 
-/** One key of each tenant, or as many that no tenant has. */
+/** The key of each tenant, or as many unknown ones. */
 export function toKeys(areRefused = false, tenants: number): string[] {
   return Array.from({ length: tenants }, (_, n) => toKey(areRefused ? -n : n + 1));
 }
 
-/** Applies the migrations to an empty database and fills it, as its superuser. */
+/** Applies the migrations to an empty database and fills it. Needs a superuser. */
 export async function load(db: Database, { tenants, students }: Size): Promise<void> {
   await applyMigrations(db, readMigrations(FILES.migrations));
   await db.query(`select set_config('bench.tenants', $1, false), set_config('bench.students', $2, false)`, [
     String(tenants),
     String(students),
   ]);
-  await db.query(readFileSync(join(HERE, 'data.sql'), 'utf8'));
+  await db.query(readFileSync(join(import.meta.dirname, 'data.sql'), 'utf8'));
   await db.query('vacuum analyze');
 }
 

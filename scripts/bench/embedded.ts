@@ -1,4 +1,4 @@
-// The starts of the embedded store, and its memory: npm run bench:embedded -- --help
+// Measures the start and the memory of the embedded store: npm run bench:embedded -- --help
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { type Spread, toMarkdown, toNumber, toRange, toSpread } from './report.t
 
 type Options = { readonly beside?: string; readonly rounds: number };
 
-/** What a round measures, in ms and MB, and the most that its median may be. */
+/** The figures of a round, and the maximum of their medians. */
 const GOALS = [
   ['first answer in a new folder, ms', 2_500],
   ['first answer at a later start, ms', 800],
@@ -24,7 +24,6 @@ const CLIENTS = 32;
 const headers = { 'X-Api-Key': 'wms_demo_aurora', 'Content-Type': 'application/json' };
 const list = (path: string) => ({ path, init: { headers } });
 const FIRST = list('/alunos?limit=10');
-/** In turn. */
 const MIX = [
   ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/academias', '/personais'].map(list),
   ...['/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'].map(list),
@@ -45,7 +44,7 @@ async function load(origin: string): Promise<void> {
   await Promise.all(Array.from({ length: CLIENTS }, work));
 }
 
-/** The figures of the gateway of a repository, in the order of GOALS. */
+/** Measures the gateway of a repository; gives the figures in the order of GOALS. */
 async function measure(cleanup: Cleanup, root: string | undefined): Promise<number[]> {
   const dataDir = createFolder(cleanup, 'embedded');
   const start = async () => {

@@ -1,4 +1,4 @@
-// What each layer of the gateway costs: npm run bench:layers -- --help
+// Measures the processor time of each layer of the gateway: npm run bench:layers -- --help
 
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,11 +19,11 @@ type Options = { readonly case: CaseId; readonly rounds: number; readonly second
 
 const SIZE = { tenants: 20, students: 1_000 };
 const CONNECTIONS = [32, 8];
-/** Requests before the first measurement: a JavaScript engine is slow at first. */
+/** Requests before the first measurement, until the JavaScript is compiled. */
 const WARM_UP = 10_000;
 const OWN = 'own cost';
 
-/** Runs a load that is profiled. */
+/** Profiles a peer under a load. */
 async function profile({ pid }: Peer, file: string, load: () => Promise<unknown>): Promise<Map<string, number>> {
   process.kill(pid, 'SIGUSR2');
   await load();
@@ -48,7 +48,7 @@ async function measureLayers({ rounds, seconds, ...options }: Options, cleanup: 
     for (let sent = 0; sent < WARM_UP; ) sent += (await load(peer, CONNECTIONS[0] ?? 1)).requests;
   }
 
-  /** For each peer and number of connections, the values of all rounds by row. */
+  /** A column for each peer and number of connections, with the values of all rounds by row. */
   const columns = CONNECTIONS.flatMap((connections) =>
     peers.map((peer) => ({ peer, connections, values: new Map<string, number[]>() })),
   );
@@ -65,7 +65,7 @@ async function measureLayers({ rounds, seconds, ...options }: Options, cleanup: 
       add('requests/s', rate);
       add('user', cpu.user);
       add('system', cpu.system);
-      // The bare server comes before the gateway.
+      // The previous column is the bare server's.
       if (peer !== peers[0]) add(OWN, whole - base);
       for (const [layer, share] of await profile(peer, file, () => load(peer, connections))) add(layer, share * whole);
       signal.throwIfAborted();

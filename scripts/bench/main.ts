@@ -1,4 +1,4 @@
-// Compares the gateway with what it is built on and with what could replace it: npm run bench -- --help
+// Compares the gateway with its building blocks and with alternatives: npm run bench -- --help
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -77,7 +77,7 @@ measured process, without the database and the PostgREST behind it.`,
   console.error(`Written to ${options.output}`);
 }
 
-/** Reads each value of an option with several; the first one replaces the default. */
+/** Creates a parser of several integers. Commander would append them to the default. */
 function readIntegers(min: number, max: number): (text: string) => readonly number[] {
   const read = readInteger(min, max);
   const values: number[] = [];

@@ -1,4 +1,4 @@
-// The measurements: in each round every case, one peer after the other, in another order in the next round.
+// Measures every case in each round, one peer after the other, in a different order each time.
 
 import type { Case, CaseId } from './cases.ts';
 import { type Size, toKeys } from './data.ts';
@@ -6,17 +6,17 @@ import { hasCase, type Peer, type PeerId, TITLES } from './peers.ts';
 import { type Cpu, readCpu, readPeakMemory, resetPeakMemory } from './proc.ts';
 import { toConnections } from './report.ts';
 
-/** What to measure, and how long. */
+/** What to measure, and for how long. */
 export type Plan = {
   readonly cases: readonly Case[];
   readonly connections: readonly number[];
   readonly rounds: number;
   readonly seconds: number;
-  /** All measurements without it. */
+  /** Selects measurements; by default all. */
   readonly isWanted?: (peer: PeerId, id: CaseId, connections: number) => boolean;
 };
 
-/** One peer in one round. */
+/** A measurement of a peer. */
 export type Measurement = {
   readonly round: number;
   readonly peer: PeerId;
@@ -42,7 +42,7 @@ type Step = {
 
 /** Load before each measurement, in seconds. */
 const WARM_UP = 1;
-/** Load before the first one, in measurements: a JavaScript engine is slow for some thousand requests. */
+/** Load before the first measurement, in measurements: JavaScript is slow for the first thousands of requests. */
 const FIRST_WARM_UP = 3;
 
 /** Measures everything. Throws if a peer gives a wrong answer. */
@@ -70,7 +70,7 @@ export async function measureAll(
   return measurements;
 }
 
-/** How long the measurements take, in seconds. */
+/** The duration of all measurements, in seconds. */
 export function toDuration(peers: readonly Peer[], plan: Plan): number {
   const count = (steps: readonly Step[]) => steps.reduce((sum, step) => sum + step.peers.length, 0);
   return (
@@ -78,13 +78,13 @@ export function toDuration(peers: readonly Peer[], plan: Plan): number {
   );
 }
 
-/** Every peer once, before the first round. */
+/** Warms up every peer once. */
 function toWarmUp(peers: readonly Peer[], plan: Plan): Step[] {
   const connections = [Math.max(...plan.connections)];
   return toSteps(peers, { ...plan, cases: plan.cases.slice(0, 1), rounds: 1, connections });
 }
 
-/** All rounds of the cases that read come first: cases that write change what is read. */
+/** All rounds of reads come first, because writes change what is read. */
 function toSteps(peers: readonly Peer[], { cases, connections, rounds, isWanted = () => true }: Plan): Step[] {
   const parts = [cases.filter(({ body }) => !body), cases.filter(({ body }) => body)];
   const numbers = Array.from({ length: rounds }, (_, n) => n + 1);
@@ -105,7 +105,7 @@ function rotate<T>(values: readonly T[], by: number): T[] {
   return [...values.slice(at), ...values.slice(0, at)];
 }
 
-/** Measures a peer under a load. Throws if it gives a wrong answer. */
+/** Measures a peer under a load. Throws after wrong answers. */
 export async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load']>): Promise<Measurement> {
   const { round, case: case_, connections } = step;
   resetPeakMemory(peer.pid);
@@ -113,7 +113,7 @@ export async function measure(peer: Peer, step: Step, load: () => ReturnType<Pee
   const { requests, seconds, p50, p90, p99, refused, failed } = await load();
   const after = readCpu(peer.pid);
   const memory = readPeakMemory(peer.pid);
-  // At the end wrk may count an answer without its status.
+  // wrk may count the last answers without their status.
   const isAsExpected = case_.status < 400 ? refused === 0 : refused >= requests * 0.99;
   if (requests === 0 || failed > 0 || !isAsExpected) {
     throw new Error(

@@ -1,4 +1,4 @@
-// What is compared: servers that have the API, PostgREST, and Postgres alone.
+// The compared peers: servers with the same API, PostgREST, and Postgres alone.
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { load, makeStore, type Size, toKey, toKeys } from './data.ts';
 import { askByPgbench, hasPgbench, runPgbench } from './pgbench.ts';
 import { type Generated, type Load, runWrk } from './wrk.ts';
 
-/** Every peer in the order of measuring, with its title: peers that a goal compares are next to each other. */
+/** Titles by peer, in the order of measuring: compared peers are measured shortly after each other. */
 export const TITLES = {
   pgbench: 'Postgres alone, by pgbench',
   'node-http': 'bare node:http + pg',
@@ -36,12 +36,12 @@ export type PeerId = keyof typeof TITLES;
 
 export const PEERS = Object.keys(TITLES) as readonly PeerId[];
 
-/** Status and JSON of an answer, in the API's form. */
+/** An answer in the API's form. */
 export type Answer = { readonly status: number; readonly body: unknown };
 
 export type Peer = {
   readonly id: PeerId;
-  /** The process whose processor time and memory are reported. */
+  /** The measured process. */
   readonly pid: number;
   /** Sends one request with a key. */
   ask(case_: Case, key: string): Promise<Answer>;
@@ -49,7 +49,7 @@ export type Peer = {
   load(case_: Case, keys: readonly string[], load: Load): Promise<Generated>;
 };
 
-/** Running peers, and the version of the Postgres behind most of them. */
+/** Running peers, and the version of Postgres. */
 type World = { readonly peers: readonly Peer[]; readonly version: string };
 
 type Backends = {
@@ -58,7 +58,7 @@ type Backends = {
   readonly postgrest: PostgrestServer | undefined;
   /** The data folder of the embedded store. */
   readonly dataDir: string;
-  /** For Node, in peers that run in it. */
+  /** Arguments of Node for the peers that run in it. */
   readonly nodeArgs: readonly string[];
 };
 
@@ -67,16 +67,16 @@ const OVER_POSTGREST: readonly PeerId[] = ['postgrest', 'gateway-supabase'];
 /** Database connections of every peer: the gateway's default. */
 const CONNECTIONS = '10';
 
-/** The key of one more client of a tenant. */
+/** The key of an additional client of a tenant. */
 const FLOODER = toKey(1_000_000);
 const CREATE_FLOODER = `
   insert into private.api_keys (tenant_id, name, key_hash, limits)
   select id, 'Flooder', sha256(convert_to('${FLOODER}', 'UTF8')), '{"per_minute": 1}' from private.tenants limit 1`;
 
-/** What a server generates for each student. */
+/** Generated fields of a student. */
 const GENERATED = ['id', 'criado_em'];
 
-/** Starts servers with the data and the wanted peers, but for those that need a PostgREST or a pgbench that is not there. */
+/** Starts the databases and the wanted peers, except those that need a missing PostgREST or pgbench. */
 export async function openWorld(
   cleanup: Cleanup,
   { only = PEERS, ...size }: Size & { readonly only?: readonly PeerId[] | undefined },
@@ -93,7 +93,7 @@ export async function openWorld(
     return (await db.query('show server_version')).rows[0].server_version;
   });
   if (ids.includes('gateway-embedded')) await makeStore(dataDir, size);
-  // As it would be set up for speed: one token, verified once.
+  // Configured for speed: it verifies the token once.
   const settings = { PGRST_DB_POOL: CONNECTIONS, PGRST_JWT_CACHE_MAX_LIFETIME: '3600' };
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
   const postgrest = isWanted ? await startPostgrest({ adminUrl }, undefined, settings) : undefined;
@@ -177,13 +177,13 @@ function createPeer(
   };
 }
 
-/** PostgREST returns one row as an array, always with status 200, and errors in Postgres's form. */
+/** PostgREST always answers with an array and status 200, or with a Postgres error. */
 function toApiAnswer(case_: Case, { status, body }: Answer): Answer {
   if (status !== 200) return { status, body: { error: (body as { message: string }).message } };
   return case_.body ? { status: 201, body: (body as unknown[])[0] } : { status, body };
 }
 
-/** A peer under the same load from one more client, which never slows down: its answers do not count. */
+/** Adds the same load from another client, which is not measured. */
 function flood(peer: Peer, key: string): Peer {
   return {
     ...peer,
@@ -194,13 +194,13 @@ function flood(peer: Peer, key: string): Peer {
   };
 }
 
-/** Whether a peer can answer a case: some only make sense for peers that validate, pgbench ends at an error, and the flooded gateway delays refusals. */
+/** Whether a peer has a case: not all validate, pgbench stops at errors, and the flooded gateway delays refusals. */
 export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isRefused = false }: Case): boolean {
   if (id === 'pgbench' || id === 'gateway-flooded') return !isForValidating && !isRefused;
   return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
 }
 
-/** Throws if a peer's answer to a tenant is not the expected status, or not the same as the first peer's, but for what is generated. */
+/** Throws unless all peers give the same answer with the expected status, ignoring generated fields. */
 export async function checkAgreement(peers: readonly Peer[], case_: Case, tenants: number): Promise<void> {
   const key = toKeys(case_.isRefused, tenants).at(-1) ?? '';
   let first: { readonly id: PeerId; readonly answer: Answer } | undefined;

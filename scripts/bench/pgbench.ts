@@ -1,4 +1,4 @@
-// Postgres alone: the functions called by pgbench, with prepared statements.
+// Measures Postgres alone: pgbench calls the functions with prepared statements.
 
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempDisposableSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,9 +11,9 @@ import { type Case, toCall } from './cases.ts';
 import type { Answer } from './peers.ts';
 import type { Generated, Load } from './wrk.ts';
 
-/** More clients than these are not faster on two processors. */
+/** More clients are not faster on two processors. */
 const CLIENTS = 8;
-/** pgbench takes no more scripts. */
+/** pgbench's limit. */
 const MAX_SCRIPTS = 128;
 
 /** Whether pgbench is installed. */
@@ -21,7 +21,7 @@ export function hasPgbench(): boolean {
   return spawnSync('pgbench', ['--version']).status === 0;
 }
 
-/** The answer of Postgres to the call of a request. */
+/** Calls the function of a request once. */
 export function askByPgbench(url: string, case_: Case, key: string): Promise<Answer> {
   const call = toCall(case_, key);
   const { text, values } = createStatementWriter()(call, call.returns);
@@ -32,7 +32,7 @@ export function askByPgbench(url: string, case_: Case, key: string): Promise<Ans
   });
 }
 
-/** The statement that the gateway sends; pgbench makes parameters of its variables, and the key has none. */
+/** The gateway's statement. pgbench passes its variables as parameters; they hold only numbers, so texts are literals. */
 function toScript(case_: Case, key: string): string {
   const { function: name, args } = toCall(case_, key);
   const values = Object.entries(args).map(([argument, value]) =>
@@ -73,7 +73,7 @@ export async function runPgbench(
   const lines = logs.flatMap((name) => readFileSync(join(folder.path, name), 'utf8').split('\n').filter(Boolean));
   // The third column is the time of the transaction, in µs.
   const sorted = Float64Array.from(lines, (line) => Number(line.split(' ', 3)[2]) / 1_000).sort();
-  // By the nearest rank.
+  // Nearest-rank method.
   const percentile = (part: number) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN;
   const latencies = { p50: percentile(0.5), p90: percentile(0.9), p99: percentile(0.99) };
   return { requests: sorted.length, seconds, refused: 0, failed: 0, ...latencies };

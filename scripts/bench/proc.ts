@@ -1,5 +1,5 @@
-// Processor time and memory of a process, from Linux's /proc (proc_pid_stat(5), proc_pid_status(5), proc_pid_smaps(5)). Other
-// systems give undefined.
+// Reads the processor time and memory of a process from Linux's /proc (proc_pid_stat(5), proc_pid_status(5), proc_pid_smaps(5));
+// undefined on other systems.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -9,39 +9,38 @@ const TICKS_PER_SECOND = 100;
 /** Processor time in µs. */
 export type Cpu = { readonly user: number; readonly system: number };
 
-/** The processor time that a process has used. */
+/** Reads the processor time of a process. */
 export function readCpu(pid: number): Cpu | undefined {
   const stat = read(pid, 'stat');
   return stat === undefined ? undefined : parseCpu(stat);
 }
 
-/** The processor time in the text of /proc/PID/stat. */
+/** Parses the text of /proc/PID/stat. */
 export function parseCpu(stat: string): Cpu {
-  // The program's name is in parentheses and may contain blanks and parentheses. utime and stime are the 14th and 15th field,
-  // the 12th and 13th after the name.
+  // The program's name is in parentheses and may contain spaces and parentheses. utime and stime are the 12th and 13th field after it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [user = 0, system = 0] = fields.slice(11, 13).map((ticks) => (Number(ticks) / TICKS_PER_SECOND) * 1e6);
   return { user, system };
 }
 
-/** The peak resident memory of a process since resetPeakMemory, in bytes. */
+/** Reads the peak resident memory of a process since resetPeakMemory, in bytes. */
 export function readPeakMemory(pid: number): number | undefined {
   return parseMemory(read(pid, 'status') ?? '', 'VmHWM');
 }
 
-/** The memory of a process and of all that descend from it, in bytes: what several share counts once. */
+/** Reads the memory of a process and its descendants, in bytes; shared memory counts once. */
 export function readFamilyMemory(pid: number): number | undefined {
   const own = parseMemory(read(pid, 'smaps_rollup') ?? '', 'Pss');
   return own && readChildren(pid).reduce((sum, child) => sum + (readFamilyMemory(child) ?? 0), own);
 }
 
-/** A line of /proc/PID/status or /proc/PID/smaps_rollup, in bytes. */
+/** Parses a line of /proc/PID/status or /proc/PID/smaps_rollup, in bytes. */
 export function parseMemory(text: string, name: string): number | undefined {
   const match = new RegExp(`^${name}:\\s*(\\d+) kB$`, 'm').exec(text);
   return match ? Number(match[1]) * 1024 : undefined;
 }
 
-/** Resets the peak memory, where that is allowed. */
+/** Resets the peak memory, if permitted. */
 export function resetPeakMemory(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5');
@@ -50,7 +49,7 @@ export function resetPeakMemory(pid: number): void {
   }
 }
 
-/** Those that the main thread has started. */
+/** The child processes of the main thread. */
 function readChildren(pid: number): number[] {
   return read(pid, `task/${pid}/children`)?.split(' ').filter(Boolean).map(Number) ?? [];
 }

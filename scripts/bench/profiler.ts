@@ -1,10 +1,10 @@
-// Profiles the process that it is loaded into (node --import): from one SIGUSR2 to the next, which writes the profile to the
-// file that the parameter `to` of its URL names.
+// Preloaded into a profiled process (node --import). The first SIGUSR2 starts a profile; the second writes it to the file in the `to`
+// parameter of this module's URL.
 
 import { renameSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
 
-/** Between two samples, in µs. */
+/** Sampling interval in µs. */
 const INTERVAL = 500;
 
 const FILE = new URL(import.meta.url).searchParams.get('to') ?? '';
@@ -22,7 +22,7 @@ process.on('SIGUSR2', async () => {
   } else {
     const { profile } = await session.post('Profiler.stop');
     session.disconnect();
-    // Whoever waits for the file may read it at once.
+    // Renamed, so that the reader never sees a partial file.
     writeFileSync(`${FILE}.part`, JSON.stringify(profile));
     renameSync(`${FILE}.part`, FILE);
   }

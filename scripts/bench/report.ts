@@ -1,4 +1,4 @@
-// What all reports have: where and with what they were measured, medians, and tables in Markdown.
+// Common parts of the reports: the environment, medians, and Markdown tables.
 
 import { readFileSync } from 'node:fs';
 import { arch, cpus, totalmem, type } from 'node:os';
@@ -19,7 +19,7 @@ export function toSpread(values: readonly number[]): Spread | undefined {
   return { median, min, max };
 }
 
-/** The first lines of a report: the date, the machine, the versions, and how much data. */
+/** The first lines of a report: date, machine, versions and amount of data. */
 export function toPlace(versions: readonly string[], { tenants, students }: Size): string {
   const { version } = JSON.parse(readFileSync(join(FILES.document, '../package.json'), 'utf8'));
   const machine = `${cpus().length} processors (${cpus()[0]?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GB`;
@@ -35,7 +35,7 @@ export function toConnections(count: number): string {
   return `${count} connection${count === 1 ? '' : 's'}`;
 }
 
-/** A number with separated thousands. */
+/** A number with thousands separators. */
 export function toNumber(value: number | undefined, decimals = 0): string {
   const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
   return value === undefined ? '–' : value.toLocaleString('en-US', digits);
@@ -47,7 +47,7 @@ export function toRange(spread: Spread | undefined, decimals = 0): string {
   return spread ? `${median} (${min}–${max})` : '–';
 }
 
-/** A table: the first column is text, the others are numbers. */
+/** A Markdown table; all columns but the first are right-aligned. */
 export function toMarkdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, n) => Math.max(3, ...[head, ...rows].map((row) => row[n]?.length ?? 0)));
   const toLine = (row: readonly string[]) =>

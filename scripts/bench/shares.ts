@@ -1,4 +1,4 @@
-// The gateway's layers, and which part of a profile each one takes.
+// The gateway's layers, and their shares of a profile.
 
 import type { Profiler } from 'node:inspector';
 import { join, relative } from 'node:path';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** The files of each layer, in the order of a request. Other files of src are named one by one. */
+/** The files of each layer, in the order of a request. Other files of src are layers of their own. */
 export const LAYERS: readonly (readonly [layer: string, files: RegExp])[] = [
   [
     'server and application',
@@ -25,15 +25,15 @@ export const LAYERS: readonly (readonly [layer: string, files: RegExp])[] = [
   ['log', /^src\/telemetry\/(log|output)\./],
   ['metrics', /^src\/telemetry\/(metrics|tracing)\.|^node_modules\/prom-client\//],
 ];
-/** What no file of the gateway has called: reading from sockets, parsing HTTP, timers. */
+/** Work without a file of the gateway on the stack: sockets, HTTP parsing, timers. */
 export const NODE = "Node's sockets and HTTP";
-/** V8's names for what is no function. */
+/** V8's pseudo-functions. */
 export const NATIVE: Readonly<Record<string, string>> = {
   '(garbage collector)': 'garbage collector',
   '(program)': 'native code outside of functions',
 };
 
-/** The parts of the busy time that a profile shows, by layer. A function of Node or a library counts for the file that called it. */
+/** The shares of the busy time by layer. Functions of Node and libraries count for the file that called them. */
 export function toShares({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): Map<string, number> {
   const parents = new Map(nodes.flatMap((node) => (node.children ?? []).map((child) => [child, node.id] as const)));
   const own = new Map(nodes.map(({ id, callFrame }) => [id, toLayer(callFrame)]));
@@ -47,7 +47,7 @@ export function toShares({ nodes, samples = [], timeDeltas = [] }: Profiler.Prof
   return new Map([...times].map(([layer, time]) => [layer, time / total]));
 }
 
-/** Undefined for what counts for its caller. */
+/** Undefined for a function that counts for its caller. */
 function toLayer({ functionName: name, url }: Profiler.Profile['nodes'][number]['callFrame']): string | undefined {
   if (url === '') return name === '(idle)' ? name : NATIVE[name];
   if (!url.startsWith('file:')) return undefined;

@@ -1,4 +1,4 @@
-// Hours of mixed load with faults in between, and whether anything grows, fails or is lost: npm run soak -- --help
+// Runs a mixed load with faults for hours, and checks that nothing grows, fails or is lost: npm run soak -- --help
 
 import { execFile, execFileSync } from 'node:child_process';
 import { chmodSync, closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
@@ -21,30 +21,30 @@ import { toMarkdown, toNumber, toSpread } from './report.ts';
 type Options = { readonly store: 'postgres' | 'embedded'; readonly minutes: number };
 
 const SIZE = { tenants: 20, students: 1_000 };
-/** How often the figures are read, and something is administered, in ms. */
+/** Intervals of reading the figures and of administration, in ms. */
 const SAMPLE_MS = 5_000;
 const ADMINISTER_MS = 60_000;
-/** After a fault its last answers may still come for so long, in ms. */
+/** Requests may still fail for this time after a fault, in ms. */
 const AFTERWARDS_MS = 15_000;
-/** The last quarter of a figure may be so much more than the second one. */
+/** Allowed growth of a figure from the second quarter to the last. */
 const GROWTH = 1.05;
-/** Of this figure the least of a quarter counts, after a collection of garbage: how much that is depends on the load. */
+/** The minimum of a quarter counts, after a garbage collection; the median depends on the load. */
 const HEAP = 'least heap in use, bytes';
 const DISK_BYTES = 2e9;
 const ROOT = join(import.meta.dirname, '../..');
 
-/** What is done, and how it ends: with the status of the answer. */
+/** The expected status of each kind of request, and outcome of administration. */
 const EXPECTED = { list: 200, creation: 201, 'refused key': 401, administration: 'done' } as const;
 type Kind = keyof typeof EXPECTED;
 
-/** What the load has seen. */
+/** Counts the answers. */
 class Observations {
   readonly answers = new Map<string, number>();
   /** Answers that no fault explains. */
   readonly unexpected: string[] = [];
   #faultyUntil = 0;
 
-  /** Runs a fault, during and after which requests may fail. */
+  /** Runs a fault. During it and shortly after, requests may fail. */
   async during(fault: () => Promise<void>): Promise<void> {
     this.#faultyUntil = Number.POSITIVE_INFINITY;
     await fault();
@@ -59,7 +59,7 @@ class Observations {
   }
 }
 
-/** What the load needs, until the signal aborts. */
+/** The context of the load, which runs until the signal aborts. */
 type Load = {
   readonly origin: string;
   readonly record: Observations;
@@ -93,13 +93,13 @@ const refuse = (load: Load) =>
   repeat(load, 500, async () => {
     const headers = { 'X-Api-Key': `wms_live_${pick(1e9)}` };
     const ended = fetch(`${load.origin}/v1/alunos`, { headers }).then(
-      async (answer) => answer.text().then(() => answer.status),
+      (answer) => answer.text().then(() => answer.status),
       (error) => String(error.cause ?? error),
     );
     load.record.count('refused key', await ended);
   });
 
-/** Clients that read slowly, or go away before the answer. */
+/** A client that reads slowly, or disconnects before the answer. */
 const stall = (load: Load, isSlow: boolean) =>
   repeat(load, isSlow ? 1_000 : 50, async () => {
     const { hostname, port } = new URL(load.origin);
@@ -117,7 +117,7 @@ const stall = (load: Load, isSlow: boolean) =>
     socket.destroy();
   });
 
-/** What an administrator does beside the load: an import, an export and a rotation, each on another tenant. */
+/** Imports, exports and rotates a key, on another tenant in each round. */
 async function administer(load: Load, cleanup: Cleanup, env: Environment, round: number): Promise<void> {
   const admin = async (...args: string[]) => {
     const file = join(ROOT, 'src/admin/main.ts');
@@ -135,13 +135,13 @@ async function administer(load: Load, cleanup: Cleanup, env: Environment, round:
   await admin('import', 'alunos', join(folder, 'alunos.csv'), '--tenant', id);
   await admin('export', join(folder, 'all'), '--tenant', id);
   rmSync(folder, { recursive: true });
-  const keys: { id: string; tenant_id: string; state: string }[] = await admin('key', 'list', '--tenant', id);
+  const keys: { id: string; state: string }[] = await admin('key', 'list', '--tenant', id);
   const old = keys.findLast(({ state }) => state === 'active');
   const { key }: { key: string } = await admin('key', 'rotate', old?.id ?? '', '--overlap', '30s');
   load.keys[tenant] = key;
 }
 
-/** Fills a disk for a while. */
+/** Fills a disk for ten seconds. */
 async function fillDisk(folder: string): Promise<void> {
   const file = join(folder, 'filler');
   const handle = openSync(file, 'w');
@@ -155,7 +155,7 @@ async function fillDisk(folder: string): Promise<void> {
   }
 }
 
-/** A folder on a small disk of its own, in memory; undefined where that may not be mounted. */
+/** Mounts a small file system in memory on a folder; false without the permission. */
 function mountDisk(cleanup: Cleanup, folder: string): boolean {
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', folder], { stdio: 'ignore' });
@@ -166,7 +166,7 @@ function mountDisk(cleanup: Cleanup, folder: string): boolean {
   return true;
 }
 
-/** What must not grow, by name. */
+/** Reads the figures that must not grow. */
 async function readFigures({ origin }: Load, pid: number): Promise<Map<string, number>> {
   const metrics = await (await fetch(`${origin}/metrics`)).text();
   const figure = (name: string) =>
@@ -192,13 +192,13 @@ type Place = {
   readonly gateways: readonly { readonly origin: string; readonly pid: number }[];
   /** The administrator's. */
   readonly env: Environment;
-  /** What happens in between, in this order. */
+  /** In the order in which they happen. */
   readonly faults: readonly { readonly name: string; readonly run: () => Promise<void> }[];
 };
 
 async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
   const folder = createFolder(cleanup, 'soak-disk');
-  // The user that Postgres runs as has to reach its data.
+  // Postgres runs as another user, who needs access.
   chmodSync(folder, 0o755);
   const isDisk = mountDisk(cleanup, folder);
   if (!isDisk) console.error('No disk can be mounted here: none will be full');
@@ -228,10 +228,10 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
   });
   cleanup.defer(async () => void (await Promise.all(servers.map((server) => server.remove()))));
   const [primary, standby] = servers;
-  // So that no acknowledged creation is lost at the failover.
+  // Otherwise a failover could lose acknowledged creations.
   await primary.set('synchronous_standby_names', '*');
   const env = { DATABASE_URL: toGatewayUrl(servers, 'target_session_attrs=read-write') };
-  // A worker that is replaced has to announce it, so that its clients send nothing more to it.
+  // Time for a replaced worker to tell its clients to reconnect.
   const rolling = { ...env, WORKERS: '2', DRAIN_MS: '7000' };
   const restart = () => primary.shutDown().then(() => primary.start());
   const failOver = () => primary.kill().then(() => standby?.promote());
@@ -240,7 +240,7 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
     env: { DATABASE_URL: toGatewayUrl(servers, 'target_session_attrs=read-write', 'postgres') },
     faults: [
       { name: 'a restart of Postgres', run: restart },
-      // Postgres ends when it cannot write, and has to be started again.
+      // Postgres exits if it cannot write WAL.
       ...full.map(({ name, run }) => ({ name, run: () => run().then(restart) })),
       { name: 'a failover', run: failOver },
     ],
@@ -284,7 +284,7 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
     (async () => {
       const begin = performance.now();
       for (const [n, { name, run }] of faults.entries()) {
-        // In the first quarter: the second and the last, which are compared, are alike then.
+        // All in the first quarter, because the second and the last are compared.
         const at = begin + (ms * (n + 0.5)) / faults.length / 4;
         await delay(Math.max(0, at - performance.now()), undefined, { signal: end }).catch(() => {});
         if (end.aborted) return;

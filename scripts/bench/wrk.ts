@@ -1,4 +1,4 @@
-// The load generator: wrk with a Lua script that sends the requests in turn and prints the results as JSON.
+// Generates load with wrk: a Lua script sends the requests in turn and prints the results as JSON.
 
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempDisposableSync, writeFileSync } from 'node:fs';
@@ -7,16 +7,16 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type HttpRequest, toWire } from './cases.ts';
 
-/** How much load, and for how long; the signal ends it early. */
+/** A load, which the signal can end early. */
 export type Load = {
   readonly connections: number;
   readonly seconds: number;
   readonly signal: AbortSignal;
-  /** After how many seconds a request counts as failed; 2 by default. */
+  /** Timeout of a request in seconds; 2 by default. */
   readonly timeout?: number;
 };
 
-/** What a load gave; latencies are in ms. */
+/** The results of a load, with latencies in ms. */
 export type Generated = {
   readonly requests: number;
   readonly seconds: number;
@@ -48,47 +48,47 @@ function done(summary, latency)
 end
 `;
 
-/** The installed wrk with its version; undefined without one. */
+/** The name and version of the installed wrk; undefined without one. */
 export function findWrk(): string | undefined {
   // wrk prints its version only together with its usage, and exits with 1.
   const { stdout } = spawnSync('wrk', ['--version'], { encoding: 'utf8' });
   return stdout ? `wrk ${/^wrk (?:\S*\/)?(\d[^\s-]*)/.exec(stdout)?.[1] ?? '(unknown version)'}` : undefined;
 }
 
-/** The installed wrk with its version. Throws, with how to install it, without one. */
+/** The name and version of the installed wrk. Throws without one. */
 export function requireWrk(): string {
   const wrk = findWrk();
   if (wrk) return wrk;
   throw new Error('wrk is not installed. Debian, Ubuntu: apt-get install wrk; macOS: brew install wrk');
 }
 
-/** Sends requests to an origin for whole seconds. */
+/** Sends requests to an origin. */
 export async function runWrk(origin: string, requests: readonly HttpRequest[], load: Load): Promise<Generated> {
   const { connections, seconds, signal, timeout = 2 } = load;
   using folder = mkdtempDisposableSync(join(tmpdir(), 'bench-wrk-'));
   const script = join(folder.path, 'wrk.lua');
   writeFileSync(script, toScript(new URL(origin).host, requests));
-  // One thread: a second one would take processor time from what is measured.
+  // A second thread would compete with the measured process.
   const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`];
   const more = ['--timeout', `${timeout}s`, '--script', script];
   const { stdout } = await promisify(execFile)('wrk', [...args, ...more, origin], { signal });
   return parseWrk(stdout);
 }
 
-/** The script for requests, each as it goes over the wire. */
+/** Writes the script for requests. */
 export function toScript(host: string, requests: readonly HttpRequest[]): string {
   const lines = requests.map((request) => `  ${quote(toWire(host, request))},`);
   return `requests = {\n${lines.join('\n')}\n}\n${SCRIPT}`;
 }
 
-/** Reads what the script prints at the end. */
+/** Parses the output of the script. */
 export function parseWrk(output: string): Generated {
   const figures = output.split(MARK)[1];
   if (!figures) throw new Error(`wrk printed no figures: ${output}`);
   return JSON.parse(figures);
 }
 
-/** ASCII as a Lua string. */
+/** Writes ASCII as a Lua string. */
 function quote(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&').replaceAll('\r', '\\r').replaceAll('\n', '\\n')}"`;
 }

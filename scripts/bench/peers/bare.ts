@@ -1,14 +1,13 @@
-// The minimum for any gateway in Node: node:http with the same calls, and nothing else that a service needs.
+// The minimum for a gateway in Node: node:http and the same calls, without validation, limits, logs and metrics.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { parse } from 'node:querystring';
 import { json } from 'node:stream/consumers';
 import type { Call } from '../../../src/store/store.ts';
 
-/** The key is refused, with this text. */
 export class KeyRefused extends Error {}
 
-/** Serves the answers of calls, which are JSON. */
+/** Serves the JSON answers of calls. */
 export function serve(answer: (call: Call) => Promise<string>): void {
   createServer((req, res) => {
     toCall(req)

@@ -40,12 +40,12 @@ function toSchema(source: unknown) {
   return (source as OpenAPIV3.ResponseObject).content?.['application/json']?.schema;
 }
 
-// Times are passed on as text: a Date would be slower and cut off microseconds.
+// Times stay text: a Date would be slower and lose microseconds.
 const readTime = (text: string) => `${text.replace(' ', 'T')}:00`;
 const pool = openPool((type) => (type === pg.types.builtins.TIMESTAMPTZ ? readTime : pg.types.getTypeParser(type)));
 
 const app = fastify({
-  // One line for each request, like the gateway; Fastify by itself logs two.
+  // One line per request, like the gateway; by default Fastify logs two.
   logger: { level: 'info' },
   logController: new LogController({ disableRequestLogging: true }),
   bodyLimit: 100_000,

@@ -6,9 +6,9 @@ import { KeyRefused, serve } from './bare.ts';
 import { openPool, query } from './pool.ts';
 
 const writeStatement = createStatementWriter();
-/** By function: its requests have the same arguments. */
+/** Statements by function: all requests of a case have the same arguments. */
 const texts = new Map<string, string>();
-// JSON from the database is passed on as text.
+// JSON from the database stays text.
 const pool = openPool(() => (text) => text);
 
 serve(async (call) => {

@@ -1,4 +1,4 @@
-// The bare server with the gateway's store: what the gateway takes beyond this is its own cost.
+// The bare server with the gateway's store. The gateway's own cost is the difference to this.
 
 import { openPostgres } from '../../../src/store/postgres/store.ts';
 import { KeyRefused, serve } from './bare.ts';

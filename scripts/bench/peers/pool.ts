@@ -1,11 +1,11 @@
-// The peers' access to Postgres by `pg`: as many connections as the gateway, and its role.
+// A pool of `pg` for the peers, with the gateway's role and number of connections.
 
 import pg from 'pg';
 
 /** Timeout of connecting and of statements, in ms: the gateway's default. */
 const DEADLINE_MS = 5_000;
 
-/** The parser of a type, by its number. */
+/** The parser of a type, by its OID. */
 type ReadType = (type: number) => (text: string) => unknown;
 
 /** Opens a pool on DATABASE_URL. */
@@ -20,11 +20,11 @@ export function openPool(getTypeParser: ReadType): pg.Pool {
       await client.query(`set role gateway; set timezone = 'UTC'; set statement_timeout = ${DEADLINE_MS}`);
     },
   } as pg.PoolConfig);
-  // A lost connection fails its query; without one nobody needs to know.
+  // Without a listener, losing an idle connection would end the process.
   return pool.on('error', () => {});
 }
 
-/** Runs a query and keeps the connection: `pool.query` closes it after an error of Postgres. */
+/** Runs a query and keeps the connection after a Postgres error, unlike `pool.query`. */
 export async function query<T extends pg.QueryResultRow>(pool: pg.Pool, config: pg.QueryConfig): Promise<T[]> {
   const client = await pool.connect();
   let lost: Error | undefined;
