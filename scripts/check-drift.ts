@@ -1,8 +1,7 @@
-// npm run check:contract compares openapi.yaml with the configured database, and checks the bodies of its functions where
-// that is possible. Without DATABASE_URL or SUPABASE_URL it compares with a database in memory that has the repository's
-// migrations.
+// Compares openapi.yaml with the configured database, and checks the bodies of its functions where possible: npm run check:contract.
+// Without DATABASE_URL or SUPABASE_URL the database is a temporary one with the migrations of supabase/migrations.
 
-import { type Config, type Environment, readConfig } from '../src/config.ts';
+import { type Config, type Environment, FILES, readConfig } from '../src/config.ts';
 import { type Fault, messageOf, OperatorError } from '../src/errors.ts';
 import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
@@ -11,9 +10,8 @@ import type { Store } from '../src/store/store.ts';
 import { findBodyErrors, NotCheckedError } from './function-bodies.ts';
 
 const DOCUMENT = 'openapi.yaml';
-const FILES = { migrations: 'supabase/migrations', seed: 'supabase/seed.sql' };
 
-/** Compares; prints that they agree. Throws OperatorError with a line for each difference. */
+/** Prints that document and database agree, or throws OperatorError with a line for each difference. */
 export async function checkDrift(env: Environment, print: (line: string) => void): Promise<void> {
   const config = readConfig(env);
   const document = await compileFile(DOCUMENT);
@@ -34,12 +32,12 @@ export async function checkDrift(env: Environment, print: (line: string) => void
   }
 }
 
-/** An embedded store is compared as the migrations make it. */
+/** Replaces an embedded store by a temporary one with the migrations alone. */
 function toEmpty(store: Config['store']): Config['store'] {
   return store.kind === 'embedded' ? { ...store, dataDir: undefined, demoData: false } : store;
 }
 
-/** The errors in the bodies of the functions; where these cannot be checked, a note says why. */
+/** Finds the errors in the bodies of the functions, or prints why they cannot be checked. */
 async function findErrors(store: Config['store'], print: (line: string) => void): Promise<string[]> {
   try {
     if (store.kind !== 'postgres') throw new NotCheckedError('needs DATABASE_URL');

@@ -1,5 +1,5 @@
-// npm run check:translations compares docs/openapi.pt-BR.yaml with openapi.yaml: it names the texts that have no translation, which
-// the page shows as they are, and fails for translations of texts that are no longer there.
+// Compares docs/openapi.pt-BR.yaml with openapi.yaml: npm run check:translations. It lists texts without a translation, which the page
+// shows in English, and fails for translations of texts that are no longer in the document.
 
 import { stringify } from 'yaml';
 import { readDocument } from '../src/openapi/document.ts';

@@ -1,4 +1,4 @@
-// Writes what the client has of a document, its types and how its arrays are written in a query:
+// Writes the part of the client that is generated from a document, its types and the separators of arrays in queries:
 // node scripts/client-types.ts DOCUMENT FILE [--check]
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import openapiTypescript, { astToString, COMMENT_HEADER } from 'openapi-typescri
 import type { Separators } from '../client/src/client.ts';
 import { type CompiledDocument, compileFile } from '../src/openapi/compile.ts';
 
-/** The types and the separators of a document file, as a module. */
+/** Generates the module with the types and the separators of a document. */
 export async function writeClientTypes(file: string): Promise<string> {
   // A request may leave out a property with a default.
   const types = await openapiTypescript(pathToFileURL(resolve(file)), { defaultNonNullable: false, silent: true });
@@ -19,7 +19,7 @@ export const separators: Record<string, Record<string, "," | " " | "|">> = ${sep
   return `${COMMENT_HEADER}${astToString(types)}${own}`;
 }
 
-/** The separators of arrays that do not explode, which the types cannot tell. */
+/** Finds the separators of arrays that do not explode, which the types do not show. */
 export function readSeparators({ operations }: Pick<CompiledDocument, 'operations'>): Separators {
   const all = [...operations.values()].flatMap(({ source, inputs }) => {
     const own = inputs.flatMap((input) =>

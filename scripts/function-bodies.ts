@@ -1,11 +1,11 @@
-// Finds mistakes in the bodies of the functions, such as a misspelt column. Postgres finds those only when the statement
-// runs; its extension plpgsql_check finds them before.
+// Finds mistakes in the bodies of the functions, such as a misspelt column, with the extension plpgsql_check. Postgres itself finds
+// them only when the statement runs.
 
 import type pg from 'pg';
 import { connect } from '../src/admin/database.ts';
 import { OperatorError } from '../src/errors.ts';
 
-/** Gives `level`, `function`, `line` (in the body) and `message` of each finding in schemas public and private. */
+/** Selects the findings in schemas public and private; `line` counts from the start of the body. */
 export const FINDINGS = `
 select c.level, p.oid::regprocedure::text as function, c.lineno as line, c.message
   from pg_proc p
@@ -27,14 +27,14 @@ export type Finding = {
   readonly message: string;
 };
 
-/** The bodies cannot be checked here; the message says why. */
+/** The bodies cannot be checked on this database. */
 export class NotCheckedError extends OperatorError {}
 
 /** Finds the errors, one line each. Throws NotCheckedError. */
 export async function findBodyErrors(url: string): Promise<string[]> {
   const db = await connect(url, 'check-contract');
   try {
-    // An extension that the database lacks is there until the end of the transaction.
+    // Rolled back at the end, with the extension.
     await db.query('begin');
     await prepare(db);
     const { rows } = await db.query<Finding>(FINDINGS);
@@ -46,7 +46,7 @@ export async function findBodyErrors(url: string): Promise<string[]> {
   }
 }
 
-/** Makes the extension usable. Throws NotCheckedError. */
+/** Creates the extension if necessary, and puts it on the search path. Throws NotCheckedError. */
 async function prepare(db: pg.Client): Promise<void> {
   const { rows } = await db.query(
     `select coalesce(has_schema_privilege(to_regnamespace('private'), 'usage'), false) as "isAdmin", current_user as role,

@@ -1,4 +1,4 @@
-// Makes the README's pictures from the running product, so that they show what it does: `npm run pictures`. Needs Chromium.
+// Takes the README's pictures of the running product: npm run pictures. Needs Chromium.
 
 import { execFile, spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ try {
   await terminal.setContent(`<style>${TERMINAL}</style><pre>${session.join('\n')}</pre>`);
   await terminal.locator('pre').screenshot({ path: join(ROOT, 'docs/terminal.png') });
   const page = await browser.newPage({ viewport: SIZE });
-  // The page draws only what is in sight.
+  // The page renders only what is visible.
   await page.goto(`${ORIGIN}/docs#tag/alunos/POST/alunos`, { waitUntil: 'networkidle' });
   await page
     .getByRole('heading', { name: 'Create a student' })
@@ -39,11 +39,11 @@ try {
   gateway.kill();
 }
 
-/** The lines of the start, without what follows the first request. */
+/** Reads the log lines of the start. */
 async function readStart(): Promise<string[]> {
   const lines: string[] = [];
   for await (const line of createInterface(gateway.stdout)) {
-    // As a terminal has it.
+    // As the log looks on a terminal.
     const { time, level, msg } = JSON.parse(line);
     lines.push(escaped(`[${time.slice(11, 23)}] ${level.toUpperCase()}: ${msg}`));
     if (line.includes('Demo data')) return lines;

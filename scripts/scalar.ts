@@ -1,6 +1,5 @@
-// Keeps the script of the documentation page, Scalar's, in the repository: `npm run generate` takes it from Scalar's plugin for
-// Fastify, the only package that has it without the 250 packages that it was built from. The gateway serves the compressed
-// file as it is.
+// Updates the script of the documentation page, Scalar, in the repository: part of npm run generate. It comes from Scalar's plugin for
+// Fastify, the only package that has the script without its 250 dependencies. The gateway serves the compressed file.
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +25,7 @@ function readServed(): Buffer {
 
 if (import.meta.main) {
   const script = await readInstalled();
-  // Compressing it that well takes some 20 seconds.
+  // Only if it changed: the best compression takes 20 seconds.
   if (!existsSync(FILE) || !readServed().equals(script)) {
     const { BROTLI_PARAM_QUALITY: QUALITY, BROTLI_MAX_QUALITY, BROTLI_PARAM_SIZE_HINT: SIZE_HINT } = constants;
     writeFileSync(

@@ -1,4 +1,4 @@
-// Tests one operation, its isolation, examples, answers and drift: npm run test:operation -- criarAluno
+// Tests one operation: its isolation, examples, answers and drift: npm run test:operation -- criarAluno
 
 import { spawnSync } from 'node:child_process';
 import { FILES } from '../src/config.ts';
@@ -7,7 +7,7 @@ import { compileFile } from '../src/openapi/compile.ts';
 
 const TESTS = ['test/openapi/drift.test.ts', 'test/openapi/document.test.ts', 'test/isolation/any-operation.test.ts'];
 
-/** Why an operationId names no operation of the document; undefined if it does. */
+/** The message about an unknown operationId; undefined for a known one. */
 export function findMistake(id: string | undefined, ids: readonly string[]): string | undefined {
   if (id !== undefined && ids.includes(id)) return undefined;
   const meant = ids.find((one) => isNear(id?.toLowerCase() ?? '', one.toLowerCase(), 2));

@@ -1,4 +1,4 @@
-// Writes what docs/configuration.md, .env.example and compose.yaml say of the variables, from the table in src/config.ts:
+// Generates the variables in docs/configuration.md, .env.example and compose.yaml from the table in src/config.ts:
 // node scripts/variables.ts [--check]
 
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { VARIABLES, type Variable } from '../src/config.ts';
 
 const entries = Object.entries<Variable>(VARIABLES);
 
-/** The rows of the page. */
+/** The table of docs/configuration.md. */
 function toTable(): string {
   const rows = entries.map(([name, { written, text }]) => {
     const here = text.replaceAll('](configuration.md#', '](#');
@@ -15,7 +15,7 @@ function toTable(): string {
   return `| Variable | Default | |\n|---|---|---|\n${rows.join('')}`;
 }
 
-/** The variables as comments, for people who copy the file. */
+/** The commented variables of .env.example. */
 function toExample(): string {
   const parts = entries.map(([name, { written, text }]) => {
     const plain = text.replaceAll('`', '').replace(/\[[^\]]*\]\(([^)#]*)[^)]*\)/g, 'docs/$1');
@@ -28,16 +28,16 @@ function wrap(text: string): string {
   return text.replace(/(.{1,118})(?: |$)/g, '# $1\n');
 }
 
-/** What compose.yaml sets for each of its gateways, or the image. */
+/** Variables that a service of compose.yaml or the image sets. */
 const SET_BY_COMPOSE = /^(PORT|HOST|METRICS_PORT|DATA_DIR|POSTGRES_BIN|DEMO_DATA|PREPARE|DATABASE_URL|SUPABASE_.*)$/;
 
-/** The variables that compose.yaml passes on. */
+/** The variables that compose.yaml passes through. */
 function toSettings(): string {
   const names = entries.flatMap(([name]) => (SET_BY_COMPOSE.test(name) ? [] : name));
   return names.map((name) => `  ${name}: \${${name}:-}\n`).join('');
 }
 
-/** The part of each file that is written. */
+/** The generated part of each file. */
 const FILES = [
   { file: 'docs/configuration.md', pattern: /\| Variable \|[\s\S]*?\n(?=\n)/, write: toTable },
   {
