@@ -1,4 +1,4 @@
-// A check, and how an answer is compared with the document.
+// Checks, and the comparison of an answer with the document.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorObject } from 'ajv';
@@ -16,11 +16,12 @@ import {
 } from './operations.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 import type { Row } from './rows.ts';
+import type { Values } from './values.ts';
 
-/** What the checks of a run share. */
+/** The context of a run's checks. */
 export type Setting = {
   readonly contract: Contract;
-  /** Those of the contract that are checked. */
+  /** The checked operations. */
   readonly operations: readonly Operation[];
   readonly client: Client;
   readonly coverage: Coverage;
@@ -28,43 +29,43 @@ export type Setting = {
   readonly otherKey?: string;
   readonly readKey?: string;
   readonly limitedKey?: string;
-  /** Another key for the requests of the run's own. */
+  /** Replaces the run's own key. */
   readonly sender?: symbol;
-  /** The records of another tenant's lists, as they were when they were first read. */
+  /** The other tenant's records by list, as first read. */
   readonly foreign: Map<ListOperation, Promise<readonly Row[]>>;
   readonly seed: number;
-  /** Values generated for each check, besides those at the bounds. */
+  /** Generated values per check, in addition to those at the bounds. */
   readonly runs: number;
-  /** Whether the deployment has the demo data. */
+  /** The deployment has the demo data. */
   readonly demo?: boolean;
   readonly readOnly?: boolean;
 };
 
-/** Throws Mismatch if the deployment fails it; gives a text, the reason, if there is nothing to check. */
+/** `run` throws Mismatch if the deployment fails, and returns a reason if it checked nothing. */
 export type Check = { readonly name: string; readonly run: () => Promise<unknown> };
 
 export function check(name: string, run: () => Promise<unknown>): Check {
   return { name, run };
 }
 
-/** A check that is not made. */
+/** A skipped check. */
 export function skip(name: string, reason: string): Check {
   return { name, run: async () => reason };
 }
 
-/** What an answer has to be. */
+/** The expected answer. */
 export type Expected = {
-  /** The operation's success by default. */
+  /** By default the success status of the operation. */
   readonly status?: number;
-  /** The fields that a 422 names, and no others. */
+  /** Exactly the fields that a 422 names. */
   readonly fields?: readonly string[];
-  /** Inputs with rules of the database: a 422 that names only some of them is right too. */
+  /** Inputs with rules of the database: a 422 that names only these is accepted too. */
   readonly rules?: readonly string[];
-  /** Whether the database may refuse it, with a declared status such as 404. */
+  /** Accepts a declared refusal of the database too, such as a 404. */
   readonly mayRaise?: boolean;
 };
 
-/** Sends a request and compares the answer with the document and with what is expected; throws Mismatch. */
+/** Sends a request, and throws Mismatch unless the answer is as expected and as the document describes it. */
 export async function expectAnswer(
   { client, sender, coverage }: Setting,
   operation: Operation,
@@ -99,7 +100,7 @@ export function describeAnswer({ status, text }: Answer): string {
   return `${status} ${text}`;
 }
 
-/** Why an answer is not JSON; undefined if it is. */
+/** Why an answer is not JSON; undefined for JSON. */
 export function findFormFault({ headers, body }: Answer): string | undefined {
   const type = headers['content-type'] ?? 'missing';
   if (!/^application\/json\s*(;|$)/i.test(type)) return `Content-Type is ${type}, expected application/json`;
@@ -111,7 +112,7 @@ function findSchemaFault({ validate, headers }: DescribedAnswer, answer: Answer)
   for (const [name, { schema, validate }] of headers) {
     const text = answer.headers[name];
     const value = schema.type === 'integer' && /^\d+$/.test(text ?? '') ? Number(text) : text;
-    // A proxy may have removed it.
+    // A proxy may remove headers.
     if (text !== undefined && !validate(value)) {
       return `not the schema of the header ${name}: ${describeErrors(validate.errors)}`;
     }
@@ -131,19 +132,16 @@ function fieldsOf(body: Json | undefined): string[] {
   return typeof error === 'object' && error !== null ? Object.keys(error) : [];
 }
 
-/** A check ends after this time with what it has found, in ms. */
+/** Maximum time of a check, in ms; then it ends with what it has found. */
 const MAX_MS = 60_000;
-/** Attempts to find a smaller failing request; those that write may create records. */
+/** Attempts to shrink a failing request; few if each may create a record. */
 const MAX_SHRINKS = { reading: 500, writing: 30 };
 
-/** Generated values, and those that are tested before them. */
-export type Tested<T> = { readonly some: fc.Arbitrary<T>; readonly edges?: readonly T[] };
-
-/** Tests the edges and then generated values. Throws what the smallest value that fails throws. */
+/** Tests the edge cases, then generated values. Throws the error of the smallest failing value. */
 export async function forAll<T>(
   { seed, runs }: Setting,
   operation: Operation,
-  { some, edges = [] }: Tested<T>,
+  { some, edges }: Values<T>,
   test: (value: T) => Promise<unknown>,
   count = runs,
 ): Promise<void> {

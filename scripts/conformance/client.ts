@@ -1,4 +1,4 @@
-// Sends requests to the deployment, a limited number at once.
+// Sends requests to the deployment, with limited concurrency.
 
 import { errors, Pool } from 'undici';
 import { messageOf } from '../../src/errors.ts';
@@ -21,7 +21,7 @@ export class Mismatch extends Error {
 
 /** The deployment does not answer. */
 export class Unreachable extends Error {
-  /** What the run had created. */
+  /** The records that the run has created. */
   readonly created: Created;
 
   constructor(message: string, created: Created) {
@@ -30,7 +30,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** The ids of created records, with the operation that created them. */
+/** The ids of created records, and the operations that created them. */
 export type Created = readonly { readonly by: string; readonly id: string }[];
 
 export type Answer = {
@@ -49,13 +49,13 @@ export type ClientOptions = {
   /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
   readonly keyHeader: string;
-  /** By what stands for them in requests. */
+  /** By the symbols that stand for them in requests. */
   readonly keys: ReadonlyMap<symbol, string | undefined>;
-  /** Throw for a request that could change something. */
+  /** Throws for a request other than a read. */
   readonly readOnly?: boolean;
-  /** Maximum time for an answer. */
+  /** Timeout of an answer. */
   readonly timeoutMs: number;
-  /** What comes between the checks and HTTP, such as a fault that they have to find. */
+  /** Wraps the exchange, such as with a fault that the checks must find. */
   readonly intercept?: (exchange: Exchange) => Exchange;
 };
 
@@ -86,12 +86,12 @@ export class Client {
     return [...this.#created].map(([id, by]) => ({ by, id }));
   }
 
-  /** Throws Mismatch if no answer comes, and Unreachable from when the deployment answers nothing any more. */
+  /** Throws Mismatch without an answer, and Unreachable once the deployment answers nothing any more. */
   async send(request: Request): Promise<Answer> {
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {
-      // A server may close an idle connection just as it is reused; requests that only read are then repeated once.
+      // The server may close an idle connection just as it is reused: repeats a read once.
       const answer = await this.#exchange(request).catch((error) => {
         if (!isRead(request) || !wasClosed(error)) throw error;
         return this.#exchange(request);
@@ -104,7 +104,7 @@ export class Client {
     }
   }
 
-  /** Throws Unreachable if not even the simplest request is answered. */
+  /** Throws Unreachable if even the simplest request gets no answer. */
   async probe(): Promise<void> {
     try {
       await this.#exchange({ method: 'GET', target: '/', headers: {}, key: null });
@@ -119,7 +119,7 @@ export class Client {
     await this.#pool.destroy();
   }
 
-  /** An answer may contain a key, and a report is passed on. */
+  /** Replaces keys in a report, which people share. */
   hideKeys(text: string): string {
     let hidden = text;
     for (const [{ description }, key] of this.#options.keys) {
@@ -140,7 +140,7 @@ export class Client {
   async #overHttp({ method, target, headers, key, body }: Request): Promise<Answer> {
     const { keys, keyHeader } = this.#options;
     const sentKey = typeof key === 'symbol' ? keys.get(key) : key;
-    // Letters outside ASCII travel as the bytes of UTF-8.
+    // Characters outside ASCII are sent as UTF-8.
     const own = Object.entries(headers).map(([name, text]) => [name, Buffer.from(text).toString('latin1')]);
     this.sent++;
     const response = await this.#pool.request({

@@ -1,10 +1,10 @@
-// What of the document a run has shown: the statuses of its operations, their inputs, and the keywords of the inputs' schemas. An
-// answer is compared with its whole schema, so its keywords are shown with its status.
+// The parts of the document that a run has tested: statuses, inputs, and the keywords of the inputs' schemas. The keywords of an answer
+// are tested with its status.
 
 import { SUBSCHEMAS } from '../../src/openapi/structure.ts';
 import type { Input, Operation, Schema } from './operations.ts';
 
-/** A part of the document, such as the keyword `minimum` of an input; with a reason if the run has not shown it. */
+/** A part of the document, such as the keyword `minimum` of an input, with the reason if it was not tested. */
 export type Part = {
   readonly operation: string;
   readonly kind: 'status' | 'input' | 'keyword';
@@ -12,35 +12,35 @@ export type Part = {
   readonly reason?: string;
 };
 
-/** Why a part is not shown, unless something else is known. */
+/** Default reasons. */
 const REASONS = {
   status: 'no request of the run led to it',
   input: 'no value of it was taken',
   keyword: 'no check breaks it',
 };
 
-/** Keywords that refuse a value. */
+/** Keywords that can refuse a value. */
 const ASSERTIONS =
   `additionalProperties const contains dependentRequired enum exclusiveMaximum exclusiveMinimum format maxItems
   maxLength maxProperties maximum minItems minLength minProperties minimum multipleOf not pattern propertyNames required type
   uniqueItems`.split(/\s+/);
 
-/** Collects what a run shows. */
+/** Records the tested parts of a run. */
 export class Coverage {
   readonly #shown = new Set<string>();
   readonly #reasons = new Map<string, string>();
 
-  /** A status was as the document says, a value of an input was taken, or one that breaks a keyword was refused. */
+  /** Records a correct status, an accepted input, or a keyword that refused a value. */
   show({ id }: Operation, kind: Part['kind'], name: string): void {
     this.#shown.add(`${id} ${kind} ${name}`);
   }
 
-  /** Why a status is not asked for. */
+  /** Records why a status is not tested. */
   excuse({ id }: Operation, status: number, reason: string): void {
     this.#reasons.set(`${id} status ${status}`, reason);
   }
 
-  /** All parts of these operations. */
+  /** Lists all parts of these operations. */
   report(operations: readonly Operation[]): Part[] {
     return operations.flatMap((operation) => {
       const toPart = (kind: Part['kind'], name: string): Part => {
@@ -59,7 +59,7 @@ export class Coverage {
   }
 }
 
-/** The keywords of an input's schema that may refuse a value, with those inside as paths such as `items.format`. */
+/** The keywords of an input's schema that can refuse a value; nested ones as paths such as `items.format`. */
 function keywordsOf(input: Input): string[] {
   const isText = ({ type }: Schema) => input.in !== 'body' && type === 'string';
   // A schema may contain itself.

@@ -1,4 +1,4 @@
-// What holds for an operation that creates a record, and for the record until its end.
+// Checks an operation that creates records, and the life of a record until its deletion.
 
 import { randomInt, randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -25,16 +25,16 @@ const CONFLICT = 409;
 const GONE = 404;
 /** The header that marks the answer to a repeated request. */
 const REPLAYED = 'idempotent-replayed';
-/** How often other values are tried after a conflict. */
+/** Attempts with other values after a conflict. */
 const MAX_ATTEMPTS = 10;
-/** How many records are created while a list is read. */
+/** Records created while a list is read. */
 const MEANWHILE = 3;
 
 /** The checks of an operation that creates a record; none for other operations. */
 export function* createCreationChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { status, inputs, path } = operation;
   if (status !== CREATED) return;
-  // Only the database knows which values keep a rule, such as the id of a gym. An example has one for the demo data.
+  // Only the database knows which values satisfy an x-rule, such as the id of a gym. The examples have some of the demo data.
   const known = setting.demo ? readExampleFields(setting, operation) : {};
   const required = inputs.filter((input) => input.required);
   const unknown = required.filter(({ rule, name }) => rule && !(name in known)).map(({ name }) => name);
@@ -53,7 +53,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     for (let attempt = 1; ; attempt++) {
       const assignments = assignUnique(required, known);
       const request = toRequest(operation, assignments);
-      // Another record may have what has to be unique.
+      // Another record may have a unique value already.
       const mayRaise = attempt < MAX_ATTEMPTS && operation.answers.has(`${CONFLICT}`);
       const answer = await expect(request, { mayRaise });
       if (answer.status !== status) continue;
@@ -125,9 +125,9 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   }
 
   if (list?.list.after) {
-    // Who follows the pages with `after` meets every record that was there at the beginning, once.
+    // Pages with `after` contain every record of the beginning exactly once.
     yield check('lists every record once while others are created', async () => {
-      // What is changed or deleted meanwhile may be met twice, or not at all.
+      // The other check changes and deletes records, which may then be in two pages or none.
       await Promise.allSettled([life]);
       const before = await readRows(setting, list);
       const limit = toLimit(list, before.length / (MEANWHILE + 1));
@@ -137,12 +137,11 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   }
 
   if (operation.conflicts) {
-    // What has to be unique is among the fields.
     yield check('refuses the same fields again', async () => {
       const isMadeUp = ({ in: place, rule, schema }: Input) => place === 'body' && !rule && schema.format !== 'uuid';
       const fields = inputs.filter((input) => required.includes(input) || isMadeUp(input));
       const request = toRequest(operation, assignUnique(fields, known));
-      // Another record may have what has to be unique.
+      // Another record may have a unique value already.
       await expect(request, { mayRaise: true });
       await expect(request, { status: CONFLICT });
     });
@@ -170,13 +169,13 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   });
 }
 
-/** The value of a path's parameter for a record: as it was created, or as the record has it. */
+/** The value of a path parameter: the one used for the creation, or the record's. */
 function toPlace(input: Input, assignments: readonly Assignment[], row: Row): Assignment {
   const created = assignments.find(({ input: { in: place, name } }) => place === 'path' && name === input.name);
   return created ?? { input, value: row[input.name] ?? row.id ?? null };
 }
 
-/** Compares a record with what was sent. A field has its argument's prefix; the property of the record has none. */
+/** Compares a record with what was sent. Fields have the prefix `p_`, properties of the record do not. */
 function compareSent(request: Request, assignments: readonly Assignment<Input>[], row: Row): void {
   for (const { input, value } of assignments) {
     const property = input.name.replace(/^p_/, '');
@@ -185,7 +184,7 @@ function compareSent(request: Request, assignments: readonly Assignment<Input>[]
   }
 }
 
-/** The fields of the body that the examples of a creation send. */
+/** The fields that the examples of a creation send. */
 function readExampleFields({ contract }: Setting, { id }: Operation): Row {
   const examples = readExamples(contract.document).filter(
     ({ operationId, status }) => operationId === id && status === CREATED,
@@ -193,14 +192,14 @@ function readExampleFields({ contract }: Setting, { id }: Operation): Row {
   return Object.assign({}, ...examples.map(({ request }) => JSON.parse(request.body ?? '{}')));
 }
 
-/** A filter by a text of the record, which finds it in a long list too. */
+/** A filter by a text of the record, so that it is found in a long list too. */
 function toConditions({ list }: ListOperation, row: Row): Condition[] {
   const isText = ({ property }: Filter) => typeof row[property] === 'string';
   const input = list.filters.find((one) => one.match !== 'none' && isText(one) && one.validate(row[one.property]));
   return input ? [{ input, value: row[input.property] ?? null }] : [];
 }
 
-/** Values for inputs, unique where the schema allows it; known ones where a rule decides. */
+/** Values for inputs, unique if the schema allows it, and known ones for inputs with an x-rule. */
 function assignUnique(inputs: readonly Input[], known: Row): Assignment<Input>[] {
   return inputs.map((input) => {
     if (input.rule) return { input, value: known[input.name] ?? null };
@@ -214,9 +213,9 @@ function pickInteger({ schema: { type, minimum = 0, maximum = 2 ** 31 - 1 } }: I
   return randomInt(minimum, Math.min(maximum, minimum + 2 ** 40) + 1);
 }
 
-/** Whether a record has a value that was sent; the same time may be written in another zone. */
+/** Whether a record has a value that was sent; a time may be in another zone. */
 function isSame({ schema }: Input, value: Json | undefined, sent: Json): boolean {
   if (schema.format === 'date-time') return Date.parse(String(value)) === Date.parse(String(sent));
-  // What was generated may be an object without a prototype.
+  // A generated object may have no prototype.
   return isDeepStrictEqual(value, JSON.parse(JSON.stringify(sent)));
 }

@@ -1,4 +1,4 @@
-// The document's examples, sent unchanged.
+// Sends the document's examples and compares the answers.
 
 import { isDeepStrictEqual } from 'node:util';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
@@ -29,14 +29,14 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
     if (connection) return 'a proxy in front may wait longer than the gateway does';
     return demo || (store !== 'demo' && knownKeys.includes(keyOf(example))) ? undefined : 'sent only with --demo';
   };
-  // What is read depends on the deployment's data; what is created or refused does not.
+  // Only reads depend on the deployment's data.
   const isExact = ({ status, request }: Example) => demo || status >= 400 || !isRead(request);
   const replay = async (example: Example) => {
     const before = examples.find(({ name }) => name === example.after);
     if (before) await expectAnswer(setting, operation, toRequest(before), { status: before.status, rules });
     const request = toRequest(example);
     const { status } = example;
-    // What was created or deleted before cannot be again, and other data may lack the record.
+    // An earlier run may have created or deleted the same record, and other data may lack it.
     const mayRaise = status < 400 && !(demo && isRead(request));
     const isRuled = status < 400 || isRaised(operation, status);
     const expected = { status, mayRaise, rules: isRuled ? rules : [] };
@@ -60,7 +60,7 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
   }
 }
 
-/** The example's body with the generated values of the answer; the schema has checked their form. */
+/** Copies the generated values of the answer to the example's body. */
 function withGenerated({ value, generated }: Example, body: Json): Json {
   if (generated.length === 0) return value as Json;
   const values = generated.map((name) => [name, (body as Record<string, Json>)[name] ?? null]);

@@ -1,4 +1,4 @@
-// What HTTP promises, as far as proxies keep it: the headers of answers, HEAD, and the methods of paths.
+// Checks HTTP itself, as far as proxies preserve it: headers, HEAD, and the methods of paths.
 
 import { randomUUID } from 'node:crypto';
 import { type Check, check, describeAnswer, findFormFault, type Setting } from './check.ts';
@@ -8,20 +8,20 @@ import { type Assignment, isRead, OWN_KEY, type Request, toValidRequest } from '
 
 const ID = 'X-Request-Id';
 const PORTUGUESE = 'pt-BR';
-/** Attempts to see an unchanged list while others change it. */
+/** Attempts to read an unchanged list while others change it. */
 const MAX_TRIES = 3;
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
-/** What a gateway may answer besides the methods of the document. */
+/** Methods that a gateway may allow in addition to the document's. */
 const IMPLIED = ['HEAD', 'OPTIONS'];
 
-/** The checks of the headers of an operation, and of its HEAD. */
+/** The checks of an operation's headers and of HEAD. */
 export function* createHeaderChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { client, coverage, contract } = setting;
   const { list, status, success, method } = operation;
   const unknown: Assignment = { input: { name: 'contract_test', in: 'query' }, value: '1' };
   const valid = toValidRequest(operation);
   const invalid = toValidRequest(operation, [unknown]);
-  // Different results, and nothing created.
+  // Different statuses, without creating anything.
   const requests = [...(isRead(operation) ? [valid] : []), invalid, { ...valid, key: null }];
 
   if (method === 'GET') {
@@ -38,12 +38,12 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
 
   if (method === 'GET' && success.headers.has('etag')) {
     yield check('answers 304 to the ETag of an unchanged answer', async () => {
-      // The first record stays the first, whatever others create meanwhile.
+      // The first record stays first while others create records.
       const smallest = list ? [{ input: list.limit, value: list.limit.schema.minimum ?? 1 }] : [];
       const request = toValidRequest(operation, smallest);
       for (let tries = 1; ; tries++) {
         const first = await client.send(request);
-        // Whether the record exists is known only of the demo data.
+        // Without the demo data the record may not exist.
         if (isRaised(operation, first.status)) return;
         const tag = first.headers.etag;
         if (!tag) throw new Mismatch(request, 'an ETag', 'none');
@@ -57,7 +57,7 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
     });
   }
 
-  // A proxy may replace the client's id by its own, but no two requests have the same.
+  // A proxy may replace the client's id, but ids must be unique.
   yield check(`returns the request's ${ID}`, async () => {
     const seen = new Set<string>();
     for (const request of requests) {
@@ -96,9 +96,9 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
   }
 }
 
-/** The checks of paths: those of the operations with other methods, and one that the document does not have. */
+/** The checks of an unknown path, and of other methods of known paths. */
 export function* createPathChecks({ client, contract, operations, readOnly }: Setting): Generator<Check> {
-  /** The document describes no answer to these, only the form of every error. */
+  /** Only the form of these errors is known, not their schema. */
   const refuses = async (request: Request, status: number): Promise<Answer> => {
     const answer = await client.send(request);
     const isError = typeof (answer.body as { error?: unknown } | null)?.error === 'string';
@@ -112,7 +112,7 @@ export function* createPathChecks({ client, contract, operations, readOnly }: Se
 
   for (const [path, operation] of new Map(operations.map((operation) => [operation.path, operation]))) {
     const target = toValidRequest(operation).target.replace(/\?.*/s, '');
-    // It may also be a path with a parameter in place of a word, with the methods of that one.
+    // A template with a parameter may match this path too, and allow its own methods.
     const same = contract.operations.filter((other) => matches(other.path, target));
     const declared = [...new Set(same.map(({ method }) => method))].sort();
     const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
@@ -125,7 +125,7 @@ export function* createPathChecks({ client, contract, operations, readOnly }: Se
     };
     if (missing) yield check(`refuses ${missing} ${path} and names the methods`, () => namesMethods(missing));
     if (readOnly) continue;
-    // Other origins ask with it what they may send; a gateway that has none answers as to any other method.
+    // CORS preflight. A gateway without CORS treats OPTIONS as any other method.
     yield check(`answers OPTIONS ${path}`, async () => {
       const { status } = await client.send(toRequest('OPTIONS'));
       if (status > 299) await namesMethods('OPTIONS');
@@ -141,7 +141,7 @@ function listOf(header: string): string[] {
   return header.split(/\s*,\s*/);
 }
 
-/** Whether a path is one of a template. */
+/** Whether a template matches a path. */
 function matches(template: string, path: string): boolean {
   const parts = path.split('/');
   const names = template.split('/');

@@ -1,4 +1,4 @@
-// What other keys may do: another tenant's sees and touches nothing of this one, a key that only reads writes nothing, and one over
+// Checks other keys: another tenant's key must not see or change anything of this one, a read-only key must not write, and a key over
 // its limit is refused.
 
 import { randomUUID } from 'node:crypto';
@@ -10,10 +10,10 @@ import { type Input, isList, type ListOperation, type Operation } from './operat
 import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toRequest, toValidRequest } from './request.ts';
 import { describeRow, type Row, readPages, readRows } from './rows.ts';
 
-/** How many records of a list stand for all, where a request is sent for each. */
+/** Records of each list that are tested with a request of their own. */
 const SAMPLE = 2;
 
-/** What an operation answers to a key that may only read, and to the run's own key about records of another tenant. */
+/** The checks of a read-only key, and of the other tenant's records. */
 export function* createKeyChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { client, contract, foreign } = setting;
   if (setting.readKey) {
@@ -49,7 +49,7 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
       const request = toValidRequest(operation, [{ input, value: toValue(input, id) }]);
       return { request, text: describeAnswer(await client.send(request)).replaceAll(id, 'the id') };
     };
-    // A record of the other key must be like one that nobody has.
+    // The answer must not tell whether the other tenant has a record.
     yield check(`tells no record of the other key from an unknown one by ${input.name}`, async () => {
       const lists = await Promise.all(contract.lists.map(readOnce));
       const known = lists.flatMap((rows) => rows.slice(0, SAMPLE)).map(({ id }) => String(id));
@@ -66,7 +66,7 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   }
 }
 
-/** What is checked when all requests were sent. */
+/** The check after all requests. */
 export function createUntouchedCheck(setting: Setting): Check {
   return check('leaves the records of the other key as they were', async () => {
     for (const [list, before] of setting.foreign) {
@@ -84,7 +84,7 @@ async function readForeign(setting: Setting, list: ListOperation): Promise<reado
   return rows.filter(({ id }) => typeof id === 'string');
 }
 
-/** What an operation answers to a key that is over its limit. */
+/** The check of a key over its limit. */
 export function createLimitCheck(setting: Setting, operation: Operation): Check {
   const request = { ...toValidRequest(operation), key: LIMITED_KEY };
   return check('refuses a key over its limit with 429 and Retry-After', async () => {
@@ -94,7 +94,7 @@ export function createLimitCheck(setting: Setting, operation: Operation): Check 
   });
 }
 
-/** Whether an input takes an id: in a body, which may create something, it must not take any other text. */
+/** Whether an input takes an id. An input of a body must take nothing else, because any other text might create something. */
 function takesId(input: Input, id: string): boolean {
   const isPlace = input.in === 'query' || input.in === 'path';
   return input.validate(toValue(input, id)) === true && (isPlace || !input.validate(toValue(input, 'x')));

@@ -1,8 +1,8 @@
-// What holds for every list: its pages, its order and its filters.
+// Checks the pages, order and filters of a list.
 
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
-import { type Check, check, forAll, type Setting, skip, type Tested } from './check.ts';
+import { type Check, check, forAll, type Setting, skip } from './check.ts';
 import { Mismatch } from './client.ts';
 import type { Filter, ListOperation } from './operations.ts';
 import {
@@ -23,7 +23,7 @@ import {
 } from './rows.ts';
 import { createValid, someOf, type Values } from './values.ts';
 
-/** Roughly the maximum number of pages that a list is read in for one check. */
+/** About the maximum number of pages per check. */
 const MAX_PAGES = 25;
 
 /** The checks of a list. */
@@ -31,10 +31,10 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   const { limit, offset, after, filters } = operation.list;
   const { minimum = 1, default: defaultLimit } = limit.schema;
   const largest = maxLimit(operation);
-  const test = <T>(values: Tested<T>, run: (value: T) => Promise<unknown>) => forAll(setting, operation, values, run);
+  const test = <T>(values: Values<T>, run: (value: T) => Promise<unknown>) => forAll(setting, operation, values, run);
   const read = (place?: Place) => readPage(setting, operation, place);
 
-  /** The whole list, read once: all answers are compared with it. */
+  /** The whole list, read once to compare all answers with it. */
   let whole: Promise<readonly Row[]> | undefined;
   const readWhole = () => {
     whole ??= readPages(setting, operation).then((pages) => {
@@ -44,7 +44,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     });
     return whole;
   };
-  /** Reads pages of any limit that begin anywhere after the first `min` records. */
+  /** Tests pages of any size at any start after the first `min` records. */
   const testPages = async (min: number, toPlace: (start: number, rows: readonly Row[]) => Place) => {
     const rows = await readWhole();
     const { length } = rows;
@@ -74,7 +74,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   yield check('gives nothing beyond the end', async () => {
     const { length } = await readWhole();
     const { maximum = 2_147_483_647 } = offset.schema;
-    // Others may add some records meanwhile.
+    // Others may add records meanwhile.
     const offsets = length < MAX_ROWS ? [length + 10_000, maximum] : [maximum];
     for (const offset of offsets.filter((offset) => offset <= maximum)) {
       const { request, rows } = await read({ offset });
@@ -100,7 +100,6 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     return pages;
   };
   if (operation.success.headers.has('link')) {
-    // The links lead through the whole list and back.
     yield check('links each page to the next and the previous one', async () => {
       const rows = await readWhole();
       const limit = toLimit(operation, rows.length / 3);
@@ -119,7 +118,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
 
   const toConditions = async (filter: Filter): Promise<Values<Condition>> => {
     const { name, match, property } = filter;
-    // Another list may show values of what no property of this one shows.
+    // Another list may have values for a filter that no property of this one shows.
     const other = setting.contract.lists.find(({ list }) => list.properties.includes(name));
     const readOther = async () => (other ? (await readPage(setting, other)).rows : []);
     const rows = match === 'none' ? await readOther() : await readWhole();
@@ -128,7 +127,6 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     const toCondition = (value: Json): Condition => ({ input: filter, value });
     return { some: some.map(toCondition), edges: edges.map(toCondition) };
   };
-  /** A filtered list is the whole list, filtered. */
   const compare = async (conditions: readonly Condition[]) =>
     compareFiltered(await readPages(setting, operation, { conditions }), await readWhole(), conditions);
 
@@ -144,12 +142,12 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   if (filters.length > 1) {
     yield check('filters by all of them together', async () => {
       const conditions = await Promise.all(filters.map(toConditions));
-      await test({ some: someOf(conditions.map(({ some }) => some)) }, compare);
+      await test({ some: someOf(conditions.map(({ some }) => some)), edges: [] }, compare);
     });
   }
 }
 
-/** Values of records in the spellings that a filter accepts, and values that hardly any record has. */
+/** Values of existing records that a filter accepts, and generated values, which hardly any record has. */
 function toValues(filter: Filter, found: readonly (Json | undefined)[]): Values {
   const texts = found.filter((value) => value !== null && value !== undefined).map(String);
   const { some } = createValid(filter);
@@ -160,7 +158,7 @@ function toValues(filter: Filter, found: readonly (Json | undefined)[]): Values 
   return { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: texts.slice(0, 3).filter(accepts) };
 }
 
-/** A part of a text, in either case, with its accents or without. */
+/** A part of a text, in any case, with or without accents. */
 function partOf(text: string): fc.Arbitrary<string> {
   const letters = [...text];
   const change = fc.constantFrom((part: string) => part, upper, lower, withoutAccents);
@@ -169,7 +167,7 @@ function partOf(text: string): fc.Arbitrary<string> {
 }
 
 const lower = (text: string): string => text.toLowerCase();
-/** Without letters such as ß, whose other case is not a single letter. */
+/** Leaves texts with letters such as ß, which have no single capital. */
 const upper = (text: string): string => (lower(text.toUpperCase()) === lower(text) ? text.toUpperCase() : text);
 const withoutAccents = (text: string): string =>
   text
@@ -202,7 +200,7 @@ function isMet({ input: { match, property }, value }: Condition, row: Row): bool
 }
 
 function isLess(one: Json, other: Json): boolean {
-  // A number of the query may be a text; dates are in the order of their texts.
+  // Numbers in a query may be texts; dates sort as texts.
   const areNumbers = [one, other].every((value) => value !== '' && Number.isFinite(Number(value)));
   return areNumbers ? Number(one) < Number(other) : String(one) < String(other);
 }

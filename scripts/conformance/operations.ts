@@ -1,4 +1,4 @@
-// The document's operations as the checks need them: the gateway's own model, with validators for values and answers.
+// The document's operations for the checks: the gateway's own model, with validators for inputs and answers.
 
 import type { ValidateFunction } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
@@ -17,7 +17,6 @@ import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
 
-/** What an input or an answer has to be. */
 type Described = { readonly schema: Schema; readonly validate: ValidateFunction };
 
 /** A parameter, or a field of the body. */
@@ -26,16 +25,16 @@ export type Input = Described &
     readonly name: string;
     readonly in: 'query' | 'header' | 'path' | 'body';
     readonly required: boolean;
-    /** Whether it is the whole body, which is no object. */
+    /** It is the whole body, which is not an object. */
     readonly isWhole?: boolean;
-    /** Of a path's parameter: the value of its first example. */
+    /** The first example of a path parameter. */
     readonly example: Json | undefined;
-    /** `x-rule`: a rule of the database. It may refuse a value that the schema allows. */
+    /** `x-rule`: the database may refuse values that the schema allows. */
     readonly rule: string | undefined;
     readonly 'x-filter'?: Extended['x-filter'];
   };
 
-/** A filter of a list, and the property that it is compared with; `none`: no property shows it. */
+/** A filter of a list, and the property it applies to; `none` if no property shows it. */
 export type Filter = Input & {
   readonly property: string;
   readonly match: (typeof MATCHES)[number];
@@ -51,7 +50,7 @@ export type DescribedAnswer = Described & {
   readonly isEmpty: boolean;
 };
 
-/** What makes an operation a list in pages. */
+/** The inputs of a list with pages. */
 export type List = {
   readonly limit: Input;
   readonly offset: Input;
@@ -82,12 +81,12 @@ export type Contract = {
 type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Pick<Filter, 'property' | 'match'>> };
 type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Extended;
 
-/** Refusals of the gateway itself, and of a key. */
+/** Statuses of the gateway itself, and of a refused key. */
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
 const ajv = createAjv();
 
-/** Of a refusal of the gateway that the document does not declare only the form is known. */
+/** The form of a gateway's refusal that the document does not declare. */
 const REFUSAL: DescribedAnswer = {
   ...describe({ type: 'object', required: ['error'] } as Schema),
   ...{ code: '', headers: new Map(), isEmpty: false },
@@ -105,7 +104,7 @@ export function isList(operation: Operation): operation is ListOperation {
 
 function readOperation(compiled: Compiled): Operation {
   const { body, page, source, status } = compiled;
-  // They are dereferenced.
+  // Dereferenced by `compile`.
   const parameters = (source.parameters ?? []) as Parameter[];
   const inputs = [...parameters.map(readParameter), ...(body ? readFields(body) : [])];
   const answers = new Map(
@@ -172,13 +171,13 @@ function toFilter(input: Input, properties: readonly string[]): Filter {
   return { ...input, property, match: properties.includes(property) ? match : 'none' };
 }
 
-/** How an answer is described. */
+/** Finds the description of an answer. */
 export function findAnswer({ answers }: Operation, status: number): DescribedAnswer | undefined {
   const declared = answers.get(`${status}`) ?? answers.get(`${Math.floor(status / 100)}XX`) ?? answers.get('default');
   return declared ?? (BY_GATEWAY.includes(status) ? REFUSAL : undefined);
 }
 
-/** Whether only the database gives a reason for a refusal that the document declares, such as 404. */
+/** Whether a declared refusal, such as 404, comes from the database. */
 export function isRaised(operation: Operation, status: number): boolean {
   return status >= 400 && status < 500 && !BY_GATEWAY.includes(status) && declares(operation, status);
 }

@@ -1,4 +1,4 @@
-// The report of a run: data, text for people, and JUnit XML for CI.
+// The report of a run: data, text, and JUnit XML for CI.
 
 import { styleText } from 'node:util';
 import junit, { type Builder } from 'junit-report-builder';
@@ -35,7 +35,7 @@ export type Report = {
 
 type Failed = Extract<Outcome, { result: 'failed' }>;
 
-/** More names are counted; the other formats list all. */
+/** Names listed in the text; the other formats list all. */
 const MAX_NAMES = 12;
 const IDS_PER_LINE = 3;
 const KINDS = { status: 'statuses', input: 'inputs', keyword: 'keywords of inputs' };
@@ -77,7 +77,7 @@ function toFailure(failures: readonly Failed[]): string {
   ].join('\n');
 }
 
-/** A line for each reason, with the names of what it is the reason for. */
+/** A line per reason, with its names. */
 function toReasons(what: string, all: readonly { readonly name: string; readonly reason: string }[]): string[] {
   return [...Map.groupBy(all, ({ reason }) => reason)].map(([reason, same]) => {
     const names = same.slice(0, MAX_NAMES).map(({ name }) => name);
@@ -94,7 +94,7 @@ export function toSummary({ sections, created, coverage, requests, seconds }: Re
   return ['', ...toCreated(created), ...toCoverage(coverage), '', paint(colour, line)].join('\n');
 }
 
-/** How much of the document was shown, and what was not. */
+/** The tested and untested parts of the document. */
 function toCoverage(parts: readonly Part[]): string[] {
   const counts = [...Map.groupBy(parts, ({ kind }) => kind)].map(([kind, all]) => {
     const shown = all.filter(({ reason }) => reason === undefined);
@@ -106,7 +106,7 @@ function toCoverage(parts: readonly Part[]): string[] {
   return [`Shown of the document: ${counts.join(', ')}`, ...toReasons('not shown', missing)];
 }
 
-/** The ids of created records, which stay. */
+/** Lists the ids of records that stay. */
 export function toCreated(created: Created): string[] {
   return [...Map.groupBy(created, ({ by }) => by)].flatMap(([by, records]) => {
     const lines = Map.groupBy(records.entries(), ([index]) => Math.floor(index / IDS_PER_LINE));
@@ -129,9 +129,9 @@ function paint(colour: 'red' | 'green' | 'yellow' | 'dim' | 'bold', text: string
   return styleText(colour, text, { stream: process.stdout });
 }
 
-/** JUnit XML: a testsuite for each operation, a testcase for each check. */
+/** JUnit XML, with a testsuite per operation and a testcase per check. */
 export function toJUnit({ sections, url, seed }: Report): string {
-  // The package's types declare the builder as its `default`; it is the module itself.
+  // The package's types declare a `default`, but the builder is the module itself.
   const xml = (junit as unknown as Builder).newBuilder();
   for (const { title, seconds, outcomes } of sections) {
     const suite = xml.testSuite().name(title).time(seconds).property('url', url).property('seed', String(seed));
@@ -147,7 +147,7 @@ export function toJUnit({ sections, url, seed }: Report): string {
   return xml.build();
 }
 
-/** Text without the characters that XML 1.0 (section 2.2) cannot represent, and without the end of a CDATA section. */
+/** Replaces characters that XML 1.0 (section 2.2) does not allow, and the end of a CDATA section. */
 function toXmlText(text: string): string {
   const allowed = text.replace(/[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu, '\ufffd');
   return allowed.replaceAll(']]>', ']] >');

@@ -1,11 +1,11 @@
-// A request: built from values, and written as a line for a shell.
+// Builds requests from values, and writes them as curl commands.
 
 import { writeValue } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
 import { pickValid } from './values.ts';
 
-/** The keys of a run, by the variables that stand for them in reports; only the client knows their values. */
+/** The keys of a run, named by their variables in reports; only the client knows the values. */
 export const OWN_KEY = Symbol('API_KEY');
 export const OTHER_KEY = Symbol('OTHER_KEY');
 export const READ_KEY = Symbol('READ_KEY');
@@ -28,12 +28,12 @@ export type Assignment<I = Pick<Input, 'name' | 'in' | 'style' | 'explode'>> = {
   readonly value: Json;
 };
 
-/** Whether a request or an operation changes nothing. */
+/** Whether a method only reads. */
 export function isRead({ method }: { readonly method: string }): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
-/** The request with these values and no others. */
+/** Builds a request with exactly these values. */
 export function toRequest(operation: Operation, assignments: readonly Assignment[]): Request {
   const assigned = (place: Input['in']) => assignments.filter(({ input }) => input.in === place);
   const textsOf = (place: Input['in']) =>
@@ -52,7 +52,7 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
   };
 }
 
-/** The request with these values, and valid ones for all other required inputs. */
+/** Builds a request with these values, and valid ones for all other required inputs. */
 export function toValidRequest(operation: Operation, assignments: readonly Assignment[] = []): Request {
   const isGiven = ({ input }: Assignment) =>
     assignments.some(({ input: other }) => other.in === input.in && other.name === input.name);
@@ -62,15 +62,15 @@ export function toValidRequest(operation: Operation, assignments: readonly Assig
 
 /** Valid values for all required inputs. */
 export function assignRequired({ inputs, method }: Operation): Assignment<Input>[] {
-  // What an example shows is only read, and not changed.
+  // An example's record may be read, but not changed.
   const choose = (input: Input) => (method === 'GET' ? input.example : undefined) ?? pickValid(input);
   return inputs.filter(({ required }) => required).map((input) => ({ input, value: choose(input) }));
 }
 
-/** A longer filler is written as a command that prints it: a shell may not accept such a long line. */
+/** Longer fillers are generated with printf: shells limit the length of a line. */
 const MAX_TEXT = 4_000;
 
-/** The request as a curl command, with $API_KEY for the run's own key. */
+/** Writes a request as a curl command, with $API_KEY for the run's own key. */
 export function toCurl(url: string, keyHeader: string, request: Request): string {
   const { method, target, key, body, headers } = request;
   const parts = ['curl -i'];
@@ -81,13 +81,13 @@ export function toCurl(url: string, keyHeader: string, request: Request): string
   for (const [name, value] of Object.entries(headers)) parts.push(`-H ${toHeader(name, value)}`);
   if (body !== undefined && !('Content-Type' in headers)) parts.push("-H 'Content-Type: application/json'");
   const isFiller = body !== undefined && body.length > MAX_TEXT && /^ +$/.test(body);
-  // --data-binary would read a body that begins with @ as a file name.
+  // Unlike --data-binary, --data-raw does not read @… as a file name.
   if (body !== undefined) parts.push(isFiller ? '--data-binary @-' : `--data-raw ${quote(body)}`);
   const curl = [...parts, quote(url + target)].join(' ');
   return isFiller ? `printf '%${body.length}s' '' | ${curl}` : curl;
 }
 
-/** curl omits a header with nothing after the colon, and sends it empty with a semicolon. */
+/** curl sends an empty header only with a semicolon in place of the colon. */
 function toHeader(name: string, value: string): string {
   if (value.length > MAX_TEXT && /^0+$/.test(value)) return `"${name}: $(printf '%0${value.length}d' 0)"`;
   return quote(value === '' ? `${name};` : `${name}: ${value}`);

@@ -1,4 +1,4 @@
-// A list's records, read in pages and compared while others may add records.
+// Reads a list in pages, and compares them while others may add records.
 
 import type { Json } from '../../src/store/store.ts';
 import { expectAnswer, type Setting } from './check.ts';
@@ -8,10 +8,10 @@ import { type Assignment, type Request, toRequest } from './request.ts';
 
 export type Row = Readonly<Record<string, Json>>;
 
-/** Maximum number of records that are read of a list. */
+/** Maximum number of records read of a list. */
 export const MAX_ROWS = 5_000;
 
-/** A filter and what it is given. */
+/** A filter and its value. */
 export type Condition = Assignment<Filter>;
 
 /** A page, its request, and the queries of other pages by relation. */
@@ -21,7 +21,7 @@ export type Page = {
   readonly links: Readonly<Record<string, string>>;
 };
 
-/** The size of a page, where it begins, and what its records have. */
+/** The size, start and filters of a page. */
 export type Place = {
   readonly limit?: number;
   readonly offset?: number;
@@ -29,7 +29,7 @@ export type Place = {
   readonly conditions?: readonly Condition[];
 };
 
-/** Reads one page; the request has of its place only what is given. */
+/** Reads one page; the request has only the given parameters. */
 export async function readPage(setting: Setting, operation: ListOperation, place: Place = {}): Promise<Page> {
   const { limit, offset, after } = operation.list;
   const assignments: Assignment[] = [...(place.conditions ?? [])];
@@ -54,13 +54,13 @@ async function receivePage(
   const { body, headers } = await expectAnswer(setting, operation, request);
   const rows = body as readonly Row[];
   if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
-  // RFC 8288, section 3; a proxy may have made the references absolute.
+  // RFC 8288, section 3. A proxy may make references absolute.
   const links = [...(headers.link ?? '').matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
   const pairs = links.map(([, reference = '', relation]) => [relation, reference.replace(/^[^?]*/, '')]);
   return { request, rows, links: Object.fromEntries(pairs) };
 }
 
-/** Reads all pages of a limit, up to MAX_ROWS records; each after the last record of the one before, if it can. */
+/** Reads all pages of a size, up to MAX_ROWS records, with `after` if the list has it, or else with `offset`. */
 export async function readPages(
   setting: Setting,
   operation: ListOperation,
@@ -75,7 +75,7 @@ export async function readPages(
     const page = await readPage(setting, operation, { ...place, limit, ...start });
     pages.push(page);
     const last = page.rows.at(-1);
-    // A page that ends like an earlier one would begin a circle.
+    // A page that ends like an earlier one would start an endless loop.
     if (!last || page.rows.length < limit || seen.has(idOf(last))) break;
     seen.add(idOf(last));
     await onPage(pages.length);
@@ -96,7 +96,7 @@ export function maxLimit({ list }: ListOperation): number {
   return Math.min(list.limit.schema.maximum ?? MAX_ROWS, MAX_ROWS);
 }
 
-/** About this number of records, as a valid limit. */
+/** The valid limit that is closest to a number of records. */
 export function toLimit(operation: ListOperation, count: number): number {
   return Math.min(Math.max(Math.ceil(count), operation.list.limit.schema.minimum ?? 1), maxLimit(operation));
 }
@@ -105,7 +105,7 @@ export function idOf(row: Row): string {
   return typeof row.id === 'string' ? row.id : JSON.stringify(row);
 }
 
-/** Throws Mismatch if pages have a record twice, or not the expected ones of those that are known, in their order. */
+/** Throws Mismatch if pages have a record twice, or if their known records are not the expected ones in order. */
 export function comparePages(pages: readonly Page[], expected: readonly Row[], known = expected): void {
   const wanted = expected.map(idOf);
   const knownIds = new Set(known.map(idOf));

@@ -1,4 +1,4 @@
-// A run: one operation after the other, its checks concurrently.
+// Runs the checks of one operation after the other, concurrently within an operation.
 
 import { type Check, type Setting, skip } from './check.ts';
 import { Client, type ClientOptions, CONCURRENCY, Mismatch } from './client.ts';
@@ -22,7 +22,7 @@ export type RunOptions = Omit<Setting, 'client' | 'coverage' | 'foreign' | 'oper
 
 type Run = RunOptions & Setting;
 
-/** Characters of an answer in the report. */
+/** Characters of an answer in a report. */
 const MAX_TEXT = 400;
 
 /** Runs all checks. Throws Unreachable if the deployment does not answer. */
@@ -72,7 +72,7 @@ export async function runContract(
   };
 }
 
-/** The checks of an operation. The first one says whether the others make sense. */
+/** The checks of an operation. If the first one fails, the others may be pointless. */
 function* createChecks(run: Run, operation: Operation): Generator<Check> {
   if (run.readOnly && !isRead(operation)) {
     yield skip('everything', 'it writes, and --read-only sends only reads');
@@ -86,7 +86,7 @@ function* createChecks(run: Run, operation: Operation): Generator<Check> {
   yield* createKeyChecks(run, operation);
 }
 
-/** Why all other checks would fail too: without permission for the operation, or at another path. */
+/** Why all other checks would fail too; undefined if they may pass. */
 function findObstacle(url: string, first: Outcome): string | undefined {
   const got = first.result === 'failed' ? first.got : '';
   if (got.startsWith('401 ')) return 'the operation refuses the key';

@@ -1,4 +1,4 @@
-// Values that a schema allows, and values that break one constraint of it.
+// Generates values that a schema allows, and values that violate one constraint.
 
 import fc from 'fast-check';
 import { DocumentError } from '../../src/openapi/document.ts';
@@ -6,17 +6,17 @@ import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Schema } from './operations.ts';
 
-/** Generated values, and values at the bounds, which are always tested. */
+/** Generated values, and edge cases that are tested first. */
 export type Values<T = Json> = { readonly some: fc.Arbitrary<T>; readonly edges: readonly T[] };
 
-/** Characters of every length in UTF-8, and those with a meaning in URLs, JSON, SQL and shells. */
+/** Characters with a meaning in URLs, JSON, SQL and shells, and of every length in UTF-8. */
 const VISIBLE = [...'abzABZ059-._\'"\\%&=+</?#,;:@(){}[]!$*~'];
 const LETTERS = [...VISIBLE, ...' áçãéíõúüÁÇÉñø漢😀'];
-/** One, two and four bytes in UTF-8, repeated to test lengths. */
+/** Characters of one, two and four bytes in UTF-8, to test lengths. */
 const REPEATED = ['a', '0', 'é', '😀'];
-/** Maximum length of a text where the schema has none. */
+/** Maximum length of a text if the schema has none. */
 const LONG = 200;
-/** Reserved for examples (RFC 2606): mail reaches nobody. */
+/** Reserved for examples (RFC 2606). */
 const DOMAIN = 'contract.example';
 
 /** Values that an input accepts. */
@@ -30,13 +30,13 @@ export function createValid(input: Input): Values {
   return { some: some.filter(accepts), edges: sendable };
 }
 
-/** Any number of the values; shrinks to none. */
+/** Any subset of the values; shrinks to none. */
 export function someOf<T>(values: readonly fc.Arbitrary<T>[]): fc.Arbitrary<T[]> {
   const options = values.map((some) => fc.option(some, { nil: undefined }));
   return fc.tuple(...options).map((chosen) => chosen.filter((value) => value !== undefined));
 }
 
-/** A value that an input accepts, a simple one if possible. */
+/** Picks a valid value, a simple one if possible. */
 export function pickValid(input: Input): Json {
   const plain: readonly Json[] = ['Contract test', `contract-test@${DOMAIN}`, 1, true];
   const found = plain.find((value) => input.validate(value) && canBeSent(input, value));
@@ -65,7 +65,7 @@ function listsOf(input: Input, schema: Schema): Values {
 function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647, multipleOf = 1 }: Schema): Values {
   const inside = [minimum, minimum + 1, maximum - 1, maximum];
   if (type === 'integer') return { some: fc.integer({ min: minimum, max: maximum }), edges: inside };
-  // Whole numbers: everybody writes them the same, without an exponent.
+  // Whole numbers have one spelling, without an exponent.
   const step = Math.max(1, multipleOf);
   const some = fc.double({ min: minimum, max: maximum, noNaN: true }).map((value) => Math.round(value / step) * step);
   return { some, edges: inside };
@@ -75,17 +75,17 @@ function textsOf(input: Input, schema: Schema): Values {
   const { minLength = 0, maxLength = LONG, pattern } = schema;
   const unit = lettersOf(input);
   const texts = fc.string({ unit, minLength, maxLength: Math.max(minLength, maxLength) });
-  // Most texts match a pattern such as \S; hardly any match a strict one, which then generates them.
+  // Random texts match a pattern such as \S, but hardly a strict one, which has to generate them.
   const isStrict = pattern !== undefined && fc.sample(texts, { numRuns: 20, seed: 1 }).some((t) => !input.validate(t));
   return { some: isStrict ? fc.stringMatching(new RegExp(pattern, 'u')) : texts, edges: textsAtBounds(input) };
 }
 
-/** The characters that an input can be sent. */
+/** The characters that an input can contain. */
 function lettersOf(input: Input): fc.Arbitrary<string> {
   return fc.constantFrom(...(input.in === 'header' ? VISIBLE : LETTERS));
 }
 
-/** Texts of a repeated letter, of the lengths on either side of every bound at which it becomes valid or invalid. */
+/** Texts of a repeated character, with the lengths on both sides of every bound of validity. */
 function textsAtBounds({ schema, validate }: Input): string[] {
   const { maxLength } = schema;
   return REPEATED.flatMap((letter) => {
@@ -111,7 +111,7 @@ const FORMATS: Readonly<Record<string, Values>> = {
   date: partOf(0, 10, ['0001-01-01', '2024-02-29', '9999-12-31']),
   'birth-date': partOf(0, 10, ['1990-05-17', '29/02/2024', '31/12/9999']),
   'date-time': { some: day, edges: ['2024-02-29T23:59:59Z', '2024-02-29T00:00:00.123456-03:00'] },
-  // Without fractions: Postgres leaves out the zeros at their end.
+  // Without fractions: Postgres omits trailing zeros.
   'date-time-local': partOf(0, 19, ['2024-02-29T23:59:59']),
   'time-local': partOf(11, 19, ['00:00:00', '23:59:59']),
   time: partOf(11, 19, ['00:00:00Z', '23:59:59-03:00'], 'Z'),
@@ -131,16 +131,16 @@ function emailOf(length: number): string {
   return `@${DOMAIN}`.padStart(length, 'a');
 }
 
-/** HTTP trims a header's value, and clients differ in what else they can send there. */
+/** Whether a value survives its place in a request. HTTP trims header values, for example. */
 function canBeSent(input: Input, value: Json): boolean {
   if (Array.isArray(value) && input.in !== 'body') {
     const { separator = ',', isExploded } = readStyle(input);
-    // An encoded comma is no separator in a URL.
+    // In a URL an item may contain a comma: encoded, it is not a separator.
     const isSeparated = !isExploded && (separator !== ',' || input.in === 'header');
     if (value.length === 0 || (isSeparated && value.some((item) => String(item).includes(separator)))) return false;
   }
   if (input.in === 'header') return /^([!-~]([ -~]*[!-~])?)?$/.test(String(value));
-  // An empty segment or dots make another path.
+  // An empty segment or dots would change the path.
   return input.in !== 'path' || !/^\.{0,2}$/.test(String(value));
 }
 
@@ -148,10 +148,10 @@ function unique<T extends Json>(values: readonly T[]): T[] {
   return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
 }
 
-/** Values that violate a constraint, and what they are. */
+/** Values that violate a constraint, and their description. */
 type Violation = Values & { readonly constraint: string; readonly text: string };
 
-/** For each constraint of an input's schema, values that violate only this one. */
+/** Values that violate only one constraint, for each constraint of an input's schema. */
 export function createViolations(input: Input): Violation[] {
   const texts = fc.string({ unit: lettersOf(input), maxLength: 12 });
   return Object.entries(BREAKING).flatMap(([constraint, breaking]) => {
@@ -159,7 +159,7 @@ export function createViolations(input: Input): Violation[] {
     const [text, some, edges] = breaking(input.schema, input, texts);
     const breaks = (value: Json) => canBeSent(input, value) && brokenBy(input, value).has(constraint);
     const breaksOnly = (value: Json) => breaks(value) && brokenBy(input, value).size === 1;
-    // A pattern may refuse an empty text too: then no value violates only one.
+    // A value may have to violate two constraints, such as minLength and pattern.
     const accepts = edges.some(breaksOnly) ? breaksOnly : breaks;
     const kept = unique(edges).filter(accepts);
     if (kept.length === 0) return [];
@@ -167,13 +167,13 @@ export function createViolations(input: Input): Violation[] {
   });
 }
 
-/** The constraints of the value itself that it breaks; what is wrong with a part of it is named by its place. */
+/** The violated constraints of the value itself, not of its parts. */
 function brokenBy({ validate }: Input, value: Json): Set<string> {
   const errors = validate(value) ? [] : (validate.errors ?? []);
   return new Set(errors.filter(({ instancePath }) => instancePath === '').map(({ keyword }) => keyword));
 }
 
-/** Says what values are that may break a constraint, and gives some. */
+/** Describes and generates values that may violate a constraint. */
 type Breaking = (
   schema: Schema,
   input: Input,
@@ -182,7 +182,7 @@ type Breaking = (
 
 const distance = fc.integer({ min: 1, max: 1_000_000 });
 const OTHER_VALUES: readonly Json[] = [null, 0, 1.5, true, 'text', [], {}, ['a'], { a: 1 }];
-/** Parameters are texts, of which some languages read these as numbers or booleans. */
+/** Texts that some languages parse as numbers. */
 const NOT_NUMBERS = ['0x10', '+5', '05', ' 5', '5 ', '', 'null', 'NaN', '1,2', '1_0', '٥', 'Infinity'];
 const OTHER_TEXTS: Readonly<Record<string, readonly string[]>> = {
   boolean: ['', '1', '0', 'TRUE', 'yes', 'null'],
