@@ -1,21 +1,21 @@
-// CSV (RFC 4180): a file as a stream, from bytes to text to records, and the lines of one.
+// CSV (RFC 4180): decodes and parses a file as a stream, and writes records.
 
 import { TextDecoder } from 'node:util';
 import { parse } from 'csv-parse';
 import { t } from './language.ts';
 import { CommandError } from './terminal.ts';
 
-/** One record: the line where it begins, counted from 1, and its values, or why reading stops there. */
+/** A record: the number of its first line, and its values, or why reading stops there. */
 export type CsvRecord = { readonly line: number } & ({ readonly cells: string[] } | { readonly problem: string });
 
-/** Maximum bytes of a record. In a longer one a quote is probably not closed, and it would hold the whole file. */
+/** Maximum bytes of a record: an unclosed quote would otherwise make the rest of the file one record. */
 const MAX_RECORD = 1_000_000;
 /** Maximum characters of the header. */
 const MAX_HEADER = 100_000;
 
 const LINE_BREAK = /\r\n|\r|\n/g;
 const DELIMITERS = [',', ';', '\t'];
-/** The first line of a file that tells Excel its delimiter. */
+/** A first line that tells Excel the delimiter. */
 const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 
 const AS_CSV =
@@ -28,14 +28,14 @@ const PROBLEMS: Readonly<Record<string, () => string>> = {
   CSV_MAX_RECORD_SIZE: () => t`is longer than ${MAX_RECORD} bytes; a quote may not be closed`,
 };
 
-/** The first bytes of files that are no CSV: archives of zip (.xlsx and .ods), and Microsoft's compound files (.xls). */
+/** Signatures of workbooks: zip (.xlsx, .ods) and Microsoft's compound file (.xls). */
 const WORKBOOKS = ['504b0304', 'd0cf11e0'];
-/** The encodings that a byte order mark names, by its first two bytes: spreadsheets save "Unicode text" in UTF-16. */
+/** Encodings by the first two bytes of their byte order mark: spreadsheets save "Unicode text" in UTF-16. */
 const MARKED: Readonly<Record<string, string>> = { efbb: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' };
 
 /**
- * Decodes a file, without a byte order mark, which counts more than `encoding`. Throws CommandError for bytes of another encoding,
- * with the line, and for UTF-8 that is read as another: each of its bytes would be a letter.
+ * Decodes a file and removes its byte order mark, which overrides `encoding`. Throws CommandError for bytes that the encoding does not
+ * allow, and for UTF-8 if another encoding was given, in which every byte may be a letter.
  */
 export async function* decode(
   name: string,
@@ -44,12 +44,12 @@ export async function* decode(
 ): AsyncGenerator<string> {
   let used = encoding;
   let strict: TextDecoder | undefined;
-  // Shows where the strict one fails.
+  // Finds the line where the strict one fails.
   let lenient: TextDecoder | undefined;
-  /** Reads it as UTF-8 up to the first letter that is not ASCII. */
+  /** Tries UTF-8 up to the first character outside ASCII. */
   let guess: TextDecoder | undefined;
   let line = 1;
-  // The last character: a chunk may end within CRLF.
+  // The last character: a chunk may end between CR and LF.
   let end = '';
   const countNewBreaks = (text: string) => countBreaks(end + text) - countBreaks(end);
   const check = (text: string, chunk?: Uint8Array) => {
@@ -92,9 +92,8 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The records of a CSV text without those that are blank. The default delimiter is the one that a first line `sep=;`
- * names, or the most frequent of comma, semicolon and tab in the header; `onDelimiter` gets the one that is used. Malformed quotes end
- * the reading, and the last record says so.
+ * Parses CSV and skips blank records. The default delimiter is that of a first line such as `sep=;`, or the most frequent of comma,
+ * semicolon and tab in the header; `onDelimiter` receives it. Malformed quotes end the reading with a record that has the problem.
  */
 export async function* readRecords(
   text: AsyncIterable<string>,
@@ -111,7 +110,7 @@ export async function* readRecords(
       const used = delimiter ?? findDelimiter(pending);
       onDelimiter?.(used);
       parser = createParser(used);
-      // The line stays, blank, and is counted.
+      // Leaves a blank line, so that line numbers stay right.
       pending = pending.replace(DECLARATION, '');
     }
     for (const record of await parser(pending, piece === undefined)) {
@@ -137,10 +136,9 @@ function findDelimiter(text: string): string {
   return DELIMITERS.reduce((best, delimiter) => (count(delimiter) > count(best) ? delimiter : best));
 }
 
-/** Takes a part of the text, and whether it is the last one. */
 type RecordParser = (text: string, isLast: boolean) => Promise<CsvRecord[]>;
 
-/** Read as a stream, the parser would drop the records before an error. */
+/** Feeds csv-parse through its callbacks: as a stream it drops the records before an error. */
 function createParser(delimiter: string): RecordParser {
   const found: string[][] = [];
   let line = 1;
@@ -173,9 +171,10 @@ function createParser(delimiter: string): RecordParser {
   };
 }
 
-/** A line of CSV. The delimiter is a comma unless it is another one that an import finds by itself. */
-export function toLine(texts: readonly (string | null)[], delimiter = ','): string {
-  return `${texts.map((text) => toCell(text ?? '')).join(DELIMITERS.includes(delimiter) ? delimiter : ',')}\r\n`;
+/** CSV with a line for each record. A delimiter that an import does not detect is replaced by a comma. */
+export function toCsv(records: readonly (readonly (string | null)[])[], delimiter = ','): string {
+  const separator = DELIMITERS.includes(delimiter) ? delimiter : ',';
+  return records.map((texts) => `${texts.map((text) => toCell(text ?? '')).join(separator)}\r\n`).join('');
 }
 
 function toCell(text: string): string {

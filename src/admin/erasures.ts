@@ -1,10 +1,10 @@
-// The record of erasures: the ids of erased students and deleted tenants. A backup of before brings them back, and the record of
-// the store that it replaces, or a list that was kept elsewhere, says whom to erase again.
+// The record of erasures: the ids of erased students and deleted tenants. A restored backup brings them back; the record of the
+// replaced store, or a list that was kept elsewhere, says whom to erase again.
 
 import { createReadStream } from 'node:fs';
 import type { Database } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
-import { decode, readRecords, toLine } from './csv.ts';
+import { decode, readRecords, toCsv } from './csv.ts';
 import { queryRows } from './database.ts';
 import { t } from './language.ts';
 import { CommandError, type Output } from './terminal.ts';
@@ -23,13 +23,7 @@ export async function listErasures(db: Database, { repeat }: { readonly repeat?:
   }
   const erasures = await readErasures(db);
   const lines = [COLUMNS, ...erasures.map((erasure) => COLUMNS.map((column) => erasure[column]))];
-  return {
-    json: erasures,
-    text: lines
-      .map((texts) => toLine(texts))
-      .join('')
-      .trimEnd(),
-  };
+  return { json: erasures, text: toCsv(lines).trimEnd() };
 }
 
 /** The erasures of a store, oldest first. */
@@ -37,7 +31,7 @@ export function readErasures(db: Database): Promise<Erasure[]> {
   return queryRows(db, 'select tenant, student, erased_at from private.erasures order by erased_at, tenant, student');
 }
 
-/** Erases again who has come back, and returns these. Records all. */
+/** Erases again whoever has come back, and returns them. Records all erasures. */
 export function repeatErasures(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
   const sql = 'select tenant, student, erased_at from private.repeat_erasures($1)';
   return queryRows(db, sql, [JSON.stringify(erasures)]);
@@ -53,7 +47,7 @@ async function readList(name: string): Promise<Erasure[]> {
     if (error instanceof CommandError) return [];
     throw error;
   });
-  // Without --silent npm prints lines of its own before.
+  // Without --silent npm prints its own lines first.
   const head = cells.findIndex((texts) => `${texts}` === `${COLUMNS}`);
   const lines = cells.slice(head + 1);
   if (head < 0 || lines.some(({ length }) => length !== COLUMNS.length)) {

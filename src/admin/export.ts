@@ -1,32 +1,23 @@
-// The export of a tenant's data: a folder of CSV files (RFC 4180) that can be imported again.
+// Exports a tenant's data to a folder of CSV files that can be imported again.
 
-import { mkdir, open, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
-import { toLine } from './csv.ts';
+import { toCsv } from './csv.ts';
 import { queryRow, queryTexts } from './database.ts';
 import { t } from './language.ts';
 import { type OfTenant, readTables } from './tables.ts';
 import { CommandError, listCounts, type Output } from './terminal.ts';
 
-/** A file to write: its name, the titles of its columns, and an expression for the query of their texts, with its parameters. */
-type File = {
-  readonly name: string;
-  readonly titles: readonly string[];
-  readonly query: string;
-  readonly values: readonly string[];
-};
+/** A file to write: its name, its titles, and the query of its rows, as JSON arrays of texts. */
+type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
 
-/** The file of the usage of keys, which is not imported: the keys stay where they are. */
+/** The file with the usage of keys. It is not imported, because keys are not exported. */
 export const USAGE = 'usage';
-const USAGE_QUERY = `
-  format('select json_build_array(u.key_id, u.name, u.day, u.operation, u.class, u.calls::text)::text as texts
-            from private.list_usage(%L, null, ''-infinity'', ''infinity'') u', $1::uuid)`;
-/** Rows that are in memory at once. */
-const BATCH = 5_000;
 
-/** Writes a file for each table, with the rows of one moment. It replaces no file; after a failure it leaves none. */
+/** Writes a file for each table, from one snapshot. Replaces no file, and removes its files after a failure. */
 export async function exportData(db: Database, folder: string, { tenant }: OfTenant): Promise<Output> {
   const path = toPath(folder);
   const written: string[] = [];
@@ -34,13 +25,15 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
   try {
     await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
-      // The same data is the same file, wherever it is exported.
+      // Times do not depend on the server's time zone.
       await db.query(`set local timezone = 'UTC'`);
-      // Personal data: for the owner alone.
+      // Personal data: only the owner may read it.
       await mkdir(path, { recursive: true, mode: 0o700 });
       for (const file of await findFiles(db, tenant)) {
         const name = join(path, `${file.name}.csv`);
-        counts.push([file.name, await writeRows(db, file, name, () => written.push(name))]);
+        const output = await open(name, 'wx', 0o600);
+        written.push(name);
+        counts.push([file.name, await writeRows(db, file, output).finally(() => output.close())]);
       }
     });
   } catch (error) {
@@ -52,29 +45,26 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
 }
 
 async function findFiles(db: Database, tenant: string): Promise<File[]> {
-  const tables = (await readTables(db)).map(({ name, columns }) => ({
-    name,
-    titles: columns.map((column) => column.name),
-    query: 'private.export_query($1, $2::text::regclass)',
-    values: [tenant, `private.${name}`],
-  }));
+  const files: File[] = [];
+  for (const { name, columns } of await readTables(db)) {
+    const sql = 'select private.export_query($1, $2::text::regclass) as query';
+    const { query } = await queryRow<{ query: string }>(db, sql, [tenant, `private.${name}`]);
+    files.push({ name, titles: columns.map((column) => column.name), query });
+  }
   const titles = ['key_id', 'name', 'day', 'operation', 'class', 'calls'];
-  return [...tables, { name: USAGE, titles, query: USAGE_QUERY, values: [tenant] }];
+  // A cursor takes no parameters.
+  const query = `
+    select json_build_array(u.key_id, u.name, u.day, u.operation, u.class, u.calls::text)::text as texts
+      from private.list_usage(${pg.escapeLiteral(tenant)}, null, '-infinity', 'infinity') u`;
+  return [...files, { name: USAGE, titles, query }];
 }
 
-async function writeRows(db: Database, file: File, path: string, onCreated: () => void): Promise<number> {
-  const { query } = await queryRow<{ query: string }>(db, `select ${file.query} as query`, [...file.values]);
-  const output = await open(path, 'wx', 0o600);
-  onCreated();
-  try {
-    await output.write(toLine(file.titles));
-    let count = 0;
-    for await (const rows of queryTexts(db, query, BATCH)) {
-      await output.write(rows.map((texts) => toLine(JSON.parse(texts))).join(''));
-      count += rows.length;
-    }
-    return count;
-  } finally {
-    await output.close();
+async function writeRows(db: Database, { titles, query }: File, output: FileHandle): Promise<number> {
+  await output.write(toCsv([titles]));
+  let count = 0;
+  for await (const rows of queryTexts(db, query)) {
+    await output.write(toCsv(rows.map((texts) => JSON.parse(texts))));
+    count += rows.length;
   }
+  return count;
 }

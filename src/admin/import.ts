@@ -7,7 +7,7 @@ import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
-import { type CsvRecord, decode, readRecords, toLine } from './csv.ts';
+import { type CsvRecord, decode, readRecords, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
@@ -26,10 +26,10 @@ export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   readonly delimiter?: string;
   readonly encoding: string;
   readonly dryRun?: boolean;
-  /** The columns of titles, by title. */
+  /** Columns by title. */
   readonly map?: ReadonlyMap<string, string>;
   readonly ignoreUnknown?: boolean;
-  /** The file that gets all lines, with what is wrong with each. */
+  /** A new file for all lines, each with its problems. */
   readonly problems?: string;
 };
 
@@ -44,29 +44,29 @@ type Preview = {
 };
 
 type Imported = { readonly table: string; readonly preview: Preview } & Counts;
-/** How many lines of a file came to what; `existing` are bad only because their records exist. */
+/** Numbers of lines; `existing` are bad only because their records exist. */
 type Counts = Readonly<Record<'created' | 'updated' | 'skipped' | 'existing', number>>;
 
-/** Lines in one SQL call. Each call that looks for e-mails or names reads all of a tenant's. */
+/** Lines per SQL call. A call that looks up e-mails or names reads all rows of the tenant. */
 const BATCH = 5_000;
-/** A table of Postgres has no more columns. */
+/** Postgres's limit of columns per table. */
 const MAX_COLUMNS = 1_600;
-/** How many mistakes of a header are listed. */
+/** Listed mistakes of a header. */
 const MAX_MISTAKES = 20;
-/** The lines of a preview, and the characters of a value. */
+/** Lines of a preview, and characters of a value. */
 const PREVIEWED = 3;
 const MAX_PREVIEW = 24;
-/** The resource that stands for all, in a folder. */
+/** The RESOURCE that imports every file of a folder. */
 const ALL = 'all';
 
-/** What becomes of lines, in words. */
+/** The counts, their names in the JSON of a dry run, and their texts. */
 const KINDS = [
   ['created', 'wouldCreate', (list: string) => t`Created: ${list}.`, (list: string) => t`create: ${list}`],
   ['updated', 'wouldUpdate', (list: string) => t`Updated: ${list}.`, (list: string) => t`update: ${list}`],
   ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`, (list: string) => t`skip: ${list}`],
 ] as const;
 
-/** Marks a line in the file of problems whose columns nobody knows: a spreadsheet completes it with empty values. */
+/** Marks a line with the wrong number of values in the file of problems, where a spreadsheet would pad it unnoticed. */
 const MISFIT = 'Correct this line, then delete this text';
 const CORRECT =
   'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.';
@@ -123,9 +123,10 @@ function findFiles(folder: string): Source[] {
 export async function importSource(
   db: Database,
   table: Table,
-  { name, open }: Source,
+  source: Source,
   options: ImportOptions,
 ): Promise<Imported> {
+  const { name, open } = source;
   const records = readRecords(decode(name, open(), options.encoding), options.delimiter);
   const progress = createProgress((lines) => t`${name}: ${lines} lines`);
   let writing = Promise.resolve();
@@ -150,7 +151,7 @@ export async function importSource(
       isWhole = batch.every((record) => 'cells' in record);
       const lines = batch.map((record) => readLine(record, headers, writer, options));
       await writing;
-      // The database works on these lines while the next are read.
+      // The next lines are read while the database works on these.
       writing = write(lines);
       writing.catch(() => {});
     }
@@ -158,18 +159,18 @@ export async function importSource(
     const imported = { table: table.name, preview: toPreview(name, headers, first), ...counts };
     if (bad.length === 0) return imported;
     if (options.problems && isWhole) {
-      await writeProblems(options.problems, { table: table.name, name, open }, bad, options);
+      await writeProblems(options.problems, source, bad, options);
     }
     throw toError(imported, bad, options, isWhole);
   } finally {
     progress.end();
     await Promise.allSettled([writing]);
-    // Unread standard input would keep the process alive.
+    // Otherwise unread standard input keeps the process alive.
     await records.return(undefined);
   }
 }
 
-/** Writes a file again, with what is wrong with each line in a last column, which an import leaves out. */
+/** Copies a file and appends a column with each line's problems, which an import ignores. */
 async function writeProblems(
   path: string,
   { name, open }: Source,
@@ -186,7 +187,7 @@ async function writeProblems(
     const records = readRecords(decode(name, open(), encoding), delimiter, (found) => {
       used = found;
     });
-    // Excel takes a file without it for one in the system's old encoding.
+    // Without a byte order mark Excel assumes the system's legacy encoding.
     await output.write('\ufeff');
     for await (const record of records) {
       if ('problem' in record) break;
@@ -194,17 +195,17 @@ async function writeProblems(
       if (titles && titles.length !== record.cells.length) texts.unshift(translate(MISFIT));
       const problems = titles ? texts.join('; ') : translate(PROBLEMS);
       titles ??= record.cells;
-      // A short line keeps its problem in its column.
+      // Pads a short line, so that its problems are in their column.
       const cells = titles.map((_title, index) => record.cells[index] ?? '').concat(record.cells.slice(titles.length));
       const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
-      await output.write(toLine([...(before < 0 ? cells : cells.toSpliced(before, 1)), problems], used));
+      await output.write(toCsv([[...(before < 0 ? cells : cells.toSpliced(before, 1)), problems]], used));
     }
   } finally {
     await output.close();
   }
 }
 
-/** Reads the header. Throws CommandError with all mistakes unless its columns are columns of the table. */
+/** Maps the header to columns of the table. Throws CommandError with all mistakes. */
 async function readHeader(
   name: string,
   records: AsyncGenerator<CsvRecord, void>,
@@ -243,7 +244,7 @@ function readLine(
   return { line, texts: [], fields: {}, bad: [{ line, field: null, value: null, message: problem ?? '' }] };
 }
 
-/** Why the values of a line do not belong to the columns of the header. */
+/** Why a line does not fit the header; undefined if it does. */
 function findMisfit(cells: readonly string[], headers: readonly Header[], ignoreUnknown = false): string | undefined {
   if (cells.length !== headers.length) {
     const values = cells.length === 1 ? t`1 value` : t`${cells.length} values`;
@@ -290,13 +291,12 @@ function describePreview({ file, lines, columns }: Preview): string {
 }
 
 function toError(
-  { preview, table, ...counts }: Imported,
+  { preview, table, created, updated, skipped, existing }: Imported,
   lines: readonly BadLine[],
   options: ImportOptions,
   isWhole: boolean,
 ): CommandError {
   const { dryRun, problems } = options;
-  const { created, updated, skipped, existing } = counts;
   const count = new Set(lines.map(({ line }) => line)).size;
   const all = created + updated + skipped + existing;
   const error =
@@ -315,7 +315,7 @@ function toError(
   return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);
 }
 
-/** The command that imports a corrected file, which needs neither --encoding nor --delimiter. */
+/** The command that imports the file of problems after its correction. It is UTF-8, with a delimiter that is detected. */
 function toCommand(table: string, file: string, options: ImportOptions): string {
   const { tenant, map = new Map(), ignoreUnknown, skipExisting, update, allowDuplicates } = options;
   const quote = (text: string) => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);

@@ -2,7 +2,7 @@
 
 import { createCalendar, type KeyLimits } from '../limits/account.ts';
 import type { Database } from '../store/migrations.ts';
-import { toLine } from './csv.ts';
+import { toCsv } from './csv.ts';
 import { queryRow, queryRows } from './database.ts';
 import { findKey, labelOf } from './keys.ts';
 import { language, t, translate } from './language.ts';
@@ -14,16 +14,15 @@ type UsageRow = Readonly<Record<'tenant_id' | 'tenant' | 'key_id' | 'name' | 'da
   readonly calls: number;
 };
 
-/** Whose usage is shown, of how many days, and how. */
+/** The options of a usage command. */
 type UsageRequest = {
   readonly tenant?: string | undefined;
   readonly days: number;
   readonly csv?: boolean;
-  /** The time zone of the days. */
   readonly timeZone: string;
 };
 
-/** Limits as options: `none` for none, `default` for those of the tenant. */
+/** The options of a limit command; `default` selects the limits of the tenant. */
 type LimitRequest = Readonly<
   Partial<Record<'perMinute' | 'burst' | 'perDay' | 'perMonth', number> & Record<'none' | 'default', boolean>>
 >;
@@ -41,7 +40,7 @@ export async function showKeyUsage(db: Database, key: string | undefined, reques
   return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], toLabels);
 }
 
-/** Shows the calls of a tenant or of each tenant, all keys and operations together. */
+/** Shows the calls of one tenant or all, summed over keys and operations. */
 export async function showTenantUsage(
   db: Database,
   tenant: string | undefined,
@@ -55,7 +54,7 @@ export async function showTenantUsage(
   return toOutput(rows, columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
 }
 
-/** Sets the limits of a key, or shows them if there are none to set. */
+/** Sets the limits of a key, or shows them if none is given. */
 export async function limitKey(db: Database, name: string, request: LimitRequest): Promise<Output> {
   const key = await findKey(db, name);
   await setLimits(db, 'private.set_key_limits', key.id, request);
@@ -75,7 +74,7 @@ export async function limitKey(db: Database, name: string, request: LimitRequest
   };
 }
 
-/** Sets the limits of each key of a tenant that has none of its own, or shows them. */
+/** Sets the limits of a tenant's keys that have none of their own, or shows them. */
 export async function limitTenant(db: Database, id: string, request: LimitRequest): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   await setLimits(db, 'private.set_tenant_limits', id, request);
@@ -87,14 +86,14 @@ export async function limitTenant(db: Database, id: string, request: LimitReques
   };
 }
 
-/** Sets the limits of a request by an SQL function, if it has any. */
+/** Sets the given limits with an SQL function. */
 async function setLimits(
   db: Database,
   setter: string,
   id: string,
   { perMinute, burst, perDay, perMonth, none, default: isDefault }: LimitRequest,
 ): Promise<void> {
-  // What is undefined is left out.
+  // JSON.stringify omits what is undefined.
   const limits = JSON.stringify({ per_minute: perMinute, burst, per_day: perDay, per_month: perMonth });
   if (!none && !isDefault && limits === '{}') return;
   await db.query(`select ${setter}($1, $2::jsonb)`, [id, isDefault ? null : limits]);
@@ -119,13 +118,7 @@ function toOutput(
   const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
   if (isCsv) {
     const lines = [columns, ...rows.map((row) => columns.map((column) => `${row[column] ?? ''}`))];
-    return {
-      json,
-      text: lines
-        .map((texts) => toLine(texts))
-        .join('')
-        .trimEnd(),
-    };
+    return { json, text: toCsv(lines).trimEnd() };
   }
   if (rows.length === 0) return { json, text: t`There were no calls in the last ${days} days.` };
   const groups = [...Map.groupBy(rows, (row) => toLabels(row).join('\0')).values()];
