@@ -1,5 +1,5 @@
-// Backups of the embedded store: a tar.gz of its database's folder, as Postgres's own base backup writes it (PostgreSQL's manual,
-// "Streaming Replication Protocol", BASE_BACKUP). The store may serve meanwhile.
+// Backups of the embedded store: Postgres's base backup (PostgreSQL's manual, "Streaming Replication Protocol", BASE_BACKUP) as a
+// tar.gz. A gateway may serve the store meanwhile.
 
 import { once } from 'node:events';
 import { createWriteStream, existsSync, mkdirSync } from 'node:fs';
@@ -23,21 +23,21 @@ import { describeRepeated, type Erasure, readErasures, repeatErasures } from './
 import { t, translate } from './language.ts';
 import { CommandError, type Confirmed, confirm, createProgress, type Output } from './terminal.ts';
 
-/** The first byte of a message that has a part of the archive, and the end of an archive, which the server leaves out. */
+/** The first byte of messages with a part of the archive, and the end of the archive, which the server does not send. */
 const ARCHIVE = 'd'.charCodeAt(0);
 const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
 const KEYS = 'Keys that were revoked since the backup work again: revoke them before you start the gateway.';
 const ENDED = `select id from private.list_keys() where state <> 'active'`;
-/** What ended by itself has ended in the backup too. */
+/** Only active keys: one that expired by itself has expired in the backup too. */
 const REVOKE = `
   select k.prefix from private.list_keys() k, private.revoke_key(k.id) where k.state = 'active' and k.id = any ($1::uuid[])`;
 const COME_BACK =
   'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE';
 const VERSION_1 = 'A backup of version 1 is restored by version 1.';
 
-/** Writes a backup of the store. It replaces no file, and after a failure it leaves none. */
+/** Writes a backup of the store. Replaces no file, and removes its file after a failure. */
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
   const file = toPath(name);
@@ -47,7 +47,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   const server = await reachServer({ dataDir, ...embedded });
   try {
     const archive = new PassThrough();
-    // One that is there may be another's, or lead elsewhere.
+    // An existing one may belong to another user, or be a symbolic link.
     await rm(part, { force: true });
     const output = createWriteStream(part, { mode: 0o600, flags: 'wx' });
     await Promise.all([streamBackup(server.url, archive), pipeline(archive, createGzip(), output)]);
@@ -64,12 +64,12 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
 }
 
-/** What was done in a store since a backup of it, and a restore would undo. */
+/** Erasures and ended keys of the replaced store, which a restore would undo. */
 type Undone = { readonly erasures: readonly Erasure[]; readonly ended: readonly { readonly id: string }[] };
 
 type RestoreOptions = Confirmed & { readonly replace?: boolean };
 
-/** Restores a backup, and brings it up to date. With `replace` it takes the place of the store that is there. */
+/** Restores a backup and applies new migrations. `replace` allows to replace an existing store. */
 export async function restore(config: StoreConfig, name: string, options: RestoreOptions): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
@@ -91,7 +91,10 @@ export async function restore(config: StoreConfig, name: string, options: Restor
       unpack: (folder) => unpack(toPath(name), folder),
       read: async (db) => ({ erasures: await readErasures(db), ended: await queryRows(db, ENDED) }),
       write: async (db, read) => {
-        if (read?.status === 'rejected') erasures = `${toUnreadable(read.reason)}\n${erasures}`;
+        if (read?.status === 'rejected') {
+          const problem = messageOf(read.reason);
+          erasures = `${t`The record of erasures in the store that was there cannot be read: ${problem}`}\n${erasures}`;
+        }
         if (read?.status !== 'fulfilled') return;
         repeated = await repeatErasures(db, read.value.erasures);
         erasures = describeRepeated(repeated, read.value.erasures);
@@ -116,10 +119,6 @@ export async function restore(config: StoreConfig, name: string, options: Restor
   };
 }
 
-function toUnreadable(reason: unknown): string {
-  return t`The record of erasures in the store that was there cannot be read: ${messageOf(reason as Error)}`;
-}
-
 function readEmbedded(config: StoreConfig): EmbeddedConfig & { dataDir: string } {
   if (config.kind !== 'embedded') {
     const hint = 'Back up Postgres and Supabase with pg_dump: see docs/backup.md.';
@@ -130,13 +129,13 @@ function readEmbedded(config: StoreConfig): EmbeddedConfig & { dataDir: string }
   return { ...config, dataDir };
 }
 
-/** Writes the archive that the server sends to a stream, with the WAL that it needs. */
+/** Streams a base backup, with the WAL that it needs. */
 async function streamBackup(url: string, archive: PassThrough): Promise<void> {
   const client = new pg.Client({ connectionString: url, replication: 'true' } as pg.ClientConfig);
   client.on('error', () => {});
   await client.connect();
   const { stream } = client.connection;
-  // Such as by a full disk: nobody reads the rest.
+  // After a failed write, such as on a full disk: stops the server's sending.
   archive.once('close', () => archive.writableFinished || stream.destroy());
   const progress = createProgress((bytes) => t`Backed up ${toMegabytes(bytes)}`);
   const query = new pg.Query(`BASE_BACKUP (label 'wellness', checkpoint 'fast', wal true, manifest 'no')`);
@@ -144,7 +143,7 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
     handleCopyData: ({ chunk }: { chunk: Buffer }) => {
       if (chunk[0] !== ARCHIVE) return;
       progress.add(chunk.length - 1);
-      // pg uses its buffer again. What it has read before a pause goes on coming.
+      // pg reuses its buffer. After a pause it still delivers what it has read.
       if (archive.write(Buffer.from(chunk.subarray(1))) || stream.isPaused()) return;
       stream.pause();
       archive.once('drain', () => stream.resume());
@@ -163,20 +162,21 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
   }
 }
 
-/** Unpacks an archive, whose blocks have checksums, as has the whole. */
+/** Unpacks an archive. tar and gzip verify its checksums. */
 function unpack(file: string, folder: string): void {
   const progress = createProgress((bytes) => t`Unpacked ${toMegabytes(bytes)}`);
   const onReadEntry = ({ size }: { size: number }) => progress.add(size);
   try {
-    // Otherwise it would go on writing behind an error.
+    // Synchronous: otherwise tar would continue to write after an error.
     mkdirSync(folder, { mode: 0o700 });
     extract({ file, cwd: folder, strict: true, sync: true, preserveOwner: false, onReadEntry });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code?.startsWith('E')) throw error;
     throw new CommandError(t`${file} is damaged, or no backup: ${message}`);
+  } finally {
+    progress.end();
   }
-  progress.end();
   if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(t`${file} is not a backup of a store`);
 }
 

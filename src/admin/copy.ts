@@ -1,4 +1,4 @@
-// Copies an embedded store to the configured one: every row of every table, keys included, in one transaction.
+// Copies all rows of an embedded store to the configured one, in one transaction.
 
 import { existsSync } from 'node:fs';
 import pg from 'pg';
@@ -11,10 +11,7 @@ import { openStore, queryRows, queryTexts } from './database.ts';
 import { t } from './language.ts';
 import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
-/** Rows that are in memory at once. */
-const BATCH = 5_000;
-
-/** A table, and its columns other than generated ones. */
+/** A table, and its columns without generated ones. */
 type CopiedTable = {
   readonly name: string;
   readonly columns: readonly string[];
@@ -22,7 +19,7 @@ type CopiedTable = {
   readonly refers_to_itself: boolean;
 };
 
-/** A migration that was applied. */
+/** An applied migration. */
 type Version = { readonly version: string };
 
 const TABLES = `
@@ -40,7 +37,7 @@ const SEQUENCES = `
   select format('%I.%I', schemaname, sequencename) as name, last_value::text from pg_sequences
    where schemaname = 'private' and last_value is not null`;
 
-/** Copies the embedded store in a folder to the configured store, which has to be without rows; an embedded one is made. */
+/** Copies the embedded store of a folder to the configured store, which must be empty. */
 export async function copyStore(target: StoreConfig, name: string, options: CopyOptions): Promise<Output> {
   const source = await openSource(toPath(name), options);
   try {
@@ -60,7 +57,7 @@ export async function copyStore(target: StoreConfig, name: string, options: Copy
 }
 
 type CopyOptions = {
-  /** The folder of the programs of Postgres. */
+  /** The folder of the Postgres programs. */
   readonly programs: string | undefined;
   note(text: string): void;
 };
@@ -75,7 +72,7 @@ async function openSource(dataDir: string, { programs, note }: CopyOptions): Pro
   throw new CommandError('A gateway serves the store: stop it first, because what it writes meanwhile would be lost');
 }
 
-/** Only version 1 can open its store. While it runs, it lets administrators in over a socket. */
+/** Only version 1 can open its store. While it runs, it accepts administrators on a Unix socket. */
 async function openVersion1(dataDir: string): Promise<Source> {
   const client = new pg.Client(toUrl(dataDir, 'postgres'));
   client.on('error', () => {});
@@ -93,23 +90,26 @@ async function copyTables(source: Database, target: Database): Promise<[string, 
   if (ours.some(({ version }) => !theirs.some((other) => other.version === version))) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
-  const progress = createProgress((rows) => t`Copied ${rows} rows`);
-  const copied: [string, number][] = [];
   const tables = inOrder(await queryRows<CopiedTable>(source, TABLES));
-  // All of them first: a copied row makes one in private.changes.
+  // Before the first copy, which adds rows to private.changes.
   for (const { name } of tables) {
     const { rows } = await target.query(`select from ${name} limit 1`);
     if (rows.length > 0) throw new CommandError(t`${name} has rows already: nothing was copied`);
   }
-  for (const table of tables) copied.push([table.name, await copyRows(source, target, table, progress.add)]);
+  const progress = createProgress((rows) => t`Copied ${rows} rows`);
+  const copied: [string, number][] = [];
+  try {
+    for (const table of tables) copied.push([table.name, await copyRows(source, target, table, progress.add)]);
+  } finally {
+    progress.end();
+  }
   for (const { name, last_value } of await queryRows<{ name: string; last_value: string }>(source, SEQUENCES)) {
     await target.query('select setval($1::regclass, $2)', [name, last_value]);
   }
-  progress.end();
   return copied;
 }
 
-/** Each table after those that it refers to. */
+/** Sorts tables after those that they refer to. */
 function inOrder(tables: readonly CopiedTable[]): CopiedTable[] {
   const ordered: CopiedTable[] = [];
   let rest = [...tables];
@@ -124,7 +124,7 @@ function inOrder(tables: readonly CopiedTable[]): CopiedTable[] {
   return ordered;
 }
 
-/** Copies the rows of a table as JSON, which keeps every type. */
+/** Copies the rows of a table as JSON, which preserves every type. */
 async function copyRows(
   source: Database,
   target: Database,
@@ -136,8 +136,8 @@ async function copyRows(
     select ${list} from json_populate_recordset(null::${name}, $1::json)`;
   const query = `select row_to_json(t)::text as texts from ${name} t`;
   let count = 0;
-  // References are checked at the end of a statement.
-  for await (const rows of queryTexts(source, query, refers_to_itself ? 'all' : BATCH)) {
+  // Rows that refer to each other need one statement: Postgres checks foreign keys at its end.
+  for await (const rows of queryTexts(source, query, refers_to_itself ? 'all' : undefined)) {
     await target.query(insert, [`[${rows.join(',')}]`]);
     count += rows.length;
     onCopied(rows.length);
