@@ -14,13 +14,13 @@ import {
   readMigrations,
   toWarning,
 } from '../src/store/migrations.ts';
-import type { ServedDocuments } from './served-documents.ts';
+import type { WatchDocuments } from './served-documents.ts';
 
 const FOLDER = 'supabase/migrations';
 
 type Options = { readonly dryRun?: boolean; readonly serving?: readonly string[] };
 
-/** The environment, the folder with the migrations, and where the command prints lines. */
+/** The environment, the folder of the migrations, and the outputs of the command. */
 type Surroundings = {
   readonly env: Environment;
   readonly folder: string;
@@ -28,7 +28,7 @@ type Surroundings = {
   printError(line: string): void;
 };
 
-/** Runs the command; gives its exit code. */
+/** Runs the command and returns the exit code. */
 export async function migrate(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { printError } = surroundings;
   const command = new Command('npm run migrate --')
@@ -42,7 +42,7 @@ export async function migrate(args: readonly string[], surroundings: Surrounding
     await command.parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    // Commander has printed its own.
+    // Commander has printed it.
     if (error instanceof CommanderError) return error.exitCode;
     printError(error instanceof pg.DatabaseError ? describe(error) : (error as Error).message);
     return 1;
@@ -58,15 +58,15 @@ async function run({ dryRun: isDryRun = false, serving = [] }: Options, surround
     );
   }
   const migrations = readMigrations(folder);
-  // Loaded only if used: the documents' compiler takes memory.
-  const served = serving.length > 0 ? await (await import('./served-documents.ts')).readServed(serving) : undefined;
+  // Loaded on demand: the document compiler needs memory.
+  const watch = serving.length > 0 ? await (await import('./served-documents.ts')).readServed(serving) : undefined;
   const client = await connect(store.url, 'wellness-migrate');
   client.on('notice', (notice) => {
     const warning = toWarning(notice);
     if (warning) printError(`warning: ${warning}`);
   });
   try {
-    const done = await (isDryRun ? listPending(client, migrations, print) : apply(client, migrations, served, print));
+    const done = await (isDryRun ? listPending(client, migrations, print) : apply(client, migrations, watch, print));
     if (done.length === 0) print('nothing to do');
   } finally {
     await client.end();
@@ -88,12 +88,12 @@ async function listPending(
 async function apply(
   client: pg.Client,
   migrations: readonly Migration[],
-  served: ServedDocuments | undefined,
+  watch: WatchDocuments | undefined,
   print: (line: string) => void,
 ): Promise<string[]> {
   const reloadSchema = () => client.query(`notify pgrst, 'reload schema'`);
   try {
-    const check = await served?.watch(client);
+    const check = await watch?.(client);
     const applied = await applyMigrations(client, migrations, ({ file }) => print(`applied ${basename(file)}`), check);
     const steps = await distribute(client);
     for (const step of steps) print(`distributed: ${step}`);

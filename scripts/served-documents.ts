@@ -9,20 +9,17 @@ import { describeDifference, findDrift } from '../src/openapi/drift.ts';
 import { DESCRIPTION } from '../src/store/catalog.ts';
 import { type Migration, MigrationError } from '../src/store/migrations.ts';
 
-/** The documents of running gateways. */
-export type ServedDocuments = {
-  /**
-   * Compares them with the database now, and gives the check of a migration in its transaction: it throws MigrationError if
-   * the migration makes requests of a document fail that succeed now.
-   */
-  watch(db: pg.Client): Promise<(migration: Migration) => Promise<void>>;
-};
+/**
+ * Compares the documents with the database now, and returns the check of a migration in its transaction: it throws MigrationError if
+ * requests of a document would fail that succeed now.
+ */
+export type WatchDocuments = (db: pg.Client) => Promise<(migration: Migration) => Promise<void>>;
 
-/** How long a gateway may take to send its document, in milliseconds. */
+/** Timeout of fetching a document, in ms. */
 const FETCH_MS = 10_000;
 
 /** Reads the documents of the gateways at these URLs. Throws OperatorError if one cannot be read. */
-export async function readServed(urls: readonly string[]): Promise<ServedDocuments> {
+export async function readServed(urls: readonly string[]): Promise<WatchDocuments> {
   const documents = await Promise.all(urls.map(async (url) => ({ url, document: await readDocument(url) })));
   const findBroken = async (db: pg.Client) => {
     const { rows } = await db.query(DESCRIPTION.text);
@@ -33,18 +30,16 @@ export async function readServed(urls: readonly string[]): Promise<ServedDocumen
         .map((difference) => `${url}: ${describeDifference(difference)}`),
     );
   };
-  return {
-    watch: async (db) => {
-      const before = new Set(await findBroken(db));
-      return async ({ file }) => {
-        const broken = (await findBroken(db)).filter((line) => !before.has(line));
-        if (broken.length === 0) return;
-        throw new MigrationError(
-          `${basename(file)}: is not applied, because it breaks a gateway that runs:\n${broken.join('\n')}\n` +
-            'Add beside what it uses, and drop that when no gateway uses it any more (docs/deployment.md, Upgrade)',
-        );
-      };
-    },
+  return async (db) => {
+    const before = new Set(await findBroken(db));
+    return async ({ file }) => {
+      const broken = (await findBroken(db)).filter((line) => !before.has(line));
+      if (broken.length === 0) return;
+      throw new MigrationError(
+        `${basename(file)}: is not applied, because it breaks a gateway that runs:\n${broken.join('\n')}\n` +
+          'Add beside what it uses, and drop that when no gateway uses it any more (docs/deployment.md, Upgrade)',
+      );
+    };
   };
 }
 
