@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command, CommanderError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { CASES, type CaseId } from './cases.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
@@ -42,8 +42,7 @@ Examples:
 A missed goal is reported and fails nothing.
 Exit codes: 0 measured; 1 failed; 2 wrong usage.`;
 
-const FAILED = 1;
-const USAGE = 2;
+const WRONG_USAGE = 2;
 
 async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<void> {
   const { tenants, students, rounds, seconds, short: isShort } = options;
@@ -87,9 +86,9 @@ function readIntegers(min: number, max: number): (text: string) => readonly numb
   };
 }
 
-const command = new Command('npm run bench --')
+await new Command('npm run bench --')
   .description('Compares the gateway with what it is built on and with what could replace it.')
-  .exitOverride()
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : WRONG_USAGE))
   .addHelpText('after', HELP)
   .option('--rounds <N>', 'number of rounds', readInteger(1, 100), 5)
   .option('--seconds <N>', 'length of a measurement, after a second to warm up', readInteger(1, 600), 2)
@@ -104,14 +103,9 @@ const command = new Command('npm run bench --')
     }),
   )
   .option('--output <FOLDER>', 'write the results to this folder', toPath)
-  .action((options: Options) => withCleanup((cleanup, signal) => measure(options, cleanup, signal)));
-
-try {
-  await command.parseAsync();
-} catch (error) {
-  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : USAGE;
-  else {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = FAILED;
-  }
-}
+  .action((options: Options) => withCleanup((cleanup, signal) => measure(options, cleanup, signal)))
+  .parseAsync()
+  .catch(({ message }: Error) => {
+    console.error(message);
+    process.exitCode = 1;
+  });

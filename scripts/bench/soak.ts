@@ -74,10 +74,12 @@ const LISTS = [
 
 const pick = (count: number) => Math.floor(Math.random() * count);
 
-async function repeat({ signal }: Load, pauseMs: number, work: () => Promise<void>): Promise<void> {
-  while (!signal.aborted) {
-    await work();
-    await delay(pauseMs);
+/** Repeats work, after a pause each time, until the signal aborts. */
+async function repeat({ signal }: Load, pauseMs: number, work: (round: number) => Promise<void>): Promise<void> {
+  for (let round = 0; ; round += 1) {
+    await delay(pauseMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    await work(round);
   }
 }
 
@@ -180,13 +182,11 @@ async function readFigures({ origin }: Load, pid: number): Promise<Map<string, n
   ]);
 }
 
-async function sample(load: Load, pid: number, series: Map<string, number[]>): Promise<void> {
-  while (!load.signal.aborted) {
+const sample = (load: Load, pid: number, series: Map<string, number[]>) =>
+  repeat(load, SAMPLE_MS, async () => {
     const figures = await readFigures(load, pid).catch(() => new Map<string, number>());
     for (const [name, value] of figures) series.set(name, [...(series.get(name) ?? []), value]);
-    await delay(SAMPLE_MS);
-  }
-}
+  });
 
 type Place = {
   readonly gateways: readonly { readonly origin: string; readonly pid: number }[];
@@ -258,19 +258,12 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
   const load: Load = { origin: steady.origin, record, signal: end, keys };
   const others: Load = { ...load, origin: rolling.origin };
   const series = new Map<string, number[]>();
-  const every = (period: number, work: (round: number) => Promise<void>) =>
-    (async () => {
-      for (let round = 0; !end.aborted; round += 1) {
-        await delay(period, undefined, { signal: end }).catch(() => {});
-        if (!end.aborted) await work(round);
-      }
-    })();
   const readers = Array.from({ length: 4 }, () => [startClient(load), startClient(others)]).flat();
   const creators = [load, load, others].map((one) => startClient(one, 'repeated'));
   const working = [
     refuse(load),
     ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
-    every(ADMINISTER_MS, async (round) => {
+    repeat(load, ADMINISTER_MS, async (round) => {
       const outcome = await administer(load, cleanup, env, round).then(
         () => EXPECTED.administration,
         (error) => {
@@ -280,7 +273,9 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
       );
       record.count('administration', outcome);
     }),
-    ...(rolling === steady ? [] : [every(2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
+    ...(rolling === steady
+      ? []
+      : [repeat(load, 2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
     (async () => {
       const begin = performance.now();
       for (const [n, { name, run }] of faults.entries()) {
