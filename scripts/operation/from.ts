@@ -1,14 +1,9 @@
-// Makes the YAML of a function that exists: its arguments, columns and errors, and an example with the answer in the demo data.
+// Plans the operation of an existing function: its arguments, columns and errors, and an example answered from the demo data.
 
 import { readFileSync } from 'node:fs';
 import type pg from 'pg';
-import { parse } from 'yaml';
-import { toCall } from '../../src/api/call.ts';
-import { receiveExample } from '../../src/api/example-request.ts';
-import { compile } from '../../src/openapi/compile.ts';
-import { readExamples } from '../../src/openapi/examples.ts';
 import type { DatabaseFunction } from '../../src/store/store.ts';
-import { type Change, call, describeFunctions, type Files, refuseDrift, toAnswer, withDatabase } from './plan.ts';
+import { type Change, describeFunctions, type Files, openExamples, withDatabase } from './plan.ts';
 import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
@@ -27,6 +22,7 @@ import {
   readDocument,
   refer,
   referTo,
+  referToRefusals,
   toContent,
   write,
 } from './yaml.ts';
@@ -34,22 +30,22 @@ import {
 /** The path of the operation, and the values of its example. */
 type FromRequest = { readonly path?: string | undefined; readonly values: Readonly<Record<string, string>> };
 
-/** An argument as the document has it. */
+/** An input of the operation, for an argument of the function. */
 type Input = { readonly name: string; readonly in: string; readonly isRequired: boolean; readonly schema: Node };
 type Found = DatabaseFunction & { readonly comment: string | null; readonly source: string };
 
 const EXAMPLE = 'example';
-/** Refused in any case, or declared for every operation. */
+/** Statuses that every operation declares. */
 const COMMON = Object.values(RESPONSES);
 const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offset', after: 'After' };
 
-/** Plans the operation on the database that the migrations make. Changes no file. Throws RefusedError. */
+/** Plans the operation of a function. Changes no file. Throws RefusedError. */
 export function planFromFunction(name: string, request: FromRequest, files: Files): Promise<Change[]> {
   const text = readFileSync(files.document, 'utf8');
   return withDatabase(files, async (db) => {
     const found = await findFunction(db, name);
-    const write_ = (value: unknown) => addOperation(text, found, request, value);
-    return [{ file: files.document, text: write_(await askForExample(db, write_(null), found)) }];
+    const answer = await askForExample(db, addOperation(text, found, request, null), found);
+    return [{ file: files.document, text: addOperation(text, found, request, answer) }];
   });
 }
 
@@ -64,23 +60,21 @@ async function findFunction(db: pg.Client, name: string): Promise<Found> {
     );
   }
   const { rows } = await db.query(
-    `select obj_description(oid, 'pg_proc') as comment, prosrc as source from pg_proc where oid = $1::regproc`,
-    [`public.${name}`],
+    `select obj_description(oid, 'pg_proc') as comment, prosrc as source
+       from pg_proc where pronamespace = 'public'::regnamespace and proname = $1`,
+    [name],
   );
   return { ...found, ...rows[0] };
 }
 
-/** The answer to the example. */
-async function askForExample(db: pg.Client, text: string, found: Found): Promise<unknown> {
-  const compiled = await compile(parse(text));
-  const id = toCamel(found.name);
-  refuseDrift(compiled, [id], await describeFunctions(db));
-  const example = readExamples(compiled.source).find((one) => one.operationId === id && one.status < 300);
-  const received = example && (await receiveExample(compiled, example.request));
-  if (!received) throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE');
-  const { operation } = received;
-  const { status, body, cause } = toAnswer(operation, await call(db, toCall(operation, received.request)));
-  if (status === operation.status) return body;
+/** Asks the function for the answer to the example. */
+async function askForExample(db: pg.Client, text: string, { name }: Found): Promise<unknown> {
+  const id = toCamel(name);
+  const answer = await openExamples(db, text, [id]);
+  const answered = await answer(id, ({ status }) => status < 300);
+  if (!answered) throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE');
+  const { status, body, cause } = answered;
+  if (status < 300) return body;
   const remedy = status < 500 ? 'give other values with --with NAME=VALUE' : 'correct the function in its migration';
   throw new RefusedError(`the example gets a ${status}: ${cause}; ${remedy}`);
 }
@@ -142,9 +136,9 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
       const { name, in: place, isRequired, schema } = input;
       const value = given(input);
       return {
-        ...{ name, in: place, ...(isRequired ? { required: true } : {}) },
+        ...{ name, in: place, required: isRequired || undefined },
         ...{ description: toUpper(name.replaceAll('_', ' ')), schema },
-        ...(value === undefined ? {} : { examples: { [EXAMPLE]: { value } } }),
+        examples: value === undefined ? undefined : { [EXAMPLE]: { value } },
       };
     });
   const fields = inputs.filter((input) => input.in === 'body');
@@ -153,7 +147,7 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
     fields.filter((field) => field.name in values).map((field) => [field.name, given(field)]),
   );
   const body: Node = {
-    ...{ type: 'object', additionalProperties: false, ...(required.length > 0 ? { required } : {}) },
+    ...{ type: 'object', additionalProperties: false, required: required.length > 0 ? required : undefined },
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
   const result = describeResult(found, openapi);
@@ -167,10 +161,8 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
   const summary = toUpper(name.replaceAll('_', ' '));
   return {
     ...{ operationId: toCamel(name), 'x-rpc': name, tags: [tag], summary, description: `${comment ?? summary}.` },
-    ...(parameters.length > 0 ? { parameters } : {}),
-    ...(fields.length > 0
-      ? { requestBody: { required: true, ...toContent(body, { [EXAMPLE]: { value: sent } }) } }
-      : {}),
+    parameters: parameters.length > 0 ? parameters : undefined,
+    requestBody: fields.length > 0 ? { required: true, ...toContent(body, { [EXAMPLE]: { value: sent } }) } : undefined,
     responses: {
       [result ? 200 : 204]: {
         description: comment ?? summary,
@@ -182,7 +174,7 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
   };
 }
 
-/** The inputs of the arguments. Throws RefusedError with all that have no schema. */
+/** Maps the arguments to inputs. Throws RefusedError with all that have no schema. */
 function readInputs(document: Document, { arguments: args, name }: Found, path: string, reads: boolean): Input[] {
   const others = args.filter((argument) => argument.name !== 'p_api_key');
   const known = others.map(({ name: argument, type, labels, hasDefault }): Input | string => {
@@ -205,7 +197,7 @@ function readInputs(document: Document, { arguments: args, name }: Found, path: 
   return known.filter((one) => typeof one !== 'string');
 }
 
-/** The schema of the answer; undefined for none. */
+/** The schema of the answer; undefined for no content. */
 function describeResult({ result }: Found, openapi: string): Node | undefined {
   const { type = 'void', columns = [], isSet = false, isSingle = false } = result ?? {};
   if (type === 'void') return undefined;
@@ -218,21 +210,21 @@ function describeResult({ result }: Found, openapi: string): Node | undefined {
           properties: Object.fromEntries(
             columns.map(({ name, type, labels, isNullable }) => {
               const schema = describeType(type, labels, openapi) ?? { type: 'object' };
-              const null_ = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
-              return [name, { ...schema, ...(isNullable ? null_ : {}) }];
+              const nullable = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+              return [name, { ...schema, ...(isNullable ? nullable : {}) }];
             }),
           ),
         };
   return isSet && !isSingle ? { type: 'array', maxItems: 1000, items: item } : item;
 }
 
-/** The schema of a type's values; undefined for JSON, and for a type that the document has to describe by hand. */
+/** The schema of a type; undefined for JSON and other types that a person has to describe. */
 function describeType(base: string, labels: readonly string[] | null | undefined, openapi: string): Node | undefined {
   const schema = toSchema({ name: '', base, modifier: -1, labels: labels ?? null }, {});
   return schema.type === undefined ? undefined : forVersion(boundText(schema), openapi);
 }
 
-/** How a request differs whose path names no record; undefined without an id there. */
+/** The override for a request with unknown ids in its path; undefined if the path has no id. */
 function missingRecord(inputs: readonly Input[]): Node | undefined {
   const ids = inputs.filter((input) => input.in === 'path' && input.schema.format === 'uuid');
   if (ids.length === 0) return undefined;
@@ -243,8 +235,6 @@ function describeRefusals(
   { raises = [], source }: Found,
   { reads, hasBody, missing }: { reads: boolean; hasBody: boolean; missing: Node | undefined },
 ): Node {
-  const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
-  const common = Object.entries(RESPONSES).filter(([response]) => !unfit.includes(response));
   const raised = [...new Set([...raises, ...(missing ? [404] : [])])].filter((status) => !COMMON.includes(status));
   const describe = (status: number) => {
     const [, message = 'Not found'] = new RegExp(`PT${status}'[^;]*?message = '([^']+)'`).exec(source) ?? [];
@@ -252,13 +242,13 @@ function describeRefusals(
     const examples = { [`raised${status}`]: { ...request, value: { error: message } } };
     return { description: message, headers: refer('headers', HEADERS), ...toContent(ERROR, examples) };
   };
-  return Object.fromEntries([
-    ...common.map(([response, status]) => [status, referTo('responses', response)]),
-    ...raised.map((status) => [status, describe(status)]),
-  ]);
+  return {
+    ...referToRefusals(reads, hasBody),
+    ...Object.fromEntries(raised.map((status) => [status, describe(status)])),
+  };
 }
 
-/** A value of the command line as JSON, where its schema is no text. */
+/** Parses a value of the command line as JSON, unless its schema is a string. */
 function toValue(text: string, { type }: Node): unknown {
   if (type === 'string') return text;
   try {

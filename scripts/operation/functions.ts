@@ -1,14 +1,14 @@
-// The SQL of the functions, in the style of supabase/migrations.
+// Writes the SQL of the functions, in the style of supabase/migrations.
 
 import type { Subject } from './subject.ts';
 import type { Column, OtherCheck } from './table.ts';
 
-/** The SQL of one operation's function. */
+/** Writes the function of one operation. */
 export function writeFunction(subject: Subject, kind: Subject['kinds'][number]): string {
   return { list, get, create, update, delete: remove }[kind](subject);
 }
 
-/** The privileges that the functions need and do not have; empty for none. */
+/** Grants the missing privileges of the functions; empty for none. */
 export function writeGrants({ table, kinds, written, columns }: Subject): string {
   const missing = (privilege: string, of: readonly Pick<Column, 'name' | 'identifier'>[]) => {
     const needed = of.filter(({ name }) => !table.granted.includes(`${privilege} ${name}`));
@@ -151,7 +151,7 @@ type Definition = {
   readonly result: readonly Column[];
   readonly clauses: readonly string[];
   readonly variables?: readonly string[];
-  /** The checks of the table whose violation is a 422. */
+  /** The check constraints whose violation is a 422. */
   readonly checks?: readonly OtherCheck[];
   readonly body: string;
 };
@@ -182,7 +182,7 @@ select private.publish('public.${name}');
 `;
 }
 
-/** Refuses a field that names no record of the tenant, before the foreign key would. */
+/** Refuses a field that refers to no record of the tenant, before the foreign key does. */
 function requireRecords(columns: readonly Column[]): string {
   return columns
     .filter(({ reference }) => reference !== undefined)
@@ -197,7 +197,7 @@ function requireRecords(columns: readonly Column[]): string {
     .join('');
 }
 
-/** Says what a check says, on the first of its fields that clients set. */
+/** Turns the violation of a check into a 422 on the first of its fields that clients set. */
 function refuseViolations(checks: readonly OtherCheck[], written: readonly Column[]): string {
   if (checks.length === 0) return '';
   const cases = checks.map(({ name, text }) => {

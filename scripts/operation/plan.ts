@@ -1,17 +1,17 @@
-// Makes operations for a table: their YAML and SQL, with examples whose answers are those of the functions, in the demo data.
+// Plans the operations of a table: YAML and SQL, with examples that the new functions have answered from the demo data.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import type { OpenAPIV3 } from 'openapi-types';
 import pg from 'pg';
 import { parse } from 'yaml';
 import { toCall } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/example-request.ts';
 import { isFault, messageOf, toHttpError } from '../../src/errors.ts';
-import { type CompiledDocument, compile } from '../../src/openapi/compile.ts';
+import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
-import { findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
+import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
+import type { Operation } from '../../src/openapi/operations.ts';
 import { DESCRIPTION, toDescription } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
@@ -19,38 +19,40 @@ import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
 import { createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
-import { type Kind, type Request, readSubject, type Subject } from './subject.ts';
+import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, type Sample } from './yaml.ts';
 
-/** Where the document, the migrations and the demo data are. */
+/** The files of the document, the migrations and the demo data. */
 export type Files = {
   readonly document: string;
   readonly migrations: string;
   readonly seed: string;
-  /** The administrator's URL of a database that the migrations and the demo data have made; without it one is made. */
+  /** The administrator's URL of a database with the migrations and the demo data; by default a temporary one is created. */
   readonly database?: string;
 };
 
-/** A file to write, and what is new in it. */
+/** A file to write, and its new text. */
 export type Change = { readonly file: string; readonly text: string };
 
-/** What a row of an example has to be. */
+/** The requirement of an example that any row meets. */
 const ANY = 'whichever it is';
 
 type Row = Readonly<Record<string, unknown>> & { readonly id: string };
 
-/** Plans the operations on the database that the migrations make. Changes no file. Throws RefusedError. */
+/** Plans operations for a table. Changes no file. Throws RefusedError. */
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
   return withDatabase(files, async (db, seed) => {
-    const subject = readSubject(parse(text), await readTable(db, tableName), request);
+    const current = parse(text);
+    const subject = readSubject(current, await readTable(db, tableName), request);
     const sql = writeMigration(subject);
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
-    const samples = await chooseSamples(db, parse(text), subject, { text, seed });
+    const key = findKeyScheme(current)?.['x-example'] ?? '';
+    const samples = await chooseSamples(db, subject, { key, text, seed });
     const document = await fillIn(db, text, subject, samples);
     return [
       { file: files.document, text: document },
@@ -59,7 +61,7 @@ export async function planOperations(tableName: string, request: Request, files:
   });
 }
 
-/** Works in a transaction of the database that the migrations and the demo data make, which is gone afterwards. */
+/** Runs `work` in a transaction of a database with the migrations and the demo data, and rolls it back. */
 export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: string) => Promise<T>): Promise<T> {
   const seed = readFileSync(files.seed, 'utf8');
   const content = { migrationsDir: files.migrations, seed: { file: files.seed, sql: seed } };
@@ -75,7 +77,7 @@ export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: 
   }
 }
 
-/** The functions in schema public. */
+/** Reads the functions in schema public. */
 export async function describeFunctions(db: pg.Client): Promise<readonly DatabaseFunction[]> {
   const description = toDescription(await query(db, DESCRIPTION.text, []));
   if ('failure' in description) throw description.failure.cause;
@@ -91,22 +93,20 @@ function writeMigration(subject: Subject): string {
   );
 }
 
-/** Later than all others, by the clock if that is right. */
+/** Names the migration by the current time, or after the last one if that is in the future. */
 function toFileName({ kinds, names, table }: Subject, last = ''): string {
   const now = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
   const version = now > last ? now : String(BigInt(last) + 1n);
   return `${version}_${kinds.length === 1 ? names[kinds[0] as Kind].function : `operations_of_${table.name}`}.sql`;
 }
 
-/** Requests for the demo data of the tenant whose key the document shows. */
+/** Chooses requests for the demo data of the tenant whose key the document shows. */
 async function chooseSamples(
   db: pg.Client,
-  document: OpenAPIV3.Document,
   subject: Subject,
-  { text, seed }: { readonly text: string; readonly seed: string },
+  { key, text, seed }: Readonly<Record<'key' | 'text' | 'seed', string>>,
 ): Promise<Record<Kind, Sample[]>> {
   const { table, kinds, names, filters, written, uniques, incoming } = subject;
-  const key = findKeyScheme(document)?.['x-example'] ?? '';
   const rows = await readRows(db, subject, key);
   await db.query('savepoint again; truncate private.tenants cascade');
   await db.query(seed);
@@ -118,12 +118,10 @@ async function chooseSamples(
     );
   }
   const all = rows.map(({ row }) => row);
-  // What an example changes or deletes must not be in another one.
+  // An example must not change or delete what another one shows.
   const free = rows.slice(2).filter(({ row }) => !text.includes(row.id));
   const [changed] = free;
-  const [deleted] = free
-    .filter(({ row, used }) => row !== changed?.row && used.every((name) => name === null))
-    .slice(-1);
+  const deleted = free.findLast(({ row, used }) => row !== changed?.row && used.every((name) => name === null));
   const referred = rows.find(({ used }) => used.some((name) => name !== null))?.row;
   const need = (row: Row | undefined, what: string) => {
     if (row) return row;
@@ -145,7 +143,7 @@ async function chooseSamples(
         return isShown
           ? [
               {
-                name: `by_${name}`.replace(/_(\w)/g, (_, c) => c.toUpperCase()),
+                name: toCamel(`by_${name}`),
                 status: 200,
                 parameters: { [name]: value as string, limit: 1 },
               },
@@ -185,13 +183,10 @@ async function chooseSamples(
       ];
     },
   };
-  const isAsked = (kind: Kind) => kinds.includes(kind);
-  return Object.fromEntries(
-    (Object.keys(makers) as Kind[]).map((kind) => [kind, isAsked(kind) ? makers[kind]() : []]),
-  ) as Record<Kind, Sample[]>;
+  return mapKinds((kind) => (kinds.includes(kind) ? makers[kind]() : []));
 }
 
-/** The tenant's demo data in the order of a list, each row with the foreign keys that refer to it. */
+/** Reads the tenant's demo data in the order of a list, each row with the foreign keys that refer to it. */
 async function readRows(
   db: pg.Client,
   { table, order, incoming }: Subject,
@@ -211,7 +206,7 @@ async function readRows(
   return rows;
 }
 
-/** The row with other values where a unique constraint demands them. */
+/** Changes the values of a row that have to be unique. */
 function makeUnique({ uniques, written }: Subject, row: Row, all: readonly Row[]): Row {
   const names = uniques.map(
     ({ columns }) => written.find(({ name, reference }) => columns.includes(name) && !reference)?.name,
@@ -227,7 +222,7 @@ function makeUnique({ uniques, written }: Subject, row: Row, all: readonly Row[]
   return { ...row, ...Object.fromEntries(values) };
 }
 
-/** The row with one value of another row, if there is one that no constraint needs to be as it is. */
+/** Takes one value from another row, of a column without a unique or check constraint. */
 function change({ table, uniques, written }: Subject, row: Row, all: readonly Row[]): Row {
   const isFree = (name: string) => ![...uniques, ...table.otherChecks].some(({ columns }) => columns.includes(name));
   const columns = written.filter(({ name }) => isFree(name));
@@ -240,56 +235,59 @@ function change({ table, uniques, written }: Subject, row: Row, all: readonly Ro
   return { ...row, ...Object.fromEntries(other.slice(0, 1)) };
 }
 
-/** The document with the answers that the examples get. Throws RefusedError if one gets none that the document says. */
+/** Adds the operations to the document, with the answers that their examples get. Throws RefusedError for an unexpected one. */
 async function fillIn(
   db: pg.Client,
   text: string,
   subject: Subject,
   samples: Readonly<Record<Kind, readonly Sample[]>>,
 ): Promise<string> {
-  const compiled = await compile(parse(addToDocument(text, subject, samples, () => null)));
+  const draft = addToDocument(text, subject, samples, () => null);
   const own = subject.kinds.map((kind) => subject.names[kind].operation);
-  refuseDrift(compiled, own, await describeFunctions(db));
-  const values = new Map<string, unknown>();
+  const answer = await openExamples(db, draft, own);
+  const values = new Map<Sample, unknown>();
   for (const kind of subject.kinds) {
     for (const sample of samples[kind]) {
       const id = subject.names[kind].operation;
-      const example = readExamples(compiled.source).find((one) => one.operationId === id && one.name === sample.name);
-      const received = example && (await receiveExample(compiled, example.request));
-      if (!received) throw new RefusedError(`the demo data is no valid request of ${id}: ${JSON.stringify(sample)}`);
-      const { operation, request } = received;
-      const result = await call(db, toCall(operation, request));
-      const { status, body, cause } = toAnswer(operation, result);
+      const answered = await answer(id, ({ name }) => name === sample.name);
+      if (!answered) throw new RefusedError(`the demo data is no valid request of ${id}: ${JSON.stringify(sample)}`);
+      const { status, body, cause } = answered;
       if (status !== sample.status) {
         throw new RefusedError(
           `${id} would answer its example ${sample.name} with ${status}, and not ${sample.status}: ${cause}`,
         );
       }
-      values.set(`${id} ${sample.name}`, body);
+      values.set(sample, body);
     }
   }
-  return addToDocument(text, subject, samples, (kind, { name }) =>
-    values.get(`${subject.names[kind].operation} ${name}`),
-  );
+  return addToDocument(text, subject, samples, (sample) => values.get(sample));
 }
 
-/** Throws RefusedError if the operations are not as their functions are. */
-export function refuseDrift(
-  compiled: CompiledDocument,
+/** The gateway's answer to an example, and why it is refused. */
+type Answer = { readonly status: number; readonly body: unknown; readonly cause?: string };
+
+/**
+ * Answers examples of a document as the gateway would, without changing the database; undefined for an invalid request. Throws
+ * RefusedError if document and database disagree on the operations with these ids.
+ */
+export async function openExamples(
+  db: pg.Client,
+  text: string,
   ids: readonly string[],
-  functions: readonly DatabaseFunction[],
-): void {
+): Promise<(id: string, isWanted: (example: Example) => boolean) => Promise<Answer | undefined>> {
+  const compiled = await compile(parse(text));
   const operations = new Map([...compiled.operations].filter(([id]) => ids.includes(id)));
-  const [drift] = findDrift(operations, functions).map(describeDifference);
+  const [drift] = findDrift(operations, await describeFunctions(db)).map(describeDifference);
   if (drift) throw new RefusedError(`document and database would disagree: ${drift}`);
+  const examples = readExamples(compiled.source);
+  return async (id, isWanted) => {
+    const example = examples.find((one) => one.operationId === id && isWanted(one));
+    const received = example && (await receiveExample(compiled, example.request));
+    return received && toAnswer(received.operation, await call(db, toCall(received.operation, received.request)));
+  };
 }
 
-type Operation = { readonly status: number; readonly conflicts?: Readonly<Record<string, string>> };
-
-export function toAnswer(
-  { status, conflicts = {} }: Operation,
-  result: Result,
-): { status: number; body: unknown; cause?: string } {
+function toAnswer({ status, conflicts = {} }: Operation, result: Result): Answer {
   if (!('failure' in result)) return { status, body: result.json && JSON.parse(result.json) };
   const { failure } = result;
   const { status: refused, error } = toHttpError(failure);
@@ -298,8 +296,8 @@ export function toAnswer(
   return { status: refused, body: { error: own ?? error }, cause };
 }
 
-/** Makes a call as the gateway does, and takes it back. */
-export async function call(db: pg.Client, made: Call): Promise<Result> {
+/** Makes a call as the gateway does, and rolls it back. */
+async function call(db: pg.Client, made: Call): Promise<Result> {
   const { text, values } = createStatementWriter()(made, made.returns);
   await db.query('savepoint example; set local role gateway');
   try {

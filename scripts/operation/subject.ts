@@ -1,4 +1,4 @@
-// What the operations of a table are called and made of, in the document and in SQL.
+// The names and parts of a table's operations, in the document and in SQL.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Column, type Key, RefusedError, type Table } from './table.ts';
@@ -9,34 +9,34 @@ export type Kind = (typeof KINDS)[number];
 /** The operations to write, and what they share. */
 export type Subject = {
   readonly table: Table;
-  /** The version of the document. */
+  /** The document's version of OpenAPI. */
   readonly openapi: string;
   readonly kinds: readonly Kind[];
   readonly names: Readonly<Record<Kind, { readonly operation: string; readonly function: string }>>;
-  /** What each function does, for people. */
+  /** Descriptions of the functions. */
   readonly sentences: Readonly<Record<Kind, string>>;
-  /** The records in English: a locker, lockers. */
+  /** The records in English: `a locker`, `lockers`. */
   readonly noun: { readonly one: string; readonly many: string };
   readonly tag: string;
   readonly path: string;
   /** The names of the schemas of a record, of a new one and of a change. */
   readonly schemas: { readonly record: string; readonly created: string; readonly changed: string };
-  /** The columns of a record, in the answers' order. */
+  /** The columns of a record, in the order of the answer. */
   readonly columns: readonly Column[];
-  /** Those that clients set. */
+  /** The columns that clients set. */
   readonly written: readonly Column[];
-  /** The column that lists are in the order of, before the id. */
+  /** The column that lists are sorted by, before the id. */
   readonly order: string;
-  /** The columns that an index in this order begins with. */
+  /** The columns with an index that supports a filtered list in this order. */
   readonly filters: readonly Column[];
-  /** Whether there is an operation that a new record's Location can name. */
+  /** Whether an operation reads a single record, which Location can name. */
   readonly hasGet: boolean;
   /** The constraints that a creation or a change may violate, and those that a deletion may. */
   readonly uniques: readonly Key[];
   readonly incoming: readonly Key[];
 };
 
-/** Verbs of the interface's language. */
+/** In Portuguese, as the interface. */
 const VERBS: Readonly<Record<Kind, string>> = {
   list: 'listar',
   get: 'obter',
@@ -59,7 +59,7 @@ export type Request = {
   readonly objects?: readonly string[] | undefined;
 };
 
-/** Finds out what to write. Throws RefusedError for what cannot be written well. */
+/** Describes the operations to write. Throws RefusedError for a table or column that they cannot serve. */
 export function readSubject(document: OpenAPIV3.Document, found: Table, request: Request): Subject {
   const { kinds, singular, objects = [] } = request;
   const describeObject = (column: Column): Column =>
@@ -69,11 +69,13 @@ export function readSubject(document: OpenAPIV3.Document, found: Table, request:
   if (!one) {
     throw new RefusedError(`the singular of ${table.name} is unknown: give it with --singular`);
   }
-  const function_ = (kind: Kind) => `${VERBS[kind]}_${kind === 'list' ? table.name : one}`;
-  const names = mapKinds((kind) => ({ function: function_(kind), operation: toCamel(function_(kind)) }));
+  const names = mapKinds((kind) => {
+    const name = `${VERBS[kind]}_${kind === 'list' ? table.name : one}`;
+    return { function: name, operation: toCamel(name) };
+  });
   const noun = readNoun(table, one);
   const record = toPascal(one);
-  // A deletion answers nothing, so that it needs only the id.
+  // A deletion has no content: it needs only the id.
   const isDeletion = kinds.every((kind) => kind === 'delete');
   const columns = isDeletion ? table.columns.filter(({ name }) => name === 'id') : readColumns(document, table, record);
   const written = columns.filter(({ name, isGenerated }) => name !== 'id' && !isGenerated);
@@ -156,7 +158,7 @@ const PAGE = ['limit', 'offset', 'after'];
 /** Names that functions give to their arguments and variables. */
 const TAKEN = /^(p_.*|v_(tenant|after|first|record|constraint))$/;
 
-/** What keeps a column from being served. */
+/** Why a column cannot be served; empty if it can. */
 function findUnfit({ name, type, schema, base }: Column, table: string): string[] {
   if (!/^[a-z_][a-z0-9_]*$/.test(name) || TAKEN.test(name)) {
     return [`${name} of ${table} cannot be the name of a field, or is one of a function's own: rename the column`];
@@ -177,7 +179,7 @@ function findUnfit({ name, type, schema, base }: Column, table: string): string[
   return [];
 }
 
-/** The columns of a record: those of its schema, if the document has one, and otherwise all. */
+/** The columns of a record: those of its schema in the document, or all without one. */
 function readColumns(document: OpenAPIV3.Document, { name, columns }: Table, record: string): readonly Column[] {
   const schema = document.components?.schemas?.[record] as OpenAPIV3.SchemaObject | undefined;
   if (!schema) return columns;
@@ -190,7 +192,7 @@ function readColumns(document: OpenAPIV3.Document, { name, columns }: Table, rec
   });
 }
 
-/** The column that lists are in the order of; empty for none. */
+/** The column that lists are sorted by; empty for none. */
 function findOrder({ columns, indexes }: Table): string {
   const ordered = indexes.filter((index) => index.length === 2 && index[1] === 'id').map(([first = '']) => first);
   const total = ordered.filter((name) => columns.some((column) => column.name === name && !column.isNullable));
@@ -199,7 +201,7 @@ function findOrder({ columns, indexes }: Table): string {
     : (total[0] ?? (columns.some((c) => c.name === 'criado_em') ? '' : 'id'));
 }
 
-/** English words for the records, from the comment on the table, such as "Lockers of a tenant's gyms". */
+/** The English noun from the table's comment, such as "Lockers of a tenant's gyms". */
 function readNoun({ comment, name }: Table, one: string): Subject['noun'] {
   const [, many = name.replaceAll('_', ' ')] = /^(.+?) of (?:a|the) tenant/.exec(comment ?? '') ?? [];
   const plural = many.charAt(0).toLowerCase() + many.slice(1);
@@ -223,13 +225,13 @@ const SINGULARS: readonly (readonly [RegExp, string])[] = [
   [/s$/, ''],
 ];
 
-/** The singular of a Portuguese word; undefined for a word without a plural's ending. */
+/** The singular of a Portuguese word; undefined if its ending is not that of a plural. */
 function toSingular(name: string): string | undefined {
   const rule = SINGULARS.find(([ending]) => ending.test(name));
   return rule && name.replace(...rule);
 }
 
-function mapKinds<T>(toValue: (kind: Kind) => T): Record<Kind, T> {
+export function mapKinds<T>(toValue: (kind: Kind) => T): Record<Kind, T> {
   return Object.fromEntries(KINDS.map((kind) => [kind, toValue(kind)])) as Record<Kind, T>;
 }
 
@@ -241,7 +243,7 @@ export function toPascal(name: string): string {
   return toUpper(toCamel(name));
 }
 
-/** With a capital letter at the beginning. */
+/** Capitalizes the first letter. */
 export function toUpper(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,35 +1,35 @@
-// A table of tenants as the catalog describes it, with the schemas of its columns.
+// Reads a table of tenants from the catalog, with the schemas of its columns.
 
 import { OperatorError } from '../../src/errors.ts';
 import { EXACT, type Schema } from '../../src/openapi/schema.ts';
 import type { Database } from '../../src/store/migrations.ts';
 
-/** An operation that the command does not write; the message says why. */
+/** The command refuses to write an operation. */
 export class RefusedError extends OperatorError {}
 
 export type Column = {
   readonly name: string;
-  /** The name in SQL, in quotes if it needs them. */
+  /** The name in SQL, quoted if necessary. */
   readonly identifier: string;
-  /** As Postgres writes it, such as `character varying(40)`. */
+  /** Postgres's name of the type, such as `character varying(40)`. */
   readonly type: string;
-  /** The type without a length, and below a domain. */
+  /** The type without a length; of a domain its base type. */
   readonly base: string;
   readonly schema: Schema & Partial<Record<Bound, number>>;
   readonly isNullable: boolean;
   readonly comment: string | null;
-  /** The constant that a client's record gets without the field. */
+  /** The default, as SQL. */
   readonly default: string | null;
-  /** Whether the database sets it, such as an id or the time of the creation. */
+  /** Whether the database sets it, such as an id or a creation time. */
   readonly isGenerated: boolean;
-  /** Whether it is always computed from the other columns. */
+  /** Whether it is computed from other columns (`generated always as`). */
   readonly isComputed: boolean;
-  /** The table whose record it names. */
+  /** The table that it refers to. */
   readonly reference?: string;
 };
 
 export type Table = {
-  /** Without its schema. */
+  /** Without the schema. */
   readonly name: string;
   readonly comment: string | null;
   readonly columns: readonly Column[];
@@ -37,18 +37,18 @@ export type Table = {
   readonly indexes: readonly (readonly string[])[];
   /** The unique constraints, with their columns without tenant_id. */
   readonly uniques: readonly Key[];
-  /** The foreign keys of other records that keep one from being deleted. */
+  /** The foreign keys that prevent the deletion of a record. */
   readonly incoming: readonly Key[];
-  /** What gateway_functions may do with it already, such as `select` and `insert numero`. */
+  /** The privileges of gateway_functions, such as `select` and `insert numero`. */
   readonly granted: readonly string[];
-  /** The checks that a schema cannot express. */
+  /** The check constraints that a schema cannot express. */
   readonly otherChecks: readonly OtherCheck[];
 };
 
-/** A check with the columns that it is about, and its condition as a text for clients. */
+/** A check constraint, its columns, and its condition as a text for clients. */
 export type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
-/** A constraint with its columns, and for a foreign key the table that has it. */
+/** A constraint with its columns and its table. */
 export type Key = { readonly name: string; readonly columns: readonly string[]; readonly table: string };
 
 type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
@@ -133,7 +133,7 @@ select json_build_object(
   from pg_class t
  where t.relnamespace = 'private'::regnamespace and t.relkind in ('r', 'p') and t.relname = $1`;
 
-/** Reads a table. Throws RefusedError for one that is not a table of tenants as the others are. */
+/** Reads a table. Throws RefusedError unless it has row security and the primary key of a table of tenants. */
 export async function readTable(db: Database, name: string): Promise<Table> {
   const { rows } = await db.query(CATALOG, [name]);
   const [{ json = '' } = {}] = rows as { json?: string }[];
@@ -175,7 +175,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       return {
         ...column,
         schema: toSchema(column, Object.assign({}, ...bounds)),
-        // A default that calls something is the database's own.
+        // A default that calls a function gives generated values.
         isGenerated: column.isGenerated || /\w\(|^CURRENT_/.test(column.default ?? ''),
         ...(reference ? { reference: reference.table } : {}),
       };
@@ -191,7 +191,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   };
 }
 
-/** What is wrong with the key of a table, and how to correct it. */
+/** How to correct the primary key of a table. */
 function describeKey(table: string, id: CatalogColumn | undefined): string {
   const rename = id ? `alter table private.${table} rename column id to numero; ` : '';
   return `the primary key of private.${table} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${table} drop constraint if exists ${table}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
@@ -200,7 +200,7 @@ function describeKey(table: string, id: CatalogColumn | undefined): string {
 type Rule = Partial<Record<Bound, number>> & { readonly enum?: string[] };
 type Bound = `${'min' | 'max'}${'Length' | 'Items' | 'imum'}` | `exclusive${'Min' | 'Max'}imum`;
 
-/** The condition of a check; in that of a domain its column has a name too. */
+/** The condition of a check; in a domain's, replaces VALUE by the column. */
 function expressionOf({ columns, definition }: Check): string {
   const expression = definition.replace(/^CHECK \((.*)\)( NOT VALID)?$/s, '$1');
   return expression.replace(/\bVALUE\b(?=(?:[^']*'[^']*')*[^']*$)/g, columns[0] ?? '');
@@ -210,7 +210,7 @@ function withoutCasts(expression: string): string {
   return expression.replace(/::[a-z]+( [a-z]+)*/g, '').replace(/(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1');
 }
 
-/** The bounds or the values that a check of one column demands; undefined for any other check. */
+/** The bounds or values that a check of one column allows; undefined for any other check. */
 function readCheck(check: Check, base: string): Rule | undefined {
   const [column, ...others] = check.columns;
   if (column === undefined || others.length > 0) return undefined;
@@ -261,16 +261,16 @@ const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: numbe
   bigint: ['int64', ...EXACT],
 };
 
-/** The maximum of an array's items, and of a text, which Postgres does not bound: the person who knows it writes another. */
+/** Maximum lengths of arrays and texts without a bound in Postgres; the author of the operation may edit them. */
 const MAX_ITEMS = 100;
 const MAX_LENGTH = 255;
 
-/** The schema with a maximum length if it is one of texts without. */
+/** Adds a maximum length to the schema of a string without one. */
 export function boundText(schema: Column['schema']): Column['schema'] {
   return schema.type === 'string' && !schema.enum ? { ...schema, maxLength: schema.maxLength ?? MAX_LENGTH } : schema;
 }
 
-/** The schema of a column's values, null aside. `{}` for a type that the document has to describe by hand. */
+/** The schema of a column's values other than null; `{}` for a type that a person has to describe. */
 export function toSchema(
   column: Pick<CatalogColumn, 'name' | 'base' | 'modifier' | 'labels'>,
   rule: Rule,
@@ -296,27 +296,22 @@ export function toSchema(
     const [most, multipleOf] = base === 'numeric' && modifier >= 4 ? readPrecision(modifier) : [];
     return omitUndefined({
       type: 'number',
-      ...{ minimum: minimum ?? (exclusiveMinimum === undefined && most !== undefined ? -most : undefined) },
-      ...{ maximum: maximum ?? (exclusiveMaximum === undefined ? most : undefined) },
+      minimum: minimum ?? (exclusiveMinimum === undefined && most !== undefined ? -most : undefined),
+      maximum: maximum ?? (exclusiveMaximum === undefined ? most : undefined),
       ...{ exclusiveMinimum, exclusiveMaximum, multipleOf },
     });
   }
   if (!TEXTS.includes(base)) return {};
   const maxLength = rule.maxLength ?? (modifier > 4 ? modifier - 4 : undefined);
-  return {
-    type: 'string',
-    ...(name === 'email' ? { format: 'email' } : {}),
-    ...(minLength === undefined ? {} : { minLength }),
-    ...(maxLength === undefined ? {} : { maxLength }),
-  };
+  return omitUndefined({ type: 'string', format: name === 'email' ? 'email' : undefined, minLength, maxLength });
 }
 
-/** The greatest value of a numeric with a precision, and the step between its values, to which Postgres would round. */
+/** The maximum of a numeric with a precision, and the step that Postgres rounds to. */
 function readPrecision(modifier: number): [most: number, step: number] {
-  // The precision is in the upper half and the scale in the 11 bits below, with a sign; all of it is 4 more.
+  // The modifier, less 4, has the precision in its upper 16 bits and the signed scale in its lower 11 bits.
   const precision = (modifier - 4) >> 16;
   const scale = (((modifier - 4) & 0x7ff) ^ 0x400) - 0x400;
-  // No more digits than a double keeps: with more it could be rounded up.
+  // A double keeps 15 digits; with more, the maximum could be rounded up.
   const digits = Math.min(precision, 15);
   return [Number(`${'9'.repeat(digits)}e${precision - scale - digits}`), Number(`1e${-scale}`)];
 }

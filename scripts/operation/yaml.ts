@@ -1,10 +1,10 @@
-// The YAML of the operations, and its places in the document. The rest of the file stays as it is, to the byte.
+// Writes the YAML of operations into the document. The rest of the file does not change by a byte.
 
 import { isCollection, parse, parseDocument, stringify } from 'yaml';
 import { type Kind, placeOf, type Subject, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
 
-/** A request of an example, without what the document says for all. */
+/** The request of an example, and the status of its answer. */
 export type Sample = {
   readonly name: string;
   readonly status: number;
@@ -12,22 +12,22 @@ export type Sample = {
   readonly body?: Readonly<Record<string, unknown>>;
 };
 
-/** The answers of the samples, by operation and name; a missing one is null. */
-export type Answers = (kind: Kind, sample: Sample) => unknown;
+/** Gives the answer of a sample; null if it is not known yet. */
+export type Answers = (sample: Sample) => unknown;
 
-/** What every operation refers to. */
+/** The components that every operation refers to. */
 export const RESPONSES = {
   ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
   ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
 };
 export const HEADERS = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
 
-/** The id of no record. */
+/** An id that no record has. */
 export const NO_ID = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
 export type Node = Readonly<Record<string, unknown>>;
 
-/** Adds the operations to the text of a document. Throws RefusedError if it lacks what all operations refer to. */
+/** Adds operations to the text of a document. Throws RefusedError if it lacks a component that they refer to. */
 export function addToDocument(
   text: string,
   subject: Subject,
@@ -76,7 +76,7 @@ export function addToDocument(
   return edited;
 }
 
-/** What of a document operations are added to, and refer to. */
+/** The parts of a document that operations are added to or refer to. */
 export type Document = {
   readonly openapi: string;
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
@@ -84,7 +84,7 @@ export type Document = {
   readonly components: Readonly<Record<'schemas' | 'responses' | 'headers', Node>>;
 };
 
-/** Reads it. Throws RefusedError if it lacks what all operations refer to. */
+/** Parses a document. Throws RefusedError if it lacks a component that every operation refers to. */
 export function readDocument(text: string): Document {
   const { openapi, paths, tags = [], components } = parse(text);
   const { schemas = {}, responses = {}, headers = {} } = components ?? {};
@@ -129,6 +129,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
   const sent = { create: schemas.created, update: schemas.changed }[kind as string];
   const bodies = successes.map(({ name, body }) => [name, { value: body }]);
   const record = referTo('schemas', schemas.record);
+  const body = kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record;
   const headers = [
     ...(kind === 'list' ? ['Link'] : []),
     ...(reads ? ['ETag'] : []),
@@ -142,21 +143,14 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
     tags: [tag],
     summary,
     description: `${sentence}.${more}`,
-    ...(parameters.length > 0 ? { parameters } : {}),
-    ...(sent
-      ? { requestBody: { required: true, ...toContent(referTo('schemas', sent), Object.fromEntries(bodies)) } }
-      : {}),
+    parameters: parameters.length > 0 ? parameters : undefined,
+    requestBody: sent && { required: true, ...toContent(referTo('schemas', sent), Object.fromEntries(bodies)) },
     responses: {
       [successes[0]?.status ?? 200]: {
         description,
         headers: refer('headers', [...headers, ...HEADERS]),
-        ...(kind === 'create' && hasGet ? { links } : {}),
-        ...(kind === 'delete'
-          ? {}
-          : toContent(
-              kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record,
-              Object.fromEntries(successes.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),
-            )),
+        links: kind === 'create' && hasGet ? links : undefined,
+        ...(kind === 'delete' ? {} : toContent(body, showAnswers(subject, successes, answers))),
       },
       ...describeRefusals(subject, kind, samples, answers),
     },
@@ -166,27 +160,26 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
 function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
   const reads = kind === 'list' || kind === 'get';
   const hasBody = kind === 'create' || kind === 'update';
-  const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
-  const common = Object.entries(RESPONSES).filter(([name]) => !unfit.includes(name));
   const conflicts = samples.filter(({ status }) => status === 409);
   const keys = kind === 'delete' ? subject.incoming : subject.uniques;
-  return {
-    ...Object.fromEntries(common.map(([name, status]) => [status, referTo('responses', name)])),
-    ...(kind === 'list' || kind === 'create' ? {} : { 404: referTo('responses', 'NotFound') }),
-    ...(conflicts.length === 0
-      ? {}
-      : {
-          409: {
-            description: kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique',
-            'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
-            headers: refer('headers', HEADERS),
-            ...toContent(
-              ERROR,
-              Object.fromEntries(conflicts.map((sample) => [sample.name, toExample(subject, kind, sample, answers)])),
-            ),
-          },
-        }),
+  const conflict = {
+    description: kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique',
+    'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
+    headers: refer('headers', HEADERS),
+    ...toContent(ERROR, showAnswers(subject, conflicts, answers)),
   };
+  return {
+    ...referToRefusals(reads, hasBody),
+    404: kind === 'list' || kind === 'create' ? undefined : referTo('responses', 'NotFound'),
+    409: conflicts.length === 0 ? undefined : conflict,
+  };
+}
+
+/** The refusals that every operation declares. */
+export function referToRefusals(reads: boolean, hasBody: boolean): Node {
+  const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
+  const fit = Object.entries(RESPONSES).filter(([name]) => !unfit.includes(name));
+  return Object.fromEntries(fit.map(([name, status]) => [status, referTo('responses', name)]));
 }
 
 function describeConflict(kind: Kind, { columns, table }: Key): string {
@@ -194,7 +187,7 @@ function describeConflict(kind: Kind, { columns, table }: Key): string {
   return kind === 'delete' ? `there are ${name} of this record` : `another record has this ${columns.join(' and ')}`;
 }
 
-/** The header with which a creation takes place once. */
+/** The header that makes a creation idempotent. */
 export const KEY = 'Idempotency-Key';
 export const KEY_PARAMETER: Node = {
   name: KEY,
@@ -211,7 +204,7 @@ export const KEY_PARAMETER: Node = {
 /** The header of the answer to a repeated request. */
 export const REPLAYED = 'Idempotent-Replayed';
 
-/** Adds that header to the components of a document, if they lack it. */
+/** Adds that header to the components of a document that lacks it. */
 export function addReplayed(text: string): string {
   if (REPLAYED in readDocument(text).components.headers) return text;
   const description = `Sent if the answer is that to an earlier request with the same \`${KEY}\``;
@@ -222,18 +215,18 @@ export function addReplayed(text: string): string {
   );
 }
 
-function showExamples(name: string, samples: readonly Sample[]): Node {
-  const examples = samples.flatMap((one) =>
-    name in one.parameters ? [[one.name, { value: one.parameters[name] }]] : [],
-  );
-  return examples.length > 0 ? { examples: Object.fromEntries(examples) } : {};
+/** The examples of a parameter; undefined for none. */
+function showExamples(name: string, samples: readonly Sample[]): Node | undefined {
+  const examples = samples.filter(({ parameters }) => name in parameters);
+  if (examples.length === 0) return undefined;
+  return Object.fromEntries(examples.map((one) => [one.name, { value: one.parameters[name] }]));
 }
 
 function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples: readonly Sample[]): Node[] {
   const toParameter = (name: string, description: string, schema: Node, place: Node = { in: 'query' }): Node => {
-    return { name, ...place, description, schema, ...showExamples(name, samples) };
+    return { name, ...place, description, schema, examples: showExamples(name, samples) };
   };
-  if (kind === 'create') return [{ ...KEY_PARAMETER, ...showExamples(KEY, samples) }];
+  if (kind === 'create') return [{ ...KEY_PARAMETER, examples: showExamples(KEY, samples) }];
   if (kind !== 'list') {
     const schema = { type: 'string', format: 'uuid', maxLength: 36 };
     return [toParameter('id', `The \`id\` of ${noun.one}`, schema, { in: 'path', required: true })];
@@ -250,16 +243,20 @@ function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples
   ];
 }
 
-/** An answer, with the difference of its request where the document does not show that. */
-function toExample({ columns, written }: Subject, kind: Kind, sample: Sample, answers: Answers): Node {
-  const { status, parameters, body } = sample;
+/** Response examples: the answers, and for refusals how the requests differ. */
+function showAnswers({ columns, written }: Subject, samples: readonly Sample[], answers: Answers): Node {
   const generated = columns.filter((column) => !written.includes(column)).map(({ name }) => name);
-  const request = { store: 'demo', ...('id' in parameters ? { path: parameters } : {}), ...(body ? { body } : {}) };
-  return {
-    ...(status === 201 ? { 'x-generated': generated } : {}),
-    ...(status < 300 ? {} : { 'x-request': request }),
-    value: answers(kind, sample),
-  };
+  const examples = samples.map((sample) => {
+    const { name, status, parameters, body } = sample;
+    const request = { store: 'demo', path: 'id' in parameters ? parameters : undefined, body };
+    const example = {
+      'x-generated': status === 201 ? generated : undefined,
+      'x-request': status < 300 ? undefined : request,
+      value: answers(sample),
+    };
+    return [name, example];
+  });
+  return Object.fromEntries(examples);
 }
 
 function toSchema(
@@ -271,15 +268,15 @@ function toSchema(
 ): Node {
   const toProperty = ({ name, schema, isNullable, isComputed, reference, comment }: Column) => {
     const { minLength, ...others } = schema;
-    const null_ = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+    const nullable = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
     const checks = table.otherChecks.filter((check) => check.columns.includes(name)).map(({ text }) => text);
     const rules = [...(reference ? ['the id of a record of the tenant'] : []), ...checks];
     const property = {
-      ...(comment ? { description: comment } : {}),
+      description: comment ?? undefined,
       ...forVersion(isSent ? schema : others, openapi),
-      ...(isNullable ? null_ : {}),
-      ...(isComputed ? { readOnly: true } : {}),
-      ...(isSent && rules.length > 0 ? { 'x-rule': rules.join(', ') } : {}),
+      ...(isNullable ? nullable : {}),
+      readOnly: isComputed || undefined,
+      'x-rule': isSent && rules.length > 0 ? rules.join(', ') : undefined,
     };
     return [name, property];
   };
@@ -287,12 +284,12 @@ function toSchema(
     description,
     type: 'object',
     additionalProperties: false,
-    ...(required.length > 0 ? { required: required.map(({ name }) => name) } : {}),
+    required: required.length > 0 ? required.map(({ name }) => name) : undefined,
     properties: Object.fromEntries(columns.map(toProperty)),
   };
 }
 
-/** A schema in the document's version: in OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
+/** Converts a schema to the document's version: in OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
 export function forVersion(schema: Column['schema'], version: string): Node {
   if (!version.startsWith('3.0')) return schema;
   const { exclusiveMinimum: above, exclusiveMaximum: below, ...others } = schema;
@@ -317,13 +314,16 @@ export function referTo(kind: string, name: string): Node {
   return { $ref: `#/components/${kind}/${name}` };
 }
 
-/** The longest line in a document of 120 columns, less an indentation. */
+/** Maximum length of a line without its indentation, in a document of 120 columns. */
 const WIDTH = 90;
+/** Quotes texts that YAML 1.1 reads as dates or booleans. */
+const STYLE = { lineWidth: 0, singleQuote: true, flowCollectionPadding: false, compat: 'yaml-1.1' } as const;
 
-/** A property as YAML: in one line if it fits. */
+/** Writes a property as YAML, on one line if it fits, without properties that are undefined. */
 export function write(name: string, value: unknown): string {
-  const key = /^\d/.test(name) ? `'${name}'` : name;
-  if (typeof value === 'string') return `${key}: ${scalar(value)}\n`;
+  if (value === undefined) return '';
+  const key = stringify(name, STYLE).trim();
+  if (typeof value === 'string') return `${key}: ${stringify(value, STYLE)}`;
   const line = `${key}: ${flow(value)}`;
   if (line.length <= WIDTH || typeof value !== 'object' || value === null) return `${line}\n`;
   const block = (node: object) =>
@@ -335,24 +335,16 @@ export function write(name: string, value: unknown): string {
   return `${key}:\n${items.map((item) => `  - ${indent(item, 4).slice(4)}`).join('')}`;
 }
 
-/** A text as the value of a property that has its line alone. */
-function scalar(text: string): string {
-  return IS_DATE.test(text) ? `'${text}'` : stringify(text, { lineWidth: 0, singleQuote: true }).trim();
-}
-
-/** YAML 1.1 reads it as a date. */
-const IS_DATE = /^\d{4}-\d\d-\d\d/;
-
-/** A value in one line. */
+/** Writes a value on one line. */
 function flow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`;
   if (typeof value === 'object' && value !== null) {
     const entries = Object.entries(value).filter(([, one]) => one !== undefined);
     return entries.length === 0 ? '{}' : `{ ${entries.map(([name, one]) => `${name}: ${flow(one)}`).join(', ')} }`;
   }
-  if (typeof value === 'string' && IS_DATE.test(value)) return scalar(value);
-  const options = { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0, singleQuote: true } as const;
-  return stringify([value], options).trim().slice(1, -1);
+  return stringify([value], { ...STYLE, collectionStyle: 'flow' })
+    .trim()
+    .slice(1, -1);
 }
 
 function indent(text: string, columns: number): string {
