@@ -1,10 +1,10 @@
--- The data of the benchmark: bench.tenants tenants with bench.students students each, the same at every run. Ids have
--- the number of their tenant and of their row in them, so that no row has to be looked up by another.
+-- The data of the benchmark: bench.tenants tenants with bench.students students each, the same in every run. Ids contain the
+-- numbers of their tenant and row, so that references need no lookup.
 
--- The rows are right by the way they are made: to check their foreign keys would take as long as to insert them.
+-- The generated foreign keys are valid: checking them would take as long as inserting the rows.
 set session_replication_role = replica;
 
--- The indexes are made again at the end, of all rows at once.
+-- The indexes are created again at the end, which is faster than updating them for every row.
 create temporary table index_to_make as
 select format('drop index %s', i.indexrelid::regclass) as drop, pg_get_indexdef(i.indexrelid) as make
   from pg_index i
@@ -40,7 +40,7 @@ select id, 'Academia ' || number, timestamptz '2024-01-01 09:00:00+00' + number 
 insert into private.api_keys (tenant_id, id, name, prefix, key_hash, created_at)
 select t.id, pg_temp.id(2, t.number, 0), 'Painel', left(k.key, 17), sha256(convert_to(k.key, 'UTF8')), '2024-01-01 09:00:00+00'
   from tenant t
- -- As toKey in data.ts has it.
+ -- As toKey in data.ts.
  cross join lateral (select 'wms_live_' || left(encode(sha256(convert_to('tenant ' || t.number, 'UTF8')), 'hex'), 38)) k (key);
 
 insert into private.academias (tenant_id, id, nome, ativo, criado_em)

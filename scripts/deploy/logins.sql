@@ -51,7 +51,7 @@ select statement
  order by login, step
 \gexec
 
--- The migrations let only the logins that existed then connect. Only the owner of the database can change that.
+-- The migrations granted connect only to the logins that existed then. Only the owner of the database can grant it.
 select case
          when pg_has_role(d.datdba, 'usage') then format('grant connect on database %I to %I', d.datname, login)
          else format(
