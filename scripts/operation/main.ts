@@ -3,12 +3,13 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Argument, Command, CommanderError } from 'commander';
+import { readPairs } from '../../src/admin/arguments.ts';
 import { messageOf } from '../../src/errors.ts';
 import { planFromFunction } from './from.ts';
 import { type Change, type Files, planOperations } from './plan.ts';
 import { KINDS, type Kind } from './subject.ts';
 
-/** Where the command finds the files, and where it prints. */
+/** The command's files and outputs. */
 export type Surroundings = { readonly files: Files; print(text: string): void; printError(text: string): void };
 
 type Options = {
@@ -16,7 +17,7 @@ type Options = {
   readonly singular?: string;
   readonly object: readonly string[];
   readonly path?: string;
-  readonly with: Readonly<Record<string, string>>;
+  readonly with?: ReadonlyMap<string, string>;
 };
 
 const FILES: Files = {
@@ -39,7 +40,7 @@ Examples:
 
 Exit codes: 0 done; 1 refused or failed, and nothing was written; 2 wrong usage.`;
 
-/** Runs the command; gives its exit code. */
+/** Runs the command and returns the exit code. */
 export async function addOperations(
   args: readonly string[],
   { files, print, printError }: Surroundings,
@@ -62,11 +63,7 @@ export async function addOperations(
     .option(
       '--with <NAME=VALUE>',
       'with from, a value of an input in the example; repeatable',
-      (text, all: Readonly<Record<string, string>>) => {
-        const [name = '', ...value] = text.split('=');
-        return { ...all, [name]: value.join('=') };
-      },
-      {},
+      readPairs(/^([^=]+)=(.*)$/s, "NAME=VALUE, as in 'minimo=2'"),
     )
     .addHelpText('after', HELP)
     .exitOverride()
@@ -75,11 +72,11 @@ export async function addOperations(
       const others = kind === 'from' ? ['singular', 'object'] : ['path', 'with'];
       const unused = others.find((option) => command.getOptionValueSource(option) === 'cli');
       if (unused) command.error(`error: --${unused} is not an option of ${kind}`);
-      const { dryRun: isDryRun, singular, object: objects, path, with: values } = options;
+      const { dryRun: isDryRun, singular, object: objects, path, with: values = new Map() } = options;
       const kinds = kind === 'all' || kind === 'from' ? KINDS : [kind];
       const changes =
         kind === 'from'
-          ? await planFromFunction(name.replace(/^public\./, ''), { path, values }, files)
+          ? await planFromFunction(name.replace(/^public\./, ''), { path, values: Object.fromEntries(values) }, files)
           : await planOperations(name.replace(/^private\./, ''), { kinds, singular, objects }, files);
       if (isDryRun) {
         for (const change of changes) print(describe(change, files));
@@ -101,7 +98,7 @@ export async function addOperations(
   }
 }
 
-/** The lines that are new in a file. */
+/** The new lines of a file. */
 function describe({ file, text }: Change, { document }: Files): string {
   if (file !== document) return `--- ${file}\n${text}\n`;
   const old = readFileSync(file, 'utf8').split('\n');

@@ -23,8 +23,8 @@ export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin 
 export const readLanguage = matching(/^(pt|en)$/, 'pt or en');
 export const readName = matching(/\S/, 'a name that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
-export const readMapping = pairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
-export const readSetting = pairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as in 'telefone=11 98888-0001'");
+export const readMapping = readPairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
+export const readSetting = readPairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as in 'telefone=11 98888-0001'");
 
 /** Resolves a path in the caller's folder: npm changes to the package's folder and passes the caller's in INIT_CWD. */
 export function toPath(name: string): string {
@@ -78,7 +78,7 @@ function matching(pattern: RegExp, expected: string): (text: string) => string {
 }
 
 /** Creates a parser that collects names and values in a map. */
-function pairs(pattern: RegExp, expected: string) {
+export function readPairs(pattern: RegExp, expected: string) {
   return (text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> => {
     const [, name = '', value = ''] = expect(pattern.exec(text) ?? undefined, expected);
     return new Map([...earlier, [name, value]]);

@@ -458,6 +458,7 @@ describe('a run that writes nothing', () => {
     [['list', 'alunos', '--force'], "error: unknown option '--force'\n"],
     [['get', 'alunos', '--path', '/foo'], 'error: --path is not an option of get\n'],
     [['from', 'criar_aluno', '--object', 'x'], 'error: --object is not an option of from\n'],
+    [['from', 'criar_aluno', '--with', 'p_nome'], /Expected NAME=VALUE, as in 'minimo=2'\.\n$/],
   ])('says in a line what is wrong with %j, and exits with 2', async (args, line) => {
     expect(await run(...args)).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });
   });
