@@ -19,6 +19,7 @@ import {
   transformComapreRules,
 } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
+import { PARTS } from './served.ts';
 
 /** Narrower inputs and wider outputs break clients. */
 export function createRules(): CompareRules {
@@ -34,12 +35,12 @@ export function createRules(): CompareRules {
     // The library treats the schema of a shared response as a request's.
     '/paths/*/*/responses/*/content/*/schema': { ...response, $: allBreaking },
     '/servers/*': { $: [nonBreaking, breaking, breaking], '/url': { $: allBreaking } },
-    ...Object.fromEntries(SHARED.map((kind) => [`/components/${kind}`, { $: allAnnotation, skip: true }])),
+    // Shared schemas are compared where they are used, as input or output.
+    ...Object.fromEntries(
+      Object.values(PARTS).map((part) => [`/components/${part}`, { $: allAnnotation, skip: true }]),
+    ),
   });
 }
-
-/** Shared schemas are compared where they are used, as input or output. */
-const SHARED = ['x-request', 'x-answer'];
 
 function createRequestRules(): CompareRules {
   return transformComapreRules(openApiSchemaRules({ version: '3.0.x' }), (rules) =>

@@ -17,7 +17,7 @@ const SCHEMAS = '#/components/schemas/';
 /** Replaces `$ref` while the converter runs, which would resolve it. */
 const REFERENCE = 'x-reference';
 /** The component groups of shared schemas, as requests and as answers have them. */
-const PARTS = { request: 'x-request', answer: 'x-answer' } as const;
+export const PARTS = { request: 'x-request', answer: 'x-answer' } as const;
 
 /** Normalizes schemas and the styles of arrays, and resolves all references except those to schemas. */
 export function toServed(source: Document): Document {
