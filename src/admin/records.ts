@@ -31,7 +31,7 @@ type Change = {
 };
 
 const HISTORY = `
-  select to_json(c.occurred_at) #>> '{}' as at, c.kind, c.key as key_id, nullif(concat_ws(' ', k.prefix, k.name), '') as key, c.request
+  select c.occurred_at as at, c.kind, c.key as key_id, nullif(concat_ws(' ', k.prefix, k.name), '') as key, c.request
     from private.changes c
     left join private.api_keys k on k.tenant_id = c.tenant_id and k.id = c.key
    where c.tenant_id = $1 and c.resource = $2 and $3 = any (c.records)

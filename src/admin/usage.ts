@@ -104,7 +104,7 @@ async function readUsage(db: Database, key: string | undefined, request: UsageRe
   const id = key === undefined ? null : (await findKey(db, key)).id;
   const { day: last } = createCalendar(timeZone, Date.now)();
   const first = new Date(Date.parse(last) - (days - 1) * DAY_MS).toISOString().slice(0, last.length);
-  const sql = 'select u.*, u.day::text as day from private.list_usage($1, $2, $3, $4) u';
+  const sql = 'select * from private.list_usage($1, $2, $3, $4)';
   return queryRows<UsageRow>(db, sql, [tenant ?? null, id, first, last]);
 }
 
