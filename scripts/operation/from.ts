@@ -8,6 +8,7 @@ import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
   addReplayed,
+  allowNull,
   type Document,
   ERROR,
   forVersion,
@@ -120,10 +121,15 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
   const { name, comment } = found;
   const { openapi } = document;
   const inputs = readInputs(document, found, path, reads);
+  const names = inputs.map((input) => input.name);
+  const unknown = Object.keys(values).find((given) => !names.includes(given));
+  if (unknown) {
+    throw new RefusedError(`--with ${unknown}: public.${name} has no such input: expected one of ${names.join(', ')}`);
+  }
   const lacking = inputs.filter((input) => input.isRequired && !(input.name in values));
   if (lacking.length > 0) {
-    const names = lacking.map((input) => `--with ${input.name}=VALUE`).join(' ');
-    throw new RefusedError(`an example needs a value of each argument without a default: add ${names}`);
+    const options = lacking.map((input) => `--with ${input.name}=VALUE`).join(' ');
+    throw new RefusedError(`an example needs a value of each argument without a default: add ${options}`);
   }
   const given = (input: Input) => {
     const value = values[input.name];
@@ -151,7 +157,7 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
   const result = describeResult(found, openapi);
-  const isPage = ['limit', 'offset'].every((one) => inputs.some((input) => input.name === one));
+  const isPage = names.includes('limit') && names.includes('offset');
   const headers = [
     ...(isPage ? ['Link'] : []),
     ...(reads ? ['ETag'] : []),
@@ -210,8 +216,7 @@ function describeResult({ result }: Found, openapi: string): Node | undefined {
           properties: Object.fromEntries(
             columns.map(({ name, type, labels, isNullable }) => {
               const schema = describeType(type, labels, openapi) ?? { type: 'object' };
-              const nullable = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
-              return [name, { ...schema, ...(isNullable ? nullable : {}) }];
+              return [name, isNullable ? allowNull(schema, openapi) : schema];
             }),
           ),
         };

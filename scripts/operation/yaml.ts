@@ -268,13 +268,12 @@ function toSchema(
 ): Node {
   const toProperty = ({ name, schema, isNullable, isComputed, reference, comment }: Column) => {
     const { minLength, ...others } = schema;
-    const nullable = openapi.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+    const own = forVersion(isSent ? schema : others, openapi);
     const checks = table.otherChecks.filter((check) => check.columns.includes(name)).map(({ text }) => text);
     const rules = [...(reference ? ['the id of a record of the tenant'] : []), ...checks];
     const property = {
       description: comment ?? undefined,
-      ...forVersion(isSent ? schema : others, openapi),
-      ...(isNullable ? nullable : {}),
+      ...(isNullable ? allowNull(own, openapi) : own),
       readOnly: isComputed || undefined,
       'x-rule': isSent && rules.length > 0 ? rules.join(', ') : undefined,
     };
@@ -298,6 +297,11 @@ export function forVersion(schema: Column['schema'], version: string): Node {
     ...(above === undefined ? {} : { minimum: above, exclusiveMinimum: true }),
     ...(below === undefined ? {} : { maximum: below, exclusiveMaximum: true }),
   };
+}
+
+/** Lets a schema allow null, in the document's version. */
+export function allowNull(schema: Node, version: string): Node {
+  return version.startsWith('3.0') ? { ...schema, nullable: true } : { ...schema, type: [schema.type, 'null'] };
 }
 
 export const ERROR = referTo('schemas', 'Error');
