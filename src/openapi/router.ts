@@ -29,11 +29,14 @@ export function createMatch(operations: ReadonlyMap<string, Operation>, apiRoot:
  */
 class Router extends OpenAPIRouter<OpenAPIV3.Document> {
   readonly #operations: ReturnType<OpenAPIRouter<OpenAPIV3.Document>['getOperations']>;
+  /** The paths without parameters. One of them is not a path with a parameter too, also for methods that it lacks. */
+  readonly #concrete: ReadonlySet<string>;
 
   constructor(operations: ReadonlyMap<string, Operation>, apiRoot: string) {
     const definition = { openapi: '3.0.3', info: { title: '', version: '' }, paths: {} };
     super({ definition, apiRoot, ignoreTrailingSlashes: false });
     this.#operations = [...operations.values()].map(({ source, path }) => ({ ...source, path }));
+    this.#concrete = new Set(this.#operations.map(({ path }) => path).filter((path) => !path.includes('{')));
   }
 
   override getOperations() {
@@ -42,7 +45,10 @@ class Router extends OpenAPIRouter<OpenAPIV3.Document> {
 
   /** Finds the operationId for a request. Throws RequestFailed. */
   findId(method: string, path: string): string {
-    const find = (method: string, at = path) => this.matchOperation({ method, path: at, headers: {} });
+    const find = (method: string, at = path) => {
+      const found = this.matchOperation({ method, path: at, headers: {} });
+      return found?.path.includes('{') && this.#concrete.has(this.normalizePath(at)) ? undefined : found;
+    };
     // A HEAD is a GET whose answer has no body (RFC 9110, 9.3.2); Node leaves the body out.
     const found = find(method) ?? (method === 'head' ? find('get') : undefined);
     if (found) return found.operationId ?? '';

@@ -82,6 +82,13 @@ const PATHS = {
   ),
   '/filtros': { get: { ...list, operationId: 'filtros', parameters: [...list.parameters, ...ARRAYS] } },
   '/vazia': { get: { ...list, operationId: 'vazia', parameters: list.parameters.map(mayBeEmpty) } },
+  '/notas/{nome}': {
+    put: {
+      ...{ operationId: 'guardar', 'x-rpc': 'um', responses: { 202: { description: 'Will be done' } } },
+      parameters: [{ in: 'path', name: 'nome', required: true, schema: { type: 'string' } }],
+    },
+  },
+  '/notas/todas': { get: { ...list, operationId: 'notas' } },
 };
 
 /** What the store answers for keys that are no good. */
@@ -271,6 +278,12 @@ describe('a path', () => {
       }
     },
   );
+
+  test('without a parameter has not the methods of one with a parameter that it matches too', async () => {
+    expect((await ask('/notas/uma', { method: 'PUT' })).status).toBe(202);
+    expect(await refuse('/notas/todas', { method: 'PUT' })).toEqual([405, 'Method not allowed']);
+    expect((await ask('/notas/todas', { method: 'PUT' })).headers.allow).toBe('GET, HEAD');
+  });
 
   test.each(['?limit=2', '?limit=1&offset=1', '?limit=0'])(
     'answers HEAD as GET, without the body: %s',
