@@ -38,6 +38,8 @@ type Development = {
 const QUIET_MS = 100;
 /** How much of a value a line shows, in characters. */
 const SHOWN = 80;
+/** A key that no tenant has. */
+const UNKNOWN_KEY = 'wms_live_unknown';
 /** The code of Postgres for a missing privilege. */
 const DENIED = '42501';
 /** Demo data is loaded into a new store alone. */
@@ -133,7 +135,7 @@ class Session {
 
   /**
    * Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. Reports
-   * the first example of an operation that fails, or has another answer.
+   * the first example of an operation that fails, has another answer, or is answered to a key that nobody has.
    */
   async #tryExamples(broken: ReadonlySet<string>): Promise<void> {
     const { own, log } = this.#development;
@@ -144,8 +146,11 @@ class Session {
       if (!operation || example.status !== operation.status || done.has(operation.id)) continue;
       const received = await receiveExample(this.#compiled, example.request);
       if (!received) continue;
-      const result = await own.attempt(toCall(operation, received.request));
-      const problem = findProblem(operation, example, received.request, result);
+      const call = toCall(operation, received.request);
+      const args = { ...call.args, [operation.key.argument]: UNKNOWN_KEY };
+      const problem =
+        findLackOfKey(operation, await own.attempt({ ...call, args })) ??
+        findProblem(operation, example, received.request, await own.attempt(call));
       if (!problem) continue;
       done.add(operation.id);
       log.warn(`${operation.id} ${problem}`);
@@ -181,6 +186,12 @@ function findProblem(operation: Operation, example: Example, request: ApiRequest
     generated.length > 0 ? { ...(example.value as object), ...Object.fromEntries(generated) } : example.value;
   const difference = findDifference(wanted as Json, got);
   return difference && `answers the example ${example.name} with ${difference}${OTHER_DATA}`;
+}
+
+/** What is wrong if a call with an unknown key is not refused: the function's error in the data would be an answer too. */
+function findLackOfKey({ function: name }: Operation, result: Result): string | undefined {
+  if ('failure' in result && result.failure.kind !== 'raised') return undefined;
+  return `answers a key that nobody has: ${name} must call private.verify_key first`;
 }
 
 /** The first difference of two values, as the second one has it, and then the first. */

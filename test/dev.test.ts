@@ -159,17 +159,26 @@ describe('a migration that is saved', () => {
     );
   });
 
+  test('and does not verify the key is reported: a key that nobody has is answered', async () => {
+    const sql = EXAMPLE.sql
+      .replace('create function', 'create or replace function')
+      .replace(/private\.verify_key\(.*?\)/, 'gen_random_uuid()');
+    const file = migration('20991231000005_sem_chave.sql');
+    const text = await saidAfter(() => writeFileSync(file, sql), /contarPersonais answers .*\n/);
+    expect(text).toContain('a key that nobody has: contar_personais must call private.verify_key first');
+  });
+
   test('and lacks a privilege is reported with the grant, also while another operation disagrees', async () => {
     const good = readFileSync(openapi, 'utf8');
     await saidAfter(() => editDocument((text) => text.replace('x-rpc: listar_treinos', 'x-rpc: nada')), '→ nada: ');
     const sql = 'revoke select on private.personais from gateway_functions;';
-    const file = migration('20991231000005_sem_direito.sql');
+    const file = migration('20991231000006_sem_direito.sql');
     const text = await saidAfter(() => writeFileSync(file, sql), /permission denied .*\n/);
     expect(text).toMatch(
       /fails in the example \w+: permission denied for table personais \(.*\); grant what it lacks of: grant select on/,
     );
     const granted = sql.replace('revoke', 'grant').replace('from', 'to');
-    await saidAfter(() => writeFileSync(migration('20991231000006_direito.sql'), granted), 'Applied 20991231000006');
+    await saidAfter(() => writeFileSync(migration('20991231000007_direito.sql'), granted), 'Applied 20991231000007');
     await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
   });
 
