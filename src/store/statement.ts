@@ -11,19 +11,14 @@ export type Statement = {
   readonly text: string;
   readonly values: Row;
   readonly name?: string;
-  /** Whether what it does is taken back. */
-  readonly isUndone?: boolean;
 };
 
 /** A statement with a name: calls that differ only in their values have the same. */
 export type NamedStatement = Statement & { readonly name: string };
 
-/** Only asks for an answer. */
-export const CHECK: Statement = { text: `select '[]' as json`, values: [] };
-
 /**
- * What a statement gives: the rows themselves, or one row with the columns `json`, what the call returns (null if it is too
- * large), `count`, the number of its rows, and `replayed`. Where the function returns no record there is no row.
+ * What a statement returns: the function's rows (`columns`), or one row with the columns `json` (the call's answer, null if it
+ * is too large), `count` (its number of rows) and `replayed`; no row if the function returns no record.
  */
 export type Format = Call['returns'] | 'columns';
 
@@ -33,13 +28,12 @@ const WHOLE = 'what the function returns';
 /** Whether the function has set the header of a repeated answer, as PostgREST takes headers from functions. */
 const REPLAYED = `current_setting('response.headers', true) like '%"Idempotent-Replayed"%' as replayed`;
 
-/** How many texts are kept: an operation has one for each set of inputs that clients send. */
+/** The maximum number of cached texts: an operation has one for each set of inputs that clients send. */
 const MAX_TEXTS = 1_000;
 
 /**
- * Creates the writer of calls' statements. It writes a text once for each function and set of arguments, and keeps the latest.
- * JSON larger than `answerLimit` bytes is left out of the row. The database shows `applicationName` while the statement runs,
- * and in its log.
+ * Creates the writer of calls' statements, which caches the text for each function and set of arguments. JSON larger than
+ * `answerLimit` bytes is left out of the row. The database shows `applicationName` while the statement runs, and in its log.
  */
 export function createStatementWriter(
   answerLimit: number = constants.MAX_STRING_LENGTH,
@@ -48,18 +42,18 @@ export function createStatementWriter(
   let count = 0;
   return (call, format, applicationName) => {
     const names = Object.keys(call.args);
-    const tellsApplication = applicationName !== undefined;
-    const shape = `${format} ${tellsApplication} ${call.function} ${names.join()}`;
+    const hasApplication = applicationName !== undefined;
+    const shape = `${format} ${hasApplication} ${call.function} ${names.join()}`;
     let statement = written.get(shape);
     if (!statement) {
       count += 1;
-      statement = {
-        text: writeText(call, format, names, tellsApplication, answerLimit),
-        name: `gateway_${count}`,
-      };
+      const text = writeText(call.function, format, names, hasApplication, answerLimit);
+      statement = { text, name: `gateway_${count}` };
       written.set(shape, statement);
     }
-    return { ...statement, values: toValues(call, names, applicationName) };
+    const values = names.map((name) => toText(call.args[name]));
+    if (hasApplication) values.push(applicationName);
+    return { ...statement, values };
   };
 }
 
@@ -75,23 +69,23 @@ export function toResult(row: Row | undefined): Result {
 }
 
 function writeText(
-  call: Call,
+  name: string,
   format: Format,
-  names: readonly string[],
-  tellsApplication: boolean,
+  argNames: readonly string[],
+  hasApplication: boolean,
   answerLimit: number,
 ): string {
-  const args = names.map((name, index) => `${quote(name)} => $${index + 1}`).join(', ');
-  const result = `public.${quote(call.function)}(${args})`;
+  const args = argNames.map((argName, index) => `${quote(argName)} => $${index + 1}`).join(', ');
+  const result = `public.${quote(name)}(${args})`;
   // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
   // transaction, and needs no statement of its own.
-  const told = `(select pg_catalog.set_config('application_name', $${names.length + 1}, true)) is not null`;
-  const conditions = [...(tellsApplication ? [told] : []), ...toConditions(format, call.function)];
+  const application = `(select pg_catalog.set_config('application_name', $${argNames.length + 1}, true)) is not null`;
+  const conditions = [...(hasApplication ? [application] : []), ...toConditions(format, name)];
   const where = conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
   return `select ${toColumns(format, result, answerLimit)}${where}${format === 'nothing' ? ' having count(*) > 0' : ''}`;
 }
 
-/** What a row has to be. */
+/** The conditions under which a row is a record. */
 function toConditions(format: Format, name: string): string[] {
   if (format === 'value') return ['r.value is not null'];
   if (format !== 'row') return [];
@@ -99,12 +93,6 @@ function toConditions(format: Format, name: string): string[] {
   const isSet = `select p.proretset from pg_catalog.pg_proc p
     where p.pronamespace = 'public'::pg_catalog.regnamespace and p.proname = ${quoteText(name)}`;
   return [`(not r.* is null or (${isSet}))`];
-}
-
-function toValues({ args }: Call, names: readonly string[], applicationName: string | undefined): Row {
-  const values = names.map((name) => toText(args[name]));
-  if (applicationName !== undefined) values.push(applicationName);
-  return values;
 }
 
 function toColumns(format: Format, result: string, answerLimit: number): string {
