@@ -4,6 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { ClientConfig, DatabaseAddress } from '../../database-url.ts';
+import { within } from '../../deadline.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import type { ServerReport } from '../store.ts';
 import { Client } from './client.ts';
@@ -18,21 +19,21 @@ type ServersOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
 };
 
-/** How long after a look at the servers the next one begins, in milliseconds: usually, without a primary, and after a failure. */
+/** How long to wait between two rounds of looks, in milliseconds: usually, without a primary, and after a failed call. */
 const PERIOD_MS = 500;
 const SEARCH_MS = 100;
 const PAUSE_MS = 20;
-/** How long a server may take to say what it is, in milliseconds. */
+/** How long a server may take to answer a look, in milliseconds. */
 const LOOK_MS = 1_000;
 
-/** What a server says of itself. */
+/** What a server reports about itself. */
 type State = {
   readonly isInRecovery: boolean;
   /** Grows with each promotion; 0 for a standby. */
   readonly timeline: number;
-  /** The same for a primary and its standbys, and for no other database; undefined if the login may not read it. */
+  /** The system identifier, which a primary and its standbys share; undefined if the login may not read it. */
   readonly system?: string;
-  /** The running server: it differs between servers, also behind a pooler, and between two starts of one. */
+  /** Identifies the running server, also behind a pooler; another one after a restart. */
   readonly instance: string;
   readonly isReadOnly: boolean;
 };
@@ -45,18 +46,19 @@ const STATE = `
        else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end as timeline`;
 const SYSTEM = '(select system_identifier::text from pg_control_system()) as system';
 
-/** One server: its connections, and what is known of it. */
+/** One server: its connections, and its last reported state. */
 export class Server {
   readonly name: string;
   readonly pool: Pool;
   /** How its connections are opened. */
   readonly options: OpenOptions;
-  /** What it said last, and why it says nothing now. */
+  /** The last state, and why there is no current one. */
   state: State | undefined;
   error: Error | undefined;
   role: ServerReport['role'] = 'unknown';
   /** The calls so far. */
   calls = 0;
+  /** The connection for looks. */
   #client: Client | undefined;
   #query = `select ${INSTANCE}, ${STATE}, ${SYSTEM}`;
 
@@ -68,25 +70,18 @@ export class Server {
     this.pool = new Pool({ ...this.options, max });
   }
 
-  /** Asks for the state. */
+  /** Reads the state. Never rejects. */
   async look(): Promise<void> {
     let client = this.#client;
-    const timer = setTimeout(() => this.doubt(new Error(`it says nothing within ${LOOK_MS} ms`)), LOOK_MS);
     try {
-      if (!client) {
+      const state = await within(LOOK_MS, async () => {
+        if (client) return this.#readState(client);
         client = new Client(this.options.config);
         this.#client = client;
-        await client.connect();
-      }
-      const { rows } = await client.query(this.#query).catch((error) => {
-        if (!needsPrivilege(error)) throw error;
-        // Not again: the server logs each refusal.
-        this.#query = `select ${INSTANCE}, ${STATE}`;
-        return (client as Client).query(this.#query);
+        return this.#readState(await client.connect());
       });
-      // What a server said before it refused a write is out of date.
+      // The server has refused a write meanwhile: this state is out of date.
       if (this.#client !== client) return;
-      const [state] = rows as [State];
       if (this.state && state.instance !== this.state.instance) {
         this.pool.cut(new Error(`${this.name} is another server now, or was started again`));
       }
@@ -94,25 +89,33 @@ export class Server {
       this.error = undefined;
     } catch (error) {
       if (this.#client === client) this.doubt(error as Error);
-    } finally {
-      clearTimeout(timer);
     }
   }
 
-  /** Believes nothing that the server has said so far. */
+  async #readState(client: Client): Promise<State> {
+    try {
+      return (await client.query(this.#query)).rows[0];
+    } catch (error) {
+      if (!needsPrivilege(error)) throw error;
+      // Not asked again: the server logs each refusal.
+      this.#query = `select ${INSTANCE}, ${STATE}`;
+      return (await client.query(this.#query)).rows[0];
+    }
+  }
+
+  /** Takes the server for away until the next look. */
   doubt(error: Error): void {
     this.error = error;
     this.#client?.connection.stream.destroy();
     this.#client = undefined;
   }
 
-  /** A name may lead to several servers, or to another one by now: only the one that was looked at is known. */
+  /** Rejects for a connection to another server: a name may lead to several servers, and to another one after a failover. */
   async #verify(client: Client): Promise<void> {
     const { rows } = await client.query(`select ${INSTANCE}`);
     if (rows[0].instance === this.state?.instance) return;
-    throw new Error(
-      `${this.name} leads to another server than a moment ago: expected a name of its own for each server`,
-    );
+    const expected = 'expected a name of its own for each server';
+    throw new Error(`${this.name} leads to another server than a moment ago: ${expected}`);
   }
 }
 
@@ -121,9 +124,9 @@ export class Servers {
   /** How often another server has become the primary. */
   failovers = 0;
   readonly #options: ServersOptions;
-  /** The primary that was chosen last, with its state. */
-  #last: { readonly server: Server; readonly state: State } | undefined;
-  /** Why no server is the primary. */
+  /** The last primary, with the state in which it was chosen. */
+  #last: Candidate | undefined;
+  /** Why there is no primary. */
   #problem: Error | undefined;
   #looked = Promise.withResolvers<void>();
   #suspected = Promise.withResolvers<void>();
@@ -136,15 +139,15 @@ export class Servers {
     if (address.hasRoles) void this.#watch();
   }
 
-  /** The primary, if it is there. */
+  /** The primary; undefined if there is none now. */
   get primary(): Server | undefined {
     if (!this.#options.address.hasRoles) return this.all[0];
     return this.#problem || this.#last?.server.error ? undefined : this.#last?.server;
   }
 
-  /** The primary. Rejects with the reason if there is none after a look that begins now. */
+  /** The primary. Without one, looks at the servers first; rejects with the reason if there is still none. */
   async findPrimary(): Promise<Server> {
-    // One may have begun before.
+    // Two rounds: one may have begun before this call.
     for (let looks = 0; looks < 2 && !this.primary && !this.#isClosed; looks += 1) {
       this.suspect();
       await this.#looked.promise;
@@ -159,9 +162,8 @@ export class Servers {
     this.#suspected.resolve();
   }
 
-  /** A server that was taken for the primary has refused a write. */
+  /** Looks again at a primary that has refused a write. */
   doubt(server: Server, error: Error): void {
-    if (!this.#options.address.hasRoles) return;
     server.doubt(error);
     this.suspect();
   }
@@ -171,7 +173,7 @@ export class Servers {
     return this.all.map(({ name, role, calls }) => ({ host: name, role, calls }));
   }
 
-  /** Finishes what runs and waits, and closes all connections. */
+  /** Finishes the running and waiting calls, and closes all connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#looked.resolve();
@@ -185,7 +187,7 @@ export class Servers {
       await Promise.all(this.all.map((server) => server.look()));
       if (this.#isClosed) return;
       this.#choose();
-      for (const server of this.all) this.#settle(server);
+      for (const server of this.all) this.#updateRole(server);
       this.#looked.resolve();
       this.#looked = Promise.withResolvers();
       await delay(PAUSE_MS, undefined, { ref: false });
@@ -195,52 +197,50 @@ export class Servers {
   }
 
   /**
-   * Chooses the primary. A server that accepts writes may be an old primary that has not noticed: the highest timeline counts, and
-   * none below that of the primary before.
+   * Chooses the primary. A server that accepts writes may be an old primary that has not noticed a failover: the highest timeline
+   * wins, and one below that of the last primary is refused.
    */
   #choose(): void {
     const last = this.#last;
-    const claims = this.all.flatMap((server) => {
+    const candidates = this.all.flatMap((server): Candidate[] => {
       const { state, error } = server;
       if (error || !state || state.isInRecovery) return [];
-      return !last || (isSameSystem(state, last.state) && state.timeline >= last.state.timeline)
-        ? [{ server, state }]
-        : [];
+      const isOld = last && (isOtherSystem(state, last.state) || state.timeline < last.state.timeline);
+      return isOld ? [] : [{ server, state }];
     });
-    const timeline = Math.max(...claims.map(({ state }) => state.timeline));
-    const newest = claims.filter(({ state }) => state.timeline === timeline);
+    const timeline = Math.max(...candidates.map(({ state }) => state.timeline));
+    const newest = candidates.filter(({ state }) => state.timeline === timeline);
     const chosen = newest.find(({ server }) => server === last?.server) ?? newest[0];
-    const stranger = claims.find(({ state }) => chosen && !isSameSystem(state, chosen.state));
-    // Two names of one server are no conflict.
-    const rival = newest.find(({ state }) => state.instance !== chosen?.state.instance);
-    const nameBoth = (other: typeof chosen) => `${chosen?.server.name} and ${other?.server.name}`;
     this.#problem = undefined;
     if (!chosen) {
       const reasons = this.all.map((server) => `${server.name} ${this.#judge(server).reason}`);
       this.#problem = new Error(`No database server is the primary: ${reasons.join('; ')}`);
-    } else if (stranger) {
-      const text = 'are primaries of different databases: expected one database and its standbys';
-      this.#problem = new OperatorError(`${nameBoth(stranger)} ${text}`);
-    } else if (rival && chosen.server !== last?.server) {
-      this.#problem = new OperatorError(
-        `${nameBoth(rival)} both accept writes on timeline ${timeline}: expected one primary`,
-      );
-    } else if (this.#options.address.mustWrite && chosen.state.isReadOnly) {
-      this.#problem = new OperatorError(`${chosen.server.name} accepts no writes: default_transaction_read_only is on`);
-    } else this.#follow(chosen);
-  }
-
-  /** Nothing that the primary before still answers may be used. */
-  #follow(chosen: { readonly server: Server; readonly state: State }): void {
-    if (this.#last && chosen.server !== this.#last.server) {
-      this.failovers += 1;
-      this.#last.server.pool.cut(new Error(`${chosen.server.name} has become the primary`));
+      return;
     }
-    this.#last = chosen;
+    const { server, state } = chosen;
+    const stranger = candidates.find((other) => isOtherSystem(other.state, state));
+    // Two names of one server are no conflict.
+    const rival = newest.find((other) => other.state.instance !== state.instance);
+    if (stranger) {
+      const text = 'are primaries of different databases: expected one database and its standbys';
+      this.#problem = new OperatorError(`${server.name} and ${stranger.server.name} ${text}`);
+    } else if (rival && server !== last?.server) {
+      const text = `both accept writes on timeline ${timeline}: expected one primary`;
+      this.#problem = new OperatorError(`${server.name} and ${rival.server.name} ${text}`);
+    } else if (this.#options.address.mustWrite && state.isReadOnly) {
+      this.#problem = new OperatorError(`${server.name} accepts no writes: default_transaction_read_only is on`);
+    } else {
+      if (last && last.server !== server) {
+        this.failovers += 1;
+        // No answer of the old primary may be used.
+        last.server.pool.cut(new Error(`${server.name} has become the primary`));
+      }
+      this.#last = chosen;
+    }
   }
 
-  /** Finds the role of a server, and logs a change. A reason that changes, such as another error of the network, is no news. */
-  #settle(server: Server): void {
+  /** Logs a server's new role. Another reason for the same role, such as another network error, is not logged. */
+  #updateRole(server: Server): void {
     const { role, reason } = this.#judge(server);
     if (role === server.role) return;
     if (role === 'standby' || role === 'refused') server.pool.cut(new Error(`${server.name} ${reason}`));
@@ -251,7 +251,7 @@ export class Servers {
   #judge(server: Server): { readonly role: ServerReport['role']; readonly reason: string } {
     const { state, error } = server;
     if (error || !state) return { role: 'away', reason: `is away: ${error && messageOf(error)}` };
-    if (this.#last && !isSameSystem(state, this.#last.state)) {
+    if (this.#last && isOtherSystem(state, this.#last.state)) {
       return { role: 'refused', reason: 'is not used: it is a server of another database' };
     }
     if (state.isInRecovery) return { role: 'standby', reason: 'is a standby' };
@@ -261,8 +261,11 @@ export class Servers {
   }
 }
 
-function isSameSystem(one: State, other: State): boolean {
-  return one.system === undefined || other.system === undefined || one.system === other.system;
+/** A server that accepts writes. */
+type Candidate = { readonly server: Server; readonly state: State };
+
+function isOtherSystem(one: State, other: State): boolean {
+  return one.system !== undefined && other.system !== undefined && one.system !== other.system;
 }
 
 /** Whether a query failed because the login lacks a privilege. */
