@@ -37,10 +37,10 @@ export class RowsError extends Error {}
 /** The rows are larger than the limit. */
 export class AnswerTooLarge extends Error {}
 
-/** What a connection does, each in its own time. */
+/** The steps of a connection that can stall. */
 export type Step = 'resolve' | 'connect' | 'tls' | 'login' | 'setup' | 'parse' | 'query' | 'cancel' | 'close';
 
-/** A step took longer than it may, and its connection was closed. */
+/** A step took too long, and its connection was closed. */
 export class Stalled extends Error {
   readonly step: Step;
 
@@ -50,7 +50,7 @@ export class Stalled extends Error {
   }
 }
 
-/** Another connection was opened in place of one that took long. */
+/** Another connection was opened instead of one that took too long. */
 export const REPLACED = new Error('another connection was opened instead');
 
 /** A statement, and the promise of its answer. When the signal aborts, the answer is no longer wanted. */
@@ -93,7 +93,7 @@ export class RowsQuery extends Query<JsonArray | undefined> {
 /** How the rows of a prepared statement are written. */
 type Columns = JsonColumns | 'only Postgres can';
 
-/** What has come for a query that was sent. */
+/** The reply to a query that was sent, as far as it has arrived. */
 type Reply = {
   readonly query: Query;
   /** The name of the prepared statement, empty for none. */
@@ -101,7 +101,7 @@ type Reply = {
   /** Undefined while the statement is being prepared. */
   columns: Columns | undefined;
   row?: Row;
-  /** The rows that have come, and whether the server says that these are all. */
+  /** The number of rows that have arrived, and whether the server's count is the same. */
   rows: number;
   isComplete?: boolean;
   error?: Error;
@@ -111,32 +111,32 @@ type Reply = {
   isTakenBack?: boolean;
 };
 
-/** How a connection is opened, and who is told of its progress. */
+/** How a connection is opened, and callbacks for its progress. */
 export type OpenOptions = {
   readonly config: ClientConfig;
   /** The statements that set up a session. */
   readonly setup?: string | undefined;
   /** Rejects if a new connection leads to the wrong server. */
   readonly verify?: ((client: Client) => Promise<void>) | undefined;
-  /** How long opening may take, in milliseconds. */
+  /** Timeout of opening in milliseconds. */
   readonly openMs: number;
-  /** Ends opening; with the reason REPLACED it has stalled. */
+  /** Aborts opening; the reason REPLACED counts as a stall. */
   readonly signal?: AbortSignal;
   /** A query or a cancellation has ended, or the connection was lost. */
   readonly onProgress?: (connection: Connection) => void;
   readonly onStall?: ((stalled: Stalled) => void) | undefined;
 };
 
-/** Whether the database is distributed over nodes, to which Citus takes the tenant only in a transaction block. */
+/** Whether the database is distributed: Citus passes the tenant on to its nodes only in a transaction block. */
 const IS_DISTRIBUTED = `select from pg_extension where extname = 'citus'`;
 
-/** The statements no longer fit: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
+/** The prepared statements are out of date: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
 const UNFIT = /^(0A|26|42)/;
 
-/** How many statements a connection keeps prepared. An operation has one for each set of inputs that clients send. */
+/** The maximum number of prepared statements: an operation has one for each set of inputs that clients send. */
 const MAX_PREPARED = 100;
 
-/** How long a cancelled query may go on, and how long a server may take to close a connection, in milliseconds. */
+/** How long a cancelled query may keep running, and how long a server may take to close a connection, in milliseconds. */
 const CANCEL_MS = 500;
 const CLOSE_MS = 500;
 
@@ -193,7 +193,7 @@ export class Connection {
       const { rowCount } = await client.query(IS_DISTRIBUTED);
       return new Connection(client, key, rowCount === 1, options);
     } catch (error) {
-      // Each attempt would leave a connection behind.
+      // Otherwise each failed attempt would leave a connection open.
       void closeInOrder(client, () => client.connection.stream.destroy());
       if (ended instanceof Stalled) onStall?.(ended);
       throw ended ?? error;
@@ -221,19 +221,19 @@ export class Connection {
     return this.#key.processID;
   }
 
-  /** Whether nothing runs, and no cancellation is under way that may hit what is sent next. */
+  /** Whether no query runs, and no pending cancellation could hit the next one. */
   get isIdle(): boolean {
     return this.#replies.length === 0 && !this.#cancellation;
   }
 
-  /** Whether nobody waits for the running query, and it is not yet cancelled. */
+  /** Whether the running query has to be cancelled: nobody waits for its answer. */
   get isToCancel(): boolean {
     const [running] = this.#replies;
     if (!running || this.#cancellation) return false;
     return running.isTakenBack || running.error !== undefined || running.query.signal.aborted;
   }
 
-  /** Sends queries in one write, but for those whose signal has aborted. They run one after the other. */
+  /** Sends the queries in one write, except those whose signal has aborted. They run one after the other. */
   send(queries: readonly Query[]): void {
     const messages = this.#toClose;
     this.#toClose = [];
@@ -248,7 +248,7 @@ export class Connection {
 
   #write(query: Query, messages: Uint8Array[]): void {
     const { text, values } = query.statement;
-    // A statement that another query prepares now may fail there: here it runs without its name.
+    // Another query is preparing the same statement, which may fail: this one runs it without a name.
     const name = this.#isPreparing(query.statement) ? '' : (query.statement.name ?? '');
     const columns = this.#prepared.get(name);
     if (columns === 'only Postgres can' && query instanceof RowsQuery) {
@@ -264,7 +264,7 @@ export class Connection {
     return this.#replies.some((reply) => reply.columns === undefined && reply.name === name);
   }
 
-  /** Takes back the queries behind the running one. Postgres still runs them, and their answers are dropped. */
+  /** Takes back the queries behind the running one. Postgres still runs them; their answers are dropped. */
   takeBack(): Query[] {
     return this.#replies.slice(1).flatMap((reply) => {
       if (reply.isTakenBack) return [];
@@ -274,13 +274,16 @@ export class Connection {
   }
 
   /**
-   * Cancels the running query, once its answer is of no use. Those behind it have to be taken back: until the server has confirmed
-   * the request, it may hit them. The connection is idle again after that, and closed without it.
+   * Cancels the running query. The caller has to take back those behind it: until the server has confirmed the request, it may
+   * cancel one of them. A confirmation makes the connection idle again; without one it is closed.
    */
   cancel(): void {
     const [running] = this.#replies;
     if (!running || this.#cancellation) return;
-    const timer = setTimeout(() => this.#stall(this.#replies[0] === running ? toStep(running) : 'cancel'), CANCEL_MS);
+    const timer = setTimeout(() => {
+      const step = running.columns ? 'query' : 'parse';
+      this.#stall(this.#replies[0] === running ? step : 'cancel');
+    }, CANCEL_MS);
     this.#cancellation = { running, timer, isConfirmed: false };
     void requestCancel(this.#client, this.#key).then((isConfirmed) => {
       if (!this.#cancellation) return;
@@ -297,13 +300,13 @@ export class Connection {
     this.#options.onProgress?.(this);
   }
 
-  /** Closes the connection, whatever runs. */
+  /** Closes the connection, even if a query runs. */
   async close(): Promise<void> {
     this.isRetired = true;
     await closeInOrder(this.#client, () => this.#stall('close'));
   }
 
-  /** Ends the connection at once. What runs rejects with ConnectionLost and the cause. */
+  /** Ends the connection at once. Its queries reject with ConnectionLost and the cause. */
   abandon(cause: Error): void {
     this.isRetired = true;
     this.#cause ??= cause;
@@ -340,7 +343,7 @@ export class Connection {
     this.#options.onProgress?.(this);
   }
 
-  /** Takes the message in a range. Throws where the server does not keep to the protocol. */
+  /** Handles the message in a range. Throws if the server violates the protocol. */
   #take(bytes: Buffer, begin: number, end: number): void {
     const [running] = this.#replies;
     switch (bytes[begin]) {
@@ -390,7 +393,7 @@ export class Connection {
   #takeError(running: Reply | undefined, error: DatabaseError & { severity?: string | undefined }): void {
     if (!running) this.#cause = error;
     else running.error ??= error;
-    // It may be prepared nevertheless.
+    // Postgres may have prepared it before the error.
     if (running?.name && !running.columns) this.#toClose.push(toClose(running.name));
     // The server closes a connection to which it sends an error without a query, or a fatal one.
     if (!running || error.severity === 'FATAL' || UNFIT.test(error.code ?? '')) this.isRetired = true;
@@ -398,7 +401,7 @@ export class Connection {
 
   /** Ends the running query, whose reply is complete. */
   #end(reply: Reply): void {
-    // A pooler or a proxy has lost messages.
+    // A pooler or proxy has lost messages.
     if (!reply.error && !(reply.isComplete && reply.columns)) throw new Error('an answer is incomplete');
     this.#replies.shift();
     this.usedAt = performance.now();
@@ -410,15 +413,12 @@ export class Connection {
   #settle({ query, columns, row, error }: Reply): void {
     if (error) query.reject(error);
     else if (!(query instanceof RowsQuery)) query.resolve(row);
-    else if (columns === 'only Postgres can') query.resolve(undefined);
-    else this.#settleRows(query);
-  }
-
-  #settleRows(query: RowsQuery): void {
-    try {
-      query.resolve(this.#rows.take());
-    } catch (cause) {
-      query.reject(toRowsError(cause));
+    else {
+      try {
+        query.resolve(columns === 'only Postgres can' ? undefined : this.#rows.take());
+      } catch (cause) {
+        query.reject(toRowsError(cause));
+      }
     }
   }
 
@@ -438,7 +438,7 @@ export class Connection {
   }
 }
 
-/** Follows a connection through the steps of being opened; gives the present one. */
+/** Follows a connection while it is opened, and returns a reader of the current step. */
 function followSteps(client: Client): () => Step {
   const { connection, host, ssl } = client;
   let step: Step = host.startsWith('/') || isIP(host) ? 'connect' : 'resolve';
@@ -452,16 +452,11 @@ function followSteps(client: Client): () => Step {
   return () => step;
 }
 
-/** Closes a connection in order, or calls `onStall` if the server does not. */
+/** Closes a connection in order; calls `onStall` if the server takes too long. */
 async function closeInOrder(client: Client, onStall: () => void): Promise<void> {
   const timer = setTimeout(onStall, CLOSE_MS);
   await client.end().catch(() => {});
   clearTimeout(timer);
-}
-
-/** The step in which the query of a reply is. */
-function toStep({ columns }: Reply): Step {
-  return columns ? 'query' : 'parse';
 }
 
 function toRowsError(cause: unknown): RowsError {

@@ -6,10 +6,11 @@ import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, toFailure } from '../sqlstate.ts';
-import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
+import { createStatementWriter, type Row, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Failed, Origin, Result, Store } from '../store.ts';
 import {
   AnswerTooLarge,
+  type Connection,
   ConnectionLost,
   type Query,
   RowQuery,
@@ -18,7 +19,6 @@ import {
   Stalled,
   type Step,
 } from './connection.ts';
-import type { Pool } from './pool.ts';
 import { describeServers, findPlainText, type Server, Servers } from './servers.ts';
 import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
@@ -41,21 +41,21 @@ export type PostgresOptions = {
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
 };
 
-/** How many reads share a connection at most. */
+/** The maximum number of reads that share a connection. */
 const BATCH = 8;
 
-/** How long a connection is quiet before TCP probes it, in milliseconds: firewalls forget quiet ones, from 4 minutes on. */
+/** TCP keep-alive delay in milliseconds: firewalls drop idle connections, some after 4 minutes. */
 const KEEP_ALIVE_MS = 60_000;
 
-/** A statement that the connection prepared is missing, or one that it prepares is there. */
+/** A prepared statement is missing, or already exists: the session is another client's. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
 
-/** The routine of Postgres that refuses the value of a setting, such as a role that is missing; its text may be translated. */
+/** The routine of Postgres that refuses a setting's value, such as a missing role; the message may be translated. */
 const SETTING_REFUSED = 'call_string_check_hook';
 const SETUP_ADVICE =
   'apply the migrations with npm run migrate, and grant gateway to the login, as scripts/deploy/logins.sql does';
 
-/** A server that is in recovery refuses to write. Nothing was done. */
+/** A standby refuses to write, and has done nothing. */
 const READ_ONLY = '25006';
 
 /** The gateway's application_name, before a request's id, unless the URL has one; Postgres shows 63 characters. */
@@ -71,7 +71,6 @@ class PostgresStore implements Store {
   readonly batch: number;
   readonly #servers: Servers;
   readonly #prepare: boolean;
-  /** Writes statements with names: Postgres plans a named statement once per connection. */
   readonly #toStatement: ReturnType<typeof createStatementWriter>;
   readonly #answerLimit: number;
   readonly #application: string;
@@ -117,7 +116,7 @@ class PostgresStore implements Store {
     this.description = description ?? describeServers(address);
   }
 
-  /** A server that turns out to be a standby has done nothing: the call is made again on the primary. */
+  /** Calls the primary. One that turns out to be a standby has done nothing, so the call is repeated on the new primary. */
   async call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
     const result = await this.#onPrimary(signal, async (primary) => {
       const result = await this.#callAt(primary, call, signal, origin, batch);
@@ -145,7 +144,8 @@ class PostgresStore implements Store {
       // The other statement does not depend on the columns.
     }
     const statement = this.#toStatement(call, call.returns, application);
-    const query = new RowQuery(this.#prepare ? statement : toUnprepared(statement), signal);
+    const { text, values } = statement;
+    const query = new RowQuery(this.#prepare ? statement : { text, values }, signal);
     return toJson(await (readOnly ? this.#read(server, query, batch) : this.#write(server, query)));
   }
 
@@ -160,12 +160,10 @@ class PostgresStore implements Store {
 
   async check(signal: AbortSignal) {
     const result = await this.#onPrimary(signal, (server) =>
-      this.#use(server, signal, (pool) =>
-        pool.lease(signal, (connection) =>
-          this.#prepare
-            ? checkSession(connection, this.#ownSessions, server.options, signal)
-            : checkRights(connection, signal),
-        ),
+      this.#lease(server, signal, (connection) =>
+        this.#prepare
+          ? checkSession(connection, this.#ownSessions, server.options, signal)
+          : checkRights(connection, signal),
       ),
     );
     return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
@@ -173,9 +171,7 @@ class PostgresStore implements Store {
 
   async inspectLogin(signal: AbortSignal) {
     const result = await this.#onPrimary(signal, (server) =>
-      this.#use(server, signal, (pool) =>
-        pool.lease(signal, (connection) => findRisk(connection, this.#prepare, signal)),
-      ),
+      this.#lease(server, signal, (connection) => findRisk(connection, this.#prepare, signal)),
     );
     return 'value' in result ? result.value : undefined;
   }
@@ -196,23 +192,29 @@ class PostgresStore implements Store {
   }
 
   #read<T>(server: Server, query: Query<T>, batch?: object): Promise<{ value: T } | Failed> {
-    return this.#use(server, query.signal, (pool) => pool.read(query, batch));
+    return this.#settle(server, query.signal, server.pool.read(query, batch));
   }
 
   #write<T>(server: Server, query: Query<T>): Promise<{ value: T } | Failed> {
-    return this.#use(server, query.signal, (pool) =>
-      pool.lease(query.signal, (connection) => {
-        connection.send([query]);
-        return query.answer;
-      }),
-    );
+    return this.#lease(server, query.signal, (connection) => {
+      connection.send([query]);
+      return query.answer;
+    });
   }
 
-  /** Gives what work gives, or the failure that it fails with. */
-  async #use<T>(server: Server, signal: AbortSignal, work: (pool: Pool) => Promise<T>): Promise<{ value: T } | Failed> {
+  #lease<T>(
+    server: Server,
+    signal: AbortSignal,
+    use: (connection: Connection) => Promise<T>,
+  ): Promise<{ value: T } | Failed> {
+    return this.#settle(server, signal, server.pool.lease(signal, use));
+  }
+
+  /** Returns the value of the work, or the failure for its error. */
+  async #settle<T>(server: Server, signal: AbortSignal, work: Promise<T>): Promise<{ value: T } | Failed> {
     server.calls += 1;
     try {
-      return { value: await work(server.pool) };
+      return { value: await work };
     } catch (error) {
       const failed = toFailed(error, signal);
       if (isFault(failed.failure) && failed.failure.connectionLost) this.#servers.suspect();
@@ -220,14 +222,9 @@ class PostgresStore implements Store {
     }
   }
 
-  #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
-    const { primary } = this.#servers;
-    return primary ? work(primary) : this.#onNextPrimary(signal, work);
-  }
-
-  async #onNextPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
+  async #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
     try {
-      const primary = await this.#servers.findPrimary();
+      const primary = this.#servers.primary ?? (await this.#servers.findPrimary());
       signal.throwIfAborted();
       return await work(primary);
     } catch (error) {
@@ -251,16 +248,12 @@ function toFailed(error: unknown, signal: AbortSignal): Failed {
   return { failure: toPostgresFailure(error) };
 }
 
-function toUnprepared({ text, values }: Statement): Statement {
-  return { text, values };
-}
-
 /** Sets up a session: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
 function toSetup(deadlineMs: number): string {
   return `set role gateway; set timezone = 'UTC'; set datestyle = 'ISO'; set statement_timeout = ${deadlineMs}`;
 }
 
-/** An error without Postgres's severity is the driver's or the network's: the connection was lost or never made. */
+/** An error that is not Postgres's comes from the driver or the network: the connection was lost or never made. */
 function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError && FOREIGN_STATEMENT.test(error.code ?? '')) {
     return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
@@ -277,7 +270,7 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
   return { kind: 'storeUnavailable', cause, connectionLost: true };
 }
 
-/** Whether the function's columns have changed since the statement was prepared; then it did not begin. */
+/** Whether the function's columns have changed since the statement was prepared. Then it has not run. */
 function hasNewColumns({ failure }: Failed): boolean {
   if (!('cause' in failure && failure.cause instanceof pg.DatabaseError)) return false;
   // The code stands for everything unsupported, and the message is in the server's language.
