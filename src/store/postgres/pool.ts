@@ -1,37 +1,37 @@
-// The connections of a Postgres. A call waits until one is idle or open, takes it, and releases it when it has ended. The reads of
-// a batch (turns.ts) share one: they leave in one write, which saves most of the writes and reads of sockets (see
-// docs/performance.md). Everything else has a connection to itself.
+// The connections to one server. A call waits for an idle or a new connection, and releases it at its end. The reads of a batch
+// (turns.ts) share one: they leave in one write, which saves most of the socket's writes and reads (docs/performance.md).
+// Every other call has a connection to itself.
 
 import { Connection, type OpenOptions, type Query, REPLACED } from './connection.ts';
 
 export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   /** The largest number of connections. */
   readonly max: number;
-  /** How long a connection beyond those that are kept stays open unused, in milliseconds. */
+  /** Idle timeout in milliseconds of the connections beyond KEPT. */
   readonly idleMs?: number;
 };
 
-/** What waits for a connection, with the reads of its batch. */
+/** A waiting read, and its batch. */
 type Read = { readonly query: Query; readonly batch: object | undefined };
 
-/** What waits for a connection to itself. */
+/** A call that waits for a connection to itself. */
 type Lease = Pick<Query, 'signal' | 'reject'> & { readonly grant: (connection: Connection) => void };
 
 /** A connection that is being opened. */
 type Attempt = { readonly startedAt: number; readonly controller: AbortController };
 
-/** How often running queries and waiting calls are looked at, in milliseconds. */
+/** How often running queries and waiting calls are checked, in milliseconds. */
 const PERIOD_MS = 5;
-/** Reads behind a query that runs for longer, in milliseconds, move to another connection. */
+/** Reads behind a query that runs longer than this, in milliseconds, move to another connection. */
 const SLOW_MS = 50;
-/** For how long, in milliseconds, no reads share a connection after some had to move. */
+/** After such a move, no reads share a connection for this long, in milliseconds. */
 const APART_MS = 1_000;
-/** An attempt to connect that takes longer, in milliseconds, may have stalled: another begins beside it. */
+/** An attempt to connect that takes longer than this, in milliseconds, counts as stalled: another one starts beside it. */
 const STALLED_MS = 500;
-/** For how long no further connection is tried after one failed, in milliseconds, while there are others. */
+/** Pause after a failed attempt, in milliseconds, while there are other connections. */
 const PAUSE_MS = 1_000;
-/** How long an unused connection stays open, in milliseconds, but for those that are kept: a quiet gateway does not connect anew. */
 const IDLE_MS = 10_000;
+/** How many connections stay open however long they are idle: the first calls after a quiet time need not connect. */
 const KEPT = 2;
 
 export class Pool {
@@ -44,10 +44,10 @@ export class Pool {
   #isAssigning = false;
   #timer: NodeJS.Timeout | undefined;
   readonly #idleTimer: NodeJS.Timeout;
-  /** When the next connection may be opened, and when reads may share one again. */
+  /** When the next connection may be opened, and when reads may share a connection again (performance.now()). */
   #growsAt = 0;
   #sharesAt = 0;
-  /** What waits until nothing runs or waits any more, to close the connections. */
+  /** Resolves after close() when nothing runs or waits any more. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(options: PoolOptions) {
@@ -56,14 +56,14 @@ export class Pool {
     this.#idleTimer = setInterval(() => this.#closeUnused(idleMs), idleMs).unref();
   }
 
-  /** Runs a query that only reads. It may run twice, and shares its connection with those of the same batch that wait with it. */
+  /** Runs a query that only reads. It may run twice, and shares a connection with the waiting reads of the same batch. */
   read<T>(query: Query<T>, batch?: object): Promise<T> {
     this.#reads.push({ query, batch });
     this.#assignSoon();
     return query.answer;
   }
 
-  /** Gives a connection to one user, and takes it back when `use` has ended. Rejects with the reason of an aborted signal. */
+  /** Lends a connection to `use` until that has ended. Rejects with the signal's reason if that aborts before. */
   async lease<T>(signal: AbortSignal, use: (connection: Connection) => Promise<T>): Promise<T> {
     const connection = await new Promise<Connection>((grant, reject) => {
       this.#leases.push({ signal, grant, reject });
@@ -77,14 +77,14 @@ export class Pool {
     }
   }
 
-  /** Ends everything at once: what runs, waits or is being opened fails with the cause. Later calls open new connections. */
+  /** Ends all connections and attempts, and rejects all calls with the cause. Later calls open new connections. */
   cut(cause: Error): void {
     for (const { controller } of this.#attempts) controller.abort(cause);
     for (const connection of this.#connections) connection.abandon(cause);
     this.#rejectWaiting(cause);
   }
 
-  /** Replaces every connection, each when what it does has ended: functions have changed since it prepared its statements. */
+  /** Replaces each connection once it is idle: functions have changed since it prepared its statements. */
   renew(): void {
     for (const connection of this.#connections) {
       connection.isRetired = true;
@@ -96,7 +96,7 @@ export class Pool {
     return { open: this.#connections.length, idle: this.#connections.filter(this.#isIdle).length };
   }
 
-  /** Finishes what runs and waits, and closes all connections. */
+  /** Finishes the running and waiting calls, and closes all connections. */
   async close(): Promise<void> {
     clearInterval(this.#idleTimer);
     this.#drained ??= Promise.withResolvers();
@@ -113,7 +113,7 @@ export class Pool {
     return this.#reads.length + this.#leases.length > 0;
   }
 
-  /** What comes in one turn of the event loop is given out together at its end. */
+  /** Assigns connections at the end of this turn of the event loop, to all calls that arrive in it. */
   #assignSoon(): void {
     if (this.#isAssigning) return;
     this.#isAssigning = true;
@@ -123,7 +123,7 @@ export class Pool {
     });
   }
 
-  /** Gives idle connections to what waits for them, and opens more where there are too few. */
+  /** Assigns idle connections to waiting calls, and opens more if there are too few. */
   #assign(): void {
     this.#dropAborted();
     const idle = this.#connections.filter((one) => this.#isIdle(one) && !one.isRetired);
@@ -139,7 +139,7 @@ export class Pool {
     else this.#drained?.resolve();
   }
 
-  /** Takes the next read, with those of its batch. */
+  /** Takes the next read, and the others of its batch. */
   #takeBatch(): Query[] {
     const batch = performance.now() < this.#sharesAt ? undefined : this.#reads[0]?.batch;
     let size = 1;
@@ -152,7 +152,7 @@ export class Pool {
     for (const { reject } of this.#leases.splice(0)) reject(cause);
   }
 
-  /** Rejects what nobody waits for any more. */
+  /** Removes calls whose clients no longer wait. */
   #dropAborted(): void {
     const isWanted = ({ signal, reject }: Pick<Query, 'signal' | 'reject'>) => {
       if (signal.aborted) reject(signal.reason);
@@ -162,7 +162,7 @@ export class Pool {
     this.#leases = this.#leases.filter(isWanted);
   }
 
-  /** Opens connections for what waits, one after the other where attempts have stalled: the server may be back. */
+  /** Opens connections for waiting calls; beside stalled attempts only one, which finds out whether the server is back. */
   #grow(): void {
     const recent = this.#countRecentAttempts();
     if (this.#connections.length + recent > 0 && performance.now() < this.#growsAt) return;
@@ -184,24 +184,22 @@ export class Pool {
     const attempt = { startedAt: performance.now(), controller };
     this.#attempts.push(attempt);
     const onProgress = (connection: Connection) => this.#onProgress(connection);
-    const opened = await Connection.open({ ...this.#options, onProgress, signal }).catch((error: unknown) => ({
-      error,
-    }));
-    this.#attempts = this.#attempts.filter((one) => one !== attempt);
-    if (!('error' in opened) && signal.aborted) opened.abandon(signal.reason);
-    else if (!('error' in opened)) {
+    try {
+      const opened = await Connection.open({ ...this.#options, onProgress, signal }).finally(() => {
+        this.#attempts = this.#attempts.filter((one) => one !== attempt);
+      });
+      if (signal.aborted) return opened.abandon(signal.reason);
       this.#connections.push(opened);
-      // Those that began long before have stalled.
-      const long = attempt.startedAt - STALLED_MS;
-      for (const { startedAt, controller } of this.#attempts) if (startedAt <= long) controller.abort(REPLACED);
-    } else if (!signal.aborted) {
+      const stalledBefore = attempt.startedAt - STALLED_MS;
+      for (const one of this.#attempts) if (one.startedAt <= stalledBefore) one.controller.abort(REPLACED);
+    } catch (error) {
+      if (signal.aborted) return;
       this.#growsAt = performance.now() + PAUSE_MS;
-      // What waits gets another connection, if there is any.
-      if (this.#connections.length + this.#countRecentAttempts() === 0) {
-        this.#rejectWaiting(opened.error);
-      }
+      // Otherwise the waiting calls get another connection.
+      if (this.#connections.length + this.#countRecentAttempts() === 0) this.#rejectWaiting(error);
+    } finally {
+      this.#assignSoon();
     }
-    this.#assignSoon();
   }
 
   #onProgress(connection: Connection): void {
@@ -214,11 +212,11 @@ export class Pool {
     void connection.close();
   }
 
-  /** Looks at what runs and waits, as long as there is any. */
+  /** Checks running queries and waiting calls, as long as there are any. */
   #watch(): void {
     if (this.#timer) return;
     this.#timer = setTimeout(() => {
-      // Answers that came while this process was busy are read first.
+      // Answers that arrived while this process was busy are read first.
       setImmediate(() => {
         this.#timer = undefined;
         this.#cancelAndMove();
@@ -227,13 +225,13 @@ export class Pool {
     }, PERIOD_MS);
   }
 
-  /** Cancels queries for which nobody waits, and moves the reads behind slow ones. */
+  /** Cancels queries whose clients no longer wait, and moves the reads behind slow ones. */
   #cancelAndMove(): void {
     const now = performance.now();
     for (const connection of this.#connections) {
       const ms = now - connection.usedAt;
       if (connection.isToCancel && ms > PERIOD_MS) connection.cancel();
-      // What a lease has sent stays in its order.
+      // The queries of a lease stay in their order.
       else if (ms <= SLOW_MS || this.#leased.has(connection)) continue;
       const moved = connection.takeBack();
       if (moved.length > 0 && ms > SLOW_MS) this.#sharesAt = now + APART_MS;

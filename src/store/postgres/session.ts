@@ -4,12 +4,12 @@ import { OperatorError } from '../../errors.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
 import { Connection, type OpenOptions, RowQuery } from './connection.ts';
 
-/** Why a connection with prepared statements and settings of its session fails now and then. */
+/** Without a session of its own, a connection with prepared statements and session settings fails at random. */
 export const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
 
 /**
- * Gives the server's process, the current role, how the login gets the rights of `gateway` if it lacks any, and the login. On a session
- * of a pooler the role may be what another client has set.
+ * Returns the server's process, the current role, the statement that gives the login the rights of `gateway` if it lacks any, and
+ * the login. Another client of a pooler may have set the role.
  */
 const SESSION: NamedStatement = {
   name: 'gateway_session',
@@ -40,7 +40,7 @@ export async function checkRights(connection: Connection, signal: AbortSignal): 
   throw new OperatorError(`the login ${login} inherits nothing from gateway: ${either}`);
 }
 
-/** The login, which `set role` leaves, what it is beyond a member of `gateway`, and whether it can only read. */
+/** The login, which `set role` does not change, the rights that it has beyond `gateway`, and whether it can only read. */
 const LOGIN: Statement = {
   values: [],
   text: `
@@ -56,7 +56,7 @@ select r.rolname,
          ) then 'owns the tables'
        end,
        current_setting('transaction_read_only'),
-       -- Not the current one, which another client of a pooler may have set.
+       -- Not the current value, which another client of a pooler may have set.
        (select reset_val from pg_settings where name = 'TimeZone')
   from pg_roles r
  where r.rolname = session_user`,
@@ -65,8 +65,8 @@ select r.rolname,
 const UTC = /^(etc\/)?(utc|uct|gmt|zulu|universal)$/i;
 
 /**
- * Why the login of a connection is a risk: it cannot create, an error in the gateway would reach every tenant's rows, or, if the
- * gateway does not set up sessions, times have the zone of the login.
+ * Why the login of a connection is a risk: it cannot create, a bug in the gateway could reach every tenant's rows, or, if the
+ * gateway does not set up sessions, times are in the login's time zone.
  */
 export async function findRisk(
   connection: Connection,
@@ -83,7 +83,7 @@ export async function findRisk(
   return `The login ${login} ${risk}: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`;
 }
 
-/** The server's process of each connection whose pooler gives it a session of its own. */
+/** The server's process by connection, for connections to which a pooler gives a session of their own. */
 export type OwnSessions = WeakMap<Connection, string>;
 
 /**
@@ -99,7 +99,7 @@ export async function checkSession(
   try {
     const [pid, role] = await readRow(connection, SESSION, signal);
     if (typeof pid !== 'string' || role !== 'gateway') throw new OperatorError(POOLED);
-    // A pooler invents the process that it names when a client connects.
+    // The process that a pooler reports at connecting is invented.
     const own = known.get(connection);
     if (pid === (own ?? String(connection.processId))) return;
     if (own !== undefined || (await isShared(connection, pid, options, signal))) throw new OperatorError(POOLED);
@@ -115,7 +115,7 @@ const UNDO = [
   `deallocate ${SESSION.name}`,
 ];
 
-/** What was set stays on the pooler's session, for its next client. Each statement may go to another one of its sessions. */
+/** Resets the pooler's session for its next client. Each statement may reach another session, so each is sent several times. */
 async function undoSetup(connection: Connection, signal: AbortSignal): Promise<void> {
   connection.isRetired = true;
   for (const text of UNDO) {
@@ -127,12 +127,12 @@ async function undoSetup(connection: Connection, signal: AbortSignal): Promise<v
 
 const PROCESS: Statement = { text: 'select pg_backend_pid()::text as pid', values: [] };
 
-/** How often the processes of two clients are compared: on a busy pooler each has mostly one that the other never sees. */
+/** How often the processes of two clients are compared: on a busy pooler they seldom get the same one. */
 const ROUNDS = 5;
 
 /**
- * Whether the pooler gives a client's session to others while it is connected. False if no second client is let in: in
- * session mode the first one may have the last session.
+ * Whether the pooler gives a connected client's session to other clients. False if a second client cannot connect: in session
+ * mode the first one may have the last session.
  */
 async function isShared(
   connection: Connection,
@@ -142,7 +142,7 @@ async function isShared(
 ): Promise<boolean> {
   let second: Connection | undefined;
   try {
-    // The check has to end before its deadline, which is that of opening.
+    // Less than `openMs`, which is the deadline of the whole check.
     second = await Connection.open({ config, openMs: openMs / 4 });
     for (let round = 0; round < ROUNDS; round += 1) {
       const [other] = await readRow(second, PROCESS, AbortSignal.timeout(openMs / 4));
