@@ -29,7 +29,7 @@ export class MigrationError extends OperatorError {}
 
 type Applied = { readonly version: string; readonly statements: string[] | null };
 
-/** Any number that nothing else in the database locks: the letters "wellness". */
+/** An advisory lock that nothing else in the database takes: the letters "wellness" as a number. */
 const BOOKKEEPING_LOCK = '8603401876125610867';
 
 /** How long a statement of a migration waits for a lock; then the migration fails and can be applied again. */
@@ -47,12 +47,10 @@ export function readMigrations(folder: string): Migration[] {
       throw new MigrationError(`${join(folder, file)}: expected a name like 20261231120000_topic.sql`);
     return { version, name, file: join(folder, file), sql: readFileSync(join(folder, file), 'utf8') };
   });
-  migrations.forEach((migration, index) => {
-    const twin = migrations[index - 1];
-    if (twin?.version === migration.version) {
-      throw new MigrationError(`${migration.file}: has the version of ${twin.file}`);
-    }
-  });
+  for (const [index, { version, file }] of migrations.entries()) {
+    const before = migrations[index - 1];
+    if (before?.version === version) throw new MigrationError(`${file}: has the version of ${before.file}`);
+  }
   return migrations;
 }
 
@@ -62,8 +60,16 @@ export function readMigrations(folder: string): Migration[] {
  */
 export async function findPendingMigrations(db: Database, migrations: readonly Migration[]): Promise<Migration[]> {
   const applied = await readApplied(db);
-  checkApplied(applied, migrations);
-  return pendingOf(applied, migrations);
+  for (const row of applied) checkApplied(row, migrations);
+  const done = new Set(applied.map(({ version }) => version));
+  // An empty file is one that somebody has just created.
+  const pending = migrations.filter(({ version, sql }) => !done.has(version) && sql.trim() !== '');
+  const latest = applied.at(-1)?.version ?? '';
+  const early = pending.find(({ version }) => version < latest);
+  if (early) {
+    throw new MigrationError(`${early.file}: comes before ${latest}, which is applied; give it a later timestamp`);
+  }
+  return pending;
 }
 
 /**
@@ -90,7 +96,7 @@ export async function applyMigrations(
   }
 }
 
-/** The statements that are to distribute the schema over the nodes of Citus; none on another Postgres. */
+/** The statements that distribute the schema over the nodes of Citus; none on another Postgres. */
 export async function readDistribution(db: Database): Promise<string[]> {
   const { rows } = await db.query(`select 1 where to_regprocedure('private.distribution_steps()') is not null`);
   if (rows.length === 0) return [];
@@ -98,7 +104,7 @@ export async function readDistribution(db: Database): Promise<string[]> {
   return (steps.rows as { step: string }[]).map(({ step }) => step);
 }
 
-/** Distributes what the migrations have not, such as all of a database that Citus was added to; all of it, or nothing. */
+/** Distributes in one transaction what the migrations did not, such as a whole database to which Citus was added. */
 export function distribute(db: Database): Promise<string[]> {
   return inTransaction(db, async () => {
     await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
@@ -126,7 +132,7 @@ export async function inTransaction<T>(db: Database, work: () => Promise<T>): Pr
     await db.query('commit');
     return result;
   } catch (error) {
-    // Fails when the connection is lost. Then `error` says so, and Postgres has rolled back.
+    // If the connection is lost this fails too: `error` says so, and Postgres rolls back by itself.
     await db.query('rollback').catch(() => {});
     throw error;
   }
@@ -134,7 +140,7 @@ export async function inTransaction<T>(db: Database, work: () => Promise<T>): Pr
 
 /** Applies the first pending migration inside the current transaction. */
 async function applyNext(db: Database, migrations: readonly Migration[]): Promise<Migration | undefined> {
-  // Held until the transaction ends. A session lock would not work behind a pooler in transaction mode.
+  // A lock of the transaction: a session lock does not work behind a pooler in transaction mode.
   await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
   // A statement that waits for a lock blocks every later one, the gateway's calls too.
   await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
@@ -146,8 +152,8 @@ async function applyNext(db: Database, migrations: readonly Migration[]): Promis
       create table supabase_migrations.schema_migrations (version text not null primary key, statements text[], name text);
     end if;
   end $$`);
-  // Citus changes a table over several connections, after which the transaction could not distribute a function. Other servers
-  // take the setting for one that nobody reads.
+  // Otherwise Citus changes a table over several connections, after which the transaction cannot distribute a function. Other
+  // servers accept the setting and ignore it.
   await db.query(`set local citus.multi_shard_modify_mode = 'sequential'`);
   await run(db, migration);
   await db.query(
@@ -158,7 +164,7 @@ async function applyNext(db: Database, migrations: readonly Migration[]): Promis
 }
 
 async function readApplied(db: Database): Promise<Applied[]> {
-  // to_regclass would go on saying that it is missing, in a transaction that then waited for another run to create it.
+  // to_regclass would not see the table if this transaction has waited for another run to create it.
   const { rows: found } = await db.query(
     `select from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = 'supabase_migrations' and c.relname = 'schema_migrations'`,
@@ -170,48 +176,23 @@ async function readApplied(db: Database): Promise<Applied[]> {
   return rows as Applied[];
 }
 
-function checkApplied(applied: readonly Applied[], migrations: readonly Migration[]): void {
-  const [first] = migrations;
-  const byVersion = new Map(migrations.map((migration) => [migration.version, migration]));
-  for (const { version, statements } of applied) {
-    const migration = byVersion.get(version);
-    if (!migration && first && version < first.version) {
-      throw new MigrationError(
-        `The database has migration ${version}, which is older than the first one, ${first.file}: a version before 1.0 ` +
-          'made it. Upgrade it with version 1.0 first',
-      );
-    }
-    if (!migration) {
-      throw new MigrationError(
-        `The database has migration ${version}, and there is no file for it; restore the file, run the version that has it, or try it out in a new store (DATA_DIR=:memory:)`,
-      );
-    }
-    if (statements && toComparable(statements.join(';')) !== toComparable(migration.sql)) {
-      throw new MigrationError(
-        `${migration.file}: has changed since it was applied; restore it, and change the database by a new migration`,
-      );
-    }
-  }
-}
-
-function pendingOf(applied: readonly Applied[], migrations: readonly Migration[]): Migration[] {
-  const done = new Set(applied.map(({ version }) => version));
-  // An empty file is one that somebody begins to write.
-  const pending = migrations.filter(({ version, sql }) => !done.has(version) && sql.trim() !== '');
-  const latest = applied.at(-1);
-  const early = pending.find(({ version }) => latest && version < latest.version);
-  if (early && latest) {
+function checkApplied({ version, statements }: Applied, migrations: readonly Migration[]): void {
+  const migration = migrations.find((one) => one.version === version);
+  if (migration) {
+    if (!statements || toComparable(statements.join(';')) === toComparable(migration.sql)) return;
     throw new MigrationError(
-      `${early.file}: comes before ${latest.version}, which is applied; give it a later timestamp`,
+      `${migration.file}: has changed since it was applied; restore it, and change the database by a new migration`,
     );
   }
-  return pending;
+  const [first] = migrations;
+  const text =
+    first && version < first.version
+      ? `which is older than the first one, ${first.file}: a version before 1.0 made it. Upgrade it with version 1.0 first`
+      : 'and there is no file for it; restore the file, run the version that has it, or try it out in a new store (DATA_DIR=:memory:)';
+  throw new MigrationError(`The database has migration ${version}, ${text}`);
 }
 
-/**
- * Other tools split a script into statements and trim them, so white space and semicolons do not count. Nor does whether a schema
- * that was made might have been there.
- */
+/** Other tools split a script into trimmed statements, so white space and semicolons do not count; nor does `if not exists`. */
 function toComparable(sql: string): string {
   return sql.replaceAll(/create schema if not exists /g, 'create schema ').replaceAll(/[\s;]+/g, '');
 }
@@ -220,7 +201,7 @@ function toComparable(sql: string): string {
 async function run(db: Database, script: Script): Promise<void> {
   const before = await currentTransaction(db);
   const { rows: citus } = await db.query(`select 1 from pg_extension where extname = 'citus'`);
-  // Citus sends some statements on to its other nodes in the text that it has received.
+  // Citus forwards some statements to its nodes as the whole text that it has received: it gets one statement at a time.
   for (const { sql, begin } of citus.length > 0 ? splitStatements(script.sql) : [{ sql: script.sql, begin: 0 }]) {
     try {
       await db.query(sql);
@@ -235,22 +216,22 @@ async function run(db: Database, script: Script): Promise<void> {
   }
 }
 
-/** What a semicolon in it does not end: quoted text, names and bodies, and comments. */
-const WITHOUT_END =
+/** A comment or quoted text, in which a semicolon does not end a statement; or a semicolon that does. */
+const TOKEN =
   /--[^\n]*|\/\*.*?\*\/|\be'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|"(?:""|[^"])*"|(?<![\w$])(\$(?:[a-z_]\w*)?\$).*?\1|;/gis;
-const NOTHING = /--[^\n]*|\/\*.*?\*\/|[\s;]+/gs;
+const BLANK = /--[^\n]*|\/\*.*?\*\/|[\s;]+/gs;
 
 /** The statements of a script, each with the index at which it begins. A body without quotes (`begin atomic`) is not understood. */
 export function splitStatements(script: string): { sql: string; begin: number }[] {
-  const ends = [...script.matchAll(WITHOUT_END)].flatMap(({ 0: text, index }) => (text === ';' ? [index + 1] : []));
+  const ends = [...script.matchAll(TOKEN)].flatMap(({ 0: text, index }) => (text === ';' ? [index + 1] : []));
   const statements = [...ends, script.length].map((end, index) => {
     const begin = ends[index - 1] ?? 0;
     return { sql: script.slice(begin, end), begin };
   });
-  return statements.filter(({ sql }) => sql.replaceAll(NOTHING, '') !== '');
+  return statements.filter(({ sql }) => sql.replaceAll(BLANK, '') !== '');
 }
 
-/** An id that differs between transactions; outside of one it is new for each call. */
+/** The id of the current transaction; outside of one it is new for each call. */
 async function currentTransaction(db: Database): Promise<string> {
   const { rows } = await db.query('select pg_current_xact_id()::text as id');
   return (rows as [{ id: string }])[0].id;
@@ -264,17 +245,15 @@ function toMigrationError({ file, sql }: Script, error: unknown, begin: number):
   const notes = Object.entries({ detail, hint, where }).flatMap(([name, text]) =>
     text ? [`\n  ${name}: ${text}`] : [],
   );
-  const place = position ? toPlace(sql, Array.from(sql.slice(0, begin)).length + Number(position)) : '';
+  const place = position ? toPlace(sql, begin, Number(position)) : '';
   return new MigrationError(`${file}${place}: ${message}${code ? ` (${code})` : ''}${notes.join('')}`, {
     cause: error,
   });
 }
 
-/** `:line:column` of a position, which counts characters (not UTF-16 units) from 1. */
-function toPlace(sql: string, position: number): string {
-  const lines = Array.from(sql)
-    .slice(0, position - 1)
-    .join('')
-    .split('\n');
+/** `:line:column` of a position after an index; positions and columns count characters (not UTF-16 units) from 1. */
+function toPlace(sql: string, begin: number, position: number): string {
+  const statement = Array.from(sql.slice(begin)).slice(0, position - 1);
+  const lines = (sql.slice(0, begin) + statement.join('')).split('\n');
   return `:${lines.length}:${Array.from(lines.at(-1) ?? '').length + 1}`;
 }
