@@ -10,34 +10,31 @@ export type Load = {
   readonly waiting: number;
 };
 
-/** The limits of a store. When the queue is full, the share with the most waiting calls loses its newest. */
+/** The limits of a store. When the queue is full, the newest call of the share with the most waiting calls is refused. */
 export type StoreLimits = {
-  /** How many calls run at once. While more reads wait than two slots take, a batch of them takes one (Store.batch). */
+  /** The maximum number of taken slots. A call takes one; so does a batch of reads (Store.batch) while many reads wait. */
   readonly slots: number;
-  /** How many slots one share takes; by default all. */
+  /** The maximum number of slots of one share; by default all. */
   readonly slotsOfShare?: number;
-  /** How many calls wait. */
+  /** The maximum number of waiting calls. */
   readonly waiting: number;
 };
 
 /** A store with its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>> & { load(): Load };
 
-/** A slot that is taken: the number of its calls, of those that have not ended, when the last one ended, and whether that is long ago. */
+/** A taken slot: how many calls it has, how many of them run, when the last one began or ended, and whether that is long ago. */
 type Slot = { readonly size: number; running: number; movedAt: number; isSlow: boolean };
 
 /**
- * How many slots reads take while they are fast. A process of Postgres for each of many short reads makes them wait for a
- * processor; two keep one gateway's process busy (docs/performance.md).
+ * How many slots fast reads take. With more, Postgres's processes compete for processors; two keep a gateway's process busy
+ * (docs/performance.md).
  */
 const FEW = 2;
-/**
- * A slot without an answer for longer, in milliseconds, is slow: reads that wait take another one. With 2 ms, a busy machine makes
- * slots slow whose reads are fast.
- */
+/** After this time without an answer, in milliseconds, a slot is slow: waiting reads take another. 2 ms is too little on a busy machine. */
 const FAST_MS = 5;
 
-/** A waiting call: it begins, or is refused. */
+/** A waiting call, which begins or is refused. */
 type Waiting = {
   readonly share: Share;
   readonly readOnly: boolean;
@@ -45,25 +42,13 @@ type Waiting = {
   readonly refuse: () => void;
 };
 
-/**
- * The calls of one share: the queue, the number of running ones, and the slots that these take: a batch of n reads takes one, so
- * each of its calls counts 1/n.
- */
+/** One share: its waiting calls, and the number of running ones and of their slots. A call in a batch of n reads counts 1/n slot. */
 type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number; slots: number };
 
-/** Gives turns to the calls of a store. */
-type Turns = {
-  /** Waits for a turn, and gives its slot, or the failure of a call without one: its signal aborted, or too many were waiting. */
-  take(share: Share, readOnly: boolean, signal: AbortSignal): Promise<Slot | Failed>;
-  findShare(name: string | undefined): Share;
-  end(share: Share, slot: Slot): void;
-  load(): Load;
-};
-
 /**
- * Limits the calls in a store and shares it fairly: waiting calls take turns round-robin by share, and one share cannot take
- * every slot, so one key's many calls do not hold up another's. A read is retried once after a lost connection, because a
- * restarted server leaves dead connections behind. A call that writes is never retried.
+ * Limits the calls in a store, and divides it fairly: waiting calls take turns by share, and one share cannot take every slot, so
+ * one key's many calls do not hold up another's. Retries a read once after a lost connection, because a restarted server leaves
+ * dead connections behind. A call that writes is never retried.
  */
 export function limited(store: Store, limits: StoreLimits): LimitedStore {
   const turns = createTurns(limits, store.batch);
@@ -75,7 +60,7 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
     try {
       const result = await store.call(call, signal, origin, turn);
       if (!call.readOnly || !isConnectionLost(result)) return result;
-      // By then the other connections that were lost in the same moment are known.
+      // By then the store has noticed the other connections that were lost at the same time.
       await setImmediate();
       return signal.aborted ? result : await store.call(call, signal, origin);
     } finally {
@@ -96,15 +81,16 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
   };
 }
 
-function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
+/** Creates the queue of a store's calls. */
+function createTurns(limits: StoreLimits, maxBatch = 1) {
   const { slotsOfShare = limits.slots } = limits;
   /**
-   * The shares with calls; the first has the next turn. An array, because each table of a Map refers to the next one: once one is
-   * old, everything in later ones is kept until a full garbage collection.
+   * The shares with calls; the first has the next turn. Not a Map: each of its rehashed tables refers to the next one, so an old
+   * table keeps the entries of all later ones until a full garbage collection.
    */
   const shares: Share[] = [];
   const few = maxBatch > 1 ? FEW : limits.slots;
-  /** The slots with reads. */
+  /** The slots of reads. */
   const reading = new Set<Slot>();
   let free = limits.slots;
   let running = 0;
@@ -123,6 +109,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     if (share.running + share.calls.length === 0) shares.splice(shares.indexOf(share), 1);
   }
 
+  /** Waits for a slot. Returns the failure of a call that gets none: its signal aborted, or too many were waiting. */
   function take(share: Share, readOnly: boolean, signal: AbortSignal): Promise<Slot | Failed> {
     return new Promise((resolve) => {
       let isWaiting = true;
@@ -166,7 +153,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     forgetIfIdle(share);
   }
 
-  /** Fills the free slots: with reads as many as they may take. */
+  /** Gives the free slots to waiting calls; reads get only those that they may take. */
   function beginWaiting(): void {
     while (free > 0 && waiting > 0) {
       const slots = Math.min(free, few - countFast());
@@ -191,12 +178,12 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     return count;
   }
 
-  /** Finds slow slots, as long as reads wait for a fast one. */
+  /** Marks slow slots as long as reads wait for one. */
   function watch(): void {
     if (isWatching) return;
     isWatching = true;
     setTimeout(async () => {
-      // Answers that came while this process was busy are read first.
+      // Answers that arrived while this process was busy are read first.
       await setImmediate();
       isWatching = false;
       const now = performance.now();
@@ -211,7 +198,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1): Turns {
     return slots < slotsOfShare - 1e-9;
   }
 
-  /** Takes the next call from the queue; if it reads, as many reads as the slots leave for one. */
+  /** Takes the next call from the queue. If it is a read, adds others, so that all waiting reads fit into the slots. */
   function takeBatch(slots: number): Waiting[] {
     const ready = shares.reduce((sum, share) => sum + (isOpen(share) ? share.calls.length : 0), 0);
     const size = Math.min(maxBatch, Math.ceil(ready / slots));
