@@ -2,9 +2,9 @@
 
 import type { TakeToken } from './buckets.ts';
 
-/** The limits of a key, as the store has them; what is left out has no limit. */
+/** The limits of a key, as the store has them; a missing one does not limit. */
 export type KeyLimits = {
-  /** Calls per minute, and how many of them may come at once: those of a minute by default. */
+  /** Calls per minute, and how many of them may come at once: `per_minute` by default. */
   readonly per_minute?: number;
   readonly burst?: number;
   readonly per_day?: number;
@@ -15,9 +15,19 @@ export type KeyLimits = {
 export type Admission = {
   /** The header fields of its answer (draft-ietf-httpapi-ratelimit-headers-11). */
   readonly headers: { readonly 'RateLimit-Policy': string; readonly RateLimit: string };
-  /** For a call over a limit, the seconds after which another may be within it. */
-  readonly retryAfter?: number;
+  /** For a call over a limit, the seconds until another may be within it. */
+  readonly retryAfter?: number | undefined;
 };
+
+/** A limit after a call: `quota` calls in `window` seconds, what remains of them, and the seconds until they are available again. */
+type LimitState = { readonly name: string } & Readonly<Record<'quota' | 'window' | 'remaining' | 'seconds', number>>;
+
+/** Describes the limits of a call. */
+export function toAdmission(limits: readonly LimitState[], retryAfter?: number): Admission {
+  const policies = limits.map(({ name, quota, window }) => `"${name}";q=${quota};w=${window}`);
+  const states = limits.map(({ name, remaining, seconds }) => `"${name}";r=${remaining};t=${seconds}`);
+  return { headers: { 'RateLimit-Policy': policies.join(', '), RateLimit: states.join(', ') }, retryAfter };
+}
 
 /** What the store says of a key. */
 export type KeyState = {
@@ -51,11 +61,12 @@ type Period = {
   own: number;
 };
 
-const MINUTE = 60;
+/** The window of a limit per minute, in seconds. */
+export const MINUTE = 60;
 const MINUTE_MS = 60_000;
 const DAY = 86_400;
 
-/** A key that is known: its limits, and its calls against them. */
+/** The limits of a known key, and its calls against them. */
 export class Account {
   /** Whether its calls have to be admitted. */
   isLimited = false;
@@ -66,7 +77,7 @@ export class Account {
     { name: 'month', begin: '', recorded: 0, own: 0 },
   ];
 
-  /** Takes what the store says on a day, after it has recorded these calls of this process. */
+  /** Takes over the store's counts of a day, which include the `recorded` calls of this process. */
   update(
     { original_id, limits, today, month }: KeyState,
     day: string,
@@ -96,42 +107,34 @@ export class Account {
 
   /** Admits a call, and counts it, if it is within all limits. */
   async admit(moment: Moment, take: TakeToken): Promise<Admission> {
-    const policies: string[] = [];
-    const states: string[] = [];
-    const waits: number[] = [];
-    const describe = (name: string, quota: number, window: number, remaining: number, seconds: number) => {
-      policies.push(`"${name}";q=${quota};w=${window}`);
-      states.push(`"${name}";r=${remaining};t=${seconds}`);
-    };
-
+    const states: LimitState[] = [];
+    let retryAfter: number | undefined;
     for (const period of this.#periods) {
-      const quota = this.#limits[`per_${period.name}`];
+      const { name } = period;
+      const quota = this.#limits[`per_${name}`];
       if (quota === undefined) continue;
       begin(period, moment.day);
-      const remaining = quota - period.recorded - period.own;
-      const isDay = period.name === 'day';
-      const end = isDay ? moment.dayEnd : moment.monthEnd;
-      describe(period.name, quota, isDay ? DAY : moment.monthLength, Math.max(0, remaining - 1), end);
-      if (remaining <= 0) waits.push(end);
+      const left = quota - period.recorded - period.own;
+      const [window, seconds] = name === 'day' ? [DAY, moment.dayEnd] : [moment.monthLength, moment.monthEnd];
+      states.push({ name, quota, window, remaining: Math.max(0, left - 1), seconds });
+      // The month ends last.
+      if (left <= 0) retryAfter = seconds;
     }
     const { per_minute: perMinute, burst = perMinute } = this.#limits;
-    // A call that a quota refuses takes no token. One that takes a token counts before others ask.
-    const isWithinQuotas = waits.length === 0;
-    if (isWithinQuotas) this.add(1, moment);
-    if (isWithinQuotas && perMinute !== undefined && burst !== undefined) {
-      const { isOver, remaining, seconds } = await take(this.#bucket, { perMinute, burst });
-      describe('minute', perMinute, MINUTE, remaining, seconds);
-      if (isOver) {
-        this.add(-1, moment);
-        waits.push(seconds);
-      }
-    }
-    const headers = { 'RateLimit-Policy': policies.join(', '), RateLimit: states.join(', ') };
-    return waits.length > 0 ? { headers, retryAfter: Math.max(...waits) } : { headers };
+    // A call that a quota refuses takes no token.
+    if (retryAfter !== undefined) return toAdmission(states, retryAfter);
+    // Counted before the wait for the token, so that concurrent calls see it.
+    this.add(1, moment);
+    if (perMinute === undefined || burst === undefined) return toAdmission(states);
+    const { isOver, remaining, seconds } = await take(this.#bucket, { perMinute, burst });
+    states.push({ name: 'minute', quota: perMinute, window: MINUTE, remaining, seconds });
+    if (!isOver) return toAdmission(states);
+    this.add(-1, moment);
+    return toAdmission(states, seconds);
   }
 }
 
-/** Begins the next period on its first day. A clock that goes back begins an earlier one, until the store says what it has. */
+/** Starts a new period on another day. A clock that goes back starts an earlier one, until the store sends its counts. */
 function begin(period: Period, day: string): void {
   const text = toBegin(period, day);
   if (period.begin !== text) Object.assign(period, { begin: text, recorded: 0, own: 0 });

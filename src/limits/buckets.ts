@@ -15,18 +15,18 @@ export type Taken = {
   readonly seconds: number;
 };
 
-/** Takes a token from the bucket of a name. A client can invent a name that is not proven, but no flood of them empties proven ones. */
+/** Takes a token from the bucket of a name. Clients can invent unproven names; a flood of those does not evict the proven ones. */
 export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => Promise<Taken>;
 
-/** How many buckets of each kind are kept in memory. One that is dropped is full. */
+/** The maximum number of buckets of each kind in memory. A dropped bucket is full again. */
 const MAX_BUCKETS = 50_000;
 const MINUTE_MS = 60_000;
-/** A token that comes so soon is there: a millisecond is not worth a refusal. */
+/** A token that is due this soon counts as there: a millisecond is not worth a refusal. */
 export const TOLERANCE_MS = 1;
 
-/** Creates buckets, which are full at first. The clock only goes forward. */
+/** Creates buckets, full at first. The clock must be monotonic. */
 export function createBuckets(clock = () => performance.now()): TakeToken {
-  /** When each will be full. */
+  /** The time at which each bucket is full. */
   const proven = new LRUCache<string, number>({ max: MAX_BUCKETS });
   const invented = new LRUCache<string, number>({ max: MAX_BUCKETS });
 
@@ -46,7 +46,7 @@ export function createBuckets(clock = () => performance.now()): TakeToken {
 /** The time in which a token flows into a bucket, in milliseconds. */
 export const intervalOf = ({ perMinute }: BucketSize): number => MINUTE_MS / perMinute;
 
-/** A bucket that has a token after `wait` milliseconds, where it is positive, and is full after `full` milliseconds. */
+/** Describes a bucket that is full in `full` ms. If `wait` is positive, it had no token, and has one in `wait` ms. */
 export function toTaken(size: BucketSize, wait: number, full: number): Taken {
   // The time of a token may be a fraction of a microsecond more than a whole second.
   const toSeconds = (ms: number) => Math.max(1, Math.ceil(ms / 1_000 - 0.001));

@@ -1,34 +1,33 @@
-// What is too much: the requests of a network, the calls of a key, and refusals. Every limit is asked here.
+// Every limit: on the requests of a network, on the calls of a key, and on refusals.
 
 import type { RateLimitConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
-import type { EndedRequest } from '../telemetry/record.ts';
-import type { Admission } from './account.ts';
+import { type Admission, MINUTE, toAdmission } from './account.ts';
 import { createBuckets, type TakeToken } from './buckets.ts';
 import { createRedisBuckets, openRedis } from './redis.ts';
 import { createGuard, type Guard } from './refusals.ts';
-import { openUsage, type UsageOptions } from './usage.ts';
+import { openUsage, type Usage, type UsageOptions } from './usage.ts';
 
 /** The limits of a gateway. */
-export type Limits = Guard & {
-  /** Counts a request of a network; undefined if networks have no limit. */
-  readonly admitNetwork: ((network: string) => Promise<Admission>) | undefined;
-  /** Counts a call against the limits of its key; undefined for a key without limits. */
-  admit(key: string): Promise<Admission> | undefined;
-  /** Makes the calls of a key count, after the store has accepted the first; undefined if they do already. */
-  learn(key: string): Promise<Admission | undefined> | undefined;
-  /** Counts a request that has ended. */
-  request(request: EndedRequest): void;
-  /** Whether buckets are in Redis now; undefined without Redis. */
-  readonly isShared: (() => boolean) | undefined;
-  /** Records what has been counted. */
-  close(): Promise<void>;
+export type Limits = Guard &
+  Omit<Usage, 'flush'> & {
+    /** Counts a request of a network; undefined if networks have no limit. */
+    readonly admitNetwork: ((network: string) => Promise<Admission>) | undefined;
+    /** Whether buckets are in Redis now; undefined without Redis. */
+    readonly isShared: (() => boolean) | undefined;
+  };
+
+/** For a document without a function that records usage. */
+const NO_USAGE: Omit<Usage, 'flush'> = {
+  learn: () => undefined,
+  admit: () => undefined,
+  request: () => {},
+  close: async () => {},
 };
 
-/** What limits need beside the numbers. */
 type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> & {
   readonly rateLimits: RateLimitConfig;
-  /** Receives what all processes see. */
+  /** The log for events that every process sees: only one process writes them. */
   readonly outside: UsageOptions['log'];
   /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
   readonly refusalsPerMinute: number;
@@ -48,16 +47,14 @@ export async function openLimits({ rateLimits, usageFunction, ...options }: Limi
   const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, { onLost, onBack });
   const takeOwn = options.takeToken ?? createBuckets();
   const takeToken = redis ? createRedisBuckets(redis, takeOwn) : takeOwn;
-  const usage = usageFunction ? openUsage({ ...options, function: usageFunction, takeToken }) : undefined;
+  const usage = usageFunction ? openUsage({ ...options, function: usageFunction, takeToken }) : NO_USAGE;
   return {
     ...createGuard(options.refusalsPerMinute),
+    ...usage,
     admitNetwork: perAddress > 0 ? (network) => admitNetwork(takeToken, network, perAddress) : undefined,
-    admit: (key) => usage?.admit(key),
-    learn: (key) => (usage && !usage.knows(key) ? usage.learn(key) : undefined),
-    request: (request) => usage?.request(request),
     isShared: redis && (() => redis.isReady),
     close: async () => {
-      await usage?.close();
+      await usage.close();
       redis?.close();
     },
   };
@@ -66,9 +63,6 @@ export async function openLimits({ rateLimits, usageFunction, ...options }: Limi
 async function admitNetwork(take: TakeToken, network: string, perMinute: number): Promise<Admission> {
   const size = { perMinute, burst: perMinute };
   const { isOver, remaining, seconds } = await take(`address:${network}`, size, false);
-  const headers = {
-    'RateLimit-Policy': `"address";q=${perMinute};w=60`,
-    RateLimit: `"address";r=${remaining};t=${seconds}`,
-  };
-  return isOver ? { headers, retryAfter: seconds } : { headers };
+  const state = { name: 'address', quota: perMinute, window: MINUTE, remaining, seconds };
+  return toAdmission([state], isOver ? seconds : undefined);
 }

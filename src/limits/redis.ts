@@ -22,12 +22,12 @@ const ANSWER_MS = 120;
 const CONNECT_MS = 2_000;
 /** Delay before the next connection, in milliseconds. */
 const RETRY_MS = 1_000;
-/** How many buckets without a token are remembered. */
+/** The maximum number of remembered buckets without a token. */
 const MAX_EMPTY = 50_000;
 
 /**
- * Gives, in ms, the time until there is a token, which is 0 if one was taken, and until the bucket is full: as createBuckets does, and
- * as text, because Redis cuts fractions from numbers.
+ * Takes a token as createBuckets does. Returns the ms until there is a token, 0 if one was taken, and until the bucket is full; as
+ * text, because Redis truncates numbers.
  */
 const SCRIPT = `
 local time = redis.call('TIME')
@@ -39,9 +39,9 @@ if wait > ${TOLERANCE_MS} then return { string.format('%.3f', wait), string.form
 redis.call('SET', KEYS[1], string.format('%.3f', full + interval), 'PX', math.ceil(full + interval - now))
 return { '0', string.format('%.3f', full + interval - now) }`;
 
-/** Creates buckets in Redis, which are full at first. While Redis is away, tokens are taken from those of `otherwise`. */
+/** Creates buckets in Redis, full at first. While Redis is unavailable, `otherwise` takes the tokens. */
 export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToken {
-  /** When Redis has a token again, of those that had none. */
+  /** When each empty bucket has a token again (performance.now()): until then Redis is not asked. */
   const empty = new LRUCache<string, number>({ max: MAX_EMPTY });
 
   return async (name, size, isProven) => {
@@ -67,11 +67,11 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
 export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Promise<Redis> {
   const { Redis: Client } = await import('ioredis');
   const client = new Client(url, {
-    // Only for ioredis's own commands. `run` bounds the others: ioredis's timer would also fail those whose answers had arrived
-    // while this process was busy.
+    // For ioredis's own commands. `run` bounds the others: ioredis's timer would fail commands whose answers arrived while this
+    // process was busy.
     commandTimeout: CONNECT_MS,
     connectTimeout: CONNECT_MS,
-    // A connection that hangs is not closed but cut.
+    // A connection that hangs is destroyed at once.
     disconnectTimeout: 0,
     retryStrategy: () => RETRY_MS,
     enableOfflineQueue: false,
@@ -87,7 +87,7 @@ export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Pr
     isLost = true;
     tried.resolve();
   };
-  /** Runs a command. An error ends the connection, and with it the commands behind this one. */
+  /** Runs a command. An error ends the connection, and so the commands behind it. */
   const run = async <T>(command: Promise<T>): Promise<T> => {
     try {
       return await within(ANSWER_MS, () => command);

@@ -1,5 +1,5 @@
-// Slows down guessing of API keys: a network with too many refused keys gets its refusals late and only a few at a time. A key
-// that was accepted before is delayed only where it is over its limits again and again.
+// Slows down guessing of API keys: the refusals of a network with too many refused keys are delayed, and only a few run at a
+// time. A key that was accepted before is delayed only if it exceeds its limits again and again.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -9,15 +9,15 @@ import type { Rows } from '../store/store.ts';
 /** Keys that the store has accepted, and refusals. */
 export type Guard = {
   /**
-   * Makes a call of the store with its share of it: an accepted key's, which a client cannot invent, or else its network's. A
-   * network with too many refused keys has a few such calls at a time; another one is refused.
+   * Makes a store call in the key's share if the key was accepted before, because a client cannot invent such a key, and in its
+   * network's share otherwise. A network with too many refused keys may make a few such calls at a time; more are refused.
    */
   attempt<R extends Rows | RefusedCall>(client: Client, call: (share: string) => Promise<R>): Promise<R | RefusedCall>;
-  /** Waits before a refusal where it has to come late; gives what the client is told. */
+  /** Delays a refusal where needed, and returns the failure to send. */
   holdBack(failure: Failure, client: Client): Promise<Failure>;
 };
 
-/** Who calls: the network is that of a client without an accepted key. */
+/** Who calls. */
 type Client = {
   readonly key: string | undefined;
   readonly network: string;
@@ -27,7 +27,7 @@ type Client = {
 
 type RefusedCall = { readonly failure: Failure };
 
-/** The permit to verify one key, or to be delayed. */
+/** A permit to verify one key, or for one delayed refusal. */
 type Permit = { free(): void };
 
 /** The maximum number of remembered keys; a dropped key counts as unknown until the store accepts it again. */
@@ -44,7 +44,7 @@ const MAX_SOURCES = 10_000;
 
 const UNLIMITED: Permit = { free: () => {} };
 
-/** Creates the guard. `perMinute` refusals per network, and per key over its limits, are immediate; 0 delays none. */
+/** Creates the guard. `perMinute` refusals per network, and per key over its limits, are immediate; with 0 all are. */
 export function createGuard(perMinute: number): Guard {
   const accepted = new LRUCache<string, true>({ max: MAX_KEYS });
   const refusals = createDelays(perMinute);
@@ -75,7 +75,7 @@ export function createGuard(perMinute: number): Guard {
       return result;
     },
     holdBack: async (failure, client) => {
-      // A client that does not slow down by itself would cost others processor time. Where too many are delayed, it has its answer.
+      // A client that ignores Retry-After would cost others processor time. If too many refusals are delayed already, it is not.
       if (failure.kind === 'tooManyRequests') await slowed.holdBack(client.key ?? '', client.controller.signal);
       if (!isWrongKey(failure)) return failure;
       return (await refusals.holdBack(client.network, client.controller.signal))
@@ -85,7 +85,7 @@ export function createGuard(perMinute: number): Guard {
   };
 }
 
-/** Whether the store knows the key, which may not make this call. */
+/** Whether the key is right, and only lacks the permission for this call. */
 function lacksPermission(failure: Failure): boolean {
   return failure.kind === 'refusedKey' && failure.lacksPermission === true;
 }
@@ -102,7 +102,7 @@ export type Delays = {
   holdBack(source: string, signal: AbortSignal): Promise<boolean>;
 };
 
-/** Refusals are counted by source, for a minute from the first one. */
+/** Creates the delays. Refusals are counted by source, for a minute from the first one. */
 export function createDelays(perMinute: number): Delays {
   if (perMinute === 0) return { takePermit: () => UNLIMITED, holdBack: async () => true };
   const counts = new LRUCache<string, number>({ max: MAX_SOURCES, ttl: MINUTE_MS, noUpdateTTL: true });

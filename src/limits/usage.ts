@@ -11,12 +11,13 @@ import type { EndedRequest } from '../telemetry/record.ts';
 import { Account, type Admission, createCalendar, type KeyState } from './account.ts';
 import type { TakeToken } from './buckets.ts';
 
-/** The use of keys in one process. */
+/** The usage of keys in one process. */
 export type Usage = {
-  /** Whether the calls of a key count: it was accepted before. */
-  knows(key: string): boolean;
-  /** Makes the calls of a key count, after the store has accepted the first; gives what its limits say of that. Never rejects. */
-  learn(key: string): Promise<Admission | undefined>;
+  /**
+   * Makes the calls of a key count, after the store has accepted the first one, and admits that; undefined if they count already.
+   * Never rejects.
+   */
+  learn(key: string): Promise<Admission | undefined> | undefined;
   /** Counts a call against the limits of its key; undefined for a key without limits. Never rejects. */
   admit(key: string): Promise<Admission> | undefined;
   /** Counts a request that has ended. */
@@ -31,7 +32,7 @@ export type Usage = {
 type CallStore = (call: Call, deadlineMs: number) => Promise<CallResult>;
 type CallResult = Rows | { readonly failure: Failure };
 
-/** What is recorded, and where. */
+/** How usage is recorded. */
 export type UsageOptions = {
   readonly callStore: CallStore;
   readonly deadlineMs: number;
@@ -62,27 +63,27 @@ type UsageRow = {
 /** Rows that the store adds once, however often they are sent. */
 type Batch = { readonly sequence: number; readonly rows: readonly UsageRow[]; readonly keys: readonly string[] };
 
-/** What the store answers: the limits of the keys that it has. */
+/** The store's answer: the limits of the keys that it knows. */
 type KeyStates = readonly ({ readonly key: string } & KeyState)[];
 
-/** How often a batch is sent, in ms, and so how much a process that is killed loses. */
+/** How often a batch is sent, in ms. A process that is killed loses the counts of this time. */
 const RECORD_EVERY_MS = 5_000;
-/** How many days are kept. */
+/** How many days the store keeps. */
 const KEEP_DAYS = 400;
-/** How often the store deletes what is too old, in ms. */
+/** How often the store deletes older days, in ms. */
 const CLEAN_EVERY_MS = 60_000;
-/** How long the first answer of a key may wait, and how long the end, in ms. */
+/** How long the first call of a key waits for its limits, and close() for the store, in ms. */
 const BRIEFLY_MS = 2_000;
-/** The delay of another attempt at the end, in ms. */
+/** The delay between two attempts of close(), in ms. */
 const RETRY_MS = 100;
-/** The maximum number of keys that are known. One that is forgotten is learned again. */
+/** The maximum number of known keys. A dropped key is learned again. */
 const MAX_KEYS = 10_000;
 /** The maximum number of rows in memory, at about 150 bytes each, and in a batch. */
 const MAX_ROWS = 200_000;
 const MAX_BATCH = 5_000;
-/** What the store answers for a key takes less, in bytes. */
+/** The store's answer for one key is smaller, in bytes. */
 const ANSWER_SIZE = 500;
-/** The class of calls over a limit, which count against none. */
+/** The class of refused calls, which count against no limit. */
 const REFUSED = '429';
 
 /** The function of a document that records usage; undefined if it names none. */
@@ -103,7 +104,7 @@ export function openUsage(options: UsageOptions): Usage {
 
   const accounts = new LRUCache<string, Account>({ max: MAX_KEYS });
   const learning = new Map<string, Promise<void>>();
-  /** By key, and then by day, class and operation. */
+  /** By key, then by day, class and operation. */
   const counts = new Map<string, Map<string, number>>();
   let rows = 0;
   let lost = 0;
@@ -129,7 +130,7 @@ export function openUsage(options: UsageOptions): Usage {
     const result = await callStore(toBatchCall([{ key: toHash(key) }], null), brieflyMs);
     accounts.set(key, new Account());
     learning.delete(key);
-    // Otherwise the answer to the next batch has them.
+    // After a failure the answer to the next batch has the limits.
     if (!('failure' in result)) updateAccounts([key], day, [], JSON.parse(result.json));
   }
 
@@ -172,7 +173,7 @@ export function openUsage(options: UsageOptions): Usage {
     return { sequence, rows: taken, keys };
   }
 
-  /** Sends a batch, if there is one; gives whether all went well. */
+  /** Sends a batch, if there is one. Returns whether that succeeded. */
   async function send(ms: number): Promise<boolean> {
     unanswered ??= takeBatch();
     if (!unanswered) return true;
@@ -186,7 +187,7 @@ export function openUsage(options: UsageOptions): Usage {
     return noteResult(await callStore(toBatchCall([], null), ms));
   }
 
-  /** Gives whether a call has succeeded, and logs when calls begin and cease to fail. */
+  /** Returns whether a call has succeeded. Logs the first failure, and the first success after it. */
   function noteResult(result: CallResult): result is Rows {
     if (!('failure' in result)) {
       if (isFailing) log.info(`Usage is recorded again${lost > 0 ? `; ${lost} calls are missing` : ''}`);
@@ -212,13 +213,12 @@ export function openUsage(options: UsageOptions): Usage {
   const timer = setInterval(() => void flush(), recordEveryMs).unref();
 
   return {
-    // accounts.has would not mark the key as recently used.
-    knows: (key) => accounts.get(key) !== undefined,
-    learn: async (key) => {
+    learn: (key) => {
+      // accounts.has would not mark the key as recently used.
+      if (accounts.get(key)) return undefined;
       const asked = learning.get(key) ?? ask(key);
       learning.set(key, asked);
-      await asked;
-      return admit(key);
+      return asked.then(() => admit(key));
     },
     admit,
     request: ({ operation, key, status, isAdmitted = false }) => {
@@ -229,8 +229,7 @@ export function openUsage(options: UsageOptions): Usage {
       account.add(Number(name !== REFUSED) - Number(isAdmitted), moment);
       const kind = `${moment.day} ${name} ${operation}`;
       const own = counts.get(key) ?? new Map<string, number>();
-      const before = own.get(kind);
-      if (before === undefined) {
+      if (!own.has(kind)) {
         if (rows === MAX_ROWS) {
           lost += 1;
           return;
@@ -238,7 +237,7 @@ export function openUsage(options: UsageOptions): Usage {
         rows += 1;
         counts.set(key, own);
       }
-      own.set(kind, (before ?? 0) + 1);
+      own.set(kind, (own.get(kind) ?? 0) + 1);
     },
     flush: async () => void (await flush()),
     close: async () => {
@@ -247,7 +246,7 @@ export function openUsage(options: UsageOptions): Usage {
       await sending;
       while (unanswered || rows > 0) {
         if (await flush(brieflyMs)) continue;
-        // A connection that was lost in the meantime, for example.
+        // The connection may have been lost meanwhile.
         if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
         const left = [...counts.values(), unanswered?.rows ?? []].flatMap((own) =>
           own instanceof Map ? [...own.values()] : own.map(({ calls }) => calls),
@@ -263,7 +262,7 @@ function toHash(key: string): string {
   return hash('sha256', key, 'hex');
 }
 
-/** A 304 says that the client has the answer. */
+/** A 304 counts as a success. */
 function toClass(status: number): string {
   if (status === 429) return REFUSED;
   return status < 400 ? '2xx' : status < 500 ? '4xx' : '5xx';

@@ -82,7 +82,7 @@ function start(recordEveryMs = 2 ** 31 - 1): Process {
     call: async (operation = 'listarAcademias', key = KEYS.aurora, answered = 200) => {
       const admitted = await usage.admit(key);
       const wait = admitted?.retryAfter;
-      const learned = wait === undefined && answered === 200 && !usage.knows(key) ? await usage.learn(key) : undefined;
+      const learned = wait === undefined && answered === 200 ? await usage.learn(key) : undefined;
       const admission = learned ?? admitted;
       const status = wait === undefined ? answered : 429;
       const isAdmitted = admission !== undefined && admission.retryAfter === undefined;
