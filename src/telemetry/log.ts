@@ -31,7 +31,7 @@ const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent']
 export type LogOptions = {
   readonly level: LogLevel;
   readonly keyHeaders: readonly string[];
-  /** Whether people read it: sentences then, and JSON otherwise. */
+  /** Whether people read the log: sentences for them, JSON otherwise. */
   readonly isTerminal: boolean;
   readonly hasColors?: boolean;
   /** Whether other processes write to the same output. */
@@ -41,17 +41,17 @@ export type LogOptions = {
 };
 
 const STDOUT = 1;
-/** The length of the key prefix in logs and lists; of a shorter key it would show too much. */
+/** The length of the key prefix in logs and lists. It would give away too much of a key shorter than MIN_LENGTH_TO_SHOW. */
 const PREFIX_LENGTH = 17;
 const MIN_LENGTH_TO_SHOW = 40;
-/** The maximum length of each text in a line that must be shortened. */
+/** The maximum length of each text in a shortened line. */
 const MAX_TEXT_LENGTH = 500;
 /** A shorter text is not a key, and hiding it everywhere would make the log unreadable. */
 const MIN_LENGTH_TO_HIDE = 8;
 
 /** Opens the log of the process, on standard output. */
 export function openLog({ logLevel: level, workers }: Config, keyHeaders: readonly string[], worker?: number): Log {
-  // process.stdout.isTTY would open the stream, which makes a pipe non-blocking.
+  // Reading process.stdout.isTTY opens the stream, which makes a pipe non-blocking.
   const isTerminal = isatty(STDOUT);
   const hasColors = isTerminal && process.stdout.hasColors();
   const isShared = workers > 1;
@@ -87,7 +87,7 @@ function createWriter({ level, isTerminal, hasColors = false, isShared = false, 
   };
 }
 
-/** The time as ISO 8601, written once a millisecond: a busy process logs many lines in each. */
+/** The time as ISO 8601, formatted once a millisecond: a busy process logs many lines in one. */
 function createClock(): () => string {
   let writtenAt = 0;
   let text = '';
@@ -145,7 +145,7 @@ function toText(line: Line, hasColors: boolean): string {
   const shown = color ? styleText(color, label, { validateStream: false }) : label;
   const at = new Date(String(time));
   const clock = `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, '0')}`;
-  // The lines of a stack are lines here too.
+  // A stack is shown with its line breaks.
   const below = fault
     ? `\nfault: ${JSON.stringify(fault, null, 2).replaceAll('\\n', '\n')}`.replaceAll('\n', '\n    ')
     : '';
@@ -178,7 +178,7 @@ function describe({ kind, cause }: Fault, keys: readonly string[]): unknown {
   return JSON.parse(JSON.stringify({ kind, ...describeCause(kind, cause) }, withoutKeys));
 }
 
-/** Postgres's errors have the same form from every store, whether they arrive as errors or as plain objects. */
+/** Postgres's errors are logged in the same form, whether a store gives an Error or a plain object. */
 function describeCause(kind: Fault['kind'], cause: unknown): Record<string, unknown> {
   if (typeof cause !== 'object' || cause === null || !('message' in cause)) return { cause };
   // `where` names the function that raised the error.

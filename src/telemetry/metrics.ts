@@ -1,16 +1,14 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Connections } from '../store/store.ts';
+import type { Load } from '../store/turns.ts';
 import type { EndedRequest } from './record.ts';
-
-/** The store's running and waiting calls, and its connections. */
-type StoreLoad = Connections & { readonly running: number; readonly waiting: number };
 
 /** The open and refused client sockets, and the bytes of answers that clients have not read. */
 type SocketLoad = { readonly open: number; readonly refused: number; readonly unread: number };
 
 /** Sources that are read when the metrics are read. */
 export type MetricSources = {
-  readonly readLoad: () => StoreLoad;
+  readonly readLoad: () => Load & Connections;
   readonly readSockets: () => SocketLoad;
   readonly isReady: () => Promise<boolean>;
   /** Whether requests are counted in Redis; undefined without Redis. */
@@ -19,7 +17,7 @@ export type MetricSources = {
   readonly isExporting?: (() => boolean) | undefined;
 };
 
-/** Metrics as data, which the primary process can join. */
+/** Metrics as data, which the primary process can combine. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** The metrics of the process. */
@@ -31,7 +29,7 @@ export type Metrics = {
   /** All metrics in Prometheus's text format 0.0.4. */
   read(): Promise<string>;
   readFigures(): Promise<Figures>;
-  /** Adds the gauges, whose sources are there once the gateway is. */
+  /** Adds the metrics whose sources exist only once the gateway is open. */
   observe(sources: MetricSources): void;
   readonly contentType: string;
 };
@@ -45,43 +43,39 @@ const SIZES = [250, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
 const MAX_SIZE = 10_000_000;
 
 /**
- * Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. With `worker`, the label
- * of one of several processes, their series can be joined.
+ * Creates the metrics of requests (named by OpenTelemetry's conventions), the store, Node and the process. The label `worker`
+ * tells the series of several processes apart.
  */
 export function createMetrics(worker?: number | 'primary'): Metrics {
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
-  const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const labelNames = ['operation', 'status'] as const;
-  const durations = new Histogram({
-    name: 'http_server_request_duration_seconds',
-    help: 'Duration of a request until its answer was sent, by operation and status',
-    labelNames,
-    buckets: DURATIONS,
-    registers,
-  });
-  const requestSizes = new Histogram({
-    name: 'http_server_request_body_size_bytes',
-    help: 'Content-Length of a request, by operation and status',
-    labelNames,
-    buckets: SIZES,
-    registers,
-  });
-  const responseSizes = new Histogram({
-    name: 'http_server_response_size_bytes',
-    help: 'Bytes of an answer on the socket, headers included, by operation and status',
-    labelNames,
-    buckets: SIZES,
-    registers,
-  });
-  const calls = new Histogram({
-    name: 'gateway_store_call_duration_seconds',
-    help: 'Duration of a store call, queue included, by function and result (ok or the kind of failure)',
-    labelNames: ['function', 'result'] as const,
-    buckets: DURATIONS,
-    registers,
-  });
+  const histogram = (name: string, help: string, labelNames: string[], buckets: number[]) =>
+    new Histogram({ name, help, labelNames, buckets, registers: [registry] });
+  const durations = histogram(
+    'http_server_request_duration_seconds',
+    'Duration of a request until its answer was sent, by operation and status',
+    ['operation', 'status'],
+    DURATIONS,
+  );
+  const requestSizes = histogram(
+    'http_server_request_body_size_bytes',
+    'Content-Length of a request, by operation and status',
+    ['operation', 'status'],
+    SIZES,
+  );
+  const responseSizes = histogram(
+    'http_server_response_size_bytes',
+    'Bytes of an answer on the socket, headers included, by operation and status',
+    ['operation', 'status'],
+    SIZES,
+  );
+  const calls = histogram(
+    'gateway_store_call_duration_seconds',
+    'Duration of a store call, queue included, by function and result (ok or the kind of failure)',
+    ['function', 'result'],
+    DURATIONS,
+  );
   return {
     request: ({ headers, endpoint, status, durationMs, responseBytes }) => {
       const labels = { operation: endpoint, status };
@@ -102,7 +96,7 @@ export function createMetrics(worker?: number | 'primary'): Metrics {
 /** A value with its labels. */
 type Sample = readonly [value: number, labels?: Readonly<Record<string, string>>];
 
-/** Adds the metrics that are read together with all others. A database with one server has no values for those of servers. */
+/** Adds the metrics that are read from their sources. Those of database servers have no values if there is one server. */
 function observe(
   registry: Registry,
   { readLoad, readSockets, isReady, isCountingShared, isExporting }: MetricSources,
@@ -123,7 +117,7 @@ function observe(
   const gauge = add.bind(undefined, Gauge);
   const total = add.bind(undefined, Counter);
   const flag = (name: string, help: string, read: () => boolean | Promise<boolean>) =>
-    gauge(name, help, [], async () => [[(await read()) ? 1 : 0]]);
+    gauge(name, help, [], async () => [[Number(await read())]]);
   const servers = () => readLoad().servers ?? [];
 
   gauge('gateway_store_calls', 'Calls in the store (running) and in its queue (waiting)', ['state'], () => {

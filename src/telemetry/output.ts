@@ -1,5 +1,5 @@
-// Standard output, written in batches and without holding up the caller: writing each line alone costs as much as
-// validating a request, and a reader that stops must stop nothing else. A line that cannot be written is lost.
+// Standard output, written in batches and asynchronously: writing each line alone costs as much as validating a request, and a
+// reader that stops must not stop the gateway. A line that cannot be written is lost.
 
 import { write, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,20 +8,20 @@ const STDOUT = 1;
 /** The maximum size of an atomic write to a pipe (PIPE_BUF), in bytes: several processes may share the pipe. */
 export const PIPE_BUF = 4_096;
 const BATCH = 16_000;
-/** How long a line waits for others, and a batch for room in a full pipe that does not block, in milliseconds. */
+/** How long a line waits for others, and a batch for room in a full non-blocking pipe, in milliseconds. */
 const WAIT_MS = 50;
-/** How much waits for a reader before lines are dropped, in bytes. */
+/** The maximum size of waiting lines in bytes. Beyond it lines are dropped. */
 const MAX_WAITING = 16_000_000;
-/** How long the end of the process waits for a reader, in milliseconds. */
+/** How long flush() waits for the reader, in milliseconds. */
 const END_MS = 1_000;
 
-/** Standard output as a destination of whole lines. */
+/** Standard output, which receives whole lines. */
 export class Output {
   readonly #maxBatch: number;
-  /** The lines of the batch that is being filled. */
+  /** The lines of the current batch. */
   #lines = '';
   #length = 0;
-  /** Complete batches, and what is left of one that was written in part. */
+  /** The complete batches; the first may be the rest of one that was written in part. */
   #batches: Buffer[] = [];
   #waiting = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -33,7 +33,7 @@ export class Output {
     process.on('exit', () => this.#end());
   }
 
-  /** Writes a line, soon. */
+  /** Adds a line to the current batch. */
   write(line: string): void {
     const length = Buffer.byteLength(line);
     if (this.#waiting + length > MAX_WAITING) return;
@@ -84,7 +84,7 @@ export class Output {
     else this.#batches.shift();
   }
 
-  /** Writes the rest, at the end of the process. */
+  /** Writes the rest synchronously, at the end of the process. */
   #end(): void {
     // Node finishes the write in progress.
     if (this.#isWriting) this.#batches.shift();
@@ -92,12 +92,12 @@ export class Output {
     try {
       while (rest.length > 0) rest = rest.subarray(writeSync(STDOUT, rest));
     } catch {
-      // Nobody reads it, or there is no space.
+      // The reader is gone, or the disk is full.
     }
   }
 }
 
-/** Not Buffer.from: it takes a piece of the 64 kB that Buffers share, and a waiting batch would keep all of them in memory. */
+/** Not Buffer.from: it may take a slice of Node's shared pool, all of which a waiting batch would keep in memory. */
 function toBytes(text: string, length: number): Buffer {
   const bytes = Buffer.allocUnsafeSlow(length);
   bytes.write(text);

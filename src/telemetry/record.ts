@@ -1,4 +1,4 @@
-// What the log, the metrics, the traces and the usage of keys read of a request.
+// The data of a request that the log, the metrics, the traces and the usage of keys read.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Fault } from '../errors.ts';
@@ -22,7 +22,7 @@ export type EndedRequest = RequestRecord & {
   readonly endpoint: string;
   /** The operationId of the document. */
   readonly operation?: string | undefined;
-  /** The API key, which is written nowhere. */
+  /** The API key. It must never be written. */
   readonly key?: string | undefined;
   /** Whether the call was counted against the limits of its key when it was admitted. */
   readonly isAdmitted?: boolean;

@@ -35,7 +35,7 @@ type TracingOptions = {
   /** Sampling ratio for root traces, from 0 to 1; the caller decides about other traces. */
   readonly ratio: number;
   readonly warn: (text: string) => void;
-  /** Takes the spans instead of the collector, in tests. */
+  /** For tests: receives the spans instead of the collector. */
   readonly exporter?: SpanExporter;
 };
 
@@ -62,10 +62,11 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
   const toLog = (text: string) => warn(`Traces: ${text}`);
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
-  const watched = watch(exporter ?? new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }), {
-    onLost: (cause) => toLog(`cannot send to ${new URL(target).host}: ${cause}`),
-    onBack: () => toLog('sending again'),
-  });
+  const watched = watch(
+    exporter ?? new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }),
+    (cause) => toLog(`cannot send to ${new URL(target).host}: ${cause}`),
+    () => toLog('sending again'),
+  );
   const provider = new TracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': SERVICE }))
@@ -83,10 +84,7 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
 }
 
 /** Reports once when spans cannot be sent, and once when they can again. */
-function watch(
-  exporter: SpanExporter,
-  { onLost, onBack }: ExportWatch,
-): { exporter: SpanExporter; isLost: () => boolean } {
+function watch(exporter: SpanExporter, onLost: (cause: string) => void, onBack: () => void) {
   let isLost = false;
   const watched: SpanExporter = {
     export: (spans, callback) =>
@@ -102,8 +100,6 @@ function watch(
   };
   return { exporter: watched, isLost: () => isLost };
 }
-
-type ExportWatch = { readonly onLost: (cause: string) => void; readonly onBack: () => void };
 
 /** ExportResultCode of OpenTelemetry's core: 0 for success, 1 for failure. */
 const SUCCESS = 0;
