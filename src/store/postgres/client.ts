@@ -1,4 +1,4 @@
-// A client of pg that connects as DATABASE_URL says, and that rejects whatever the server sends.
+// A pg client that connects as DATABASE_URL says, whose promises reject whatever the server sends.
 
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
@@ -6,11 +6,19 @@ import pg from 'pg';
 import type { ClientConfig } from '../../database-url.ts';
 
 /** Parts of pg's connections that its types leave out. */
-type ClientConnection = pg.Connection & { attachListeners(stream: Duplex): void };
+type ClientConnection = pg.Connection & {
+  attachListeners(stream: Duplex): void;
+  connect(port: number | string, host?: string): void;
+  requestSsl(): void;
+  cancel(processID: number, secretKey: number): void;
+};
+
+/** How long the server may take to confirm a cancellation, in milliseconds. */
+const CONFIRM_MS = 500;
 
 const UNTRUSTED =
   'set sslrootcert to the file of the authority that signed it, or sslmode=no-verify to check no certificate';
-/** What to do where TLS fails: Node's own advice is for programmers. */
+/** What to do if TLS fails: Node's own advice is for programmers. */
 const ADVICE: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
   SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
@@ -22,7 +30,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   'The server does not support SSL connections': 'sslmode=disable connects in plain text',
 };
 
-/** PgBouncer refuses a login as a breach of the protocol; these are Postgres's codes for what it says. */
+/** PgBouncer refuses a login with the code of a protocol violation; these are Postgres's codes for its messages. */
 const BREACH = '08P01';
 const POOLER_CODES = [
   [/ authentication failed$/, '28P01'],
@@ -30,7 +38,12 @@ const POOLER_CODES = [
 ] as const;
 
 export class Client extends pg.Client {
-  /** Throws if a file of TLS cannot be read. */
+  /** The server's process and the key that cancels its query; invented by a pooler. */
+  declare readonly processID: number;
+  declare readonly secretKey: number;
+  declare readonly sslNegotiation: string;
+
+  /** Throws if a TLS file cannot be read. */
   constructor({ sslFiles = {}, mustBind = false, ...config }: ClientConfig) {
     const files = Object.entries(sslFiles).map(([use, path]) => [use, readFileSync(path)]);
     super(files.length > 0 ? { ...config, ssl: { ...config.ssl, ...Object.fromEntries(files) } } : config);
@@ -53,10 +66,36 @@ export class Client extends pg.Client {
       throw error;
     }
   }
+
+  /**
+   * Asks the server to cancel the running query (the protocol's CancelRequest, which poolers understand too). Returns whether the
+   * server has confirmed in time, by closing the connection, that it has passed the request on.
+   */
+  async requestCancel(): Promise<boolean> {
+    const { host, port, ssl, sslNegotiation, processID, secretKey } = this;
+    const request = new pg.Connection({ ssl, sslNegotiation } as pg.ConnectionConfig) as ClientConnection;
+    guardParser(request);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    let isSent = false;
+    const send = () => {
+      request.cancel(processID, secretKey);
+      isSent = true;
+    };
+    const requestSsl = () => void (sslNegotiation === 'direct' || request.requestSsl());
+    request.once('connect', ssl ? requestSsl : send).once('sslconnect', send);
+    request.on('error', () => resolve(false)).once('end', () => resolve(isSent));
+    const timer = setTimeout(() => {
+      resolve(false);
+      request.stream.destroy();
+    }, CONFIRM_MS);
+    if (host.startsWith('/')) request.connect(`${host}/.s.PGSQL.${port}`);
+    else request.connect(port, host);
+    return promise.finally(() => clearTimeout(timer));
+  }
 }
 
-/** What pg cannot read ends the connection: its parser throws where nobody catches that. */
-export function guardParser(connection: ClientConnection): void {
+/** Ends a connection whose messages pg cannot read: its parser throws where nobody catches the error. */
+function guardParser(connection: ClientConnection): void {
   const attach = connection.attachListeners.bind(connection);
   connection.attachListeners = (stream) => {
     attach(stream);
@@ -71,7 +110,7 @@ export function guardParser(connection: ClientConnection): void {
   };
 }
 
-/** Ends a login that is not bound to the channel, before a password is sent (RFC 5802, section 6). */
+/** Ends a login without channel binding before a password is sent (RFC 5802, section 6). */
 function insistOnBinding(connection: pg.Connection): void {
   const refuse = () =>
     void connection.stream.destroy(new Error('the server offers no channel binding: channel_binding=require'));

@@ -7,7 +7,6 @@ import { LRUCache } from 'lru-cache';
 import type { DatabaseError } from 'pg-protocol';
 import type { ClientConfig } from '../../database-url.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
-import { type BackendKey, requestCancel } from './cancel.ts';
 import { Client } from './client.ts';
 import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json/rows.ts';
 import {
@@ -146,7 +145,6 @@ export class Connection {
   /** When the running query began, or the last one ended (performance.now()). */
   usedAt = performance.now();
   readonly #client: Client;
-  readonly #key: BackendKey;
   readonly #isDistributed: boolean;
   readonly #options: OpenOptions;
   readonly #stream: Duplex;
@@ -173,10 +171,6 @@ export class Connection {
   static async open(options: OpenOptions): Promise<Connection> {
     const { config, setup, verify, openMs, signal, onStall } = options;
     const client = new Client(config);
-    let key: BackendKey = { processID: 0, secretKey: 0 };
-    client.connection.once('backendKeyData', (message) => {
-      key = message;
-    });
     const readStep = followSteps(client);
     let ended: Error | undefined;
     const end = (error: Error) => {
@@ -191,7 +185,7 @@ export class Connection {
       await verify?.(client);
       if (setup) await client.query(setup);
       const { rowCount } = await client.query(IS_DISTRIBUTED);
-      return new Connection(client, key, rowCount === 1, options);
+      return new Connection(client, rowCount === 1, options);
     } catch (error) {
       // Otherwise each failed attempt would leave a connection open.
       void closeInOrder(client, () => client.connection.stream.destroy());
@@ -203,9 +197,8 @@ export class Connection {
     }
   }
 
-  constructor(client: Client, key: BackendKey, isDistributed: boolean, options: OpenOptions) {
+  constructor(client: Client, isDistributed: boolean, options: OpenOptions) {
     this.#client = client;
-    this.#key = key;
     this.#isDistributed = isDistributed;
     this.#options = options;
     this.#stream = client.connection.stream;
@@ -218,7 +211,7 @@ export class Connection {
 
   /** The server's process; a pooler invents one. */
   get processId(): number {
-    return this.#key.processID;
+    return this.#client.processID;
   }
 
   /** Whether no query runs, and no pending cancellation could hit the next one. */
@@ -285,7 +278,7 @@ export class Connection {
       this.#stall(this.#replies[0] === running ? step : 'cancel');
     }, CANCEL_MS);
     this.#cancellation = { running, timer, isConfirmed: false };
-    void requestCancel(this.#client, this.#key).then((isConfirmed) => {
+    void this.#client.requestCancel().then((isConfirmed) => {
       if (!this.#cancellation) return;
       this.#cancellation.isConfirmed = isConfirmed;
       if (isConfirmed) this.#endCancellation();
