@@ -6,6 +6,7 @@ import { blameNamed, type PgError, toFailure } from '../sqlstate.ts';
 import {
   type Call,
   type DatabaseFunction,
+  type Description,
   isJsonObject,
   type Json,
   type Origin,
@@ -28,43 +29,43 @@ type SupabaseOptions = {
   readonly answerLimit?: number;
 };
 
-/** What a call tells the fetch below and learns from it, past supabase-js. */
+/** What a call and createFetch tell each other, past supabase-js. */
 type Exchange = {
   readonly origin: Origin | undefined;
-  /** The arguments. */
+  /** The arguments as JSON. */
   readonly body: string;
   isTooLarge: boolean;
   isReplayed: boolean;
 };
 
-/** What supabase-js gives: data, or an error with Postgres's fields. */
+/** The answer of supabase-js: data, or an error with Postgres's fields. */
 type RpcAnswer = {
   readonly error: (Partial<PgError> & { details?: string | null }) | null;
   readonly data: unknown;
   readonly status: number;
 };
 
-/** What to do where PostgREST's root is refused, or is not there. */
+/** What to do if PostgREST's root is refused or missing. */
 const ADVICE: Readonly<Record<number, string>> = {
   401: ': check SUPABASE_KEY',
   404: ': check SUPABASE_URL and SUPABASE_REST_PATH',
 };
 
-/** The header that names a call's exchange; it is not sent. */
+/** The header with the number of a call's exchange; it is not sent. */
 const EXCHANGE = 'x-exchange';
 
-/** PostgREST tells of a function that there is not where it has looked, but with `client-error-verbosity` it may leave that out. */
+/** PostgREST says in the error's details where it has looked for a missing function, unless `client-error-verbosity` hides them. */
 const NO_FUNCTION = 'PGRST202';
 const NO_DETAILS =
   'its errors have no details, which name the field of a 422: set client-error-verbosity of PostgREST to verbose';
 
-/** How long a connection may stay silent beyond a call's deadline, in milliseconds. */
+/** How much longer than a call's deadline a connection may stay silent, in milliseconds. */
 const LATE_MS = 1_000;
 
 /** Opens the store of a Supabase project. It connects later: a project that cannot be reached is not an error here. */
 export function openSupabase(options: SupabaseOptions): Store {
   const { origin } = new URL(options.url);
-  // A call ends at its deadline as a timeout. An earlier timeout of its connection would make it a lost connection.
+  // A call times out at its deadline. An earlier timeout of its connection would look like a lost connection.
   const timeout = options.deadlineMs + LATE_MS;
   const pool = new Pool(origin, {
     connections: options.connections,
@@ -72,12 +73,12 @@ export function openSupabase(options: SupabaseOptions): Store {
     headersTimeout: timeout,
     bodyTimeout: timeout,
   });
-  /** By the number of the call, which supabase-js passes on in a header. */
+  /** By the number that supabase-js passes on in the header EXCHANGE. */
   const exchanges = new Map<string, Exchange>();
   let count = 0;
   const client = createClient(options.url, options.key, {
     global: { fetch: createFetch(pool, options, exchanges) },
-    // Without it every call would look for a session of supabase-js.
+    // Otherwise supabase-js looks for a session at every call.
     accessToken: async () => options.key,
   });
   /** PostgREST's root describes the database as an OpenAPI document. */
@@ -96,14 +97,14 @@ export function openSupabase(options: SupabaseOptions): Store {
       return { failure: { kind: 'storeUnavailable', cause, connectionLost: true } };
     }
   };
-  const readFunctions = async (signal: AbortSignal): Promise<DatabaseFunction[] | { failure: Fault }> => {
+  const describe = async (signal: AbortSignal): Promise<Description> => {
     const answer = await askRoot('GET', signal);
-    return 'failure' in answer ? answer : readPublished(answer.text);
+    return 'failure' in answer ? answer : { functions: readPublished(answer.text) };
   };
-  /** The types of a function's arguments, by name; none if PostgREST does not tell. */
+  /** The types of a function's arguments by name; none if PostgREST does not describe it. */
   const readTypes = async (name: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>> => {
-    const functions = await readFunctions(signal);
-    const found = 'failure' in functions ? undefined : functions.find((one) => one.name === name);
+    const description = await describe(signal);
+    const found = 'failure' in description ? undefined : description.functions.find((one) => one.name === name);
     return new Map(found?.arguments.map((argument) => [argument.name, argument.type]));
   };
   return {
@@ -115,8 +116,8 @@ export function openSupabase(options: SupabaseOptions): Store {
       const number = String(count);
       exchanges.set(number, exchange);
       try {
-        // For CSV, supabase-js gives the text unchanged; createFetch asks for JSON. Parsing and writing it again would change
-        // numbers that JavaScript cannot hold.
+        // With csv(), supabase-js returns the text of the answer, which is JSON (createFetch asks for it). To parse it and
+        // write it again would change numbers that JavaScript cannot hold.
         const answer = await client
           .rpc(call.function, {})
           .retry(false)
@@ -136,10 +137,7 @@ export function openSupabase(options: SupabaseOptions): Store {
       const answer = await askRoot('HEAD', signal);
       return 'failure' in answer ? answer.failure : undefined;
     },
-    describe: async (signal) => {
-      const functions = await readFunctions(signal);
-      return 'failure' in functions ? functions : { functions };
-    },
+    describe,
     inspectLogin: async (signal) => {
       const path = `${options.restPath.replace(/\/$/, '')}${PREFIX}no_such_function`;
       const request = { method: 'POST', path, body: '{}', headers: toHeaders(options.key), signal } as const;
@@ -155,7 +153,7 @@ export function openSupabase(options: SupabaseOptions): Store {
   };
 }
 
-/** The `fetch` for supabase-js: on its own pool, and with constant headers. */
+/** Creates the `fetch` for supabase-js: on the store's pool, with constant headers. */
 function createFetch(
   pool: Pool,
   { url, key, restPath, answerLimit = constants.MAX_STRING_LENGTH }: SupabaseOptions,
@@ -180,7 +178,7 @@ function createFetch(
     });
     const { status, headers, text } = await answer;
     if (exchange) exchange.isReplayed = 'idempotent-replayed' in headers;
-    // A Response would make a stream of the text, and a text of the stream: a tenth of the processor time of a call.
+    // Not a Response, which takes a tenth of a call's processor time for streaming the text.
     return {
       ok: status >= 200 && status < 300,
       status,
@@ -191,7 +189,7 @@ function createFetch(
   };
 }
 
-/** Writes the arguments as JSON, in which that of an argument stays as it was written. */
+/** Writes the arguments as JSON. The JSON of an argument stays as it was written. */
 function writeArguments({ args }: Call): string {
   const pairs = Object.entries(args).map(([name, value]) => {
     const isText = typeof value === 'object' && value !== null && 'json' in value;
@@ -200,12 +198,12 @@ function writeArguments({ args }: Call): string {
   return `{${pairs}}`;
 }
 
-/** The request that a call is made for, as PostgREST passes it to functions and proxies see it. */
+/** Identifies the request to proxies and, through PostgREST, to functions. */
 function toTraceHeaders({ requestId, traceparent }: Origin): Record<string, string> {
   return { 'x-request-id': requestId, ...(traceparent ? { traceparent } : {}) };
 }
 
-/** supabase-js passes on only the text of an error. */
+/** Makes sure that an error has a message: supabase-js passes on nothing else. */
 function throwWithMessage(error: Error): never {
   throw error.message ? error : new Error(messageOf(error), { cause: error });
 }
@@ -228,7 +226,7 @@ function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
-/** A network failure has an empty code, a proxy's page has none; errors of PostgREST and Postgres always have one. */
+/** A network failure has an empty code, a proxy's error page has none; errors of PostgREST and Postgres always have one. */
 function toFailureOf(error: NonNullable<RpcAnswer['error']>, status: number): ReturnType<typeof toFailure> {
   const { code, message, details, hint } = error;
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
@@ -236,15 +234,15 @@ function toFailureOf(error: NonNullable<RpcAnswer['error']>, status: number): Re
   return toFailure({ code, message: text, detail: details ?? undefined, hint: hint ?? undefined });
 }
 
-/** What a call returns; undefined for any other text. */
+/** Reads the answer of a call; undefined if it is not what the call returns. */
 function readResult({ returns }: Call, text: string): Result | undefined {
   const value = parse(text);
   const isEmpty = Array.isArray(value) && value.length === 0;
-  // A function that returns void has an answer without a body.
+  // The answer of a function that returns void has no body.
   if (returns === 'nothing') return isEmpty ? noRecord() : { json: '', count: 1 };
   if ((returns === 'value' || returns === 'row') && value === null) return noRecord();
   if (returns === 'value') return value === undefined ? undefined : { json: text, count: 1 };
-  // A function that returns a row type, and not a set, has one object; one of nulls where there is no record.
+  // A function that returns a row type, not a set, gives one object; all its values are null if there is no record.
   if (returns === 'row' && isJsonObject(value)) {
     return Object.values(value).every((part) => part === null) ? noRecord() : { json: text, count: 1 };
   }
