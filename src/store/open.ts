@@ -1,4 +1,4 @@
-// Chooses the store that the configuration names, and loads no other.
+// Chooses the configured store, and loads the code of no other.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -16,18 +16,11 @@ import { type LimitedStore, limited } from './turns.ts';
 /** The files that a new embedded store is made from. */
 type StoreFiles = { readonly migrations: string; readonly seed: string };
 
-/** An open store within its limits. */
-type OpenStore = {
-  readonly store: LimitedStore;
-  /** What may be done to a store that belongs to this process. */
-  readonly own?: OwnStore;
-};
-
-/** What npm run dev does to the gateway's own store. */
+/** What npm run dev does to the embedded store of its own process. */
 export type OwnStore = {
   /** Applies new migrations and gives their files. Throws MigrationError. */
   migrate(): Promise<string[]>;
-  /** Calls a function and takes back what it did. */
+  /** Calls a function, and rolls back what it did. */
   attempt(call: Call): Promise<Result>;
 };
 
@@ -39,15 +32,15 @@ export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
 type StoreLog = { info(text: string): void; warn(text: string): void };
 
 /**
- * Opens the configured store, and starts the server of an embedded one, which the primary process has where there are workers. Throws what
- * openServer throws; a store that cannot be reached is not an error.
+ * Opens the configured store. Starts the server of an embedded one, except in a worker, whose primary process has done so. Throws
+ * what openServer throws; a store that cannot be reached is not an error.
  */
 export async function openStore(
   config: Config,
   files: StoreFiles,
   log: StoreLog,
   isWorker = false,
-): Promise<OpenStore> {
+): Promise<{ readonly store: LimitedStore; readonly own?: OwnStore }> {
   const server = isWorker ? undefined : await openServer(config, files, log);
   const store = await openServed(config, log, server?.dataDir);
   if (!server) return { store };
@@ -65,7 +58,7 @@ export async function openStore(
   return { store: { ...store, close: () => store.close().finally(server.close) }, own };
 }
 
-/** Opens the configured store; the server of an embedded one runs. */
+/** Opens the configured store. The server of an embedded one must run already. */
 export async function openServed(config: Config, log: StoreLog, dataDir?: string): Promise<LimitedStore> {
   const store = await openUnlimited(config, log, dataDir);
   const { connections, waiting } = config;
@@ -73,8 +66,8 @@ export async function openServed(config: Config, log: StoreLog, dataDir?: string
 }
 
 /**
- * Starts the server of an embedded store, and brings it up to date; undefined for another store. Throws FolderError, MigrationError
- * and ServerError.
+ * Starts the server of an embedded store, and applies the migrations; undefined for another store. Throws FolderError,
+ * MigrationError and ServerError.
  */
 export async function openServer(
   { store, connections }: Pick<Config, 'store' | 'connections'>,
@@ -95,15 +88,16 @@ async function startServer(
   return openServer({ ...options, onCreate, onWarning: warn }, content);
 }
 
-/** A server of an embedded store that this process has started, or that a gateway runs. */
+/** The server of an embedded store, which this process or a gateway runs. */
 type ReachedServer = {
   /** The administrator's URL. */
   readonly url: string;
+  /** Whether a gateway runs it. */
   readonly isServed: boolean;
   close(): Promise<void>;
 };
 
-/** How long a server of another process may take to let an administrator in, in ms. */
+/** Timeout of connecting to the server of another process, in ms. */
 const REACH_MS = 10_000;
 
 /** Starts the server of an embedded store, or finds the one that another process runs on it. Throws as openServer does. */
@@ -122,20 +116,17 @@ export async function reachServer(
   } catch (error) {
     if (!(error instanceof FolderInUse) || !store.dataDir) throw error;
     const url = toUrl(store.dataDir, 'postgres');
-    // Who has the folder may still start its server; then the message has to name that process.
-    if (!(await isReachable(url))) throw error;
+    const { connectToPrimary } = await import('./postgres/servers.ts');
+    const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: REACH_MS }).catch(() => {
+      // The process that has the folder has not started its server yet: the message names it.
+      throw error;
+    });
+    await client.end();
     return { url, isServed: true, close: async () => {} };
   }
 }
 
-async function isReachable(url: string): Promise<boolean> {
-  const { connectToPrimary } = await import('./postgres/servers.ts');
-  const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: REACH_MS }).catch(() => {});
-  await client?.end();
-  return client !== undefined;
-}
-
-/** What a new embedded store gets. */
+/** The migrations and, if wanted, the demo data of an embedded store. */
 export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: StoreFiles): Content {
   return {
     migrationsDir: migrations,
@@ -143,23 +134,23 @@ export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: St
   };
 }
 
-/** Whether the start would make an embedded store. */
+/** Whether a start would create the embedded store. */
 export async function isNewStore({ dataDir }: EmbeddedConfig): Promise<boolean> {
   const { toPaths } = await import('./embedded/folder.ts');
   return dataDir === undefined || !existsSync(toPaths(dataDir).database);
 }
 
-/** Which migrations a store lacks: none of so many, some that the start or `npm run migrate` applies, or why that is unknown. */
+/** All migrations are applied, some are missing (and applied by the start or by `npm run migrate`), or why that is unknown. */
 export type Pending =
   | { readonly applied: number }
   | { readonly missing: readonly string[]; readonly byStart: boolean }
   | { readonly unknown: string };
 
-/** A worker of Citus has what the migrations make, and not the table that records them. */
+/** A worker node of Citus has the objects of the migrations, but not the table that records them. */
 const IS_WORKER = `
 select to_regnamespace('private') is not null and to_regclass('supabase_migrations.schema_migrations') is null as "isWorker"`;
 
-/** Finds the migrations that the configured store lacks, and changes nothing. Throws OperatorError if it cannot be opened. */
+/** Finds the missing migrations of the configured store. Changes nothing. Throws OperatorError if it cannot be opened. */
 export async function inspectMigrations({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
   if (store.kind === 'postgres') return inspectDatabase(store.url, deadlineMs, folder);
