@@ -70,18 +70,13 @@ export class Output {
     this.#isWriting = true;
     write(STDOUT, bytes, (error, written) => {
       this.#isWriting = false;
-      if (error?.code === 'EAGAIN') this.#completeSoon();
-      else {
-        this.#written(bytes, error ? bytes.length : written);
-        this.#writeNext();
-      }
+      if (error?.code === 'EAGAIN') return this.#completeSoon();
+      const length = error ? bytes.length : written;
+      this.#waiting -= length;
+      if (length < bytes.length) this.#batches[0] = bytes.subarray(length);
+      else this.#batches.shift();
+      this.#writeNext();
     });
-  }
-
-  #written(bytes: Buffer, length: number): void {
-    this.#waiting -= length;
-    if (length < bytes.length) this.#batches[0] = bytes.subarray(length);
-    else this.#batches.shift();
   }
 
   /** Writes the rest synchronously, at the end of the process. */
