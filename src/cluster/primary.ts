@@ -1,5 +1,5 @@
-// The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no
-// worker can hold up the metrics, and no other requests. It loads modules only when it needs them.
+// The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no worker can
+// delay the metrics, and nothing else. It loads modules only when it needs them, to save memory.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Config, FILES } from '../config.ts';
@@ -12,19 +12,19 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { type End, WorkerProcess } from './process.ts';
 import type { ToPrimary } from './protocol.ts';
 
-/** A worker that ends within this time of its start, in milliseconds, is replaced with a delay. */
+/** A worker that ends sooner after its start, in milliseconds, is replaced after a delay. */
 const MIN_UPTIME_MS = 10_000;
 /** The longest delay, in seconds; it starts at 1 s and doubles. */
 const MAX_DELAY_S = 30;
-/** How long a worker may take to give its metrics, in milliseconds: Prometheus must have them from the others in time. */
+/** How long a worker may take to send its metrics, in milliseconds: those of the others must reach Prometheus in time. */
 const FIGURES_MS = 700;
 /** How long workers may take to check that they can serve, in milliseconds: longer than the longest deadline. */
 const READINESS_MS = 65_000;
 
-/** Sent to the whole process group, these end a worker that does not ignore them yet. */
+/** A terminal sends these to the whole process group. A worker that does not ignore them yet ends. */
 const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 
-/** One of the configured number of workers, whichever process it is at the time. */
+/** The place of one of the configured workers, whose process changes. */
 type WorkerSlot = {
   readonly number: number;
   /** During a replacement the old process, until the new one serves. */
@@ -37,7 +37,7 @@ type WorkerSlot = {
 export class Primary {
   readonly #config: Config;
   readonly #slots: readonly WorkerSlot[];
-  /** Every process that has not ended, also one that another has replaced. */
+  /** Every process that has not ended, including replaced ones. */
   readonly #live = new Set<WorkerProcess>();
   readonly #lastEnded = Promise.withResolvers<void>();
   readonly #takeToken = createBuckets();
@@ -45,9 +45,9 @@ export class Primary {
   #log: Promise<Log> | undefined;
   /** The server of an embedded store. */
   #database: EmbeddedServer | undefined;
-  /** From the start to the first time that all workers serve; then serving, at times while it replaces them; then stopping. */
+  /** `starting` until all workers serve for the first time. */
   #state: 'starting' | 'serving' | 'replacing' | 'stopping' = 'starting';
-  /** Whether to replace the workers once that is possible: those of a start or of a replacement may have read older files. */
+  /** Whether to replace the workers after the start or the current replacement, during which they may have read older files. */
   #isReplacementDue = false;
   #exitCode = 0;
 
@@ -56,10 +56,7 @@ export class Primary {
     this.#slots = Array.from({ length: config.workers }, (_, n) => ({ number: n + 1, quickEnds: 0 }));
   }
 
-  /**
-   * Checks the ports, and starts the server of an embedded store, which ends with this process. Throws OperatorError if that is
-   * not possible.
-   */
+  /** Checks the ports, and starts the server of an embedded store. Throws OperatorError if that is not possible. */
   async open(): Promise<void> {
     const { checkPorts } = await import('../http/ports.ts');
     await checkPorts(this.#config);
@@ -80,7 +77,7 @@ export class Primary {
     return this.#exitCode;
   }
 
-  /** Stops every worker after its current requests; until then they serve for `noticeMs` milliseconds, not ready. */
+  /** Stops every worker after its current requests. Before that it serves for `noticeMs` milliseconds, reported as not ready. */
   stop(noticeMs = 0): void {
     if (this.#isStopping()) return;
     this.#state = 'stopping';
@@ -95,9 +92,8 @@ export class Primary {
   }
 
   /**
-   * Replaces the workers one after the other, each when the new one serves: no request is lost. New workers run the code
-   * and the document that are on the disk now. If one cannot serve, the old ones stay. During the start or another
-   * replacement it begins after that, because the workers may have read older files.
+   * Replaces the workers one after the other, each when the new one serves: no request is lost. New workers run the code and the
+   * document that are on the disk now. If one cannot serve, the old ones stay. Waits for the end of the start or of a replacement.
    */
   async replaceWorkers(): Promise<void> {
     this.#isReplacementDue = true;
@@ -127,7 +123,7 @@ export class Primary {
     return true;
   }
 
-  /** The others start when the first one is serving, so that a startup error is reported only once. */
+  /** Starts the first worker, and the others when it serves: a startup error is reported only once. */
   async #startWorkers(metricsOrigin: string | undefined): Promise<void> {
     for (const slots of [this.#slots.slice(0, 1), this.#slots.slice(1)]) {
       if (this.#isStopping()) return;
@@ -167,7 +163,7 @@ export class Primary {
     this.#live.delete(worker);
     const text = `${worker.name} ended with ${reason ?? `exit code ${code}`}`;
     if (this.#hasStarted()) {
-      // Otherwise another process has taken its place, or it has never had one.
+      // Otherwise the slot has another process already, or never had this one.
       if (slot.current === worker) void this.#refill(slot, worker, text);
       return;
     }
@@ -195,7 +191,7 @@ export class Primary {
     return this.#state === 'stopping';
   }
 
-  /** Whether a worker that ends is replaced. Before, it ends the start; after, it is meant to end. */
+  /** Whether a worker that ends is replaced: earlier its end fails the start, later it is intended. */
   #hasStarted(): boolean {
     return this.#state === 'serving' || this.#state === 'replacing';
   }

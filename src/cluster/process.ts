@@ -8,12 +8,12 @@ import type { Ending } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
 
-/** How long a new worker may take until it serves, in milliseconds, without the three calls of the store before. */
+/** How long a new worker may take until it serves, in milliseconds, beyond its three store calls. */
 const START_MS = 60_000;
-/** How often a worker is asked whether it still runs, and how long it may take to answer, in milliseconds. */
+/** How often a worker is pinged, and how long it may take to answer, in milliseconds. */
 const PING_EVERY_MS = 1_000;
 const PING_MS = 10_000;
-/** How long a worker may take to stop after the notice, in milliseconds: longer than it drains its two ports. */
+/** How long a worker may take to stop after the notice, in milliseconds: longer than closing its two ports takes. */
 const STOP_MS = 22_000;
 
 type Options = {
@@ -26,11 +26,11 @@ type Options = {
 /** How a worker has ended: the exit code, or the signal or error. */
 export type End = { readonly code: number | null; readonly reason?: string | null };
 
-/** A worker from its start to its end. It is killed if it no longer answers. */
+/** A worker's process. It is killed if it no longer answers. */
 export class WorkerProcess {
   readonly name: string;
   readonly channel: Channel<ToWorker>;
-  /** Fulfilled when it serves, with true, or has ended before. */
+  /** Resolves with true when it serves, with false if it ends before. */
   readonly served: Promise<boolean>;
   readonly ended: Promise<End>;
   isServing = false;
@@ -80,7 +80,7 @@ export class WorkerProcess {
     this.#worker.process.kill('SIGKILL');
   }
 
-  /** Resolves with whether it serves. Kills one that does not in time, which would hold up a replacement without an end. */
+  /** Resolves with whether it serves. Kills one that does not in time: a replacement would wait for ever. */
   async servesInTime(): Promise<boolean> {
     try {
       return await within(this.#startMs, () => this.served);
@@ -91,8 +91,8 @@ export class WorkerProcess {
   }
 
   /**
-   * Kills a worker that no longer answers, such as one that is stopped or in an endless loop. Its clients would wait
-   * without an answer, and a load balancer would go on sending it requests, because /readyz of the others is 200.
+   * Kills a worker that no longer answers, such as a stopped one or one in an endless loop. Its clients would get no answer, and a
+   * load balancer would keep sending requests, because the other workers answer /readyz.
    */
   async #watch(): Promise<void> {
     await this.served;
@@ -102,7 +102,7 @@ export class WorkerProcess {
         await delay(PING_EVERY_MS);
       }
     } catch (error) {
-      // Otherwise it has ended.
+      // Any other error means that it has ended.
       if (error instanceof DeadlineError) this.#killHung(`answered for ${PING_MS / 1_000} s`);
     }
   }

@@ -45,7 +45,7 @@ export function readNumber(args: readonly string[]): WorkerNumber {
   return { number, of };
 }
 
-/** One worker's share of the configuration: the shares of all workers add up to the configured limits. */
+/** One worker's share of the configuration. The shares of all workers add up to the configured limits. */
 export function toShare(config: Config, worker: WorkerNumber): Config {
   return {
     ...config,

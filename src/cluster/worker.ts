@@ -1,4 +1,4 @@
-// One of several processes that serve; the primary process controls it.
+// A worker process, which the primary process controls.
 
 import cluster from 'node:cluster';
 import type { Config } from '../config.ts';
@@ -76,8 +76,8 @@ function expectDisconnect(): void {
 }
 
 /**
- * Takes tokens from buckets that the primary process keeps. If it does not answer in time, a worker takes them from its share, so
- * the workers together never let more than twice the limit pass.
+ * Takes tokens from the primary process's buckets. If it does not answer in time, the worker takes them from its own share, so the
+ * workers together never admit more than twice the limit.
  */
 function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber): TakeToken {
   const takeOwn = createBuckets();

@@ -1,10 +1,10 @@
-// The functions in schema public as Postgres's catalog describes them. Every role may read it.
+// Reads the functions in schema public from Postgres's catalog, which every role may read.
 
 import { isFault } from '../errors.ts';
 import type { Statement } from './statement.ts';
 import type { Description, Result } from './store.ts';
 
-/** Gives one row with one column, `json`: an array of DatabaseFunction as text. */
+/** Returns one row with one column, `json`: an array of DatabaseFunction as text. */
 export const DESCRIPTION: Statement = {
   values: [],
   text: `

@@ -22,19 +22,19 @@ export type PgError = {
   readonly where?: string | undefined;
 };
 
-/** A status of the client's, as PostgREST reads it from an error: PT404. */
+/** PostgREST's convention for raising a status: PT404. */
 const STATUS = /^PT(4\d\d)$/;
 
 /** A foreign key, a unique constraint or an exclusion constraint is violated. */
 const CONFLICT = /^(2350[35]|23P01)$/;
-/** The message of Postgres would name the constraint, and its detail the value. */
+/** Postgres's own message would reveal the constraint, and its detail the value. */
 const CONFLICT_TEXT = 'Conflicts with another record';
 
-/** A value is none of its type (class 22), or breaks the check of a domain. */
+/** A value is invalid for its type (class 22), or violates the check of a domain. */
 const INVALID_VALUE = /^(22|23514$)/;
-/** The last line of where an error happened: Postgres was reading a parameter, before it called the function. */
+/** The last line of an error's context: Postgres was reading a parameter, and had not called the function yet. */
 const PARAMETER = /\$(\d+)[^\n]*$/;
-/** The name of a domain in the message of Postgres, with or without its schema and quotes. */
+/** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
 
@@ -42,8 +42,8 @@ const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'I
 const QUERY_CANCELED = '57014';
 
 /**
- * Codes that say the server cannot serve now: the classes of connection, resources and operator intervention, and
- * PostgREST's group of errors of its own connection.
+ * The server cannot serve now: the classes of connection exceptions, insufficient resources and operator intervention, and
+ * PostgREST's codes for errors of its connection.
  */
 const UNAVAILABLE = /^(08|53|57|PGRST00)/;
 
@@ -63,7 +63,7 @@ export function toFailure(error: PgError): Refusal | Fault {
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
 }
 
-/** Converts the fault of a call for which Postgres cannot read an argument: the value is the client's mistake. */
+/** Turns the fault of an argument that Postgres cannot read into a refusal of that field: the value is the client's mistake. */
 export function blameArgument(result: Result, { args }: Call): Result {
   const { where = '' } = readInvalidValue(result) ?? {};
   const [, number] = PARAMETER.exec(where) ?? [];
@@ -71,8 +71,8 @@ export function blameArgument(result: Result, { args }: Call): Result {
 }
 
 /**
- * Does it where the error does not say where it happened, as that of PostgREST: its message has to name the value of one argument, or
- * the domain of one. `readTypes` gives the types of the function's arguments.
+ * Does the same for an error without a context, as PostgREST gives it: the message has to name the value or the domain of exactly
+ * one argument. `readTypes` returns the types of the function's arguments.
  */
 export async function blameNamed(
   result: Result,
@@ -101,14 +101,14 @@ function blame(result: Result, name: string | undefined): Result {
   return name === undefined ? result : { failure: { kind: 'invalidInput', fields: { [name]: [CANNOT_HOLD] } } };
 }
 
-/** An argument as Postgres quotes it: the texts of its items. */
+/** The texts of an argument that Postgres may quote in a message. */
 function textsOf(value: Argument | undefined): readonly string[] {
   if (value === null || value === undefined) return [];
   if (typeof value !== 'object') return [String(value)];
   return 'json' in value ? [] : value.map(String);
 }
 
-/** The status that an error stands for; undefined for none. A PT422 needs a field. */
+/** The status that an error stands for, if any. Not 422, which needs a field. */
 function readStatus(error: PgError): Raised | undefined {
   const { code = '', message } = error;
   const [, status] = STATUS.exec(code) ?? [];

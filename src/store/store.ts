@@ -9,31 +9,31 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** JSON as it was written, for an argument of type json or jsonb: writing it again could round its numbers. */
+/** The original text of an argument of type json or jsonb: parsing and writing it again could round its numbers. */
 export type JsonText = { readonly json: string };
 
-/** An argument: a scalar, whose text takes the argument's type, the items of an SQL array, or JSON. */
+/** An argument: a scalar, whose text Postgres converts to the argument's type, the items of an SQL array, or JSON. */
 export type Argument = string | number | boolean | null | readonly Json[] | JsonText;
 
 /** A call of a Postgres function, as plain data. */
 export type Call = {
   /** The function's name in schema public. */
   readonly function: string;
-  /** Arguments by name; a missing one takes the function's default. */
+  /** Arguments by name. A missing one has the function's default. */
   readonly args: Readonly<Record<string, Argument>>;
   /**
    * What the answer is: a JSON array of all rows or of all values, the one row as an object, the one value as JSON, or nothing. A
    * call that finds no row for `row` or `nothing`, or null for `value`, ends as a raised 404.
    */
   readonly returns: 'rows' | 'values' | 'row' | 'value' | 'nothing';
-  /** Whether it only reads, so that it may be retried after a lost connection. */
+  /** Whether it only reads: then it may be retried after a lost connection. */
   readonly readOnly: boolean;
 };
 
-/** The request that a call is made for; the database shows it. */
+/** The request for which a call is made; the database shows it. */
 export type Origin = {
   readonly requestId: string;
-  /** Whose share of the store the call takes: an accepted key's, or else its network's. */
+  /** Whose share of the store the call counts in: an accepted key's, or else its network's. */
   readonly share?: string | undefined;
   /** The request's place in a trace (W3C Trace Context, section 3.2). */
   readonly traceparent?: string | undefined;
@@ -44,7 +44,7 @@ export type Rows = {
   readonly json: string;
   /** The number of rows. */
   readonly count?: number;
-  /** Whether it is the answer to an earlier call, of which this one is a repetition. */
+  /** Whether it is the answer to an earlier call, which this one repeats. */
   readonly isReplayed?: boolean;
 };
 
@@ -59,7 +59,7 @@ export type ServerReport = {
   /** Host and port. */
   readonly host: string;
   readonly role: 'primary' | 'standby' | 'away' | 'refused' | 'unknown';
-  /** The calls that it got so far. */
+  /** The calls so far. */
   readonly calls: number;
 };
 
@@ -68,7 +68,7 @@ export type Connections = {
   /** The open connections, and the idle ones among them. */
   readonly open: number;
   readonly idle: number;
-  /** How many were closed so far because a step stalled. */
+  /** How many were closed because a step stalled, by step. */
   readonly stalled?: Readonly<Record<string, number>>;
   readonly servers?: readonly ServerReport[];
   /** How often another server has become the primary. */
@@ -81,7 +81,7 @@ export type Parameter = {
   /** As Postgres writes it, such as `timestamp with time zone`; for a domain its base type. */
   readonly type: string;
   readonly hasDefault: boolean;
-  /** The values of an enumerated type, or of that of an array's items. */
+  /** The values of an enumerated type, or of an array of it. */
   readonly labels?: readonly string[] | null;
 };
 
@@ -91,11 +91,11 @@ export type Column = {
   readonly type: string;
   /** The values of an enumerated type. */
   readonly labels?: readonly string[] | null;
-  /** Whether it may be null; null if the database does not know. */
+  /** Whether it may be null; null if that is unknown. */
   readonly isNullable: boolean | null;
 };
 
-/** A function in schema public, as the database describes it. A store leaves out what it cannot see. */
+/** A function in schema public, as the database describes it. A store omits what it cannot see. */
 export type DatabaseFunction = {
   readonly name: string;
   readonly arguments: readonly Parameter[];
@@ -130,28 +130,25 @@ export interface Store {
   /** The kind of store and where its data is, for the log. */
   readonly description: string;
 
-  /** How many reads a batch has at most: together they cost little more than one; by default 1. */
+  /** The maximum number of reads in a batch, which costs little more than one read; 1 by default. */
   readonly batch?: number;
 
-  /**
-   * Calls a function. After the signal's abort the store stops the work as soon as it can, and begins no new work for it. Reads
-   * that have the same batch begin together and may share a connection.
-   */
+  /** Calls a function. An aborted signal stops the work as soon as possible. Reads with the same batch may share a connection. */
   call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result>;
 
   /** The fault for which the store cannot serve; undefined if it can. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
-  /** Why the login, or what it gets, is a risk: more or less than a gateway needs; undefined if it is none. Never throws. */
+  /** Why the login's rights or the store's settings are a risk; undefined if they are none. Never throws. */
   inspectLogin?(signal: AbortSignal): Promise<string | undefined>;
 
   /** Describes the functions in schema public. Never throws. */
   describe(signal: AbortSignal): Promise<Description>;
 
-  /** Its connections, where it has any of its own. */
+  /** The connections of a store that has its own. */
   connections?(): Connections;
 
-  /** Forgets what it knows of the functions, which have changed. */
+  /** Drops what was cached about the functions, because they have changed. */
   renew?(): void;
 
   /** Finishes the running calls and releases everything. */

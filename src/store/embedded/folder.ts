@@ -21,9 +21,9 @@ export function toPaths(folder: string) {
 }
 
 const SQLITE_BUSY = 5;
-/** Everybody but the owner. */
+/** The permissions of everybody but the owner. */
 const OTHERS = 0o077;
-/** The owner of a store that root makes, because Postgres refuses to run as root: nobody. */
+/** The user `nobody` owns a store that root creates, because Postgres refuses to run as root. */
 export const NOBODY = 65_534;
 /** The longest path of a socket, in bytes. */
 const SOCKET_BYTES = process.platform === 'linux' ? 107 : 103;
@@ -35,7 +35,7 @@ export function isVersion1(folder: string): boolean {
   return has('postgres') && has('lock.json') && !has('database');
 }
 
-/** Throws FolderError if no store can be made in a folder. Changes nothing. */
+/** Throws FolderError if no store can be created in a folder. Changes nothing. */
 export function checkNewFolder(folder: string): void {
   try {
     const isThere = fs.existsSync(folder);
@@ -47,24 +47,24 @@ export function checkNewFolder(folder: string): void {
 }
 
 /**
- * Locks the folder of a store for this process, and gives the function that unlocks it. Creates the folder if needed, and makes it
- * its owner's alone. Throws FolderInUse, or FolderError if the folder is another user's or has files of something else, or if the
- * system does not allow it.
+ * Locks the folder of a store for this process, and returns the function that unlocks it. Creates the folder if needed, and
+ * removes other users' access. Throws FolderInUse, or FolderError if the folder belongs to another user, has other files, or
+ * cannot be used.
  *
- * The lock is SQLite's lock of a file: the kernel releases it with the process, however that ends. A file with a process id
- * would outlive a killed process, and its id may belong to another by then.
+ * The lock is SQLite's file lock, which the kernel releases with the process, however that ends. A file with a process id would
+ * outlive a killed process, whose id another process may get.
  */
 export function lockFolder(folder: string): () => void {
   const { database, old, socketFolder, lock, holder } = toPaths(folder);
   let sqlite: DatabaseSync | undefined;
   try {
-    // Not the folders above it, which a mistyped path would create. In /proc Node would never stop trying.
+    // Not recursive: a mistyped path would create folders, and in /proc Node would try for ever.
     if (!fs.existsSync(folder)) fs.mkdirSync(folder, { mode: 0o700 });
     refuseForeign(folder);
     fs.accessSync(folder, fs.constants.W_OK);
     if (process.getuid?.() === 0 && fs.statSync(folder).uid === 0) fs.chownSync(folder, NOBODY, NOBODY);
     if (fs.statSync(folder).mode & OTHERS) fs.chmodSync(folder, 0o700);
-    // To open and close it again would release a lock that this process has.
+    // Not if it exists: closing the file again would release a lock of this process.
     if (!fs.existsSync(lock)) fs.writeFileSync(lock, '', { mode: 0o600 });
     sqlite = new DatabaseSync(lock);
     sqlite.exec('begin exclusive');
@@ -82,8 +82,8 @@ export function lockFolder(folder: string): () => void {
 }
 
 /**
- * Renames a complete data folder, which is on the disk, to that of the store, in place of one that is there. A loss of power leaves
- * one of them whole; the next lockFolder puts an old one back.
+ * Replaces the store's data folder by a complete one, which is flushed to the disk already. After a power failure one of them is
+ * whole: the next lockFolder restores the old one.
  */
 export async function putInPlace(folder: string): Promise<void> {
   const { complete, database, old } = toPaths(folder);
@@ -94,15 +94,15 @@ export async function putInPlace(folder: string): Promise<void> {
   fs.rmSync(old, { recursive: true, force: true });
 }
 
-/** Writes a file, or the names in a folder, to the disk. */
+/** Flushes a file, or the entries of a folder, to the disk. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path);
   await handle.sync().finally(() => handle.close());
 }
 
 /**
- * A mistaken DATA_DIR must not mix a store with other files, and the owner of the folder could replace the store. A new volume
- * may have lost+found and hidden files.
+ * Throws for a folder that must not be used: a mistaken DATA_DIR must not mix a store with other files, and another owner could
+ * replace the store. A new volume may have lost+found and hidden files.
  */
 function refuseForeign(folder: string): void {
   const names = fs.readdirSync(folder).filter((name) => name !== 'lost+found' && !name.startsWith('.'));
@@ -147,7 +147,7 @@ function readHolder(file: string): string {
     const advice = host === hostname() ? `; stop it with: kill ${pid}` : '';
     return `process ${pid} on ${host}, since ${since}${advice}`;
   } catch {
-    // It has the lock and has not written its name yet.
+    // It has the lock, but has not written the file yet.
     return 'another process';
   }
 }

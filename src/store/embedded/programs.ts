@@ -1,4 +1,4 @@
-// The programs of Postgres, and as whom they run.
+// Postgres's programs, and the user that they run as.
 
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { OperatorError } from '../../errors.ts';
 /** The programs, and their major version. */
 export type Programs = { readonly initdb: string; readonly postgres: string; readonly version: number };
 
-/** What comes before a program, and as which user it is spawned. */
+/** A command to put before a program, and the user to spawn it as. */
 type Launcher = { readonly command: readonly string[]; readonly user: { uid?: number; gid?: number } };
 
 const ADVICE =
@@ -41,7 +41,7 @@ function findPackage(): string {
   }
 }
 
-/** Makes the links of libraries, which npm's archives cannot have, where the package's install script did not run. */
+/** Creates the libraries' symbolic links, which npm's archives cannot have, if the package's install script did not run. */
 function linkLibraries(native: string): void {
   const links: { source: string; target: string }[] = JSON.parse(
     readFileSync(join(native, 'pg-symlinks.json'), 'utf8'),
@@ -61,8 +61,8 @@ function linkLibraries(native: string): void {
 }
 
 /**
- * How root starts a program that works in a folder: as the folder's owner, because Postgres refuses to run as root. Below a folder
- * that only root can enter, such as /root, the program needs the privilege to enter it.
+ * How to start a program on a folder: root runs it as the folder's owner, because Postgres refuses to run as root. Below a folder
+ * that only root can enter, such as /root, the program needs the privilege to do so.
  */
 export function toLauncher(folder: string, { postgres }: Programs): Launcher {
   if (process.getuid?.() !== 0) return { command: [], user: {} };
@@ -73,7 +73,7 @@ export function toLauncher(folder: string, { postgres }: Programs): Launcher {
   return { command: ['setpriv', '--securebits=+no_setuid_fixup', ...user, ...privilege], user: {} };
 }
 
-/** Whether everybody may enter a folder and those above it, or run a program there. */
+/** Whether everybody may enter the folder (or run the program) and all folders above it. */
 function isOpenToOthers(path: string): boolean {
   return (statSync(path).mode & 0o001) !== 0 && (path === dirname(path) || isOpenToOthers(dirname(path)));
 }

@@ -1,4 +1,4 @@
-// A Postgres as a child process: made, started, started again when it ends, and stopped.
+// A Postgres as a child process: creates the data folder, starts, restarts and stops the server.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { readFileSync, readlinkSync, rmSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
 import { type Programs, toLauncher } from './programs.ts';
 
-/** The role of the administrator, who may do everything, and the database. */
+/** The superuser, and the database. */
 export const ADMINISTRATOR = 'postgres';
 export const DATABASE = 'postgres';
 
@@ -19,38 +19,38 @@ type ServerOptions = {
   /** The data folder, as createCluster makes it. */
   readonly folder: string;
   readonly settings?: Settings;
-  /** A folder to remove when the server has ended, even if this process was killed. */
+  /** A folder to remove after the server's end, even if this process was killed. */
   readonly temporary?: string | undefined;
-  /** Receives a line when the server has ended by itself. */
+  /** Receives a line each time the server has ended by itself. */
   readonly onWarning?: (text: string) => void;
   /** Receives the server's log. */
   readonly onOutput?: (text: string) => void;
 };
 
-/** A server that is started again when it ends by itself. */
+/** A server that is restarted when it ends by itself. */
 export type ServerProcess = {
-  /** Its first process; undefined while it starts. */
+  /** The postmaster's process id; undefined while it starts. */
   readonly pid: number | undefined;
   /** Ends all sessions, writes everything to the data folder, and ends the server. */
   stop(): Promise<void>;
 };
 
-/** Postgres did not start, or did not make a data folder; the message has its reason. */
+/** Postgres did not start, or did not create a data folder; the message has its reason. */
 export class ServerError extends OperatorError {}
 
-/** How long a server may take to start, which replays what a crash has left, in milliseconds. */
+/** How long a server may take to start, including crash recovery, in milliseconds. */
 const START_MS = 60_000;
-/** How long a server may take to stop, in milliseconds; then it is killed, and the next start replays the WAL. */
+/** How long a server may take to stop, in milliseconds. Then it is killed, and the next start replays the WAL. */
 const STOP_MS = 5_000;
-/** How often a state is looked at, and how long after a failed start the next one begins, in milliseconds. */
+/** How often the server's state is checked, and the delay after a failed start, in milliseconds. */
 const POLL_MS = 10;
 const RETRY_MS = 500;
 /** How much of the end of the log is kept, in characters. */
 const LOG_LENGTH = 10_000;
 
 /**
- * Runs a program until its standard input ends: the kernel closes that with the gateway, however the gateway ends. It ignores the
- * signals of a terminal and of a service manager, because the server has to outlive the requests, and that nobody reads its errors
+ * Runs a program until standard input ends: the kernel closes that with the gateway, however it ends. Ignores the signals of a
+ * terminal or a service manager, because the server has to outlive the requests, and SIGPIPE, because nobody may read its errors
  * any more. $1 is a folder to remove.
  */
 const KEEPER = `
@@ -64,7 +64,7 @@ kill -KILL "$reader" 2>/dev/null
 [ -z "$temporary" ] || rm -rf "$temporary"
 exit "$code"`;
 
-/** Only the socket, no personal data in the log, and less memory than by default: the system caches the files too. */
+/** Listens on the socket only, logs no personal data, and takes less memory than by default: the system caches the files too. */
 const SETTINGS: Settings = {
   listen_addresses: '',
   unix_socket_permissions: '0700',
@@ -75,14 +75,14 @@ const SETTINGS: Settings = {
   log_line_prefix: '%qsession: ',
 };
 
-/** Makes a data folder without rows; the owner of its parent owns it. Rejects with ServerError. */
+/** Creates an empty data folder, owned by the owner of its parent. Rejects with ServerError. */
 export function createCluster(folder: string, programs: Programs): Promise<void> {
   const locale = programs.version >= 17 ? ['--locale-provider=builtin', '--locale=C.UTF-8'] : ['--locale=C'];
   const login = [`--username=${ADMINISTRATOR}`, '--auth-local=trust', '--auth-host=scram-sha-256'];
   return initdb(folder, programs, '--no-sync', '--encoding=UTF8', ...locale, ...login);
 }
 
-/** Writes a data folder whose server is stopped to the disk. */
+/** Flushes the data folder of a stopped server to the disk. */
 export function syncCluster(folder: string, programs: Programs): Promise<void> {
   return initdb(folder, programs, '--sync-only');
 }
@@ -93,7 +93,7 @@ async function initdb(folder: string, programs: Programs, ...args: string[]): Pr
   if (run.child.exitCode !== 0) throw toError(run);
 }
 
-/** Starts a server; ends another one on the folder first, which has outlived its gateway. Rejects with ServerError. */
+/** Starts a server, after ending one on the folder that has outlived its gateway. Rejects with ServerError. */
 export async function startServer(options: ServerOptions): Promise<ServerProcess> {
   const { folder, onWarning = () => {} } = options;
   const stopping = new AbortController();
@@ -137,7 +137,7 @@ async function start(options: ServerOptions, stopping: AbortSignal): Promise<Run
       if (performance.now() > until) kill(readPid(folder), 'SIGKILL');
       await delay(POLL_MS);
     }
-    // The processes of a killed server hold its memory for a moment.
+    // The processes of a killed server hold its shared memory for a moment.
     if (!/pre-existing shared memory block/.test(run.log)) throw toError(run);
   }
 }
@@ -147,7 +147,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const { command, user } = toLauncher(dirname(folder), programs);
   const [program = '', ...rest] = [...command, '/bin/sh', '-c', KEEPER, 'keeper', temporary, file, ...args];
   const env = { PATH: process.env.PATH, LC_ALL: 'C' };
-  // A group of its own: Ctrl-C would end the server before the requests.
+  // In its own process group: otherwise Ctrl-C would end the server before the requests.
   const child = spawn(program, rest, { ...user, env, stdio: ['pipe', 'ignore', 'pipe'], detached: true });
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   const run: Run = { child, ended, hasEnded: false, log: '' };
@@ -172,11 +172,11 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   return run;
 }
 
-/** Lines that do not say why a program has ended: those of its sessions, and those of its work. */
+/** Log lines without the reason of an end: those of sessions, and of normal work. */
 const OTHER = /^(session|LOG|WARNING|HINT|STATEMENT):|^$/;
 const REASON = /(?:FATAL|PANIC|DETAIL|error): +/;
 
-/** Why a program has ended, in its own words. */
+/** The error of a program that has ended, with the reason from its log. */
 function toError({ log, child }: Run): ServerError {
   const lines = log.split('\n').filter((line) => !OTHER.test(line));
   const reasons = lines.flatMap((line) => line.split(REASON)[1] ?? []);
@@ -187,7 +187,7 @@ function toError({ log, child }: Run): ServerError {
   return new ServerError(`Postgres has ended: ${reason}${advice}`);
 }
 
-/** The lines of the file in which a server writes its process and, in the eighth, its state. */
+/** The lines of the server's file: the first is its process id, the eighth its state. */
 function readPidFile(folder: string): string[] {
   try {
     return readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n');
@@ -200,8 +200,8 @@ const readPid = (folder: string): number | undefined => Number(readPidFile(folde
 const isReady = (folder: string): boolean => /^(ready|standby)/.test(readPidFile(folder)[7] ?? '');
 
 /**
- * Ends the server that the folder names, and removes its file: Postgres would take any process with that number, such as one of a
- * restarted container, for a server that runs.
+ * Ends the server that postmaster.pid names, and removes that file: Postgres would take any process with that id, such as one in
+ * a restarted container, for a running server.
  */
 async function endOther(folder: string): Promise<void> {
   const pid = readPid(folder);
@@ -214,7 +214,7 @@ async function endOther(folder: string): Promise<void> {
   rmSync(join(folder, 'postmaster.pid'), { force: true });
 }
 
-/** A server works in its folder. */
+/** Whether a process is the server of a folder, which is its working directory. */
 function isServerOf(pid: number | undefined, folder: string): boolean {
   if (pid === undefined) return false;
   try {

@@ -1,4 +1,4 @@
-// The server of an embedded store: made, brought up to date, and kept in a folder. The Postgres store makes the calls.
+// The server of an embedded store: creates and migrates the database in a folder. The Postgres store makes the calls.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -21,46 +21,43 @@ import {
 
 /** Where an embedded store keeps its data, and how its server runs. */
 type EmbeddedOptions = {
-  /** The folder; without one the store is in a temporary folder, which goes with it. */
+  /** The folder; by default a temporary one, which is removed at the end. */
   readonly dataDir: string | undefined;
-  /** The folder of the programs of Postgres, if they are not npm's. */
+  /** The folder of Postgres's programs; by default npm's. */
   readonly programs?: string | undefined;
-  /** For tests: false answers before the rows are on the disk. */
+  /** For tests: false does not wait for the disk. */
   readonly fsync?: boolean;
   /** The largest number of the gateway's connections; 10 by default. */
   readonly connections?: number;
-  /** Called before a store is made. */
+  /** Called before a store is created. */
   readonly onCreate?: () => void;
   /** Receives warnings, each in one line. */
   readonly onWarning?: (text: string) => void;
 };
 
-/** The migrations that a store has to have, and the rows of a new one. */
+/** The migrations of a store, and the rows of a new one. */
 export type Content = { readonly migrationsDir: string; readonly seed?: Script | undefined };
 
 /** The server of an embedded store. */
 export type EmbeddedServer = {
-  /** The folder, also of a store in a temporary one. */
+  /** The folder, also if it is temporary. */
   readonly dataDir: string;
-  /** Applies the new migrations of a folder, and gives their files. Throws MigrationError. */
+  /** Applies the pending migrations of a folder, and returns their files. Throws MigrationError. */
   migrate(migrationsDir: string): Promise<string[]>;
-  /**
-   * Runs a statement as the gateway, for so many milliseconds at most, takes back what it did, and gives its first row. Throws the
-   * error of Postgres.
-   */
+  /** Runs a statement as the gateway within `deadlineMs`, rolls it back, and returns its first row. Throws Postgres's error. */
   attempt(statement: Statement, deadlineMs: number): Promise<Row | undefined>;
   /** Ends the server, and unlocks the folder. */
   close(): Promise<void>;
 };
 
-/** The login of the gateway, which is only a member of `gateway`. */
+/** The gateway's login, which has only the rights of `gateway`. */
 const LOGIN = 'gateway_login';
 const CREATE_LOGIN = `
 create role ${LOGIN} login noinherit;
 grant gateway to ${LOGIN};
 grant connect on database ${DATABASE} to ${LOGIN};`;
 
-/** How many connections others than the gateway may have: administrators, backups, and those that replace stalled ones. */
+/** Connections beyond the gateway's: for administrators, backups, and those that replace stalled ones. */
 const OTHER_CONNECTIONS = 20;
 
 /** The URL of a store's server, for the gateway's login or for its administrator. */
@@ -78,7 +75,7 @@ export function toPsql(dataDir: string): string {
 }
 
 /**
- * Starts the server of an embedded store, which is made first if there is none. With `content` it gets the migrations that it lacks.
+ * Starts the server of an embedded store. Creates the store if there is none; applies the pending migrations of `content`.
  * Throws FolderError, MigrationError and ServerError.
  */
 export async function openServer(options: EmbeddedOptions, content?: Content): Promise<EmbeddedServer> {
@@ -106,21 +103,18 @@ export async function openServer(options: EmbeddedOptions, content?: Content): P
   }
 }
 
-/** How a store is made of a backup. `T` is what it takes over from the store that it replaces. */
+/** How a store is restored from a backup. `T` is what it takes over from the store that it replaces. */
 export type Restore<T> = {
   readonly migrationsDir: string;
   /** Writes the backup to a folder. */
   unpack(folder: string): void;
-  /** Reads from the store that is there. */
+  /** Reads from the existing store. */
   read(db: Database): Promise<T>;
-  /** Writes to the new store, before it is in its place. There may have been none, or one that could not be read. */
+  /** Writes to the new store before it replaces the old one. Without an old one `read` is undefined. */
   write(db: Database, read: PromiseSettledResult<T> | undefined): Promise<void>;
 };
 
-/**
- * Makes a store of a backup, in place of one that is there, and gives the files of the migrations that it lacked. Throws as
- * openServer does.
- */
+/** Restores a store from a backup, replacing an existing one. Returns the applied migrations' files; throws as openServer does. */
 export async function restoreStore<T>(
   options: EmbeddedOptions,
   { migrationsDir, unpack, read, write }: Restore<T>,
@@ -172,8 +166,8 @@ async function createDatabase(locked: LockedFolder, content: Content | undefined
 }
 
 /**
- * Makes a database beside the place of the store, works on it, and puts it there once it is complete and on the disk: what is killed
- * before leaves the store as it was.
+ * Creates a database beside that of the store, works on it, and replaces the old one once the new one is complete and on the disk.
+ * If the process is killed before, the store is as it was.
  */
 async function makeDatabase<T>(
   locked: LockedFolder,
@@ -196,14 +190,14 @@ async function makeDatabase<T>(
   }
 }
 
-/** Runs the server of a folder while its administrator works. */
+/** Runs a folder's server while `work` uses it as the administrator. */
 async function onServer<T>(locked: LockedFolder, folder: string, work: (db: pg.Client) => Promise<T>): Promise<T> {
   const { database, socketFolder } = toPaths(locked.dataDir);
   const server = await startIn(locked, folder);
   return asAdministrator(locked, work, folder === database ? socketFolder : folder).finally(() => server.stop());
 }
 
-/** A database that is being made has its socket in itself, and is written to the disk as a whole, at the end. */
+/** An unfinished database has the socket in its own folder, and is flushed to the disk as a whole at the end. */
 function startIn(locked: LockedFolder, folder: string): Promise<ServerProcess> {
   const { dataDir, programs, options } = locked;
   const { database, socketFolder } = toPaths(dataDir);
@@ -234,7 +228,7 @@ function checkVersion(folder: string, { version }: Programs): void {
   );
 }
 
-/** Does something as the administrator of the server. */
+/** Connects to the server as its administrator. */
 async function asAdministrator<T>(
   { dataDir, options }: LockedFolder,
   work: (db: pg.Client) => Promise<T>,
@@ -259,7 +253,7 @@ async function attemptAsGateway(
   { text, values }: Statement,
   deadlineMs: number,
 ): Promise<Row | undefined> {
-  // Also after an error: the end of the session takes back what it did.
+  // Never committed: the end of the session rolls back.
   await db.query('begin; set local role gateway');
   await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
   const types = { getTypeParser: () => (text: string) => text };

@@ -1,4 +1,4 @@
-// The messages of Postgres's protocol (version 3.0) that a connection writes and reads by itself, as bytes.
+// Writes and reads the messages of Postgres's protocol (version 3.0) that a connection handles without pg.
 
 import { DatabaseError, serialize } from 'pg-protocol';
 import type { Row } from '../statement.ts';
@@ -13,12 +13,12 @@ export const ERROR_RESPONSE = 0x45;
 export const ROW_DESCRIPTION = 0x54;
 export const READY_FOR_QUERY = 0x5a;
 
-/** No message is longer, in bytes: Postgres allocates none. */
+/** The maximum length of a message in bytes: Postgres allocates no more. */
 const MAX_LENGTH = 0x3fffffff;
 
 const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
 const BEGIN = Buffer.concat([serialize.parse({ text: 'begin' }), serialize.bind(), serialize.execute()]);
-/** After a Sync of its own, because an error makes Postgres skip everything up to that: then this rolls back. */
+/** Comes after another Sync: Postgres skips everything up to that after an error, and then this rolls back. */
 const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
 
 /** Closes a prepared statement. It is no error if there is none. */
@@ -26,7 +26,7 @@ export function toClose(name: string): Buffer {
   return serialize.close({ type: 'S', name });
 }
 
-/** Prepares a statement, unnamed or with a name that no other has, and describes its columns. */
+/** Prepares a statement under a new name, or unnamed, and describes its columns. */
 export function toPrepare(name: string, text: string): Buffer[] {
   return [serialize.parse({ name, text }), serialize.describe({ type: 'S', name })];
 }
@@ -36,7 +36,7 @@ export function toExecute(name: string, values: Row): Buffer[] {
   return [toBind(name, values), EXECUTE_AND_SYNC];
 }
 
-/** Puts a call in a transaction block of its own, which begins before it: `begin` takes the place of the unnamed statement. */
+/** Puts a call in a transaction block. Its `begin` replaces the unnamed statement, so the call's has to be prepared after it. */
 export function inBlock(call: readonly Buffer[]): Buffer[] {
   return [BEGIN, ...call, COMMIT];
 }
@@ -64,7 +64,7 @@ function toBind(name: string, values: Row): Buffer {
   return bytes;
 }
 
-/** The end of the message at an index; beyond the bytes if it is incomplete. Throws if no message can be so long. */
+/** The end of the message at an index; beyond the bytes if it is incomplete. Throws for an impossible length. */
 export function toEnd(bytes: Buffer, begin: number): number {
   if (begin + HEADER > bytes.length) return begin + HEADER;
   const length = bytes.readUInt32BE(begin + 1);
@@ -72,13 +72,13 @@ export function toEnd(bytes: Buffer, begin: number): number {
   return begin + 1 + length;
 }
 
-/** The number of rows that a CommandComplete tells of; `begin` is behind the header. Undefined for a command without rows. */
+/** The number of rows in a CommandComplete; undefined for a command without rows. `begin` is behind the header. */
 export function readRowCount(bytes: Buffer, begin: number, end: number): number | undefined {
   const digits = bytes.lastIndexOf(0x20, end) + 1;
   return digits > begin ? Number(bytes.toString('latin1', digits, end - 1)) : undefined;
 }
 
-/** The values of a DataRow that came as text; `begin` is behind the header. */
+/** The values of a DataRow in text format; `begin` is behind the header. */
 export function readTexts(bytes: Buffer, begin: number): Row {
   const values: (string | null)[] = [];
   let at = begin + 2;
@@ -103,7 +103,7 @@ export function readColumns(bytes: Buffer, begin: number): ColumnDescription[] {
   });
 }
 
-/** The error in an ErrorResponse, as pg has it, with the severity in English; `begin` is behind the header. */
+/** The error of an ErrorResponse in pg's form, with the untranslated severity; `begin` is behind the header. */
 export function readError(bytes: Buffer, begin: number, end: number): DatabaseError {
   const fields: Record<string, string> = {};
   for (let at = begin; at < end && bytes[at] !== 0; ) {

@@ -1,12 +1,12 @@
 // Writes values that Postgres sent as text as JSON, exactly as its row_to_json does.
 
 /**
- * Writes the value in a range, in Postgres's text format, into memory with room for it and HEADROOM, and gives the end;
- * undefined for a text to escape.
+ * Writes the value in a range, in Postgres's text format, to `out`, which has room for it and HEADROOM. Returns the end, or
+ * undefined for a text that needs escaping.
  */
 export type Write = (bytes: Buffer, begin: number, end: number, out: Buffer, to: number) => number | undefined;
 
-/** Room for the JSON of a value beyond its text, at most 5 bytes for a time, and for closing row and array. */
+/** Room for what JSON adds to a value, at most 5 bytes for a time, and for closing the row and the array. */
 export const HEADROOM = 16;
 
 const SPACE = 0x20;
@@ -19,7 +19,7 @@ const FALSE = Buffer.from('false');
 const MINUTES = Buffer.from(':00');
 const BEFORE_CHRIST = Buffer.from(' BC');
 
-/** From this many bytes on, set() is faster than a loop. */
+/** From this length on, in bytes, set() is faster than a loop. */
 const LONG = 64;
 
 /** Any text. */
@@ -43,7 +43,7 @@ export function word(bytes: Buffer, begin: number, end: number, out: Buffer, fro
   return to + 1;
 }
 
-/** A number; a text for a value that JSON has no number for. */
+/** A number; NaN and Infinity, which JSON does not have, as text. */
 export const number: Write = (bytes, begin, end, out, to) =>
   // NaN and Infinity end in a letter.
   isDigit(bytes[end - 1]) ? copy(bytes, begin, end, out, to) : word(bytes, begin, end, out, to);
@@ -54,7 +54,7 @@ export const boolean: Write = (bytes, begin, _end, out, to) => {
   return copy(value, 0, value.length, out, to);
 };
 
-/** A time: in JSON a T stands between day and time, where the text has a space. Infinity has none. */
+/** A time: JSON has a T where the text has a space, if any: `infinity` has none. */
 export function timestamp(bytes: Buffer, begin: number, end: number, out: Buffer, from: number): number {
   const to = word(bytes, begin, end, out, from);
   let at = from;
@@ -63,7 +63,7 @@ export function timestamp(bytes: Buffer, begin: number, end: number, out: Buffer
   return to;
 }
 
-/** A time with a zone: in JSON this has minutes too. */
+/** A time with a zone, which has minutes in JSON. */
 export const timestamptz: Write = (bytes, begin, end, out, from) => {
   const isBeforeChrist = bytes[end - 1] === 0x43;
   if (!isBeforeChrist && !isDigit(bytes[end - 1])) return word(bytes, begin, end, out, from);
@@ -80,7 +80,7 @@ function isDigit(byte = 0): boolean {
   return byte >= ZERO && byte < COLON;
 }
 
-/** Copies a range, and gives the end of the copy. */
+/** Copies a range, and returns the end of the copy. */
 export function copy(bytes: Uint8Array, begin: number, end: number, out: Buffer, from: number): number {
   if (end - begin >= LONG) {
     out.set(bytes.subarray(begin, end), from);
