@@ -354,6 +354,23 @@ test('two connections stay open however long nobody calls, those that were used 
   expect(sockets).toHaveLength(4);
 });
 
+test('a pool of one connection keeps one, even if another was opened because the first seemed to stall', async () => {
+  const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: openSocket };
+  const second = Promise.withResolvers<void>();
+  let attempts = 0;
+  const verify = async () => {
+    attempts += 1;
+    if (attempts === 1) return second.promise;
+    second.resolve();
+    await waitFor(() => expect(pool.size.open).toBe(1));
+  };
+  pool = new Pool({ config, openMs: 20_000, max: 1, idleMs: 20, verify });
+  expect(await read(0, 'served')).toBe('served');
+  await waitFor(() => expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(1));
+  expect(sockets).toHaveLength(2);
+  expect(pool.size.open).toBe(1);
+});
+
 test('closing waits for what runs and what waits', async () => {
   await openPool(1);
   const reads = names(6).map((name) => read(0.02, name));

@@ -242,7 +242,8 @@ export class Pool {
   #closeUnused(idleMs: number): void {
     const before = performance.now() - idleMs;
     const unused = this.#connections.filter((one) => this.#isIdle(one) && one.usedAt < before);
-    const excess = Math.max(0, this.#connections.length - KEPT);
+    // Attempts that seemed to stall may have opened more than `max`.
+    const excess = Math.max(0, this.#connections.length - Math.min(KEPT, this.#options.max));
     for (const one of unused.toSorted((a, b) => a.usedAt - b.usedAt).slice(0, excess)) this.#remove(one);
   }
 }
