@@ -240,9 +240,10 @@ export class Connection {
   }
 
   #write(query: Query, messages: Uint8Array[]): void {
-    const { text, values } = query.statement;
+    const { text, values, name: ownName = '' } = query.statement;
     // Another query is preparing the same statement, which may fail: this one runs it without a name.
-    const name = this.#isPreparing(query.statement) ? '' : (query.statement.name ?? '');
+    const isPreparing = this.#replies.some((reply) => reply.columns === undefined && reply.name === ownName);
+    const name = isPreparing ? '' : ownName;
     const columns = this.#prepared.get(name);
     if (columns === 'only Postgres can' && query instanceof RowsQuery) {
       query.resolve(undefined);
@@ -251,10 +252,6 @@ export class Connection {
     const call = [...(columns ? [] : toPrepare(name, text)), ...toExecute(name, values)];
     messages.push(...(this.#isDistributed ? inBlock(call) : call));
     this.#replies.push({ query, name, columns, rows: 0, syncs: this.#isDistributed ? 2 : 1 });
-  }
-
-  #isPreparing({ name }: Statement): boolean {
-    return this.#replies.some((reply) => reply.columns === undefined && reply.name === name);
   }
 
   /** Takes back the queries behind the running one. Postgres still runs them; their answers are dropped. */

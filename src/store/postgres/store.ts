@@ -120,7 +120,7 @@ class PostgresStore implements Store {
   async call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
     const result = await this.#onPrimary(signal, async (primary) => {
       const result = await this.#callAt(primary, call, signal, origin, batch);
-      if (!isReadOnly(result) || signal.aborted) return result;
+      if (errorOf(result)?.code !== READ_ONLY || signal.aborted) return result;
       this.#servers.doubt(primary, new Error('it accepts no writes'));
       return this.#onPrimary(signal, async (next) =>
         next === primary ? result : this.#callAt(next, call, signal, origin, batch),
@@ -233,9 +233,10 @@ class PostgresStore implements Store {
   }
 }
 
-function isReadOnly(result: Result): boolean {
-  if (!('failure' in result && isFault(result.failure))) return false;
-  return result.failure.cause instanceof pg.DatabaseError && result.failure.cause.code === READ_ONLY;
+/** Postgres's error, if a call has failed with one. */
+function errorOf(result: Result): pg.DatabaseError | undefined {
+  if (!('failure' in result && isFault(result.failure))) return undefined;
+  return result.failure.cause instanceof pg.DatabaseError ? result.failure.cause : undefined;
 }
 
 function toJson(result: { value: Row | undefined } | Failed): Result {
@@ -255,14 +256,13 @@ function toSetup(deadlineMs: number): string {
 
 /** An error that is not Postgres's comes from the driver or the network: the connection was lost or never made. */
 function toPostgresFailure(error: unknown): Failed['failure'] {
-  if (error instanceof pg.DatabaseError && FOREIGN_STATEMENT.test(error.code ?? '')) {
-    return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+  if (error instanceof pg.DatabaseError) {
+    const { code = '', routine, message } = error;
+    if (FOREIGN_STATEMENT.test(code)) return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+    if (routine !== SETTING_REFUSED) return toFailure(error);
+    const cause = new OperatorError(`${message}: ${SETUP_ADVICE}`, { cause: error });
+    return { kind: 'storeError', cause: Object.assign(cause, { code }) };
   }
-  if (error instanceof pg.DatabaseError && error.routine === SETTING_REFUSED) {
-    const cause = new OperatorError(`${error.message}: ${SETUP_ADVICE}`, { cause: error });
-    return { kind: 'storeError', cause: Object.assign(cause, { code: error.code }) };
-  }
-  if (error instanceof pg.DatabaseError) return toFailure(error);
   if (error instanceof OperatorError) return { kind: 'storeError', cause: error };
   if (error instanceof RowsError) return { kind: 'storeError', cause: error.cause };
   if (error instanceof Stalled) return { kind: 'storeTimeout', cause: error };
@@ -271,8 +271,8 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
 }
 
 /** Whether the function's columns have changed since the statement was prepared. Then it has not run. */
-function hasNewColumns({ failure }: Failed): boolean {
-  if (!('cause' in failure && failure.cause instanceof pg.DatabaseError)) return false;
+function hasNewColumns(failed: Failed): boolean {
   // The code stands for everything unsupported, and the message is in the server's language.
-  return failure.cause.code === '0A000' && failure.cause.routine === 'RevalidateCachedQuery';
+  const { code, routine } = errorOf(failed) ?? {};
+  return code === '0A000' && routine === 'RevalidateCachedQuery';
 }
