@@ -60,7 +60,13 @@ export class Primary {
   async open(): Promise<void> {
     const { checkPorts } = await import('../http/ports.ts');
     await checkPorts(this.#config);
-    if (this.#config.store.kind === 'embedded') await this.#openDatabase();
+    if (this.#config.store.kind !== 'embedded') return;
+    const [{ refuseNewDemo }, { openServer }] = await Promise.all([
+      import('../http/demo.ts'),
+      import('../store/open.ts'),
+    ]);
+    await refuseNewDemo(this.#config);
+    this.#database = await openServer(this.#config, FILES, await this.#openLog());
   }
 
   /**
@@ -194,15 +200,6 @@ export class Primary {
   /** Whether a worker that ends is replaced: earlier its end fails the start, later it is intended. */
   #hasStarted(): boolean {
     return this.#state === 'serving' || this.#state === 'replacing';
-  }
-
-  async #openDatabase(): Promise<void> {
-    const [{ refuseNewDemo }, { openServer }] = await Promise.all([
-      import('../http/demo.ts'),
-      import('../store/open.ts'),
-    ]);
-    await refuseNewDemo(this.#config);
-    this.#database = await openServer(this.#config, FILES, await this.#openLog());
   }
 
   async #openOperational(): Promise<GatewayServer | undefined> {

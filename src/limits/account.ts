@@ -29,8 +29,10 @@ export function toAdmission(limits: readonly LimitState[], retryAfter?: number):
   return { headers: { 'RateLimit-Policy': policies.join(', '), RateLimit: states.join(', ') }, retryAfter };
 }
 
-/** What the store says of a key. */
+/** The store's answer for a key that it knows. */
 export type KeyState = {
+  /** The SHA-256 of the key. */
+  readonly key: string;
   /** The key whose limits these are: the first of its rotations. */
   readonly original_id: string;
   readonly limits: KeyLimits;

@@ -44,7 +44,7 @@ export async function openLimits({ rateLimits, usageFunction, ...options }: Limi
   const onLost = (cause: Error) =>
     outside.warn(`Redis is lost, and each gateway counts requests by itself: ${messageOf(cause)}`);
   const onBack = () => outside.info('Requests are counted in Redis again');
-  const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, { onLost, onBack });
+  const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, onLost, onBack);
   const takeOwn = options.takeToken ?? createBuckets();
   const takeToken = redis ? createRedisBuckets(redis, takeOwn) : takeOwn;
   const usage = usageFunction ? openUsage({ ...options, function: usageFunction, takeToken }) : NO_USAGE;

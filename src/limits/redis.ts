@@ -13,9 +13,6 @@ type Redis = {
   close(): void;
 };
 
-/** Called once when Redis is lost and once when it works again, however many connections fail. */
-type RedisWatch = { readonly onLost: (cause: Error) => void; readonly onBack: () => void };
-
 /** Command timeout in milliseconds. A request waits for one command after another: the network's and its key's. */
 const ANSWER_MS = 120;
 /** Connection timeout in milliseconds. */
@@ -61,10 +58,10 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
 }
 
 /**
- * Connects to Redis, and reconnects whenever the connection is lost. Resolves when the first attempt has succeeded or
- * failed.
+ * Connects to Redis, and reconnects whenever the connection is lost. Resolves when the first attempt has succeeded or failed.
+ * Calls `onLost` once when Redis is lost and `onBack` once when it works again, however many connections fail.
  */
-export async function openRedis(url: string, { onLost, onBack }: RedisWatch): Promise<Redis> {
+export async function openRedis(url: string, onLost: (cause: Error) => void, onBack: () => void): Promise<Redis> {
   const { Redis: Client } = await import('ioredis');
   const client = new Client(url, {
     // For ioredis's own commands. `run` bounds the others: ioredis's timer would fail commands whose answers arrived while this

@@ -63,9 +63,6 @@ type UsageRow = {
 /** Rows that the store adds once, however often they are sent. */
 type Batch = { readonly sequence: number; readonly rows: readonly UsageRow[]; readonly keys: readonly string[] };
 
-/** The store's answer: the limits of the keys that it knows. */
-type KeyStates = readonly ({ readonly key: string } & KeyState)[];
-
 /** How often a batch is sent, in ms. A process that is killed loses the counts of this time. */
 const RECORD_EVERY_MS = 5_000;
 /** How many days the store keeps. */
@@ -138,7 +135,7 @@ export function openUsage(options: UsageOptions): Usage {
     keys: readonly string[],
     day: string,
     recorded: readonly UsageRow[],
-    answer: KeyStates,
+    answer: readonly KeyState[],
   ): void {
     const limits = new Map(answer.map((row) => [row.key, row]));
     const calls = Map.groupBy(recorded, (row) => row.key);
