@@ -31,7 +31,7 @@ type Slot = { readonly size: number; running: number; movedAt: number; isSlow: b
  * (docs/performance.md).
  */
 const FEW = 2;
-/** After this time without an answer, in milliseconds, a slot is slow: waiting reads take another. 2 ms is too little on a busy machine. */
+/** Without an answer for this long, in milliseconds, a slot is slow: waiting reads take another. On a busy machine 2 is too little. */
 const FAST_MS = 5;
 
 /** A waiting call, which begins or is refused. */
