@@ -192,6 +192,11 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
       code: 1,
       errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby\n`,
     });
+    const nobody = `postgres://${['127.0.0.1:1', '127.0.0.1:2']}/postgres?${WRITES}`;
+    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: nobody } })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/^No database server is the primary: 127.0.0.1:1 is away: .*ECONNREFUSED/),
+    });
     // With one host and nothing else nobody looks whether it is a standby.
     expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: standby.adminUrl } })).toMatchObject({
       code: 1,

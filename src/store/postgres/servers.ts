@@ -130,7 +130,7 @@ export class Servers {
   #problem: Error | undefined;
   #looked = Promise.withResolvers<void>();
   #suspected = Promise.withResolvers<void>();
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: ServersOptions) {
     this.#options = options;
@@ -148,7 +148,7 @@ export class Servers {
   /** The primary. Without one, looks at the servers first; rejects with the reason if there is still none. */
   async findPrimary(): Promise<Server> {
     // Two rounds: one may have begun before this call.
-    for (let looks = 0; looks < 2 && !this.primary && !this.#isClosed; looks += 1) {
+    for (let looks = 0; looks < 2 && !this.primary && !this.#closing.signal.aborted; looks += 1) {
       this.suspect();
       await this.#looked.promise;
     }
@@ -175,24 +175,27 @@ export class Servers {
 
   /** Finishes the running and waiting calls, and closes all connections. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#closing.abort();
     this.#looked.resolve();
     for (const server of this.all) server.doubt(new Error('the gateway stops'));
     await Promise.all(this.all.map(({ pool }) => pool.close()));
   }
 
   async #watch(): Promise<void> {
-    while (!this.#isClosed) {
+    const { signal } = this.#closing;
+    // The timers keep a command alive that waits for the primary: while every server is away, nothing else does.
+    const pause = (ms: number) => delay(ms, undefined, { signal }).catch(() => {});
+    while (!signal.aborted) {
       this.#suspected = Promise.withResolvers();
       await Promise.all(this.all.map((server) => server.look()));
-      if (this.#isClosed) return;
+      if (signal.aborted) return;
       this.#choose();
       for (const server of this.all) this.#updateRole(server);
       this.#looked.resolve();
       this.#looked = Promise.withResolvers();
-      await delay(PAUSE_MS, undefined, { ref: false });
+      await pause(PAUSE_MS);
       const rest = (this.primary ? PERIOD_MS : SEARCH_MS) - PAUSE_MS;
-      await Promise.race([this.#suspected.promise, delay(rest, undefined, { ref: false })]);
+      await Promise.race([this.#suspected.promise, pause(rest)]);
     }
   }
 
