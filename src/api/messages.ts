@@ -1,6 +1,6 @@
 // The messages of a 422 in English and Portuguese: the gateway's own and Ajv's. The document's x-translations has those
-// of the document and of SQL. The English is for developers and follows the field's name; the Portuguese is for people, and a
-// form shows it as it is.
+// of the document and of SQL. English messages are for developers and follow the field's name. Portuguese messages are for
+// people: a form shows them unchanged.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
@@ -68,7 +68,7 @@ export function describeLargeAnswer(answerLimit: number): Message {
   };
 }
 
-/** What JSON Schema's types, and the formats of people, are called. */
+/** The Portuguese names of JSON Schema's types, and of the formats that people enter. */
 const TYPES: Readonly<Record<string, string>> = {
   string: 'um texto',
   number: 'um número',
@@ -95,69 +95,49 @@ const FORMATS: Readonly<Record<string, string>> = {
   int64: 'um número inteiro de 64 bits',
 };
 
+type Params = ErrorObject['params'];
+
 /** The message of an Ajv error: the document's own for a pattern or a format, or Ajv's. */
-export function describeError(error: ErrorObject): Message {
-  const { keyword, message: en = 'is invalid', params, parentSchema } = error;
-  if (keyword === 'enum') {
-    const values = params.allowedValues.map(String).join(', ');
-    return { en: `${en}: ${values}`, 'pt-BR': `Escolha um destes valores: ${values}` };
-  }
-  return parentSchema?.[`x-${keyword}-message`] ?? { en, 'pt-BR': toPortuguese(error) };
+export function describeError({ keyword, message = 'is invalid', params, parentSchema }: ErrorObject): Message {
+  // Ajv's message does not list the values.
+  const en = keyword === 'enum' ? `${message}: ${params.allowedValues.map(String).join(', ')}` : message;
+  return parentSchema?.[`x-${keyword}-message`] ?? describeKeyword(keyword, params, en);
 }
 
 /** The message for a value that violates a keyword of JSON Schema, in the words of an Ajv error. */
-export function describeKeyword(keyword: string, params: ErrorObject['params'], en: string): Message {
-  return { en, 'pt-BR': toPortuguese({ keyword, params }) };
+export function describeKeyword(keyword: string, params: Params, en: string): Message {
+  return { en, 'pt-BR': KEYWORDS[keyword]?.(params) ?? 'Informe um valor válido' };
 }
 
-function toPortuguese({ keyword, params }: Pick<ErrorObject, 'keyword' | 'params'>): string {
-  const count = (one: string, many: string) => `${params.limit} ${params.limit === 1 ? one : many}`;
-  switch (keyword) {
-    case 'type':
-      return `Informe ${[params.type]
-        .flat()
-        .map((type) => TYPES[type])
-        .join(' ou ')}`;
-    case 'format':
-      return `Informe ${FORMATS[params.format] ?? `um valor no formato "${params.format}"`}`;
-    case 'const':
-      return `Informe ${JSON.stringify(params.allowedValue)}`;
-    case 'pattern':
-      return `Informe um valor que corresponda ao padrão "${params.pattern}"`;
-    case 'minLength':
-      return `Informe pelo menos ${count('caractere', 'caracteres')}`;
-    case 'maxLength':
-      return `Informe no máximo ${count('caractere', 'caracteres')}`;
-    case 'minItems':
-      return `Informe pelo menos ${count('item', 'itens')}`;
-    case 'maxItems':
-      return `Informe no máximo ${count('item', 'itens')}`;
-    case 'minProperties':
-      return `Informe pelo menos ${count('campo', 'campos')}`;
-    case 'maxProperties':
-      return `Informe no máximo ${count('campo', 'campos')}`;
-    case 'minimum':
-      return `Informe um número maior ou igual a ${params.limit}`;
-    case 'maximum':
-      return `Informe um número menor ou igual a ${params.limit}`;
-    case 'exclusiveMinimum':
-      return `Informe um número maior que ${params.limit}`;
-    case 'exclusiveMaximum':
-      return `Informe um número menor que ${params.limit}`;
-    case 'multipleOf':
-      return `Informe um múltiplo de ${params.multipleOf}`;
-    case 'uniqueItems':
-      return 'Não repita itens';
-    case 'dependentRequired':
-    case 'dependencies':
-      return `Informe também ${params.missingProperty}`;
-    case 'oneOf':
-    case 'anyOf':
-      return 'Informe um valor em uma das formas previstas';
-    default:
-      return 'Informe um valor válido';
-  }
-}
+const count = ({ limit }: Params, one: string, many: string) => `${limit} ${limit === 1 ? one : many}`;
+
+/** The Portuguese message for each keyword of JSON Schema, from the params of its Ajv error. */
+const KEYWORDS: Readonly<Record<string, (params: Params) => string>> = {
+  type: ({ type }) =>
+    `Informe ${[type]
+      .flat()
+      .map((name) => TYPES[name])
+      .join(' ou ')}`,
+  format: ({ format }) => `Informe ${FORMATS[format] ?? `um valor no formato "${format}"`}`,
+  const: ({ allowedValue }) => `Informe ${JSON.stringify(allowedValue)}`,
+  enum: ({ allowedValues }) => `Escolha um destes valores: ${allowedValues.map(String).join(', ')}`,
+  pattern: ({ pattern }) => `Informe um valor que corresponda ao padrão "${pattern}"`,
+  minLength: (params) => `Informe pelo menos ${count(params, 'caractere', 'caracteres')}`,
+  maxLength: (params) => `Informe no máximo ${count(params, 'caractere', 'caracteres')}`,
+  minItems: (params) => `Informe pelo menos ${count(params, 'item', 'itens')}`,
+  maxItems: (params) => `Informe no máximo ${count(params, 'item', 'itens')}`,
+  minProperties: (params) => `Informe pelo menos ${count(params, 'campo', 'campos')}`,
+  maxProperties: (params) => `Informe no máximo ${count(params, 'campo', 'campos')}`,
+  minimum: ({ limit }) => `Informe um número maior ou igual a ${limit}`,
+  maximum: ({ limit }) => `Informe um número menor ou igual a ${limit}`,
+  exclusiveMinimum: ({ limit }) => `Informe um número maior que ${limit}`,
+  exclusiveMaximum: ({ limit }) => `Informe um número menor que ${limit}`,
+  multipleOf: ({ multipleOf }) => `Informe um múltiplo de ${multipleOf}`,
+  uniqueItems: () => 'Não repita itens',
+  dependentRequired: ({ missingProperty }) => `Informe também ${missingProperty}`,
+  oneOf: () => 'Informe um valor em uma das formas previstas',
+  anyOf: () => 'Informe um valor em uma das formas previstas',
+};
 
 /** Writes the messages in the client's preferred language. One without a translation stays English. */
 export function localizeErrors(
