@@ -88,7 +88,7 @@ export function readRequest({ method, url, headers }: Arrived): ApiRequest {
   const rawQuery = url.slice(end + 1);
   return {
     method: method.toLowerCase(),
-    path: decodeUrl(() => normalizePath(url.slice(0, end))),
+    path: parse('malformedUrl', () => normalizePath(url.slice(0, end))),
     // Node joins repeated headers with a comma, except set-cookie, which is not an input.
     headers: headers as Record<string, Json>,
     query: parseQuery(rawQuery),
@@ -102,7 +102,7 @@ export function readRequest({ method, url, headers }: Arrived): ApiRequest {
 /** Parses the query by name; a repeated name has an array of values. */
 function parseQuery(query: string): Record<string, Json> {
   // URLSearchParams ignores malformed escapes. No escape spans a separator, so decoding the whole query finds them.
-  if (query.includes('%')) decodeUrl(() => decodeURIComponent(query));
+  if (query.includes('%')) parse('malformedUrl', () => decodeURIComponent(query));
   const result: Record<string, string | string[]> = Object.create(null);
   // Without the ampersand it would drop a leading question mark.
   for (const [name, value] of new URLSearchParams(`&${query}`)) {
@@ -114,12 +114,12 @@ function parseQuery(query: string): Record<string, Json> {
   return result;
 }
 
-/** Throws RequestFailed with `malformedUrl` for anything but percent-encoded UTF-8. */
-function decodeUrl(decode: () => string): string {
+/** Runs a parser. Throws RequestFailed for what it refuses. */
+function parse<T>(kind: 'malformedUrl' | 'invalidJson', parser: () => T): T {
   try {
-    return decode();
+    return parser();
   } catch {
-    throw new RequestFailed({ kind: 'malformedUrl' });
+    throw new RequestFailed({ kind });
   }
 }
 
@@ -268,30 +268,16 @@ export function readTexts(json: string): Map<string, string> {
   return inspectText(json, true).texts;
 }
 
-function readJson(bytes: Uint8Array, hasJsonFields: boolean): { value: Json } & Inspection {
-  return readJsonText(toText(bytes), hasJsonFields);
+/** Parses JSON in UTF-8. Throws RequestFailed with `invalidJson`. */
+function readJson(bytes: Uint8Array, hasJsonFields: boolean): { readonly value: Json } & Inspection {
+  const text = parse('invalidJson', () => new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  return readJsonText(text, hasJsonFields);
 }
 
 /** Parses JSON. Throws RequestFailed with `invalidJson`. */
 export function readJsonText(text: string, hasJsonFields: boolean): { readonly value: Json } & Inspection {
-  const value = parseJson(text);
+  const value: Json = parse('invalidJson', () => JSON.parse(text));
   return { value, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
-}
-
-function toText(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw new RequestFailed({ kind: 'invalidJson' });
-  }
-}
-
-function parseJson(text: string): Json {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new RequestFailed({ kind: 'invalidJson' });
-  }
 }
 
 /** What JSON.parse does not tell: the problems, and the text of the whole as `body` and of each field if asked for. */
