@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { leaveOutNulls } from '../../src/api/optional.ts';
+import { leaveOutNulls } from '../../src/api/answer.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { ANNOTATIONS } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
