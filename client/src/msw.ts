@@ -99,9 +99,8 @@ function findId({ method }: Request, target: string): string | undefined {
 
 async function answer(request: Request, target: string): Promise<Response> {
   const { method, headers } = request;
-  const record: { operation?: string } = {};
   const readBody = async () => new Uint8Array(await request.arrayBuffer());
-  const incoming = { method, url: target, headers: Object.fromEntries(headers), record, readBody };
+  const incoming = { method, url: target, headers: Object.fromEntries(headers), readBody };
   const received = await receive(routes, incoming).catch(toFailed);
   const chosen = 'failure' in received ? received : choose(received);
   if (!('failure' in chosen)) return toResponse(request, chosen, chosen.value);
@@ -109,7 +108,7 @@ async function answer(request: Request, target: string): Promise<Response> {
   const isInvalid = failure.kind === 'invalidInput';
   const localized = isInvalid ? localizeErrors(failure, incoming.headers, routes.translations) : failure;
   const { status, error, headers: own } = toHttpError(localized);
-  const declared = byId.get(record.operation ?? '')?.answers.find((answer) => answer.status === status);
+  const declared = byId.get(findId(request, target) ?? '')?.answers.find((answer) => answer.status === status);
   return toResponse(request, { status, headers: { ...declared?.headers, ...own } }, { error });
 }
 

@@ -191,6 +191,11 @@ describe('a request through msw', () => {
     expect((await send(BASE_URL, { target: '/alunos' })).headers.get('X-Request-Id')).toMatch(/^[0-9a-f-]{36}$/);
   });
 
+  test('sends the headers that the document declares for a refusal', async () => {
+    const { status, headers } = await send(BASE_URL, { target: '/alunos?limit=0' });
+    expect([status, headers.get('RateLimit')]).toEqual([422, expect.stringMatching(/^"address";r=/)]);
+  });
+
   test.each(['https://gateway.example/v10/alunos', 'https://gateway.example/', 'https://other.example/v1/alunos'])(
     'of another server is none of theirs: %s',
     async (url) => {
