@@ -53,7 +53,7 @@ function readLogFields(): string[] {
     key: 'x'.repeat(50),
     traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`,
   });
-  const ended = { endpoint: 'get', operation: 'get', status: 502, durationMs: 1, storeMs: 1, responseBytes: 1 };
+  const ended = { endpoint: 'get', operation: { id: 'get' }, status: 502, durationMs: 1, storeMs: 1, responseBytes: 1 };
   log.request({ ...arrived, ...ended, fault: { kind: 'storeUnavailable', cause: new Error('cause') } });
   log.info('text');
   return [...new Set(lines.flatMap((line) => Object.keys(JSON.parse(line))))].map((name) => `log field ${name}`);

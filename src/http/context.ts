@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { RequestHandler } from 'express';
 import { ClientGone } from '../api/call.ts';
 import type { RequestContext } from '../api/request.ts';
+import type { Config } from '../config.ts';
 import { type Fault, storeFault } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath, type Span } from '../telemetry/record.ts';
@@ -16,15 +17,13 @@ import type { Unread } from './unread.ts';
 export type Sink = (request: EndedRequest) => void;
 
 /** What the contexts of a port need. */
-type ContextOptions = {
+type ContextOptions = Pick<Config, 'bodyLimit'> & {
   /** Receive every request, soon after its end. */
   readonly sinks: readonly Sink[];
   /** Starts the span of a request. */
   readonly startSpan?: ((record: RequestRecord) => Span) | undefined;
   /** The address that a request came from. */
   readonly addressOf: (req: IncomingMessage) => string;
-  /** The largest body, in bytes. */
-  readonly bodyLimit: number;
   /** The answers that clients have not read yet; undefined where they are not counted. */
   readonly unread?: Unread | undefined;
 };
@@ -52,10 +51,10 @@ function readTraceparent({ traceparent }: IncomingHttpHeaders): string | undefin
 }
 
 /**
- * A request on a socket; what only some requests need is computed when they ask for it. Its functions are methods:
- * closures in its fields would outlive young garbage collections, which then take four times as long.
+ * A request on a socket. What only some requests need is computed on demand. Its functions are methods: closures in its
+ * fields would outlive young garbage collections, which then take four times as long.
  */
-class HttpContext implements RequestContext {
+class HttpContext implements RequestContext, EndedRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
@@ -72,8 +71,8 @@ class HttpContext implements RequestContext {
   span: Span | undefined;
   hasEnded = false;
   status = CLIENT_GONE;
-  #durationMs = 0;
-  #responseBytes = 0;
+  durationMs = 0;
+  responseBytes = 0;
   readonly #res: ServerResponse;
   readonly #options: ContextOptions | undefined;
   #network: string | undefined;
@@ -90,6 +89,14 @@ class HttpContext implements RequestContext {
     this.#options = options;
   }
 
+  get endpoint(): string {
+    return this.operation?.id ?? readExpressRoute(this.#res.req) ?? 'none';
+  }
+
+  get isAdmitted(): boolean {
+    return this.admission !== undefined && this.admission.retryAfter === undefined;
+  }
+
   get network(): string {
     this.#network ??= toNetwork(this.#options?.addressOf(this.#res.req) ?? '');
     return this.#network;
@@ -104,7 +111,7 @@ class HttpContext implements RequestContext {
     return readBody(this.#res.req, this.#res, this.#options?.bodyLimit ?? 0);
   }
 
-  /** Counts an answer until the client has read it; gives the fault for which it cannot be sent: too many others are unread. */
+  /** Counts an answer until the client has read it. Returns a fault if too many answers are unread. */
   admitAnswer(bytes: number): { readonly failure: Fault } | undefined {
     const { unread } = this.#options ?? {};
     if (!unread || unread.admit(this.#res, this.key ?? this.network, bytes)) return undefined;
@@ -113,40 +120,18 @@ class HttpContext implements RequestContext {
     return refused;
   }
 
-  /** Notes how the request ended. */
+  /** Records how the request ended. */
   close(responseBytes: number): void {
-    this.#durationMs = performance.now() - this.startedAt;
-    this.#responseBytes = responseBytes;
+    this.durationMs = performance.now() - this.startedAt;
+    this.responseBytes = responseBytes;
     this.status = this.#res.writableFinished ? (this.toolStatus ?? this.#res.statusCode) : CLIENT_GONE;
     this.span?.end(this.#toAttributes(), this.fault);
   }
 
   #toAttributes(): Readonly<Record<string, string | number>> {
-    // Of a tool call the route is the path of MCP.
+    // The route of a tool call is the path of MCP.
     const route = readExpressRoute(this.#res.req) ?? this.operation?.route;
     return { 'http.response.status_code': this.status, ...(route && { 'http.route': route }) };
-  }
-
-  /** The request as it ended, for its line in the log. What comes later is told on a line of its own. */
-  toEnded(): EndedRequest {
-    this.hasEnded = true;
-    return {
-      method: this.method,
-      url: this.url,
-      headers: this.headers,
-      id: this.id,
-      traceparent: this.traceparent,
-      endpoint: this.operation?.id ?? readExpressRoute(this.#res.req) ?? 'none',
-      operation: this.operation?.id,
-      key: this.key,
-      isAdmitted: this.admission !== undefined && this.admission.retryAfter === undefined,
-      status: this.status,
-      durationMs: this.#durationMs,
-      storeMs: this.storeMs,
-      responseBytes: this.#responseBytes,
-      fault: this.fault,
-      span: this.span,
-    };
   }
 }
 
@@ -165,13 +150,13 @@ function createController(res: ServerResponse): AbortController {
 const CONTEXT = Symbol('context');
 type WithContext = ServerResponse & { [CONTEXT]?: HttpContext };
 
-/** The context of a request, by its response. One that never got as far as the application has no body and no network. */
+/** The context of a request, by its response. A request that did not reach the application has no body and no network. */
 export function contextOf(res: WithContext): HttpContext {
   res[CONTEXT] ??= new HttpContext(res);
   return res[CONTEXT];
 }
 
-/** Creates the middleware that comes first: it begins the context of each request, and passes it to the sinks at its end. */
+/** Creates the first middleware: it creates the context of each request, and passes it to the sinks at its end. */
 export function createContexts(options: ContextOptions): RequestHandler {
   const { sinks, startSpan } = options;
   let closed: HttpContext[] = [];
@@ -180,8 +165,9 @@ export function createContexts(options: ContextOptions): RequestHandler {
   const passOn = (context: HttpContext): void => {
     if (closed.push(context) > 1) return;
     setImmediate(() => {
-      const requests = closed.map((one) => one.toEnded());
+      const requests = closed;
       closed = [];
+      for (const request of requests) request.hasEnded = true;
       for (const sink of sinks) for (const request of requests) sink(request);
     });
   };
@@ -214,7 +200,7 @@ function countBytes({ socket }: IncomingMessage, res: ServerResponse): () => num
   return () => (begin === undefined ? 0 : (end ?? socket.bytesWritten) - begin);
 }
 
-/** Records a fault on its request's line; on a separate line if that line is written already or has a fault. */
+/** Records a fault on its request's log line; on a separate line if the first is written already or has a fault. */
 export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, context: RequestContext) => void {
   return (fault, context) => {
     if (context.hasEnded || context.fault) log.fault('A fault beside an answer', fault, context);
@@ -222,7 +208,7 @@ export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, cont
   };
 }
 
-/** The path of an endpoint that Express matched. A path that a client made up must not become a metric's label. */
+/** The path of the endpoint that Express matched. A path that a client made up must not become a metric's label. */
 function readExpressRoute(req: IncomingMessage & { route?: { path?: unknown } }): string | undefined {
   return typeof req.route?.path === 'string' ? req.route.path : undefined;
 }

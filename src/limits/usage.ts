@@ -224,7 +224,7 @@ export function openUsage(options: UsageOptions): Usage {
       const moment = readCalendar();
       const name = toClass(status);
       account.add(Number(name !== REFUSED) - Number(isAdmitted), moment);
-      const kind = `${moment.day} ${name} ${operation}`;
+      const kind = `${moment.day} ${name} ${operation.id}`;
       const own = counts.get(key) ?? new Map<string, number>();
       if (!own.has(kind)) {
         if (rows === MAX_ROWS) {

@@ -119,7 +119,7 @@ function toLine(record: EndedRequest, keyHeaders: readonly string[]): Line {
     requestId: record.id,
     method: record.method,
     path: readPath(record),
-    operation: record.operation,
+    operation: record.operation?.id,
     status: record.status,
     durationMs: round(record.durationMs),
     storeMs: record.storeMs === undefined ? undefined : round(record.storeMs),

@@ -20,9 +20,8 @@ export type RequestRecord = {
 export type EndedRequest = RequestRecord & {
   /** The operationId, or the path of another endpoint; `none` for an unknown path. */
   readonly endpoint: string;
-  /** The operationId of the document. */
-  readonly operation?: string | undefined;
-  /** The API key. It must never be written. */
+  readonly operation?: { readonly id: string } | undefined;
+  /** The API key, which must never be written. */
   readonly key?: string | undefined;
   /** Whether the call was counted against the limits of its key when it was admitted. */
   readonly isAdmitted?: boolean;

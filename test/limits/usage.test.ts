@@ -86,7 +86,7 @@ function start(recordEveryMs = 2 ** 31 - 1): Process {
       const admission = learned ?? admitted;
       const status = wait === undefined ? answered : 429;
       const isAdmitted = admission !== undefined && admission.retryAfter === undefined;
-      const request = { ...createRecord('GET', '/', {}), operation, key, isAdmitted };
+      const request = { ...createRecord('GET', '/', {}), operation: { id: operation }, key, isAdmitted };
       usage.request({ ...request, endpoint: operation, status, durationMs: 1, responseBytes: 1 });
       const { RateLimit: limit, 'RateLimit-Policy': policy } = admission?.headers ?? {};
       return { status, ...(limit && { limit }), ...(policy && { policy }), ...(wait && { wait }) };
