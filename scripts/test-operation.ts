@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process';
 import { FILES } from '../src/config.ts';
-import { isNear } from '../src/near-miss.ts';
+import { findNear } from '../src/near-miss.ts';
 import { compileFile } from '../src/openapi/compile.ts';
 
 const TESTS = ['test/openapi/drift.test.ts', 'test/openapi/document.test.ts', 'test/isolation/any-operation.test.ts'];
@@ -10,7 +10,7 @@ const TESTS = ['test/openapi/drift.test.ts', 'test/openapi/document.test.ts', 't
 /** The message about an unknown operationId; undefined for a known one. */
 export function findMistake(id: string | undefined, ids: readonly string[]): string | undefined {
   if (id !== undefined && ids.includes(id)) return undefined;
-  const meant = ids.find((one) => isNear(id?.toLowerCase() ?? '', one.toLowerCase(), 2));
+  const meant = ids.find((one) => findNear(id?.toLowerCase() ?? '', [one.toLowerCase()]));
   if (meant) return `There is no operation ${id}: did you mean ${meant}?`;
   return `Expected an operationId of openapi.yaml: npm run test:operation -- ${ids[0]}`;
 }

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { readDatabaseUrl, UrlError } from './database-url.ts';
 import { OperatorError } from './errors.ts';
-import { isNear } from './near-miss.ts';
+import { findNear } from './near-miss.ts';
 
 /** The configuration of the gateway. */
 export type Config = {
@@ -11,7 +11,7 @@ export type Config = {
   readonly port: number;
   readonly host: string;
   readonly store: StoreConfig;
-  /** Whether a store with the demo data may be served: on HOST others reach it, and its keys are public. */
+  /** Whether a store with the demo data may be served: its keys are public, and others may reach HOST. */
   readonly demoKeys: boolean;
   /** The maximum number of concurrent store calls, and of connections to the store. */
   readonly connections: number;
@@ -46,7 +46,7 @@ export type Config = {
   readonly mcp: boolean;
   /** A separate port for the metrics. */
   readonly metricsPort: number | undefined;
-  /** What is logged, and what is worse. */
+  /** The lowest level that is logged. */
   readonly logLevel: LogLevel;
   /** The URL of the OTLP collector, and the sampling ratio for root traces; undefined sends no traces. */
   readonly traces: { readonly url: string; readonly ratio: number } | undefined;
@@ -66,11 +66,11 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export type StoreConfig =
   | {
       readonly kind: 'embedded';
-      /** The data folder; undefined is a temporary one, which goes with the gateway. */
+      /** The data folder; undefined for a temporary one, which is deleted at the end. */
       readonly dataDir: string | undefined;
-      /** The folder of the programs of Postgres; undefined for npm's. */
+      /** The folder of Postgres's programs; undefined for npm's. */
       readonly programs: string | undefined;
-      /** For tests: false answers before the rows are on the disk. */
+      /** For tests: false does not wait until the rows are on the disk. */
       readonly fsync?: boolean;
       /** Whether a new store gets the demo data. */
       readonly demoData: boolean;
@@ -84,7 +84,7 @@ export type StoreConfig =
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
 const MAX_WORKERS = 64;
-/** The part of the configuration that has no variable: bounds of memory, which tests set lower. */
+/** Bounds of memory, which have no variable. Tests set them lower. */
 const BOUNDS = { waiting: 1_000, answerLimit: 4_000_000, unreadLimit: 100_000_000, maxSockets: 10_000 } as const;
 const ROOT = join(import.meta.dirname, '..');
 
@@ -104,22 +104,22 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A variable of the environment. */
 export type Variable<T = unknown> = {
-  /** What it is if it is not set, and how that is written. */
+  /** The default, and how it is written. */
   readonly fallback: T;
   readonly written: string;
-  /** What it does, in Markdown for a page in docs. */
+  /** The description in docs/configuration.md, in Markdown. */
   readonly text: string;
-  /** What a value has to be. */
+  /** The valid values, for messages. */
   readonly expected: string;
-  /** Reads a value; undefined if it is invalid. Throws UrlError to say more. */
+  /** Reads a value; undefined if it is invalid. Throws UrlError with a more specific message. */
   readonly parse: (text: string) => T | undefined;
-  /** Whether no message may show its value. */
+  /** Whether messages must not show its value. */
   readonly isSecret?: boolean;
 };
 
 /** Addresses that only this machine reaches. */
 export const LOOPBACK = /^(127(\.\d+){3}|::1|localhost)$/i;
-/** A fragment, which no URL here has, or an @ that does not end the user and the password. */
+/** An unencoded character in the user or the password: no URL here has a fragment or a second @. */
 const UNENCODED = /#|@.*@|:\/\/[^@]*[/?].*@/;
 
 function variable<T>(text: string, fallback: T, expected: string, parse: Variable<T>['parse']): Variable<T> {
@@ -127,11 +127,8 @@ function variable<T>(text: string, fallback: T, expected: string, parse: Variabl
   return { fallback, written, text, expected, parse };
 }
 
-function integer(text: string, fallback: number, min: number, max: number): Variable<number>;
-function integer(text: string, fallback: undefined, min: number, max: number): Variable<number | undefined>;
-function integer(text: string, fallback: number | undefined, min: number, max: number): Variable<number | undefined> {
-  return variable(text, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
-}
+const integer = <T extends number | undefined>(text: string, fallback: T, min: number, max: number) =>
+  variable<number | T>(text, fallback, `a whole number from ${min} to ${max}`, toInteger(min, max));
 
 function toInteger(min: number, max: number) {
   return (text: string): number | undefined => {
@@ -140,8 +137,8 @@ function toInteger(min: number, max: number) {
   };
 }
 
-const SWITCH: Readonly<Record<string, boolean | undefined>> = { __proto__: null, on: true, off: false } as never;
-const flag = (text: string, fallback: boolean) => variable(text, fallback, 'on or off', (value) => SWITCH[value]);
+const flag = (text: string, fallback: boolean) =>
+  variable(text, fallback, 'on or off', (value) => value === 'on' || (value === 'off' ? false : undefined));
 
 /** One of several words; the first is the default. */
 const choice = <T extends string>(text: string, ...words: [T, ...T[]]): Variable<T> =>
@@ -155,7 +152,7 @@ const secret = (text: string, expected: string, parse: (text: string) => string 
   isSecret: true,
 });
 
-/** A URL, which may have a password. Read without its encoding, a part of that would be the host, and be logged. */
+/** A URL, which may have a password. Part of an unencoded password would be read as the host, and logged. */
 const url = (text: string, example: string, isUrl: (text: string) => boolean) =>
   secret(text, `a URL like ${example}`, (value) => {
     if (UNENCODED.test(value)) {
@@ -173,23 +170,19 @@ function isDatabaseUrl(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text) && readDatabaseUrl(text).servers.length > 0;
 }
 
-/** Whether a text is an origin as browsers send it (RFC 6454, section 6.2), or `*`. */
-function isOrigin(text: string): boolean {
-  return text === '*' || (URL.canParse(text) && new URL(text).origin === text);
-}
-
-/** Reads values separated by commas; undefined if one of them is no origin. */
+/** Reads origins as browsers send them (RFC 6454, section 6.2), or `*`, separated by commas; undefined if one is invalid. */
 function readOrigins(text: string): readonly string[] | undefined {
   const values = text.split(',').map((value) => value.trim());
-  return values.every(isOrigin) ? values : undefined;
+  return values.every((value) => value === '*' || URL.parse(value)?.origin === value) ? values : undefined;
 }
 
-/** Whether a text names a time zone (IANA). */
-function isTimeZone(text: string): boolean {
+/** Reads the name of a time zone (IANA). */
+function readTimeZone(text: string): string | undefined {
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: text }) !== undefined;
+    new Intl.DateTimeFormat('en', { timeZone: text });
+    return text;
   } catch {
-    return false;
+    return undefined;
   }
 }
 
@@ -287,7 +280,7 @@ export const VARIABLES = {
     'time zone of the days of [usage](usage.md), and of imported times without a zone',
     'America/Sao_Paulo',
     'a time zone such as America/Sao_Paulo',
-    (text) => (isTimeZone(text) ? text : undefined),
+    readTimeZone,
   ),
   PROXY_HOPS: integer(
     'number of proxies in front that add to `X-Forwarded-For`; see [Proxies](configuration.md#proxies)',
@@ -379,15 +372,13 @@ function readValues(env: Environment, mistakes: string[]): Values {
   return Object.fromEntries(Object.entries(VARIABLES).map(([name, one]) => [name, read(name, one)])) as Values;
 }
 
-/** The variables that are probably meant to be one that is not set: a store with public keys must not start instead. */
+/** Finds misspelled variables: the gateway must not start with the demo data because DATABASE_URL is misspelled. */
 function findNearMisses(env: Environment): string[] {
   const isSet = (name: string) => (env[name] ?? '') !== '';
   const missing = Object.keys(VARIABLES).filter((name) => !isSet(name));
   return Object.keys(env).flatMap((found) => {
     if (!isSet(found) || found in VARIABLES) return [];
-    const folded = found.toUpperCase().replaceAll('-', '_');
-    // Two edits of a short name, such as HOST, make many others.
-    const meant = missing.find((name) => isNear(folded, name, name.length > 6 ? 2 : 1));
+    const meant = findNear(found.toUpperCase().replaceAll('-', '_'), missing);
     return meant ? [`${found} is not a variable of the gateway: expected ${meant}`] : [];
   });
 }

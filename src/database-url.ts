@@ -1,16 +1,16 @@
-// Reads DATABASE_URL by the rules of libpq, of which the driver knows a part. docs/stores.md lists what differs.
+// Reads DATABASE_URL by the rules of libpq, which the driver knows only in part. docs/stores.md lists the differences.
 
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type pg from 'pg';
-import { isNear } from './near-miss.ts';
+import { findNear } from './near-miss.ts';
 
 /** What a client of one server needs. */
 export type ClientConfig = Omit<pg.ClientConfig, 'connectionString' | 'ssl'> & {
-  /** Undefined where the URL says nothing: PGSSLMODE counts, or else nothing is encrypted. */
+  /** Undefined if the URL says nothing about TLS: then PGSSLMODE decides, and the default is no encryption. */
   readonly ssl?: false | ConnectionOptions;
-  /** Files for TLS, which are read for each connection: certificates are renewed while the gateway runs. */
+  /** Files for TLS, read again for each connection: certificates are renewed while the gateway runs. */
   readonly sslFiles?: Readonly<Partial<Record<SslFile, string>>>;
   /** Whether a login without channel binding is refused. */
   readonly mustBind?: boolean;
@@ -29,7 +29,7 @@ type ServerAddress = {
 export type DatabaseAddress = {
   /** In the order of the URL. */
   readonly servers: readonly ServerAddress[];
-  /** Whether the servers have roles: with one server of any role there is nothing to find out. */
+  /** Whether the role of a server matters: not for a single server of any role. */
   readonly hasRoles: boolean;
   /** Whether the primary has to accept writes by default (`read-write`). */
   readonly mustWrite: boolean;
@@ -37,15 +37,15 @@ export type DatabaseAddress = {
   readonly connectMs: number | undefined;
 };
 
-/** A connection string is invalid. The message has no part of the user and the password. */
+/** A connection string is invalid. The message contains no part of the user or the password. */
 export class UrlError extends Error {}
 
-/** The values of a parameter that are taken, or why it is refused. */
+/** The accepted values of a parameter, or why it is refused. */
 type Rule =
   | { readonly isTaken: (value: string) => boolean; readonly expected: string; readonly others?: Others }
   | { readonly refused: string };
 
-/** Values that libpq takes and the gateway does not, and what to write instead. */
+/** Values that only libpq accepts, and what to write instead. */
 type Others = { readonly values: readonly string[]; readonly expected: string };
 
 const matching = (pattern: RegExp, expected: string): Rule => ({ isTaken: (value) => pattern.test(value), expected });
@@ -59,33 +59,33 @@ const SECONDS = matching(INTEGER, 'whole seconds');
 const TLS_VERSION = oneOf('TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3');
 const UNSUPPORTED: Rule = { refused: 'is not supported: leave it out' };
 
+/** One rule for several parameters. */
+function each(rule: Rule, names: string): Record<string, Rule> {
+  return Object.fromEntries(names.split(/\s+/).map((name) => [name, rule]));
+}
+
 /** Every parameter of libpq 18. */
 export const PARAMETERS: Readonly<Record<string, Rule>> = {
-  host: ANY,
-  hostaddr: ANY,
-  port: ANY,
-  dbname: ANY,
-  user: ANY,
-  password: ANY,
+  ...each(
+    ANY,
+    `host hostaddr port dbname user password options application_name fallback_application_name
+    sslcert sslkey sslpassword sslrootcert sslcrl`,
+  ),
+  ...each(
+    UNSUPPORTED,
+    `require_auth keepalives_interval keepalives_count tcp_user_timeout gsslib krbsrvname sslkeylogfile requirepeer
+    scram_client_key scram_server_key oauth_issuer oauth_client_id oauth_client_secret oauth_scope`,
+  ),
   passfile: { refused: 'is not supported: set PGPASSFILE in the environment' },
-  require_auth: UNSUPPORTED,
   channel_binding: oneOf('disable', 'prefer', 'require'),
   connect_timeout: SECONDS,
   client_encoding: matching(/^(utf-?8|auto)$/i, 'UTF8'),
-  options: ANY,
-  application_name: ANY,
-  fallback_application_name: ANY,
   keepalives: matching(INTEGER, 'a whole number'),
   keepalives_idle: SECONDS,
-  keepalives_interval: UNSUPPORTED,
-  keepalives_count: UNSUPPORTED,
-  tcp_user_timeout: UNSUPPORTED,
   replication: oneOf('false', 'off', 'no', '0'),
   gssencmode: oneOf('disable', 'prefer'),
   gssdelegation: oneOf('0'),
-  gsslib: UNSUPPORTED,
-  krbsrvname: UNSUPPORTED,
-  // JDBC's, which libpq takes for require.
+  // A parameter of JDBC, which libpq reads as sslmode=require.
   ssl: oneOf('true'),
   // `no-verify` is the driver's.
   sslmode: {
@@ -95,22 +95,13 @@ export const PARAMETERS: Readonly<Record<string, Rule>> = {
   requiressl: { refused: 'is not supported: use sslmode' },
   sslnegotiation: oneOf('postgres', 'direct'),
   sslcompression: oneOf('0'),
-  sslcert: ANY,
-  sslkey: ANY,
-  sslkeylogfile: UNSUPPORTED,
-  sslpassword: ANY,
   sslcertmode: oneOf('allow'),
-  sslrootcert: ANY,
-  sslcrl: ANY,
   sslcrldir: { refused: 'is not supported: use sslcrl' },
   sslsni: oneOf('1'),
-  requirepeer: UNSUPPORTED,
   ssl_min_protocol_version: TLS_VERSION,
   ssl_max_protocol_version: TLS_VERSION,
   min_protocol_version: oneOf('3.0'),
   max_protocol_version: oneOf('3.0', '3.2', 'latest'),
-  scram_client_key: UNSUPPORTED,
-  scram_server_key: UNSUPPORTED,
   service: { refused: 'is not supported: write its settings into the URL' },
   servicefile: { refused: 'is not supported: write the settings of the service into the URL' },
   target_session_attrs: {
@@ -122,10 +113,6 @@ export const PARAMETERS: Readonly<Record<string, Rule>> = {
   },
   // Without an effect: only the primary is used.
   load_balance_hosts: oneOf('disable', 'random'),
-  oauth_issuer: UNSUPPORTED,
-  oauth_client_id: UNSUPPORTED,
-  oauth_client_secret: UNSUPPORTED,
-  oauth_scope: UNSUPPORTED,
 };
 
 /** Scheme, user, password, hosts with ports, database, parameters. */
@@ -135,7 +122,7 @@ const DEFAULT_PORT = '5432';
 
 type Parameters = Readonly<Record<string, string | undefined>>;
 
-/** Reads a connection string. Throws UrlError for what libpq refuses, and for what is not supported. */
+/** Reads a connection string. Throws UrlError for what libpq refuses or the gateway does not support. */
 export function readDatabaseUrl(text: string): DatabaseAddress {
   const parts = PARTS.exec(text);
   if (!parts) throw new UrlError('expected a URL like postgres://user:password@host/name');
@@ -156,7 +143,7 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
     const shown = host || address || 'localhost';
     const name = `${isIP(shown) === 6 ? `[${shown}]` : shown}:${port || DEFAULT_PORT}`;
     const at = defined({ host: address ?? host, port: port ? Number(port) : undefined });
-    // The certificate is that of the host, whatever its address is.
+    // The certificate names the host, not its address.
     const ssl = address && host && config.ssl ? { ssl: { ...config.ssl, host, ...toServerName(host) } } : {};
     return { name, config: { ...config, ...at, ...ssl } };
   });
@@ -171,7 +158,7 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
   };
 }
 
-/** The last one of each name counts. */
+/** Of a repeated parameter the last value counts. */
 function readParameters(query: string): Parameters {
   const given: Record<string, string> = { __proto__: null } as never;
   for (const part of query.split('&').filter(Boolean)) {
@@ -187,8 +174,7 @@ function readParameters(query: string): Parameters {
 function checkParameter(name: string, value: string): string {
   const rule = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined;
   if (!rule) {
-    const names = Object.keys(PARAMETERS);
-    const meant = names.find((one) => isNear(name.toLowerCase(), one, one.length > 6 ? 2 : 1));
+    const meant = findNear(name.toLowerCase(), Object.keys(PARAMETERS));
     throw new UrlError(meant ? `${name}: expected ${meant}` : `${name} is not a parameter of libpq`);
   }
   if ('refused' in rule) throw new UrlError(`${name} ${rule.refused}`);
@@ -199,7 +185,7 @@ function checkParameter(name: string, value: string): string {
 
 type Host = { readonly host: string; readonly address: string | undefined; readonly port: string };
 
-/** The hosts of the authority; those of the parameters count more. One port is for all hosts. */
+/** The hosts of the parameters, or else of the authority. A single port applies to all hosts. */
 function readHosts(authority: string, { host, hostaddr, port }: Parameters): Host[] {
   const addresses = hostaddr?.split(',');
   const named = host === undefined ? readAuthority(authority) : host.split(',').map((one) => ({ host: one, port: '' }));
@@ -236,7 +222,7 @@ function readAuthority(authority: string): { readonly host: string; readonly por
   });
 }
 
-/** TLS names no address (RFC 6066, section 3). */
+/** TLS server names are never addresses (RFC 6066, section 3). */
 const toServerName = (host: string) => (isIP(host) ? {} : { servername: host });
 
 const isPort = (port: string): boolean => /^\d{0,5}$/.test(port) && Number(port) <= 65_535 && !/^0+$/.test(port);
@@ -249,7 +235,7 @@ function readKeepAlive({ keepalives = '1', keepalives_idle }: Parameters): Clien
   };
 }
 
-/** How the connection is encrypted. `require` verifies like `verify-full`, where libpq does not verify at all. */
+/** Reads the TLS options. `require` verifies like `verify-full`; libpq would not verify at all. */
 function readSsl(given: Parameters): ClientConfig {
   const { sslrootcert, sslcert, sslkey, sslcrl, sslpassword, sslnegotiation } = given;
   const isSystem = sslrootcert === 'system';
@@ -257,7 +243,7 @@ function readSsl(given: Parameters): ClientConfig {
   if (isSystem && wanted !== undefined && wanted !== 'verify-full') {
     throw new UrlError(`sslmode=${wanted}: expected verify-full with sslrootcert=system`);
   }
-  // Who names a certificate wants TLS.
+  // A certificate implies TLS.
   const mode = wanted ?? (sslrootcert || sslcert || sslkey ? 'verify-full' : undefined);
   if (sslnegotiation === 'direct' && (mode === undefined || mode === 'disable')) {
     throw new UrlError('sslnegotiation=direct: expected sslmode=require, verify-ca or verify-full with it');
@@ -272,7 +258,7 @@ function readSsl(given: Parameters): ClientConfig {
   const sslFiles = defined({ ca, cert: sslcert, key: sslkey, crl: sslcrl });
   const ssl: ConnectionOptions = defined({
     rejectUnauthorized: mode === 'no-verify' ? false : undefined,
-    // The authority is checked, and not the name.
+    // Verifies the authority, not the host name.
     checkServerIdentity: mode === 'verify-ca' ? () => undefined : undefined,
     passphrase: sslpassword,
     minVersion: given.ssl_min_protocol_version as ConnectionOptions['minVersion'],
@@ -295,7 +281,7 @@ function checkFile(name: string, path: string | undefined): void {
   }
 }
 
-/** Only %XX is decoded, as in psql: a plus is a plus. An empty text is none. */
+/** Decodes %XX only, as psql does: a plus stays a plus. An empty text is undefined. */
 function decode(text: string | undefined, what: string): string | undefined {
   try {
     return text ? decodeURIComponent(text) : undefined;

@@ -1,7 +1,12 @@
-// Finds what was probably meant. Imports nothing.
+// Finds what a misspelled name probably means. Imports nothing.
 
-/** Whether a text becomes another by so many edits: a character more, less, replaced, or two that change places. */
-export function isNear(one: string, other: string, edits: number): boolean {
+/** The first of several names that a text probably means. Two edits of a short name, such as HOST, make many others. */
+export function findNear(text: string, names: readonly string[]): string | undefined {
+  return names.find((name) => isNear(text, name, name.length > 6 ? 2 : 1));
+}
+
+/** Whether `edits` edits turn one text into the other. An edit adds, drops or replaces a character, or swaps two. */
+function isNear(one: string, other: string, edits: number): boolean {
   if (one === other) return true;
   if (edits === 0 || Math.abs(one.length - other.length) > edits) return false;
   let same = 0;

@@ -2,7 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Fault, OperatorError } from '../errors.ts';
-import { isNear } from '../near-miss.ts';
+import { findNear } from '../near-miss.ts';
 import type { Column, DatabaseFunction, Parameter, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
 import { BODY_ARGUMENT, declares, type Operation } from './operations.ts';
@@ -126,7 +126,10 @@ class Comparison {
   }
 
   #describeMissing(): string {
-    const near = this.#functions.find(({ name }) => isNear(name, this.#operation.function, 2))?.name;
+    const near = findNear(
+      this.#operation.function,
+      this.#functions.map(({ name }) => name),
+    );
     return `there is none of that name in schema public${near ? `: did you mean ${near}?` : ''}`;
   }
 
