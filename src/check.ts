@@ -1,4 +1,4 @@
-// npm start -- --check: tests what a start needs, and says what it found without serving.
+// npm start -- --check: checks everything that a start needs, and prints what it finds, without serving.
 
 import { type Config, FILES } from './config.ts';
 import { messageOf } from './errors.ts';
@@ -12,10 +12,10 @@ import type { Store } from './store/store.ts';
 /** The width of a finding's name. */
 const WIDTH = 15;
 
-/** What was found of one thing that a start needs. */
+/** The result of one check. */
 type Finding = { readonly name: string; readonly text: string; readonly isBad?: boolean };
 
-/** Checks everything that a start needs, prints a line for each finding, and returns whether the gateway can start. */
+/** Prints a line for each finding, and returns whether the gateway can start. */
 export async function checkStart(config: Config, print: (line: string) => void): Promise<boolean> {
   let isGood = true;
   const tell = ({ name, text, isBad = false }: Finding) => {
@@ -26,38 +26,12 @@ export async function checkStart(config: Config, print: (line: string) => void):
   try {
     const document = await compileFile(FILES.document);
     tell({ name: 'Document', text: `ok: ${document.operations.size} operations` });
-    const pending = await inspectMigrations(config, FILES.migrations);
-    await checkStore(config, document, pending, tell);
+    await checkStore({ config, document, pending: await inspectMigrations(config, FILES.migrations), tell });
   } catch (error) {
     tell({ name: 'Error', text: messageOf(error as Error), isBad: true });
   }
   print(isGood ? 'The gateway can start.' : 'The gateway would not start, or could not serve.');
   return isGood;
-}
-
-async function checkStore(
-  config: Config,
-  document: CompiledDocument,
-  pending: Pending,
-  tell: (finding: Finding) => void,
-): Promise<void> {
-  const log = { info: () => {}, warn: (text: string) => tell({ name: 'Warning', text }) };
-  const small = { ...config, connections: 1 };
-  if (config.store.kind === 'embedded' && 'missing' in pending) {
-    // It is checked as the start would make it.
-    const store = { ...config.store, dataDir: undefined, demoData: false };
-    const { store: made } = await openStore({ ...small, store }, FILES, log);
-    await checkOpened(made, { config, document, pending, tell }).finally(made.close);
-    return refuseNewDemo(config).catch(({ message }) => tell({ name: 'Demo data', text: message, isBad: true }));
-  }
-  // A gateway may run on it meanwhile.
-  const server = config.store.kind === 'embedded' ? await reachServer(config.store) : undefined;
-  try {
-    const store = await openServed(small, log);
-    await checkOpened(store, { config, document, pending, tell }).finally(store.close);
-  } finally {
-    await server?.close();
-  }
 }
 
 type Parts = {
@@ -66,6 +40,27 @@ type Parts = {
   readonly pending: Pending;
   readonly tell: (finding: Finding) => void;
 };
+
+async function checkStore(parts: Parts): Promise<void> {
+  const { config, pending, tell } = parts;
+  const log = { info: () => {}, warn: (text: string) => tell({ name: 'Warning', text }) };
+  const small = { ...config, connections: 1 };
+  if (config.store.kind === 'embedded' && 'missing' in pending) {
+    // The start would create or migrate this store: check a temporary one instead.
+    const store = { ...config.store, dataDir: undefined, demoData: false };
+    const { store: made } = await openStore({ ...small, store }, FILES, log);
+    await checkOpened(made, parts).finally(made.close);
+    return refuseNewDemo(config).catch(({ message }) => tell({ name: 'Demo data', text: message, isBad: true }));
+  }
+  // A running gateway may use the same store.
+  const server = config.store.kind === 'embedded' ? await reachServer(config.store) : undefined;
+  try {
+    const store = await openServed(small, log);
+    await checkOpened(store, parts).finally(store.close);
+  } finally {
+    await server?.close();
+  }
+}
 
 async function checkOpened(store: Store, { config, document, pending, tell }: Parts): Promise<void> {
   const { deadlineMs } = config;
