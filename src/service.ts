@@ -1,8 +1,8 @@
-// The whole gateway in one process: opens every part in order, and closes them.
+// The gateway in one process: opens all parts in order, and closes them.
 
 import { setImmediate } from 'node:timers/promises';
 import { createCallStore } from './api/call.ts';
-import { createHandler, type Handler, type HandlerOptions } from './api/handler.ts';
+import { createHandler } from './api/handler.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES } from './config.ts';
 import { type AppParts, createApp, createNetworkLimit } from './http/app.ts';
@@ -30,7 +30,7 @@ export type Service = {
   readonly server: GatewayServer;
   /** Logs the listen address. */
   welcome(welcome: Welcome): Promise<void>;
-  /** Runs what goes on beside requests. Throws DriftError if a store that was away at the start turns out to drift. */
+  /** Watches files and the store. Throws DriftError if a store that was unreachable at the start turns out to drift. */
   follow(): Promise<void>;
   /** The metrics of this process. */
   readFigures(): Promise<Figures>;
@@ -42,13 +42,13 @@ export type Service = {
 
 /** How a service ends. */
 export type Ending = {
-  /** How long it serves on, in milliseconds, so that balancers and clients go elsewhere; 0 by default. */
+  /** How long the service serves on, in milliseconds, so that balancers and clients go elsewhere; 0 by default. */
   readonly noticeMs?: number;
-  /** Whether another worker serves in its place: it is not reported as stopping then. */
+  /** Whether another worker takes its place: then it does not report that it is stopping. */
   readonly isReplaced?: boolean;
 };
 
-/** What a service shares with those of other processes. */
+/** What a worker shares with the other workers. */
 export type Group = {
   /** The number of this process, from 1, for its metrics and its log. */
   readonly worker: number;
@@ -60,7 +60,7 @@ export type Group = {
 
 /** How a service is started. */
 type ServiceOptions = {
-  /** Whether it follows the document and the migrations as they are saved. */
+  /** Whether it applies the document and the migrations when they are saved. */
   readonly isWatching?: boolean;
   readonly group?: Group;
   /** For tests: another document and log, and what opens another store. */
@@ -77,9 +77,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   // Before the store: an applied migration stays, even if the document is invalid.
   const document = options.document ?? (await compileFile(FILES.document));
   if (!group) await checkPorts(config);
-  // Of the first document: npm run dev needs a restart for another header of the key or function of usage.
+  // The key's header and the usage function are those of the first document: npm run dev needs a restart to change them.
   const log = options.log ?? openLog(config, readKeyHeaders(document), group?.worker);
-  // What is outside is the same for all processes: the first one logs it.
+  // All processes see the same store, Redis and collector: only the first one logs about them.
   const ignore = () => {};
   const outside: Log = isFirst ? log : { ...log, info: ignore, warn: ignore, fault: ignore };
   if (!group) await refuseNewDemo(config);
@@ -97,7 +97,13 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     log,
     outside,
   });
-  const served = serveDocument(document, { ...config, callStore, limits, onFault });
+  const serve = (next: CompiledDocument, demoKey?: string) => ({
+    document: next,
+    handle: createHandler(next, { ...config, callStore, limits, onFault }),
+    shown: { ...next, demoKey },
+  });
+  /** What is served now. npm run dev replaces the document, and the demo data is found after the start. */
+  let served = serve(document);
   const readDocument = () => served.document;
   const readiness = createReadiness({
     store,
@@ -116,12 +122,12 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, addressOf, unread }),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
-    docs: config.docs ? serveDocs(() => ({ ...served.document, demoKey: served.demoKey })) : undefined,
+    docs: config.docs ? serveDocs(() => served.shown) : undefined,
     limitNetworks: createNetworkLimit(limits.admitNetwork, (context) =>
       Object.assign(context, identify(served.document, context)),
     ),
     mcp: await openMcp(config, readDocument),
-    handler: served.handle,
+    handler: (context, reader) => served.handle(context, reader),
     onFault,
   });
   const server = createServer(app, config, sinks);
@@ -135,7 +141,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
 
   const readDemo = async () => {
     const demo = await findDemo(document, store);
-    served.demoKey ??= demo?.key;
+    if (demo) served = { ...served, shown: { ...served.shown, demoKey: demo.key } };
     return demo;
   };
   /** Everybody knows the keys of the demo data, so others must not reach it. */
@@ -159,9 +165,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   try {
     const fault = isFirst ? await readiness.checkAtStart() : undefined;
     const demo = readDemo();
-    // Otherwise once the store answers.
+    // If the store does not answer yet, `follow` checks this later.
     if (!fault) await refuseDemo(demo);
-    // The primary process opens that of a group: no worker can hold it up.
+    // With workers, the primary process opens METRICS_PORT: no worker can hold it up.
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
     return {
@@ -175,7 +181,10 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         if (isWatching) {
           const { develop } = await import('./dev.ts');
           const { deadlineMs } = config;
-          stopWatching = develop({ ...FILES, store, own, serve: served.replace, deadlineMs, log }, document);
+          const replace = (next: CompiledDocument) => {
+            served = serve(next, served.shown.demoKey);
+          };
+          stopWatching = develop({ ...FILES, store, own, serve: replace, deadlineMs, log }, document);
         }
         if (!fault) return;
         await readiness.reportUntilReachable(fault);
@@ -194,30 +203,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await close();
     throw error;
   }
-}
-
-/** What requests are answered with. It changes while the gateway serves. */
-type Served = {
-  readonly document: CompiledDocument;
-  readonly handle: Handler;
-  /** The key that the documentation page fills in, once the demo data is found. */
-  demoKey: string | undefined;
-  /** Serves another document from the next request on. */
-  replace(document: CompiledDocument): void;
-};
-
-function serveDocument(document: CompiledDocument, options: HandlerOptions): Served {
-  let current = { document, handle: createHandler(document, options) };
-  return {
-    get document() {
-      return current.document;
-    },
-    handle: (context, reader) => current.handle(context, reader),
-    demoKey: undefined,
-    replace: (next) => {
-      current = { document: next, handle: createHandler(next, options) };
-    },
-  };
 }
 
 async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | undefined> {

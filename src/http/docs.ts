@@ -29,7 +29,7 @@ export type Shown = Pick<CompiledDocument, 'source' | 'texts'> & {
 
 type Language = 'en' | 'pt-BR';
 
-/** What the page says beside the document. */
+/** The page's own texts. */
 const TEXTS = {
   en: {
     scalar: { locale: 'en' },
@@ -38,7 +38,7 @@ const TEXTS = {
     other: '[Esta página em português](?lang=pt-BR)',
   },
   'pt-BR': {
-    // Scalar's own word for a default and for a pattern is the same.
+    // Scalar's own texts use one word for a default and for a pattern.
     scalar: {
       locale: 'pt',
       translations: {
@@ -100,17 +100,12 @@ function chooseLanguage({ query, headers }: Request, { texts }: Shown): Language
   return query.lang === 'pt-BR' || prefersPortuguese(headers) ? 'pt-BR' : 'en';
 }
 
-/** Serves a text that is generated once: npm run dev replaces the document, and the demo data is found after the start. */
+/** Serves a text, and generates it again only when `read` returns another object. */
 function serveText(type: string, read: () => Shown, write: (shown: Shown) => string): RequestHandler {
   let written: { readonly shown: Shown; readonly body: string; readonly tag: string } | undefined;
   return (_req, res) => {
     const shown = read();
-    // It is a new object each time.
-    if (
-      written?.shown.source !== shown.source ||
-      written.shown.texts !== shown.texts ||
-      written.shown.demoKey !== shown.demoKey
-    ) {
+    if (written?.shown !== shown) {
       const body = write(shown);
       written = { shown, body, tag: toEntityTag(body) };
     }
@@ -120,7 +115,7 @@ function serveText(type: string, read: () => Shown, write: (shown: Shown) => str
   };
 }
 
-/** Serves what is compressed by Brotli, at a URL that changes with it. Other encodings are made once, when they are asked for. */
+/** Serves Brotli-compressed bytes, at a URL that changes with them. Creates other encodings once, on demand. */
 function serveImmutable(type: string, compressed: Buffer): RequestHandler {
   const bodies = new Map<Encoding | undefined, Promise<Buffer>>([['br', Promise.resolve(compressed)]]);
   const make = (encoding: Encoding | undefined): Promise<Buffer> => {
@@ -264,8 +259,8 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
 }
 
 /**
- * Leaves a parameter without a value in an example out of its request. Scalar would take the first of the parameter's
- * examples or the schema's first value, and all filters together find nothing.
+ * Leaves optional parameters without a value out of an example's request. Scalar would fill in the parameter's first example or
+ * the schema's first value, and all filters together find nothing.
  */
 function completeExamples({ parameters = [], responses }: OpenAPIV3.OperationObject): void {
   const optional = parameters.flatMap((parameter) =>
