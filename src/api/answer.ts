@@ -1,18 +1,20 @@
 // Converts the rows of a call to the answer of its operation. Runs in browsers too, in the client's handlers for msw.
 
 import type { Input, Operation } from '../openapi/operations.ts';
+import { fillTemplate } from '../openapi/path.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
-import type { Json, Rows } from '../store/store.ts';
+import type { Json, JsonObject, Rows } from '../store/store.ts';
 import type { ApiRequest } from './request.ts';
 
-/** A successful answer: its JSON text, which is empty for no content, status and additional headers. */
+/** A successful answer. */
 export type Success = {
   readonly status: number;
+  /** The body; empty for no content. */
   readonly json: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Whether the operation only reads: the same request gives such an answer again. */
+  /** Whether the operation only reads, so that a client can repeat the request. */
   readonly isRead?: boolean;
-  /** The header with the key that the answer is for, if its client may keep a copy; undefined if nobody may. */
+  /** The key's header, if the client may cache the answer (for `Vary`); undefined if it may not. */
   readonly keyHeader?: string | undefined;
 };
 
@@ -104,7 +106,7 @@ export function lastElement(json: string): string {
   }
 }
 
-/** The index of the quote that begins the string that ends at a quote. In a string, an odd number of backslashes is before each other quote. */
+/** The index of a string's opening quote, from its closing one. An odd number of backslashes escapes a quote within. */
 function findStringBegin(json: string, end: number): number {
   for (let at = json.lastIndexOf('"', end - 1); ; at = json.lastIndexOf('"', at - 1)) {
     let before = at;
@@ -113,7 +115,7 @@ function findStringBegin(json: string, end: number): number {
   }
 }
 
-/** An array is a pair for each item, or one with all of them. */
+/** Writes a query parameter: an array as a pair for each item, or as one pair with its separator. */
 function toPairs({ name, separator }: Input, value: Json | undefined): string[] {
   if (value === undefined) return [];
   const texts = [value].flat().map((item) => encodeURIComponent(String(item)));
@@ -128,27 +130,20 @@ function toPairs({ name, separator }: Input, value: Json | undefined): string[] 
 function toLocation({ location }: Operation, request: ApiRequest, json: string): string | undefined {
   if (!location) return undefined;
   const record: Json = JSON.parse(json || 'null');
-  const values = Object.entries(location.values).map(([name, expression]) => [
-    name,
-    evaluate(expression, request, record),
-  ]);
-  const known: Readonly<Record<string, Json | undefined>> = Object.fromEntries(values);
-  const names = [...location.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
-  if (names.some((name) => known[name] === undefined || known[name] === null)) return undefined;
-  return location.path.replace(/\{([^}]+)\}/g, (_whole, name) => encodeURIComponent(String(known[name])));
+  const values = Object.entries(location.values).map(
+    ([name, expression]) => [name, evaluate(expression, request, record) ?? null] as const,
+  );
+  if (values.some(([, value]) => value === null)) return undefined;
+  const texts = new Map(values.map(([name, value]) => [name, encodeURIComponent(String(value))]));
+  return fillTemplate(location.path, (name) => texts.get(name) ?? '');
 }
 
 /** The value of a runtime expression (OpenAPI, "Runtime Expressions"), or the constant that it is. */
 function evaluate(expression: string, { params, query, headers }: ApiRequest, record: Json): Json | undefined {
   const [, pointer] = /^\$response\.body#\/(.*)$/s.exec(expression) ?? [];
   if (pointer !== undefined) {
-    return pointer
-      .split('/')
-      .map(unescapePointer)
-      .reduce<Json | undefined>(
-        (value, name) => (value as Readonly<Record<string, Json>> | null | undefined)?.[name],
-        record,
-      );
+    const enter = (value: Json | undefined, name: string) => (value as Partial<JsonObject> | null | undefined)?.[name];
+    return pointer.split('/').map(unescapePointer).reduce(enter, record);
   }
   const [, place, name = ''] = /^\$request\.(path|query|header)\.(.*)$/s.exec(expression) ?? [];
   if (place === undefined) return expression;

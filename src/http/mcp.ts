@@ -15,10 +15,11 @@ import type { Outcome } from '../api/handler.ts';
 import { MAX_INPUTS } from '../api/messages.ts';
 import { readObject, readTexts } from '../api/request.ts';
 import { createToolReader, readBodySchema, type ToolCall } from '../api/tool-reader.ts';
+import type { Config } from '../config.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DocumentError } from '../openapi/document.ts';
-import type { Operation } from '../openapi/operations.ts';
+import { type Operation, readAnswerSchema } from '../openapi/operations.ts';
 import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Schema } from '../openapi/schema.ts';
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
@@ -30,21 +31,17 @@ import { allowOnly, type Endpoints, respond, sendText } from './respond.ts';
 type CallTool = (operation: Operation) => Promise<CallToolResult>;
 
 /** What the endpoint needs. */
-type McpOptions = {
+type McpOptions = Pick<Config, 'bodyLimit' | 'corsOrigins'> & {
   /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;
-  /** The largest body, in bytes. */
-  readonly bodyLimit: number;
-  /** The origins whose pages may call the gateway; `*` allows all. */
-  readonly corsOrigins: readonly string[];
 };
 
 type JsonSchema = NonNullable<Tool['inputSchema']['properties']>[string];
 
-/** A message of the protocol, and apart from it the arguments of its tool call: the SDK would validate them several times. */
+/** A message of the protocol, without the arguments of its tool call: the SDK would validate them several times. */
 type Envelope = { readonly message: JsonObject; readonly args: Json; readonly texts: ToolCall['texts'] };
 
-/** `x-instructions` is for a model, which sees no headers and paths. */
+/** `x-instructions` is for models, which see no headers or paths. */
 type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
 
 /** The maximum number of values in an envelope: the SDK takes microseconds for each. No real client sends so many. */
@@ -89,7 +86,7 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
       await server.connect(transport);
       const response = await transport.handleRequest(toWebRequest(req.headers), { parsedBody: message });
       const headers = { ...Object.fromEntries(response.headers), 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
-      // Written as it is: parsing it would round numbers. In a text the quotes would be escaped.
+      // Inserted as text, because parsing would round numbers. The match cannot be in a string: its quotes would be escaped.
       const body = (await response.text()).replace('"structuredContent":{}', () => `"structuredContent":${structured}`);
       sendText(res, { status: response.status, headers, body });
       await server.close();
@@ -103,39 +100,36 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
   };
 }
 
-/** Parses a message. Throws RequestFailed, for several messages too: limits count requests, and so every tool call. */
+/** Parses a message. Throws RequestFailed, also for a batch: limits count requests, so each may have one tool call. */
 function readMessage(bytes: Uint8Array): Envelope {
   const { fields, problems, texts } = readObject(bytes);
   if (problems.size > 0) throw new RequestFailed({ kind: 'invalidInput', fields: Object.fromEntries(problems) });
   const given = isJsonObject(fields.params) ? fields.params : {};
-  // Counted first: copying an object with many names takes longer than parsing it.
+  // Before the object is copied, which takes longer than parsing if it has many names.
   if (countValues(fields, given.arguments) > MAX_VALUES) throw new RequestFailed({ kind: 'bodyTooLarge' });
   const { arguments: args = {}, ...params } = given;
+  // A call with more arguments is refused.
+  const isCall = isJsonObject(args) && Object.keys(args).length <= MAX_INPUTS;
   return {
     message: isJsonObject(fields.params) ? { ...fields, params } : fields,
     args,
-    // With more arguments than an operation can have, the call is refused.
-    texts: isJsonObject(args) && Object.keys(args).length <= MAX_INPUTS ? readArgumentTexts(texts) : new Map(),
+    texts: isCall ? readTexts(readTexts(texts.get('params') ?? '').get('arguments') ?? '') : new Map(),
   };
 }
 
-function readArgumentTexts(texts: Envelope['texts']): Envelope['texts'] {
-  return readTexts(readTexts(texts.get('params') ?? '').get('arguments') ?? '');
-}
-
-/** Takes the token of `Authorization: Bearer` (RFC 6750) for the key, where the client cannot send its header. */
+/** Takes the token of `Authorization: Bearer` (RFC 6750) as the key: some clients cannot send the key's header. */
 function takeBearer({ headers }: IncomingMessage, { key }: Operation): void {
   const [, token] = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '') ?? [];
   if (token !== undefined) headers[key.header] ??= token;
 }
 
-/** Counts the values in a JSON value, whose depth must be bounded, without those in one part of it. */
+/** Counts the values in a JSON value of bounded depth, except those within `omitted`. */
 function countValues(value: Json, omitted: Json | undefined): number {
   if (typeof value !== 'object' || value === null || value === omitted) return 1;
   return Object.values(value).reduce<number>((sum, part) => sum + countValues(part, omitted), 1);
 }
 
-/** Refuses a page of another origin, which DNS rebinding can make look like the gateway's own (MCP, "Transports"). */
+/** Refuses pages of other origins, against DNS rebinding (MCP, "Transports"). */
 function refuseForeignPages(corsOrigins: readonly string[]): RequestHandler {
   return ({ headers: { origin } }, res, next) => {
     if (origin === undefined || corsOrigins.includes('*') || corsOrigins.includes(origin)) next();
@@ -145,9 +139,9 @@ function refuseForeignPages(corsOrigins: readonly string[]): RequestHandler {
 
 /** The request for the SDK. The body is JSON whatever its type says, and so is the answer whatever the client accepts. */
 function toWebRequest({ 'mcp-protocol-version': version }: IncomingHttpHeaders): Request {
-  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
-  const own = version === undefined ? {} : { 'mcp-protocol-version': String(version) };
-  return new Request('http://localhost/mcp', { method: 'POST', headers: { ...headers, ...own } });
+  const headers = new Headers({ accept: 'application/json, text/event-stream', 'content-type': 'application/json' });
+  if (version !== undefined) headers.set('mcp-protocol-version', String(version));
+  return new Request('http://localhost/mcp', { method: 'POST', headers });
 }
 
 /** The operations by the names of their tools. Throws DocumentError if two have the same. */
@@ -157,7 +151,7 @@ function readTools({ operations }: CompiledDocument): ReadonlyMap<string, Operat
   throw new DocumentError([{ text: "MCP: two operationIds differ only in what a tool's name leaves out: rename one" }]);
 }
 
-/** The name of an operation's tool, of the characters and the length that all model APIs take. */
+/** The name of an operation's tool, with characters and a length that all model APIs accept. */
 function toToolName({ id }: Operation): string {
   return id.replace(/[^\w-]/g, '_').slice(0, 64);
 }
@@ -204,7 +198,7 @@ function nameTools(text: string, operations: readonly Operation[]): string {
   });
 }
 
-/** What a success consists of. Clients of the protocol's versions of 2025 take objects only: anything else is a property. */
+/** The schema of a success. Clients of the protocol's 2025 versions accept objects only: any other answer is a property. */
 function toOutputSchema(operation: Operation, all: readonly Operation[]): Pick<Tool, 'outputSchema'> {
   const answer = readAnswerSchema(operation);
   if (!answer) return {};
@@ -213,14 +207,9 @@ function toOutputSchema(operation: Operation, all: readonly Operation[]): Pick<T
   return { outputSchema: { type: 'object', properties: { result: schema as JsonSchema }, required: ['result'] } };
 }
 
-/** A success as its schema describes it. */
+/** A success in the form of `outputSchema`. */
 function toStructured(operation: Operation, json: string): string {
   return isObject(readAnswerSchema(operation)) ? json : `{"result":${json}}`;
-}
-
-function readAnswerSchema({ source, status }: Operation): Schema | undefined {
-  const { content } = source.responses[status] as OpenAPIV3.ResponseObject;
-  return content?.['application/json']?.schema as Schema | undefined;
 }
 
 function isObject(schema: Schema = {}): boolean {
@@ -228,8 +217,8 @@ function isObject(schema: Schema = {}): boolean {
 }
 
 /**
- * Converts a schema of the document: some models refuse keywords that JSON Schema does not have. Leaves out properties that
- * only the other side has. Within itself a schema allows any value.
+ * Converts a schema of the document: some models refuse keywords that JSON Schema does not have. Leaves out readOnly
+ * properties of requests and writeOnly ones of answers. Within itself a schema allows any value.
  */
 function toJsonSchema(schema: unknown, all: readonly Operation[], around: readonly unknown[] = []): unknown {
   if (typeof schema !== 'object' || schema === null) return schema;
@@ -266,7 +255,7 @@ function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): 
   return { content: [{ type: 'text', text: JSON.stringify({ error }) }], isError: true };
 }
 
-/** A sentence that says how to get the next page, which a model sees no header for; none if there is no next page. */
+/** Tells a model, which sees no Link header, how to get the next page; empty if there is none. */
 function describeNext(operation: Operation, link = ''): string[] {
   const { page } = operation;
   const [, query] = /<\?([^>]*)>; rel="next"/.exec(link) ?? [];

@@ -7,8 +7,11 @@ import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
 import { type Place, readReference } from './pointer.ts';
 
-/** A mistake in a document: what it is of all that is refused, and its place if known. */
+/** A mistake in a document: its text, its place if known, and its kind in mistakes.ts. */
 export type Mistake = { readonly text: string; readonly place?: Place; readonly what?: Refused };
+
+/** Compares texts, and the line numbers in them as numbers. */
+export const compareLines = new Intl.Collator('en', { numeric: true }).compare;
 
 /** The gateway cannot serve the document; the message lists every mistake. */
 export class DocumentError extends OperatorError {
@@ -22,24 +25,20 @@ export class DocumentError extends OperatorError {
   /** The same error with the place of each mistake in its message. */
   located(locate: Locate): DocumentError {
     const located = this.mistakes.map(({ text, place }) => ({ text: place ? `${locate(place)}: ${text}` : text }));
-    // By the numbers of the lines.
-    const { compare } = new Intl.Collator('en', { numeric: true });
-    return new DocumentError(
-      located.sort((a, b) => compare(a.text, b.text)),
-      { cause: this },
-    );
+    located.sort((a, b) => compareLines(a.text, b.text));
+    return new DocumentError(located, { cause: this });
   }
 }
 
 /**
- * Reads an OpenAPI document from a YAML file, with what it refers to in other files, relative to itself. Throws DocumentError;
- * for invalid YAML it has line and column.
+ * Reads an OpenAPI document from a YAML file, and the other files that it refers to. Throws DocumentError; for invalid YAML with
+ * line and column.
  */
 export async function readDocument(file: string): Promise<OpenAPIV3.Document> {
   return (await openDocument(file)).document;
 }
 
-/** Reads a document as readDocument does, with a locator for what was read: the files may change later. */
+/** As readDocument, with a locator for the texts that were read: the files may change later. */
 export async function openDocument(file: string): Promise<{ document: OpenAPIV3.Document; locate: Locate }> {
   const main = resolve(file);
   const texts = new Map<string, string>();
@@ -64,7 +63,7 @@ export async function openDocument(file: string): Promise<{ document: OpenAPIV3.
   return { document: document as unknown as OpenAPIV3.Document, locate: createLocator(main, texts, moved) };
 }
 
-/** Another version has other objects: everything else that is wrong would be its consequence. */
+/** Checks the version first: a document of another version would have many mistakes that only follow from it. */
 function checkVersion(document: unknown, file: string, unreadable: readonly Mistake[]): void {
   if (unreadable.length > 0) throw new DocumentError(unreadable);
   const { openapi, swagger } = (document ?? {}) as { openapi?: unknown; swagger?: unknown };
@@ -97,7 +96,7 @@ export type Locate = (place: Place) => string;
 
 /**
  * Creates a locator for the texts of YAML files, by their paths. For a missing place it returns the line of the node that would
- * contain it. It parses a text when it is needed: few documents have mistakes.
+ * contain it. It parses texts on demand: few documents have mistakes.
  */
 function createLocator(main: string, texts: ReadonlyMap<string, string>, moved: Bundle['moved']): Locate {
   const files = new Map<string, YamlFile>();
@@ -154,7 +153,7 @@ export function readApiRoot({ servers }: OpenAPIV3.Document): string {
   return readServerPath(servers?.[0] ?? { url: '/' });
 }
 
-/** The path of a server, whose variables have their defaults. */
+/** The path of a server, with the defaults of its variables. */
 export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string {
   const filled = url.replace(/\{([^}]+)\}/g, (_whole, name) => variables[name]?.default ?? '-');
   return new URL(filled, 'http://localhost').pathname.replace(/\/$/, '') || '/';

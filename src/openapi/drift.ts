@@ -5,7 +5,8 @@ import { type Fault, OperatorError } from '../errors.ts';
 import { findNear } from '../near-miss.ts';
 import type { Column, DatabaseFunction, Parameter, Store } from '../store/store.ts';
 import type { CompiledDocument } from './compile.ts';
-import { BODY_ARGUMENT, declares, type Operation } from './operations.ts';
+import { compareLines } from './document.ts';
+import { BODY_ARGUMENT, declares, type Operation, readAnswerSchema } from './operations.ts';
 import type { Place } from './pointer.ts';
 import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
 import { isNeverNull, isNullable, isRequestOnly, itemsOf, readProperties, type Schema } from './schema.ts';
@@ -20,11 +21,12 @@ export type Difference = {
   /** What the document says, and where. */
   readonly document: string;
   readonly place: Place;
+  /** What the database says. */
   readonly database: string;
-  /** Whether requests succeed nevertheless: the database only has more than the document mentions. */
+  /** Whether requests succeed nevertheless: the database only has more than the document describes. */
   readonly isAddition: boolean;
-  /** Whether it is only supposed, from the name of a column. */
-  readonly isSupposed?: boolean;
+  /** Whether it is a guess from the name of a column. */
+  readonly isSupposed?: true | undefined;
 };
 
 /** A function argument that the gateway supplies, and its source in the document. */
@@ -46,7 +48,7 @@ const CALLER = 'gateway';
 const CALLERS = [CALLER, 'service_role'];
 const PATH = 'pg_catalog, pg_temp';
 
-/** The one cause of a difference in every operation. A PostgREST shows a key only the functions that it may execute. */
+/** The cause if every operation differs. PostgREST shows a key only the functions that it may execute. */
 const NO_FUNCTIONS =
   'the gateway finds no function in schema public: run npm run migrate, and check that SUPABASE_KEY, if set, is a secret key ' +
   'or has the role gateway';
@@ -58,10 +60,10 @@ type DriftOptions = {
   readonly deadlineMs: number;
 };
 
-/** The differences, one line each, and the operations that they break. Additions alone do not break requests. */
+/** The differences, one line each, and the ids of the operations that they break. */
 type Drift = { readonly lines: readonly string[]; readonly broken: ReadonlySet<string> };
 
-/** Describes drift. Returns the fault if the store cannot be queried. */
+/** Compares document and database. Returns the fault if the store cannot be queried. */
 export async function describeDrift(options: DriftOptions): Promise<Drift | { readonly failure: Fault }> {
   const { document, store, deadlineMs } = options;
   const description = await store.describe(AbortSignal.timeout(deadlineMs));
@@ -73,8 +75,7 @@ export async function describeDrift(options: DriftOptions): Promise<Drift | { re
   const lines = differences.map(
     (difference) => `${document.locate(difference.place)}: ${describeDifference(difference)}`,
   );
-  // By the numbers of the lines.
-  lines.sort(new Intl.Collator('en', { numeric: true }).compare);
+  lines.sort(compareLines);
   const breaking = differences.filter(({ isAddition, isSupposed }) => !isAddition && !isSupposed);
   return { lines, broken: new Set(breaking.map(({ operation }) => operation)) };
 }
@@ -162,9 +163,8 @@ class Comparison {
         this.#addAt(place, `${what} may be left out and has no default`, `${argument} has no default`);
       }
     }
-    for (const { name } of args.filter(
-      ({ name, hasDefault }) => !hasDefault && !supplied.some(({ argument }) => argument === name),
-    )) {
+    for (const { name, hasDefault } of args) {
+      if (hasDefault || supplied.some(({ argument }) => argument === name)) continue;
       this.#add([], `no input is its argument ${name}`, `${name} has no default`);
     }
   }
@@ -197,7 +197,7 @@ class Comparison {
     const { schema } = body;
     const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
     if (!body.fields) {
-      // Any value, so that only json and jsonb hold it.
+      // The empty schema allows any value, which only json and jsonb can hold.
       return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always: body.isRequired, place }];
     }
     return Object.entries(schema.properties ?? {}).map(([name, property]) => ({
@@ -219,7 +219,7 @@ class Comparison {
     }
     if (found.result === undefined || returns === 'nothing') return;
     const place = ['responses', String(status), 'content', 'application/json', 'schema'];
-    const schema = this.#readAt(place);
+    const schema = readAnswerSchema(this.#operation) ?? {};
     const { type, columns, isSet, isSingle } = found.result;
     if (returns === 'value') {
       if (isSet || !isWrittenAs(schema, { type })) {
@@ -250,7 +250,7 @@ class Comparison {
       else this.#add(at, `the response may have ${name}`, 'it returns no such column', true);
     }
     for (const { name } of columns.filter(({ name }) => !(name in properties))) {
-      // The answers have it too. The warning is for the author of the document.
+      // Answers contain it, so the author of the document should know.
       this.#add(place, `the response has no ${name}`, `it returns the column ${name}`, true);
     }
   }
@@ -269,22 +269,20 @@ class Comparison {
     }
   }
 
-  /** A status that the document does not declare would be a 502. A key and a field are refused in any case. */
+  /** A status that the document does not declare would be a 502. 401 and 422 need no declaration. */
   #checkRaised({ raises = [] }: DatabaseFunction): void {
     for (const status of raises.filter((status) => !ALWAYS.includes(status) && !declares(this.#operation, status))) {
       this.#add(['responses'], `there is no response ${status}`, `it raises PT${status}, which would be a 502`, true);
     }
   }
 
-  /** A constraint of another name would have the text of all others. */
+  /** The text of a misspelled constraint would never be sent. */
   #checkConflicts({ constraints }: DatabaseFunction): void {
     if (constraints === undefined) return;
-    for (const name of Object.keys(this.#operation.conflicts ?? {}).filter((name) => !constraints.includes(name))) {
-      this.#add(
-        ['responses', '409', 'x-conflicts'],
-        `a constraint is named ${name}`,
-        'there is none in schema private',
-      );
+    const place = ['responses', '409', 'x-conflicts'];
+    for (const name of Object.keys(this.#operation.conflicts ?? {})) {
+      if (!constraints.includes(name))
+        this.#add(place, `a constraint is named ${name}`, 'there is none in schema private');
     }
   }
 
@@ -304,26 +302,18 @@ class Comparison {
     if (others.length > 0) this.#add(['x-rpc'], says, `${others.join(', ')} may execute it too`);
   }
 
-  #readAt(place: Place): Schema {
-    return place.reduce<unknown>(
-      (node, name) => (node as Record<string, unknown>)[name],
-      this.#operation.source,
-    ) as Schema;
-  }
-
   #add(place: Place, document: string, database: string, isAddition = false): void {
     this.#addAt([...this.#place, ...place], document, database, isAddition);
   }
 
   /** Adds a difference at a place in the document, which may be outside of the operation. */
-  #addAt(place: Place, document: string, database: string, isAddition = false, isSupposed = false): void {
+  #addAt(place: Place, document: string, database: string, isAddition = false, isSupposed?: true): void {
     const { id, function: name } = this.#operation;
-    const supposed = isSupposed ? { isSupposed } : {};
-    this.#differences.push({ operation: id, function: name, document, place, database, isAddition, ...supposed });
+    this.#differences.push({ operation: id, function: name, document, place, database, isAddition, isSupposed });
   }
 }
 
-/** A changed argument makes another function of the name: which one has to go, only a person knows. */
+/** A changed argument creates a second function of that name. Only a person knows which one to drop. */
 function describeNamesakes(found: readonly DatabaseFunction[]): string {
   const drops = found.map(({ name, arguments: args }) => {
     return `drop function public.${name}(${args.map(({ type }) => type).join(', ')})`;

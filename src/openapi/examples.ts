@@ -2,7 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
-import { METHODS } from './path.ts';
+import { fillTemplate, METHODS } from './path.ts';
 import { follow } from './pointer.ts';
 import { resolve } from './structure.ts';
 import { writeValue } from './styles.ts';
@@ -19,10 +19,10 @@ export type ExampleRequest = {
 
 /** State that the answer depends on and that the request itself does not cause. */
 type State = {
-  readonly store?: 'unavailable' | 'demo';
-  readonly rateLimit?: 'reached';
+  readonly store?: 'unavailable' | 'demo' | undefined;
+  readonly rateLimit?: 'reached' | undefined;
   /** `stalled`: the client starts the request and never completes it. */
-  readonly connection?: 'stalled';
+  readonly connection?: 'stalled' | undefined;
 };
 
 /** A named example of an operation's response. */
@@ -36,7 +36,7 @@ export type Example = State & {
   /** Body fields that the server generates: their values differ each time. */
   readonly generated: readonly string[];
   /** The example of the same operation whose request must be sent first. */
-  readonly after?: string;
+  readonly after?: string | undefined;
 };
 
 /** `x-request` of a response example: how its request differs from the documented one. */
@@ -104,10 +104,10 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
         },
         value: example.value,
         generated: example['x-generated'] ?? [],
-        ...(store ? { store } : {}),
-        ...(rateLimit ? { rateLimit } : {}),
-        ...(connection ? { connection } : {}),
-        ...(after ? { after } : {}),
+        store,
+        rateLimit,
+        connection,
+        after,
       };
     }),
   );
@@ -123,7 +123,7 @@ function toPath(operation: Operation, name: string, override: RequestOverride): 
     .map(({ name, example, examples = {} }) => [name, Object.values(examples)[0]?.value ?? example]);
   const values = { ...Object.fromEntries(first), ...readValues(operation, 'path', name), ...override.path };
   const texts = new Map(writeValues(operation, 'path', values));
-  return operation.path.replace(/\{([^}]+)\}/g, (whole, parameter) => texts.get(parameter) ?? whole);
+  return fillTemplate(operation.path, (parameter) => texts.get(parameter) ?? `{${parameter}}`);
 }
 
 /** Uses the parameters' examples of the same name, unless the override replaces the query. */

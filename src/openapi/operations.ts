@@ -3,7 +3,7 @@ import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
-import { METHODS, normalizeTemplate, OWN_PATHS } from './path.ts';
+import { METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
 import { follow, type Place } from './pointer.ts';
 import {
   allowsOnlyObjects,
@@ -33,8 +33,8 @@ export type Input = {
   /** The type of its values, or of the items of an array. */
   readonly type: Scalar;
   /** What separates the items of an array in one text; undefined if each item is a parameter of its own. */
-  readonly separator?: Separator;
-  readonly default?: Json;
+  readonly separator?: Separator | undefined;
+  readonly default?: Json | undefined;
 };
 
 /** A field of the body. */
@@ -45,7 +45,7 @@ export type Body = {
   readonly isRequired: boolean;
   readonly schema: Schema;
   /** The fields in the document's order, each an argument of its name; undefined if the whole body is one argument. */
-  readonly fields?: readonly Field[];
+  readonly fields: readonly Field[] | undefined;
 };
 
 /** The argument that a whole body becomes. */
@@ -58,36 +58,36 @@ export type Operation = {
   readonly function: string;
   /** Normalized, so that equal paths are equal strings. */
   readonly path: string;
-  /** The path's template in the document, behind the path of its server. */
+  /** The path template in the document, with the server's path before it. */
   readonly route: string;
   /** The success status. */
   readonly status: number;
   /** The statuses that the document declares, `4XX` and `default` among them. */
   readonly statuses: readonly string[];
   /** The texts of a 409 by constraint. */
-  readonly conflicts?: Readonly<Record<string, string>>;
-  /** What the header Location of a success refers to. */
+  readonly conflicts?: Readonly<Record<string, string>> | undefined;
+  /** The source of a success's Location header. */
   readonly location?: Location;
   readonly returns: Call['returns'];
   /** The properties of its records that are left out where they are null. */
   readonly optional: readonly string[];
   readonly readOnly: boolean;
   /** Undefined for an operation without a body. */
-  readonly body?: Body;
+  readonly body?: Body | undefined;
   readonly inputs: readonly Input[];
   /** The inputs that select a page; undefined for an operation without pagination. */
-  readonly page?: Page;
+  readonly page?: Page | undefined;
   readonly key: Key;
   /** The operation in the document. */
   readonly source: DocumentOperation;
 };
 
-/** How a request selects a page: after a record, if the operation has that, or by a number of records to skip. */
+/** The inputs that select a page: `after` a record, if the operation has that, or the number of records to skip. */
 export type Page = {
   readonly limit: Input;
   readonly offset: Input;
-  readonly after?: Input;
-  /** The other inputs of the query, which a link to another page keeps. */
+  readonly after?: Input | undefined;
+  /** The other query inputs, which a link to another page repeats. */
   readonly filters: readonly Input[];
 };
 
@@ -102,12 +102,12 @@ export type Key = {
   readonly header: string;
   readonly argument: string;
   /** The function that records the use of keys. */
-  readonly usedFunction?: string;
+  readonly usedFunction?: string | undefined;
 };
 
 /**
- * An operation without references, its schemas in one form, with path, method, and the parameters and the security that it
- * inherits. `places` are those of its parameters in the document.
+ * An operation without references, its schemas in one form, with its path and method, and the parameters and security that it
+ * inherits. `places` locates its parameters in the document.
  */
 export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string; places: readonly Place[] };
 
@@ -119,17 +119,17 @@ const FIELD = /^p_[a-z0-9_]+$/;
 const JSON_TYPE = 'application/json';
 /** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
 const EMPTY = ['204', '205'];
-/** Methods whose requests have no content that means something (RFC 9110, 9.3). */
+/** Methods whose request content has no meaning (RFC 9110, 9.3). */
 const WITHOUT_BODY = ['get', 'delete'];
-/** OpenAPI ignores parameters of these names: other parts of it describe them. */
+/** OpenAPI ignores parameters with these names: it describes these headers elsewhere. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
 
 type Extended = OpenAPIV3.OperationObject & { 'x-rpc'?: unknown; 'x-read-only'?: unknown };
 type Parameter = OpenAPIV3.ParameterObject & { readonly schema?: Schema };
 
 /**
- * Reads the operations of a document, by operationId, and adds the mistakes in them to `mistakes`. Where there are some already, an
- * operation that cannot be read is left out. `allows` is passed in, because compile.ts imports this file.
+ * Reads the operations of a document, by operationId, and adds their mistakes to `mistakes`. If there are mistakes already, it
+ * skips an operation that it cannot read. `allows` is passed in, because compile.ts imports this file.
  */
 export function readOperations(
   document: OpenAPIV3.Document,
@@ -163,7 +163,7 @@ export function readOperations(
   return result;
 }
 
-/** Paths that differ only in the names of their parameters: the second is never reached. */
+/** Finds paths that differ only in the names of their parameters: the second one is never matched. */
 function findEqualPaths(paths: readonly string[]): Mistake[] {
   const shapes = Map.groupBy(paths, (path) => normalizeTemplate(path.replace(/\{[^}]*\}/g, '{-}')));
   return [...shapes.values()].flatMap(([first, ...others]) =>
@@ -173,7 +173,7 @@ function findEqualPaths(paths: readonly string[]): Mistake[] {
 
 type Convert = (schema: unknown) => Schema;
 
-/** The operation as the document has it, without references, with the one form of its schemas. */
+/** The operation of the document without references, its schemas in one form. */
 function toSource(
   document: OpenAPIV3.Document,
   path: string,
@@ -207,7 +207,7 @@ function toSource(
   };
 }
 
-/** Null can be no value in a URL or a header. */
+/** A URL or a header cannot carry null. */
 function withoutNull(parameter: Parameter): Parameter {
   const { schema } = parameter;
   return schema?.enum
@@ -246,10 +246,10 @@ class OperationReader {
       route: readApiRoot(this.#document).replace(/\/$/, '') + source.path,
       ...this.#readSuccess(),
       statuses: Object.keys(source.responses),
-      ...this.#readConflicts(),
+      conflicts: this.#readConflicts(),
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
       readOnly: source.method === 'get' || source['x-read-only'] === true,
-      ...(body ? { body } : {}),
+      body,
       inputs: this.#parameters.flatMap((parameter, index) => this.#readInput(parameter, index)),
       key: key ?? { name: '', header: '', argument: '' },
       source,
@@ -261,13 +261,13 @@ class OperationReader {
     if (page?.after && this.mistakes.length === 0 && !this.#hasIds(operation)) {
       this.mistake('`after` without ids', []);
     }
-    this.#operation = { ...operation, ...(page ? { page } : {}) };
+    this.#operation = { ...operation, page };
     return this.#operation;
   }
 
   /**
-   * Checks the links and headers, which depend on other operations; gives the operation with its Location. `isWhole` says that
-   * all operations are there.
+   * Checks the links and headers, which depend on other operations. Returns the operation with its Location. `isWhole` says
+   * whether all operations were read.
    */
   readLinks(operations: ReadonlyMap<string, Operation>, isWhole: boolean): Operation | undefined {
     if (!this.#operation) return undefined;
@@ -302,18 +302,19 @@ class OperationReader {
     if (name.length > MAX_NAME) this.mistake('a name over 63 characters', place, what, name);
   }
 
-  /** What would never be reached, or never be valid. */
+  /** Finds paths and parameters that no request could match. */
   #checkPath({ inputs, route }: Operation): void {
     const { path } = this.#source;
     // Matching several parameters in one segment can take quadratic time in the path's length.
     if (/\}[^/]*\{/.test(path)) this.mistake('two parameters in one segment', []);
     const named = readTemplate(path);
     const declared = this.#parameters.flatMap((one) => (one.in === 'path' ? [one.name] : []));
-    for (const name of named.filter((name) => !declared.includes(name))) {
-      this.mistake('a parameter of the path that is not declared', [], name);
+    for (const name of named) {
+      if (!declared.includes(name)) this.mistake('a parameter of the path that is not declared', [], name);
     }
-    for (const { name } of inputs.filter((input) => input.in === 'path' && !named.includes(input.name))) {
-      this.mistake('a parameter in path that the path does not have', [], name);
+    for (const { in: place, name } of inputs) {
+      const isMissing = place === 'path' && !named.includes(name);
+      if (isMissing) this.mistake('a parameter in path that the path does not have', [], name);
     }
     if (OWN_PATHS.includes(route)) this.mistake("a path of the gateway's own", [], route);
   }
@@ -331,7 +332,7 @@ class OperationReader {
   }
 
   #schemaOf(status: number | string): Schema | undefined {
-    return this.#responseOf(status).content?.[JSON_TYPE]?.schema as Schema | undefined;
+    return readAnswerSchema({ source: this.#source, status });
   }
 
   #readSuccess(): Pick<Operation, 'status' | 'returns' | 'optional'> {
@@ -358,16 +359,16 @@ class OperationReader {
     if (others) this.mistake('CSV and XML in an answer', place, status, others);
   }
 
-  #readConflicts(): Pick<Operation, 'conflicts'> {
+  #readConflicts(): Operation['conflicts'] {
     const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
-    if (conflicts === undefined) return {};
+    if (conflicts === undefined) return undefined;
     if (!isJsonObject(conflicts) || Object.values(conflicts).some((text) => typeof text !== 'string')) {
       this.mistake('`x-conflicts` of another form', ['responses', '409', 'x-conflicts']);
     }
-    return { conflicts: conflicts as Record<string, string> };
+    return conflicts as Record<string, string>;
   }
 
-  /** What answers of the gateway would not be as declared. */
+  /** Finds responses that the gateway would not send as declared. */
   #checkResponses(): void {
     for (const [status, { content }] of this.#responses) {
       const place = ['responses', status];
@@ -405,7 +406,7 @@ class OperationReader {
       this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
       return [];
     };
-    // Any other place is found before.
+    // support.ts refuses any other place.
     if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header' && source.in !== 'cookie') return [];
     if (source.in === 'cookie') return refuse('a cookie', parameter);
     if (source.content) return refuse('a parameter with content', parameter);
@@ -427,8 +428,8 @@ class OperationReader {
         argument: toArgumentName(name),
         form: formOf(schema),
         type,
-        ...(items && !isExploded ? { separator } : {}),
-        ...(schema.default === undefined ? {} : { default: schema.default as Json }),
+        separator: items && !isExploded ? separator : undefined,
+        default: schema.default as Json | undefined,
       },
     ];
   }
@@ -445,8 +446,7 @@ class OperationReader {
     if (others) this.mistake('forms, uploads and XML in a body', place, others);
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
-    const fields = readFields(schema);
-    return { isRequired: source.required === true, schema, ...(fields ? { fields } : {}) };
+    return { isRequired: source.required === true, schema, fields: readFields(schema) };
   }
 
   /** The API key; undefined if the security is another. */
@@ -454,7 +454,7 @@ class OperationReader {
     const { security = [] } = this.#source;
     const all = security.flatMap((requirement) => Object.keys(requirement));
     const { method, path, security: own } = this.#source;
-    // The document's applies to all operations without one of their own, and its mistakes are told once.
+    // Report a mistake in the document's security once, and not for each operation that inherits it.
     const place = own === this.#document.security ? ['security'] : ['paths', path, method, 'security'];
     const refuse = <R extends Refused>(what: R, ...texts: Texts<R>) =>
       void this.mistakes.push(toMistake(what, place, ...texts));
@@ -478,7 +478,7 @@ class OperationReader {
       name: scheme.name,
       header: scheme.name.toLowerCase(),
       argument: toArgumentName(scheme.name),
-      ...(isFunction ? { usedFunction } : {}),
+      usedFunction: isFunction ? usedFunction : undefined,
     };
   }
 
@@ -486,10 +486,8 @@ class OperationReader {
     const named = [
       ...(key ? [{ name: `the header ${key.header}`, argument: key.argument }] : []),
       ...inputs.map(({ name, argument }) => ({ name, argument })),
-      ...(body?.fields ?? (body ? [{ argument: BODY_ARGUMENT }] : [])).map(({ argument }) => ({
-        name: 'the body',
-        argument,
-      })),
+      ...(body && !body.fields ? [{ name: 'the body', argument: BODY_ARGUMENT }] : []),
+      ...(body?.fields ?? []).map(({ argument }) => ({ name: 'the body', argument })),
     ];
     for (const { name, argument } of named) {
       if (!FIELD.test(argument)) this.mistake('a name without letters and digits', [], name);
@@ -519,13 +517,13 @@ function readFields(schema: Schema): readonly Field[] | undefined {
   return properties.map(([argument, property]) => ({
     argument,
     form: formOf(property),
-    ...(property.default === undefined ? {} : { default: property.default as Json }),
+    default: property.default as Json | undefined,
   }));
 }
 
 /**
- * What the function returns for a response: rows for an array of objects and a row for an object, of which columns are properties;
- * values for an array of anything else that may be an object, such as maps; or one value.
+ * What the function returns for a response: a row for an object whose properties are columns, and rows for an array of them;
+ * values for an array of other values that may be objects, such as maps; or one value.
  */
 function toReturned(schema: Schema): Call['returns'] {
   const hasColumns = (one: Schema) => allowsOnlyObjects(one) && Object.keys(readProperties(one).properties).length > 0;
@@ -535,30 +533,22 @@ function toReturned(schema: Schema): Call['returns'] {
   return hasColumns(items) ? 'rows' : 'values';
 }
 
-/** The properties of the records in an answer that are left out where they are null: they are neither required nor nullable. */
+/** The properties that an answer omits where they are null: they are neither required nor nullable. */
 function readOptional(schema: Schema): readonly string[] {
   const { properties, required } = readProperties(itemsOf(schema) ?? schema);
   const names = Object.keys(properties).filter((name) => !required.includes(name));
   return names.filter((name) => !isNullable(properties[name] ?? {}) && !isNeverNull(properties[name] ?? {}));
 }
 
-/** The names of the parameters in the template of a path. */
-function readTemplate(path: string): readonly string[] {
-  return [...path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => name);
-}
-
 /** The location of the record that a link leads to; undefined if it does not lead to one by GET. */
 function readLocation(target: Operation | undefined, parameters: object, apiRoot: string): Location | undefined {
   if (target?.source.method !== 'get') return undefined;
-  const values = Object.fromEntries(
-    Object.entries(parameters).map(([name, value]) => [name.replace(/^path\./, ''), String(value)]),
-  );
-  const names = readTemplate(target.path);
-  const isKnown = (name: string) =>
-    /^(\$response\.body#\/|\$request\.(path|query|header)\.|[^$])/.test(values[name] ?? '');
-  return names.length > 0 && names.every(isKnown)
-    ? { path: apiRoot.replace(/\/$/, '') + target.path, values }
-    : undefined;
+  const given = Object.entries(parameters).map(([name, value]) => [name.replace(/^path\./, ''), String(value)]);
+  const byName: Readonly<Record<string, string>> = Object.fromEntries(given);
+  const values = readTemplate(target.path).map((name) => [name, byName[name] ?? ''] as const);
+  const isKnown = values.every(([, text]) => /^(\$response\.body#\/|\$request\.(path|query|header)\.|[^$])/.test(text));
+  if (values.length === 0 || !isKnown) return undefined;
+  return { path: apiRoot.replace(/\/$/, '') + target.path, values: Object.fromEntries(values) };
 }
 
 function describeScheme(scheme: object | undefined): string {
@@ -567,7 +557,13 @@ function describeScheme(scheme: object | undefined): string {
   return [type, kind ?? (place ? `in ${place}` : undefined)].filter(Boolean).join(' ');
 }
 
-/** Whether the document declares a status for an operation, by itself or in a range. */
+/** The schema of a response, by default of the success; undefined if it has no content. */
+export function readAnswerSchema({ source, status }: Pick<Operation, 'source'> & { readonly status: number | string }) {
+  const { content } = (source.responses[status] ?? {}) as Partial<OpenAPIV3.ResponseObject>;
+  return content?.[JSON_TYPE]?.schema as Schema | undefined;
+}
+
+/** Whether the document declares a status for an operation: itself, a range such as 4XX, or `default`. */
 export function declares({ statuses }: Pick<Operation, 'statuses'>, status: number): boolean {
   return [String(status), `${Math.floor(status / 100)}XX`, 'default'].some((code) => statuses.includes(code));
 }
@@ -578,7 +574,7 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
   const [limit, offset, after] = [find('limit', true), find('offset', true), find('after', false)];
   if (!['rows', 'values'].includes(returns) || !limit || !offset) return undefined;
   const filters = inputs.filter((input) => input.in === 'query' && ![limit, offset, after].includes(input));
-  return { limit, offset, ...(after ? { after } : {}), filters };
+  return { limit, offset, after, filters };
 }
 
 /** Derives an argument's name from a parameter's: `limit` → `p_limit`, `petId` → `p_pet_id`, `X-Api-Key` → `p_api_key`. */

@@ -29,3 +29,15 @@ export function normalizeTemplate(template: string): string {
   const parts = template.split(/(\{[^}]+\})/);
   return parts.map((part) => (part.startsWith('{') ? part : normalizePath(part))).join('');
 }
+
+const PARAMETER = /\{([^}]+)\}/g;
+
+/** The names of the parameters in a path template. */
+export function readTemplate(template: string): readonly string[] {
+  return Array.from(template.matchAll(PARAMETER), ([, name = '']) => name);
+}
+
+/** Replaces the parameters of a path template. */
+export function fillTemplate(template: string, write: (name: string) => string): string {
+  return template.replace(PARAMETER, (_whole, name) => write(name));
+}

@@ -15,7 +15,7 @@ const INTEGERS: Readonly<Record<string, readonly [number, number]>> = {
   'double precision': EXACT,
 };
 const NUMBERS = ['numeric', 'double precision', 'real'];
-/** The types that read and write a format of strings. */
+/** Types that accept and write a format of strings. */
 const FORMATS: Readonly<Record<string, readonly string[]>> = {
   uuid: ['uuid'],
   date: ['date'],
@@ -26,9 +26,9 @@ const FORMATS: Readonly<Record<string, readonly string[]>> = {
   ipv4: ['inet'],
   ipv6: ['inet'],
 };
-/** The types that read a format and write another. */
+/** Types that accept a format but write another one. */
 const READ: Readonly<Record<string, readonly string[]>> = { duration: ['interval'], byte: ['bytea'] };
-/** The types that a schema may have to match. */
+/** Types that schemas are matched with; any other type is user-defined. */
 const BUILT_IN = [
   TEXTS,
   JSONS,
@@ -38,22 +38,22 @@ const BUILT_IN = [
   Object.values(READ),
   'boolean',
 ].flat(2);
-/** The types whose JSON is no string. */
+/** Types whose JSON form is not a string of the same text. */
 const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', 'bytea'];
 
 /** Whether a function's argument can hold every value that a schema allows. */
-export function canHold(schema: Schema, { type, labels }: Type): boolean {
-  if (isHidden({ type, labels })) return false;
-  const items = itemsOf(schema);
+export function canHold(schema: Schema, held: Type): boolean {
+  const { type } = held;
+  if (isHidden(held)) return false;
   switch (formOf(schema)) {
     case 'json':
       return JSONS.includes(type);
     case 'bytes':
       return type === 'bytea';
     case 'array':
-      return type.endsWith('[]') && canHold(items ?? {}, itemType({ type, labels }));
+      return type.endsWith('[]') && canHold(itemsOf(schema) ?? {}, itemType(held));
     case 'text':
-      return TEXTS.includes(type) || isUnknown({ type, labels }) || canHoldScalar(schema, { type, labels });
+      return TEXTS.includes(type) || isUnknown(held) || canHoldScalar(schema, held);
   }
 }
 
@@ -76,12 +76,12 @@ function canHoldScalar(schema: Schema, { type, labels }: Type): boolean {
   }
 }
 
-/** Whether a type is user-defined and the store does not say how: PostgREST knows only its name. */
+/** Whether a type is user-defined and its labels are not known: PostgREST reports only its name. */
 function isUnknown({ type, labels }: Type): boolean {
   return labels === undefined && !BUILT_IN.includes(type);
 }
 
-/** Whether PostgREST may not use a type: its role has no right to schema private, where it looks the type up by its name. */
+/** Whether PostgREST cannot use a type: it looks it up by name, and its role has no access to schema private. */
 function isHidden({ type, labels }: Type): boolean {
   return labels === undefined && type.startsWith('private.');
 }
@@ -91,13 +91,14 @@ function itemType({ type, labels }: Type): Type {
 }
 
 /** Whether the JSON form of a Postgres type matches a schema's type and format. */
-export function isWrittenAs(schema: Schema, { type, labels }: Type): boolean {
+export function isWrittenAs(schema: Schema, written: Type): boolean {
+  const { type } = written;
   const isJson = JSONS.includes(type);
   const items = itemsOf(schema);
-  if (items) return isJson || (type.endsWith('[]') && isWrittenAs(items, itemType({ type, labels })));
+  if (items) return isJson || (type.endsWith('[]') && isWrittenAs(items, itemType(written)));
   switch (scalarOf(schema)) {
     case 'string':
-      return isWrittenAsString(schema, { type, labels });
+      return isWrittenAsString(schema, written);
     case 'integer':
       return ['smallint', 'integer', 'bigint'].includes(type);
     case 'number':
@@ -127,7 +128,7 @@ export function describeSchema(schema: Schema): string {
   return [type, schema.format, bounds, values].filter(Boolean).join(', ');
 }
 
-/** What to do about a schema that no type like an argument's or column's holds; empty where the types say it. */
+/** Advice for a type that does not match its schema; empty if the types alone explain it. */
 export function adviseOn(schema: Schema, { type, labels }: Type): string {
   if (type.startsWith('variadic ')) return ', which cannot be given by name: declare it without variadic';
   if (isHidden({ type, labels })) return ', which the Data API may not use: create the type in schema public';

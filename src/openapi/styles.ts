@@ -2,7 +2,7 @@
 
 import type { Json } from '../store/store.ts';
 
-/** What says how a parameter is written. */
+/** The properties of a parameter that say how its value is written. */
 export type Styled = { readonly in: string; readonly style?: string; readonly explode?: boolean };
 
 /** What separates the items of an array in one text. */
@@ -17,10 +17,10 @@ export const SEPARATORS: Readonly<Record<string, Separator>> = {
   'simple header': ',',
 };
 
-/** The style that holds for a parameter; without a separator if the gateway does not serve it. */
+/** The style of a parameter; without a separator if the gateway does not serve that style. */
 export function readStyle({ in: place, style: own, explode }: Styled) {
   const style = own ?? (place === 'query' ? 'form' : 'simple');
-  // Of the styles of a query only form explodes by default, and those of path and header separate in any case.
+  // In a query only `form` explodes by default. In a path or a header the separator is always a comma.
   const isExploded = place === 'query' && (explode ?? style === 'form');
   return { style, isExploded, separator: SEPARATORS[`${style} ${place}`] };
 }
@@ -32,5 +32,5 @@ export function writeValue(parameter: Styled, value: Json): string[] {
   const { isExploded, separator = ',' } = readStyle(parameter);
   const items = value.map(encode);
   // A comma that is encoded belongs to an item (RFC 6570, 3.2.1).
-  return isExploded ? items : [items.join(separator === ',' ? ',' : encode(separator))];
+  return isExploded ? items : [items.join(encodeURI(separator))];
 }

@@ -1,5 +1,5 @@
-// The Portuguese of the document: in x-translations that of the messages of a 422, and in a file in docs that of
-// the documentation page.
+// The Portuguese of the document: x-translations has the messages of a 422, and a file in docs has the texts of the
+// documentation page.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -14,8 +14,8 @@ export type Translations = ReadonlyMap<string, string>;
 const EXTENSION = 'x-translations';
 
 /**
- * Reads the document's `x-translations`, which translate its own texts and those that SQL raises, and adds to `mistakes` if it is not
- * a map of texts, or has a language other than pt-BR.
+ * Reads the document's `x-translations` of its own messages and of those that SQL raises. Adds to `mistakes` if it is not a map
+ * of texts, or has a language other than pt-BR.
  */
 export function readTranslations(document: OpenAPIV3.Document, mistakes: Mistake[]): Translations {
   const { [EXTENSION]: languages = {} } = document as { [EXTENSION]?: unknown };
@@ -28,18 +28,16 @@ export function readTranslations(document: OpenAPIV3.Document, mistakes: Mistake
 
 function findMistakes(languages: unknown): Mistake[] {
   if (!isJsonObject(languages)) return [{ text: `${EXTENSION} must be a map of languages`, place: [EXTENSION] }];
-  return Object.entries(languages).flatMap(([language, texts]) => findMistakesOf(language, texts));
-}
-
-function findMistakesOf(language: string, texts: unknown): Mistake[] {
-  const place = [EXTENSION, language];
-  if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: only pt-BR is supported`, place }];
-  if (!isJsonObject(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
-  const wrong = Object.entries(texts).filter(([, text]) => typeof text !== 'string' || text === '');
-  return wrong.map(([english, text]) => ({
-    text: `${EXTENSION} ${language}: the translation of "${english}" must be a non-empty string; it is ${JSON.stringify(text)}`,
-    place: [...place, english],
-  }));
+  return Object.entries(languages).flatMap(([language, texts]) => {
+    const place = [EXTENSION, language];
+    if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: only pt-BR is supported`, place }];
+    if (!isJsonObject(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
+    const wrong = Object.entries(texts).filter(([, text]) => typeof text !== 'string' || text === '');
+    return wrong.map(([english, text]) => ({
+      text: `${EXTENSION} ${language}: the translation of "${english}" must be a non-empty string; it is ${JSON.stringify(text)}`,
+      place: [...place, english],
+    }));
+  });
 }
 
 /** The file with the Portuguese of a document's summaries and descriptions, such as docs/openapi.pt-BR.yaml. */
@@ -75,8 +73,8 @@ function parseTexts(file: string): unknown[] {
 type Pair = { readonly en: string; readonly 'pt-BR': string };
 
 function isPair(pair: unknown): pair is Pair {
-  const texts = isJsonObject(pair) ? [pair.en, pair['pt-BR']] : [];
-  return Object.keys(pair ?? {}).length === 2 && texts.filter((text) => typeof text === 'string').length === 2;
+  if (!isJsonObject(pair) || Object.keys(pair).length !== 2) return false;
+  return typeof pair.en === 'string' && typeof pair['pt-BR'] === 'string';
 }
 
 function describePair(file: string, pair: unknown, index: number): string {
@@ -88,7 +86,7 @@ function toLine(text: string): string {
 }
 
 const TEXTS = ['summary', 'description'];
-/** What has values instead of texts. */
+/** Keywords that contain values, and no texts. */
 const VALUES = ['value', 'example', 'default', 'enum', 'const'];
 
 /** A copy of the document whose summaries and descriptions are translated; `translate` gets one paragraph on one line. */
