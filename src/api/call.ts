@@ -1,5 +1,6 @@
 // Converts a validated request to a call of its Postgres function, and makes the call.
 
+import type { Config } from '../config.ts';
 import { DeadlineError, within } from '../deadline.ts';
 import { type Failure, type FieldErrors, isFault, OperatorError, storeFault } from '../errors.ts';
 import { BODY_ARGUMENT, declares, type Operation } from '../openapi/operations.ts';
@@ -47,7 +48,7 @@ function toArgument(value: Json, form: Form, text?: string): Argument {
   return value as Argument;
 }
 
-/** A number, or its text where JavaScript has not all of its digits. */
+/** Returns a number, or its text if JavaScript cannot hold all of its digits. */
 function toExact(value: number, text: string): number | string {
   const plain = toPlainNumber(text);
   return plain === String(value) ? value : plain;
@@ -57,7 +58,7 @@ function isListOfNumbers(value: Json): value is readonly (number | null)[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'number' || item === null);
 }
 
-/** The numbers of a JSON array that has nothing else. */
+/** Reads the numbers of a JSON array that contains only numbers and null. */
 function readNumbers(values: readonly (number | null)[], text: string): readonly Json[] {
   const items = text.match(/[^\s,[\]]+/g) ?? [];
   return values.map((value, index) => (value === null ? null : toExact(value, items[index] ?? String(value))));
@@ -69,10 +70,8 @@ function toHexadecimal(bytes: string): string {
 }
 
 /** Options for all calls of a gateway. */
-type CallerOptions = {
+type CallerOptions = Pick<Config, 'deadlineMs'> & {
   readonly store: Store;
-  /** Store call timeout in milliseconds, including time in the queue. */
-  readonly deadlineMs: number;
   /** Receives the function, the result (`ok` or the kind of failure) and the duration in milliseconds of each call. */
   readonly onCall?: ((name: string, result: string, ms: number) => void) | undefined;
 };
@@ -81,7 +80,7 @@ type CallerOptions = {
 type Caller = {
   readonly context: RequestContext;
   readonly operation: Operation;
-  /** Whose share of the store the call takes. */
+  /** The key or network whose share of the store the call takes. */
   readonly share: string;
 };
 
@@ -119,14 +118,14 @@ function toDeclared(operation: Operation, failure: Failure): Failure {
   if (failure.kind !== 'raised') return failure;
   const { status, text, constraint = '', error } = failure;
   const { id, function: name, conflicts = {} } = operation;
-  // The name of a shard's constraint has the shard's number at the end (Citus).
+  // Citus appends the shard's number to the name of its constraint.
   const own = conflicts[constraint] ?? conflicts[constraint.replace(/_\d+$/, '')];
   if (declares(operation, status)) return { ...failure, text: own ?? text };
   const why = `${id} declares no response ${status}, for which ${name} gives a reason: ${(error as Error).message}`;
   return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
 }
 
-/** A field that the store names by its argument is a parameter of the request. */
+/** Names fields after parameters of the request: the store knows only the arguments. */
 function toInputNames({ inputs }: Operation, fields: FieldErrors): FieldErrors {
   const nameOf = (field: string) => inputs.find(({ argument }) => argument === field)?.name ?? field;
   return Object.fromEntries(Object.entries(fields).map(([field, list]) => [nameOf(field), list]));

@@ -1,5 +1,6 @@
 // Handles one API request, from its parts to its outcome, without sockets.
 
+import type { Config } from '../config.ts';
 import { type Failure, type Fault, isFault, RequestFailed } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
@@ -12,10 +13,8 @@ import { type ApiRequest, httpReader, type Reader, type RequestContext, readKey 
 import { validate } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
-export type HandlerOptions = {
+export type HandlerOptions = Pick<Config, 'answerLimit'> & {
   readonly callStore: CallStore;
-  /** The maximum size of a store's answer, in bytes. */
-  readonly answerLimit: number;
   readonly limits: Limits;
   /** Receives every fault. Its cause is only for the log. */
   readonly onFault: (fault: Fault, context: RequestContext) => void;
@@ -66,7 +65,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     throw new RequestFailed(isTooLong ? toInvalid(page.limit.name, answerLimit) : result.failure);
   }
 
-  /** Makes the calls of a key count, after the store has accepted the first: a limit that this one is over refuses the next. */
+  /** Starts to count the calls of a key once the store has accepted the first: its limits refuse the next call. */
   async function learn(context: RequestContext, key: string): Promise<void> {
     const learned = limits.learn(key);
     if (learned) context.admission = await learned;
@@ -92,7 +91,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   };
 }
 
-/** The API key. Throws RequestFailed with `missingKey`: a request without a key costs no more than this. */
+/** Reads the API key. Throws RequestFailed with `missingKey`, before the request costs more. */
 function takeKey(context: RequestContext, operation: Operation, request: ApiRequest): string {
   const key = readKey(request, operation);
   context.key = key;

@@ -5,6 +5,7 @@ import cors from 'cors';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
+import type { Config } from '../config.ts';
 import type { Fault } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
 import { EXPOSED_HEADERS, SECURITY_HEADERS } from '../openapi/headers.ts';
@@ -13,50 +14,38 @@ import { contextOf } from './context.ts';
 import { type Endpoints, respond } from './respond.ts';
 
 /** The parts of the application; what is undefined is not served. */
-export type AppParts = ApiParts & {
+export type AppParts = Pick<Config, 'corsOrigins'> & {
   readonly contexts: RequestHandler;
   /** Health and metrics: no limit applies to them. */
-  readonly operational?: readonly Endpoints[];
-  readonly docs?: Endpoints | undefined;
-  readonly limitNetworks?: RequestHandler | undefined;
+  readonly operational: readonly Endpoints[];
+  readonly docs: Endpoints | undefined;
+  readonly limitNetworks: RequestHandler | undefined;
   /** Creates the endpoint of MCP. */
-  readonly mcp?: ((run: RunOperation) => Endpoints) | undefined;
-  /** The origins whose pages may call the gateway; `*` allows all. */
-  readonly corsOrigins?: readonly string[];
-};
-
-/** What the operations need of HTTP. */
-type ApiParts = {
+  readonly mcp: ((run: RunOperation) => Endpoints) | undefined;
   readonly handler: Handler;
   readonly onFault: (fault: Fault, context: RequestContext) => void;
 };
 
-/** Runs the operation that a request is for, by default in the parts of HTTP. */
+/** Runs the operation of a request, which is read as HTTP by default. */
 export type RunOperation = (res: ServerResponse, reader?: Reader) => Promise<Outcome>;
 
 /** Creates the application of the port for clients. */
-export function createApp({
-  contexts,
-  operational = [],
-  corsOrigins = [],
-  docs,
-  limitNetworks,
-  mcp,
-  ...api
-}: AppParts): Express {
+export function createApp(parts: AppParts): Express {
+  const { contexts, operational, corsOrigins, docs, limitNetworks, mcp, handler, onFault } = parts;
+  const run = createRun(handler);
   const app = createExpress();
   app.use(contexts, refuseInvalid);
   app.use(serveOwn(operational));
   if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
   if (docs) app.use(serveOwn([docs]));
   if (limitNetworks) app.use(limitNetworks);
-  const run = createRun(api);
   if (mcp) app.use(serveOwn([mcp(run)]));
-  app.use(serveApi(run), answerErrors(api.onFault));
-  return app;
+  // The operations of the document. Every other request ends here with a 404 or 405.
+  app.use(async (_req, res) => respond(res, await run(res)));
+  return app.use(answerErrors(onFault));
 }
 
-/** Serves endpoints of the gateway's own. Express would try each of their paths for every request of an operation. */
+/** Serves the gateway's own endpoints. Without the check, Express would try all their paths for every request. */
 function serveOwn(endpoints: readonly Endpoints[]): RequestHandler {
   const router = express.Router({ strict: true, caseSensitive: true });
   for (const add of endpoints) add(router);
@@ -67,7 +56,7 @@ function serveOwn(endpoints: readonly Endpoints[]): RequestHandler {
   };
 }
 
-/** Creates the middleware that refuses the requests of a network over its limit; `identify` says what such a request was for. */
+/** Creates the middleware that refuses requests of a network over its limit. `identify` finds their operation, for the log. */
 export function createNetworkLimit(
   admit: Limits['admitNetwork'],
   identify: (context: RequestContext) => void,
@@ -83,14 +72,12 @@ export function createNetworkLimit(
   };
 }
 
-/** Creates the application of a port for health and metrics alone, which clients need not reach. */
-export function createOperationalApp(
-  { contexts, operational = [] }: Pick<AppParts, 'contexts' | 'operational'>,
-  onFault: AppParts['onFault'],
-): Express {
-  const app = createExpress().use(contexts);
-  for (const add of operational) add(app);
-  return app.use(refuseUnknown, answerErrors(onFault));
+/** Creates the application of METRICS_PORT, which clients need not reach. */
+export function createOperationalApp(parts: Pick<AppParts, 'contexts' | 'operational' | 'onFault'>): Express {
+  const app = createExpress().use(parts.contexts);
+  for (const add of parts.operational) add(app);
+  app.use((_req, res) => respond(res, { failure: { kind: 'notFound' } }));
+  return app.use(answerErrors(parts.onFault));
 }
 
 /** Paths are exact: a proxy's rule for one of them must not miss another spelling. */
@@ -107,22 +94,15 @@ function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
   };
 }
 
-/** Serves the operations of the document, and answers every other request with 404 or 405. */
-function serveApi(run: RunOperation): RequestHandler {
-  return async (_req, res) => respond(res, await run(res));
-}
-
-function createRun({ handler }: ApiParts): RunOperation {
+function createRun(handler: Handler): RunOperation {
   return async (res, reader) => {
     const context = contextOf(res);
     const outcome = await handler(context, reader);
-    // A write has taken effect, so that its client has to learn of it.
+    // Always answer a write: it has taken effect.
     if ('failure' in outcome || !outcome.isRead) return outcome;
     return context.admitAnswer(Buffer.byteLength(outcome.json)) ?? outcome;
   };
 }
-
-const refuseUnknown: RequestHandler = (_req, res) => respond(res, { failure: { kind: 'notFound' } });
 
 /** A host with or without a port (RFC 3986, 3.2.2). */
 const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;

@@ -6,6 +6,7 @@ import { type Fault, OperatorError, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DriftError, describeDrift } from '../openapi/drift.ts';
 import type { ServerReport, Store } from '../store/store.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { addEndpoint, type Endpoints, respond, sendText } from './respond.ts';
 
@@ -28,7 +29,7 @@ export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): En
       try {
         sendText(res, { status: 200, headers, body: await metrics.read() });
       } catch (error) {
-        // The primary process, which has those of all workers, does not answer.
+        // The primary process collects the metrics of all workers, and did not answer.
         if (!(error instanceof DeadlineError)) throw error;
         respond(res, { status: 503, json: '{"error":"No metrics in time"}' });
       }
@@ -43,11 +44,7 @@ type ReadinessOptions = {
   readonly deadlineMs: number;
   /** Whether drift makes the gateway not ready. */
   readonly isDriftFatal: boolean;
-  readonly log: {
-    info(text: string): void;
-    warn(text: string): void;
-    fault(text: string, fault: Fault): void;
-  };
+  readonly log: Pick<Log, 'info' | 'warn' | 'fault'>;
 };
 
 /** Whether the gateway can serve, and the state of its dependencies; any state but `ok` is a problem. */
@@ -61,14 +58,14 @@ export type ReadinessReport = {
 /** Whether the gateway can serve. */
 export type Readiness = {
   /**
-   * Checks the store and compares it with the document at the start. Throws OperatorError for a store that is set up wrong, and
-   * DriftError, if drift is fatal.
+   * Checks the store at the start, and compares it with the document. If drift is fatal, throws DriftError, and
+   * OperatorError for a store that is set up wrong.
    */
   checkAtStart(): Promise<Fault | undefined>;
   /** Retries and logs until a store that could not be reached at the start answers. */
   reportUntilReachable(fault: Fault): Promise<void>;
   read(): Promise<ReadinessReport>;
-  /** Reads too, but reports the last known state if that takes long: metrics must not wait for a store that hangs. */
+  /** As `read`, but reports the last known state if reading takes long: metrics must not wait for a store that hangs. */
   readSoon(): Promise<ReadinessReport>;
   /** Reports `stopping` from now on. */
   end(): void;
@@ -182,7 +179,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   };
 }
 
-/** What an operator has to do is in the cause. A store that answers with an error is there. */
+/** Describes a fault to the operator. An OperatorError says what to do; an error from the store shows that it answers. */
 export function describeFault({ kind, cause }: Fault): string {
   if (cause instanceof OperatorError) return cause.message;
   if (kind !== 'storeError') return 'The store does not answer';

@@ -12,10 +12,10 @@ import { createContexts, createFaultHandler } from './context.ts';
 import type { Endpoints } from './respond.ts';
 import { createServer, type GatewayServer } from './server.ts';
 
-/** How long requests in progress may take once the port is closed, in milliseconds. */
+/** The time for requests in progress after the port is closed, in milliseconds. */
 const FINISH_MS = 10_000;
 
-/** Throws OperatorError if a port of the configuration cannot be listened on, before a store is made for nothing. */
+/** Checks the ports before a store is created. Throws OperatorError if the gateway cannot listen on one. */
 export async function checkPorts({ port, metricsPort, host }: Config): Promise<void> {
   for (const [variable, number] of [
     ['PORT', port],
@@ -38,8 +38,8 @@ export async function openOperationalServer(
   if (metricsPort === undefined) return undefined;
   const sinks = [log.request];
   const contexts = createContexts({ sinks, addressOf: () => '', bodyLimit: 0 });
-  const parts = { contexts, operational: endpoints };
-  const server = createServer(createOperationalApp(parts, createFaultHandler(log)), config, sinks);
+  const app = createOperationalApp({ contexts, operational: endpoints, onFault: createFaultHandler(log) });
+  const server = createServer(app, config, sinks);
   await listen(server, 'METRICS_PORT', metricsPort, host);
   return server;
 }
@@ -49,27 +49,22 @@ export async function listen(server: Server, variable: string, port: number, hos
   server.listen(port, host);
   try {
     await once(server, 'listening');
-  } catch (error) {
-    throw toListenError(error as NodeJS.ErrnoException, variable, port, host);
+  } catch (cause) {
+    const { code, errno = 0 } = cause as NodeJS.ErrnoException;
+    const message =
+      code === 'EADDRINUSE'
+        ? `port ${port} of ${host} is in use: set ${variable} to another port`
+        : `cannot listen on ${host} port ${port}: ${getSystemErrorMessage(errno)} (${code})`;
+    throw new OperatorError(message, { cause });
   }
 }
 
-function toListenError(error: NodeJS.ErrnoException, variable: string, port: number, host: string): Error {
-  const { code, errno = 0 } = error;
-  if (code === 'EADDRINUSE') {
-    return new OperatorError(`port ${port} of ${host} is in use: set ${variable} to another port`, { cause: error });
-  }
-  return new OperatorError(`cannot listen on ${host} port ${port}: ${getSystemErrorMessage(errno)} (${code})`, {
-    cause: error,
-  });
-}
-
-/** Closes a port, if it is open, after `noticeMs` milliseconds and the requests in progress. */
+/** Closes a port, if it is open: serves on for `noticeMs` milliseconds, and finishes the requests in progress. */
 export async function close(server: GatewayServer | undefined, noticeMs = 0): Promise<void> {
   if (server?.listening) await server.drain({ noticeMs, finishMs: FINISH_MS });
 }
 
-/** The origin under which this machine reaches a server that listens. */
+/** The origin of a listening server, for clients on this machine. */
 export function toOrigin(server: HttpServer): string {
   const { address, family, port } = server.address() as AddressInfo;
   const reachable = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;

@@ -3,6 +3,7 @@ import { createServer as createHttpServer, IncomingMessage, type Server, ServerR
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Express } from 'express';
+import type { Config } from '../config.ts';
 import { type Failure, toHttpError } from '../errors.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { createRecord, type Sink } from './context.ts';
@@ -43,8 +44,8 @@ const FAILURES: Record<string, Failure> = {
  */
 export function createServer(
   app: Express,
-  { maxSockets }: { readonly maxSockets: number },
-  sinks: readonly Sink[] = [],
+  { maxSockets }: Pick<Config, 'maxSockets'>,
+  sinks: readonly Sink[],
 ): GatewayServer {
   /** Every open socket with its unfinished answers; the first one is being handled. */
   const sockets = new Map<Duplex, ServerResponse[]>();

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { LOOPBACK } from '../config.ts';
+import { type Config, LOOPBACK } from '../config.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
 import type { Store } from '../store/store.ts';
@@ -8,7 +8,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Demo } from './demo.ts';
 import { toOrigin } from './ports.ts';
 
-/** What the start message says of other processes. */
+/** The part of the start message that depends on other processes. */
 export type Welcome = {
   /** The number of processes that serve. */
   readonly workers: number;
@@ -17,19 +17,16 @@ export type Welcome = {
 };
 
 /** What the start message needs. */
-type WelcomeOptions = Welcome & {
-  readonly server: Server;
-  readonly document: CompiledDocument;
-  readonly store: Pick<Store, 'description'>;
-  readonly demo: Promise<Demo | undefined>;
-  /** Whether the documentation page is served. */
-  readonly docs: boolean;
-  /** Whether the Model Context Protocol is served. */
-  readonly mcp: boolean;
-  /** Whether DEMO_DATA asks for the demo data. */
-  readonly isDemoWanted: boolean;
-  readonly log: Pick<Log, 'info' | 'warn'>;
-};
+type WelcomeOptions = Welcome &
+  Pick<Config, 'docs' | 'mcp'> & {
+    readonly server: Server;
+    readonly document: CompiledDocument;
+    readonly store: Pick<Store, 'description'>;
+    readonly demo: Promise<Demo | undefined>;
+    /** Whether DEMO_DATA asks for the demo data. */
+    readonly isDemoWanted: boolean;
+    readonly log: Pick<Log, 'info' | 'warn'>;
+  };
 
 /** Logs the listen address, and an example request if the demo data is there. */
 export async function welcome(options: WelcomeOptions): Promise<void> {
