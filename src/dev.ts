@@ -26,7 +26,7 @@ type Development = {
   /** The output file of the generated types. */
   readonly types: string;
   readonly store: Store;
-  /** What may be done to the store; undefined for one that others share. */
+  /** Migrates the store and tries calls; undefined for a store that others share. */
   readonly own: OwnStore | undefined;
   /** Replaces the served document, starting with the next request. */
   readonly serve: (document: CompiledDocument) => void;
@@ -40,18 +40,18 @@ const QUIET_MS = 100;
 const SHOWN = 80;
 /** A key that no tenant has. */
 const UNKNOWN_KEY = 'wms_live_unknown';
-/** The code of Postgres for a missing privilege. */
+/** SQLSTATE of a missing privilege. */
 const DENIED = '42501';
-/** Demo data is loaded into a new store alone. */
+/** Demo data is loaded only into a new store. */
 const OTHER_DATA = ' (with the demo data as it is now: DATA_DIR=:memory: npm run dev)';
-/** How often a folder that has gone is looked for, in milliseconds. */
+/** How often a missing folder is looked for, in milliseconds. */
 const SEARCH_MS = 500;
 
 /** Watches the document and the migrations. Returns the function that stops it. */
 export function develop(development: Development, compiled: CompiledDocument): () => void {
   const { document, migrations, log } = development;
   let isStopped = false;
-  // What is not finished at the stop fails, because the store is closed.
+  // After the stop the store is closed, and unfinished work fails.
   const warn = (text: string) => {
     if (!isStopped) log.warn(text);
   };
@@ -88,7 +88,7 @@ class Session {
     this.#compiled = compiled;
   }
 
-  /** The start has told of differences; the examples are called here. */
+  /** Tries the examples. The start has already reported drift. */
   begin(): void {
     this.#enqueue(async ({ store, deadlineMs }) => {
       const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
@@ -134,8 +134,8 @@ class Session {
   }
 
   /**
-   * Makes the calls of the examples of success, and takes back what they do: Postgres reads a function's body only then. Reports
-   * the first example of an operation that fails, has another answer, or is answered to a key that nobody has.
+   * Calls the functions as the examples of success do, and rolls back: Postgres checks a function's body only when it runs.
+   * Reports the first example of an operation that fails, has another answer, or is answered to a key that nobody has.
    */
   async #tryExamples(broken: ReadonlySet<string>): Promise<void> {
     const { own, log } = this.#development;
@@ -163,7 +163,7 @@ class Session {
   }
 }
 
-/** What is wrong with the result of an example, if anything. Refusals, and what the database generates, depend on the data. */
+/** Describes what is wrong with the result of an example. Ignores refusals and generated values, which depend on the data. */
 function findProblem(operation: Operation, example: Example, request: ApiRequest, result: Result): string | undefined {
   if ('failure' in result) {
     if (!isFault(result.failure)) return undefined;
@@ -177,7 +177,7 @@ function findProblem(operation: Operation, example: Example, request: ApiRequest
     const remedy = isDenied ? `; grant what it lacks of: grant ${rights} on private.${table} to gateway_functions` : '';
     return `fails in the example ${example.name}: ${message} (${place})${remedy}`;
   }
-  // What comes after another request is another answer without it.
+  // An example after another request has a different answer without that request.
   const text = example.after === undefined && toSuccess(operation, request, result).json;
   if (!text) return undefined;
   const got: Json = JSON.parse(text);
@@ -188,13 +188,13 @@ function findProblem(operation: Operation, example: Example, request: ApiRequest
   return difference && `answers the example ${example.name} with ${difference}${OTHER_DATA}`;
 }
 
-/** What is wrong if a call with an unknown key is not refused: the function's error in the data would be an answer too. */
+/** Describes a function that does not refuse an unknown key: a status that it raises is an answer too. */
 function findLackOfKey({ function: name }: Operation, result: Result): string | undefined {
   if ('failure' in result && result.failure.kind !== 'raised') return undefined;
   return `answers a key that nobody has: ${name} must call private.verify_key first`;
 }
 
-/** The first difference of two values, as the second one has it, and then the first. */
+/** Describes the first difference between two values. */
 function findDifference(wanted: Json | undefined, got: Json | undefined, place = ''): string | undefined {
   if (isDeepStrictEqual(wanted, got)) return undefined;
   const [one, other] = [wanted, got] as Readonly<Record<string, Json>>[];
@@ -207,8 +207,8 @@ function findDifference(wanted: Json | undefined, got: Json | undefined, place =
 }
 
 /**
- * Calls back once when matching files of a folder have changed, after a pause. A folder that goes away, as with a branch, is watched
- * again once it is back. Returns the function that stops it.
+ * Calls back once after matching files of a folder have changed. Watches a folder again that was removed and is back, such as
+ * after a change of branches. Returns the function that stops it.
  */
 function onChange(
   folder: string,
@@ -224,7 +224,7 @@ function onChange(
   };
   const begin = () => {
     watcher = watch(folder, (_event, file) => {
-      // Its own name says that it goes away.
+      // An event with the folder's own name: it was removed.
       if (file === basename(folder) && !existsSync(join(folder, file))) lose();
       else if (file !== null && isWanted(file)) callSoon(callback, QUIET_MS);
     }).on('error', lose);
@@ -249,7 +249,7 @@ function onChange(
   };
 }
 
-/** In a process of its own: it takes a second of the processor. */
+/** Runs in another process, because it takes a second of processor time. */
 async function generateTypes(document: string, types: string): Promise<void> {
   const script = join(import.meta.dirname, '../scripts/client-types.ts');
   await promisify(execFile)(process.execPath, [script, document, types]);

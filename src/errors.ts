@@ -1,6 +1,6 @@
 // Every way a request can fail. Imports nothing.
 
-/** A message in both languages. One that is a text alone is English, and the document may translate it. */
+/** A message in both languages. A string is English only, and the document may translate it. */
 export type Message = string | { readonly en: string; readonly 'pt-BR': string };
 
 /** Messages by the name of the parameter or field. */
@@ -51,7 +51,7 @@ export type Refusal = RefusedKey | InvalidInput | Raised;
 export type RefusedKey = {
   readonly kind: 'refusedKey';
   readonly text: string;
-  /** The key is right, and only lacks the permission for the call: it does not count as a guess. */
+  /** The key is valid, but lacks the permission for the call: it does not count as a guess. */
   readonly lacksPermission?: true;
 };
 
@@ -142,7 +142,7 @@ export function storeFault(kind: StoreFaultKind, cause: unknown): { readonly fai
   return { failure: { kind, cause } };
 }
 
-/** Creates the result of a call that found no record, which a function says by returning none. */
+/** Creates the result of a call whose function returned no record. */
 export function noRecord(): { readonly failure: Raised } {
   return { failure: { kind: 'raised', status: 404, text: 'Not found', error: new Error('it returned no record') } };
 }
@@ -152,14 +152,14 @@ export function answerTooLarge(): { readonly failure: Fault } {
   return storeFault('answerTooLarge', 'the answer is larger than the limit');
 }
 
-/** An error's message. Node leaves it empty where every address of a host failed, and has one for each address. */
+/** An error's message. Node leaves it empty if every address of a host failed, and lists an error for each address. */
 export function messageOf(error: Error): string {
   return error.message || (error instanceof AggregateError ? error.errors.map(String).join('; ') : error.name);
 }
 
 /**
- * Ends a request from anywhere below the handler, which answers with the failure. It is no Error: its stack, which nobody reads,
- * would take a third of the time of a refusal.
+ * Thrown to end a request; the handler answers with the failure. Not an Error: its stack, which nobody reads, would take a third
+ * of the time of a refusal.
  */
 export class RequestFailed {
   readonly failure: Failure;

@@ -12,7 +12,7 @@ const isWatching = process.argv.includes('--watch');
 /** npm start -- --check tests what a start needs, without serving. */
 const isCheck = process.argv.includes('--check');
 
-/** What signals do: the first one lets the process finish, the second one does not. */
+/** The handlers of signals: the first signal finishes the requests in progress, the second one ends the process at once. */
 type SignalHandlers = { stop(noticeMs: number): Promise<unknown>; cut(): void };
 
 async function main(): Promise<void> {
@@ -21,15 +21,14 @@ async function main(): Promise<void> {
   if (unknown !== undefined) return refuseArgument(unknown);
   const config = readConfig(process.env);
   if (isCheck) return runCheck(config);
-  // There is nothing to finish before the gateway serves. Without a listener, a signal does not end a container's first
-  // process.
+  // Before the gateway serves there is nothing to finish. Without a listener, a signal would not end PID 1 of a container.
   const handlers: SignalHandlers = { stop: async () => process.exit(0), cut: () => {} };
   listenToSignals(handlers, config.drainMs);
   if (config.workers > 1 && !isWatching) await runPrimary(config, handlers);
   else await runAlone(config, handlers);
 }
 
-/** An argument that is ignored would start the gateway instead of what was meant. */
+/** Ignoring an unknown argument would start the gateway, which may not be what was meant. */
 function refuseArgument(argument: string): never {
   console.error(`${argument} is not an argument of the gateway: expected --check, or none`);
   console.error('The configuration is in variables: see docs/configuration.md.');
@@ -47,7 +46,7 @@ async function runAlone(config: Config, handlers: SignalHandlers): Promise<void>
   const service = await openService(config, { isWatching });
   handlers.stop = async (noticeMs) => {
     await service.close({ noticeMs });
-    // A name that is being resolved cannot be given up, and would hold the process for many seconds.
+    // A DNS lookup cannot be cancelled, and would hold the process for many seconds.
     process.exit();
   };
   try {
@@ -89,7 +88,7 @@ function listenToSignals(handlers: SignalHandlers, drainMs: number): void {
   process.on('SIGINT', onFirst).on('SIGTERM', onFirst);
 }
 
-/** SIGHUP is a request to reload, except from a terminal that is closed: that ends the process, as Node does by default. */
+/** SIGHUP reloads. In a terminal it means that the terminal was closed, and ends the process as Node does by default. */
 function listenToHangup(reload: () => void): void {
   if (!isatty(0)) process.on('SIGHUP', reload);
 }

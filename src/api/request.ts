@@ -11,7 +11,7 @@ import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RequestRecord, Span } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';
 
-/** A request without its socket: how it arrived, and what its stages find out. The log, metrics, traces and usage read it at its end. */
+/** A request without its socket, and the results of its stages. The log, metrics, traces and usage read it at the end. */
 export interface RequestContext extends RequestRecord {
   /** The client's network: the address range that a single client controls. */
   readonly network: string;
@@ -20,9 +20,9 @@ export interface RequestContext extends RequestRecord {
   /** Reads the body; rejects with RequestFailed. */
   readBody(): Promise<Uint8Array>;
   operation: Operation | undefined;
-  /** The API key, which is written nowhere. */
+  /** The API key, which must not be logged or stored. */
   key: string | undefined;
-  /** What the limits of the key say of the request. */
+  /** The decision of the key's limits. */
   admission: Admission | undefined;
   /** The duration of the store call, queue included, in milliseconds. */
   storeMs: number | undefined;
@@ -32,11 +32,11 @@ export interface RequestContext extends RequestRecord {
   readonly hasEnded: boolean;
 }
 
-/** What a request brings. */
+/** A request that has arrived. */
 export type Incoming = Arrived & Pick<RequestContext, 'readBody'>;
 type Arrived = Pick<RequestRecord, 'method' | 'url' | 'headers'>;
 
-/** How a request says what it wants: in the parts of HTTP, or as the call of a tool. */
+/** Reads a request: from the parts of HTTP, or from a tool call. */
 export type Reader = {
   /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
   read(arrived: Arrived): ApiRequest;
@@ -68,11 +68,11 @@ export type ApiRequest = {
   readonly rawQuery: string;
   readonly params: Record<string, Json>;
   readonly cookies: Record<string, never>;
-  /** Undefined for a body that was not sent, as it may be. */
+  /** Undefined if an optional body was not sent. */
   requestBody?: Json;
   /**
-   * The JSON as it was sent, because a number may have more digits than JavaScript holds: of fields and of parameters that are
-   * numbers by their arguments, of a body that is one argument under `body`.
+   * The JSON as it was sent, because a number may have more digits than JavaScript holds: of body fields and numeric parameters
+   * by argument, of a body that is one argument under `body`.
    */
   texts?: Map<string, string>;
   /** Problems with inputs that their schemas cannot describe. */
@@ -137,7 +137,7 @@ export function convertInputs(request: ApiRequest, { inputs }: Operation): void 
     const value = source[name];
     if (value === undefined) continue;
     const isList = input.form === 'array';
-    // Only an array that explodes may be sent several times, and that of a path is split already.
+    // Only an array that explodes may be repeated. An array in the path is already split.
     const isSeveral = Array.isArray(value) && !(isList && (input.separator === undefined || input.in === 'path'));
     const problem = isSeveral ? messages.isRepeated : findProblem(value);
     if (problem !== undefined) request.problems.set(input.name, [problem]);
@@ -241,7 +241,7 @@ export function takeJson(request: ApiRequest, { fields: known }: Body, value: Js
     const problem = findProblem(part) ?? (known ? undefined : findProblem(name));
     if (problem !== undefined) request.problems.set(name, [problem]);
   }
-  // A validator calls itself at each level.
+  // Validators recurse at each level.
   request.requestBody = isTooDeep(request) ? withoutProblems(value, request.problems) : value;
   request.texts = request.texts ? new Map([...texts, ...request.texts]) : texts;
 }
@@ -280,10 +280,10 @@ export function readJsonText(text: string, hasJsonFields: boolean): { readonly v
   return { value, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
 }
 
-/** What JSON.parse does not tell: the problems, and the text of the whole as `body` and of each field if asked for. */
+/** What JSON.parse does not return: problems, the whole text as `body`, and the text of each field if requested. */
 type Inspection = { readonly problems: Problems; readonly texts: Map<string, string> };
 
-/** What a number has that String(number) may not give back. */
+/** Matches numbers that String(number) may not reproduce. */
 const LONG_NUMBER = /\d[.e]|\d{16}/i;
 
 /**
@@ -353,7 +353,7 @@ export function findProblem(value: Json): Message | undefined {
   return undefined;
 }
 
-/** A fraction or an exponent of more digits than this is left to Postgres. */
+/** The largest exponent to write out; Postgres reads numbers with larger ones. */
 const MAX_DIGITS = 1_000;
 
 /** Writes a JSON number without exponent and without zeros at the end of a fraction: Postgres reads no integer from 7.0 or 1e2. */
@@ -365,7 +365,7 @@ export function toPlainNumber(text: string): string {
   const point = whole.length + shift;
   const digits = `${'0'.repeat(Math.max(0, -point))}${whole}${fraction}`.padEnd(point, '0');
   const end = Math.max(0, point);
-  // Not by an expression, which would look for the end from each zero.
+  // A regular expression would search for the end from each zero, in quadratic time.
   let last = digits.length;
   while (last > end && digits[last - 1] === '0') last -= 1;
   const rest = last > end ? `.${digits.slice(end, last)}` : '';

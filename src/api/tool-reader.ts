@@ -17,7 +17,7 @@ import {
   takeJson,
 } from './request.ts';
 
-/** The types that a text may stand for; a number is first, because it may be an integer. */
+/** The types that a string may stand for; number comes first, because a number may be an integer. */
 const SCALARS = ['number', 'integer', 'boolean'] as const;
 
 /** The schema of the arguments that become the body. */
@@ -35,7 +35,7 @@ export type ToolCall = {
   readonly texts: Map<string, string>;
 };
 
-/** Reads a request of which only the headers count, and the arguments of a call for the rest. */
+/** Creates the reader of a tool call: its headers are those of the HTTP request, its inputs are the arguments. */
 export function createToolReader(call: ToolCall): Reader {
   return {
     read: ({ headers }) => readRequest({ method: '', url: '', headers: { ...headers } }),
@@ -47,16 +47,16 @@ export function createToolReader(call: ToolCall): Reader {
   };
 }
 
-/** Takes an argument that the document does not declare as an unknown field or parameter, which is refused. */
+/** Assigns the arguments to the inputs. An undeclared argument becomes an unknown field or parameter, which is refused. */
 function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall): void {
   const { inputs, body } = operation;
   const { properties = {} } = readBodySchema(body);
   const fields: [string, Json][] = [];
-  // With one argument more than an operation can have, one of them is unknown.
+  // One more than an operation can have is enough: one of them is unknown then.
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
     const value = args[name] as Json;
     const input = inputs.find((one) => one.name === name);
-    // Where null is no value, a model means that the argument is left out.
+    // Models send null for an argument that they leave out.
     if (value === null && (input || isOptional(body, name))) continue;
     if (input) takeArgument(request, input, value, texts.get(name));
     else if (!body) request.query[name] = value;
@@ -78,7 +78,7 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
 function takeArgument(request: ApiRequest, input: Input, given: Json, givenText: string | undefined): void {
   const { name, type, form } = input;
   const [value, text] = toTyped(request, name, given, [form === 'array' ? 'array' : type], givenText);
-  // One that is nested too deep must not be looked at level by level.
+  // The checks below would recurse into a value that is nested too deep.
   if (request.problems.has(name)) return;
   const isMisfit = typeof value === 'object' && form !== 'array';
   const problem = isMisfit ? messages.isNoScalar : findProblem(value);
@@ -88,7 +88,7 @@ function takeArgument(request: ApiRequest, input: Input, given: Json, givenText:
   if (type === 'number' && text !== undefined) keepText(request, input, text);
 }
 
-/** Converts a value of a tool call, and gives its JSON as it was sent: models also send an array or an object in a text. */
+/** Converts a value of a tool call, and returns its JSON as it was sent. Models also send arrays and objects as strings. */
 function toTyped(
   request: ApiRequest,
   name: string,
@@ -108,7 +108,7 @@ function toTyped(
   }
 }
 
-/** Models also send texts for numbers, and numbers for texts. */
+/** Converts a scalar: models also send strings for numbers, and numbers for strings. */
 function toScalar(value: Json, types: readonly string[], text = String(value)): Json {
   if (typeof value === 'object') return value;
   if (types.includes('string')) return types.includes(typeOf(value)) ? value : text;

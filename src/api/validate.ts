@@ -12,7 +12,7 @@ import { type ApiRequest, httpReader, type Incoming, type Problems, readKey } fr
 /** A valid request, its operation and its API key. */
 export type Received = { readonly operation: Operation; readonly request: ApiRequest; readonly key: string };
 
-/** What receiving needs of a document. */
+/** The parts of a document that `receive` needs. */
 export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
 
 /** Finds the operation of a request that is refused before it is handled; undefined if it has none. */
@@ -96,7 +96,7 @@ function toFieldError(error: ErrorObject): { source: string; path: readonly stri
   const [, source = '', ...path]: string[] = error.instancePath.split('/').map(unescapePointer);
   const params = error.params as Readonly<Record<string, string>>;
   const { missingProperty, additionalProperty, unevaluatedProperty } = params;
-  // What `propertyNames` refuses is the name of a field, and no value.
+  // `propertyNames` refuses the name of a field, not its value.
   const refused = error.propertyName ?? params.propertyName;
   if (refused !== undefined) return { source, path: [...path, refused], message: describeError(error) };
   const missing = error.keyword === 'required' ? missingProperty : undefined;

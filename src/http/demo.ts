@@ -1,23 +1,18 @@
-// Whether the demo data is in the store: the document's examples are correct for it.
+// Finds out whether the store has the demo data, for which the document's examples are correct.
 
 import { toCall } from '../api/call.ts';
 import { receiveExample } from '../api/example-request.ts';
 import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { readExamples } from '../openapi/examples.ts';
+import { type ExampleRequest, readExamples } from '../openapi/examples.ts';
 import { isNewStore } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 
-/** The demo data's key, by the header that takes it, and an example request. */
-export type Demo = {
-  readonly key: string;
-  /** Path and query, relative to the document's server. */
-  readonly target: string;
-  readonly headers: Readonly<Record<string, string>>;
-};
+/** A key of the demo data, and an example request with it. */
+export type Demo = Pick<ExampleRequest, 'target' | 'headers'> & { readonly key: string };
 
-/** The demo data would be served where others reach it. */
+/** The demo data would be served to others. */
 export class DemoError extends OperatorError {
   constructor(host: string) {
     super(
@@ -26,7 +21,7 @@ export class DemoError extends OperatorError {
   }
 }
 
-/** Refuses to make a store with demo data that must not be served. Rejects with DemoError. */
+/** Refuses to create a store with demo data that must not be served. Rejects with DemoError. */
 export async function refuseNewDemo({ store, demoKeys, host }: Config): Promise<void> {
   if (demoKeys || store.kind !== 'embedded' || !store.demoData) return;
   if (await isNewStore(store)) throw new DemoError(host);
@@ -36,8 +31,8 @@ export async function refuseNewDemo({ store, demoKeys, host }: Config): Promise<
 const CALL_MS = 5_000;
 
 /**
- * Makes the calls of the document's examples of reads until one succeeds; a key that the store refuses is not tried again. Calls
- * the store directly: a logged request that nobody sent would be confusing.
+ * Calls the functions of the document's example reads until one succeeds. Does not try a refused key again. Calls the store
+ * directly, because a logged request that nobody sent would be confusing.
  */
 export async function findDemo(document: CompiledDocument, store: Store): Promise<Demo | undefined> {
   const refused = new Set<string>();

@@ -27,12 +27,12 @@ const LONG_TEXT = 32_768;
 const API_HEADERS: Headers = {
   ...SECURITY_HEADERS,
   'Content-Type': 'application/json; charset=utf-8',
-  // The answer is one tenant's, and a shared cache does not look at the key's header.
+  // The answer belongs to one tenant, and a shared cache ignores the key's header.
   'Cache-Control': 'no-store',
   Vary: 'Accept-Encoding',
 };
 
-/** The headers with values from several parts. */
+/** Headers that middleware may have set too: their values are joined. */
 const JOINED = ['Vary', 'RateLimit', 'RateLimit-Policy'];
 
 /** Adds endpoints to the application. */
@@ -56,7 +56,7 @@ export function respond(res: ServerResponse, outcome: Outcome): void {
   write(res, toAnswer(outcome));
 }
 
-/** Writes an answer as sendText does, if it fits beside those that clients have not read yet. */
+/** As sendText, but refuses if too many answers are unread. */
 export function sendCounted(res: ServerResponse, answer: Answer): void {
   const refused = contextOf(res).admitAnswer(Buffer.byteLength(answer.body ?? ''));
   if (refused) respond(res, refused);
@@ -76,7 +76,7 @@ function toAnswer(outcome: Outcome): Answer {
   }
   const { status, json, headers, keyHeader } = outcome;
   if (json === '') {
-    // A 204 has no content whose length could be told (RFC 9110, 8.6).
+    // A 204 must not have a Content-Length (RFC 9110, 8.6).
     return { status, body: status === NO_CONTENT ? undefined : '', headers: withoutType(toHeaders(headers)) };
   }
   const cached = keyHeader ? toCacheHeaders(json, keyHeader) : {};
@@ -104,7 +104,7 @@ function write(res: ServerResponse, { status, headers, body }: Answer): void {
     send(res, 304, withoutType(headers));
     return;
   }
-  // Bytes are already encoded, or are not to be encoded.
+  // Bytes are sent as they are.
   const text = typeof body === 'string' ? body : '';
   const encoding = chooseEncodingOf(text, res.req);
   if (!encoding) {
@@ -141,7 +141,7 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
     const set = res.getHeader(name);
     if (set !== undefined) all[name] = [set, all[name] ?? []].flat().join(', ');
   }
-  // As text it would take three times its length in memory while the client does not read it.
+  // A long string would take three times its length in memory until the client reads it.
   const payload = typeof body === 'string' && body.length > LONG_TEXT ? Buffer.from(body) : body;
   if (payload !== undefined) all['Content-Length'] = Buffer.byteLength(payload);
   res.writeHead(status, all).end(payload);

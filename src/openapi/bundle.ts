@@ -1,5 +1,5 @@
-// Makes one document of several files: what another file has becomes a component. Only what the specification knows as a
-// reference is one; in examples and extensions it is data.
+// Bundles a document of several files: parts of other files become components. `$ref` is a reference only where the
+// specification allows one; in examples and extensions it is data.
 
 import { basename, dirname, extname, join } from 'node:path';
 import { find, isReference, MAX_REFERENCES, type Place, readReference, toPointer } from './pointer.ts';
@@ -10,29 +10,29 @@ export type Origin = { readonly path: string; readonly place: Place };
 
 type Traced = Origin & { readonly node?: unknown; readonly key: string };
 
-/** The document, and where the components come from that other files have, by section and name. */
+/** The bundled document, and the origin of each component that another file has, by section and name. */
 export type Bundle = { readonly document: Node; readonly moved: ReadonlyMap<string, Origin> };
 
 /**
- * Bundles the document in a file. `open` gives what a file has, undefined if it cannot be read: a reference to nothing stays as it
- * is, and is found with all other mistakes.
+ * Bundles the document in a file. `open` returns the content of a file, undefined if it cannot be read. A reference to nothing
+ * stays unchanged: support.ts reports it.
  */
 export function bundle(main: string, open: (path: string) => unknown): Bundle {
   const moved = new Map<string, Origin>();
-  /** The references to what is a component now, by the place that it comes from. */
+  /** References to the moved components, by their origin. */
   const known = new Map<string, string>();
   const added: Record<string, Record<string, unknown>> = {};
   /** The components that are references to other files. */
   const inPlace = new Map<unknown, { readonly node: unknown; readonly path: string }>();
 
-  /** What a reference in a file leads to. */
+  /** Resolves a reference in a file. */
   function trace({ $ref }: { readonly $ref: string }, from: string, passed = 0): Traced {
     const [name = '', pointer = ''] = $ref.split('#');
     const path = name === '' ? from : join(dirname(from), name);
     const place = readReference(`#${pointer}`);
     const content = open(path);
     const node = typeof content === 'object' && content !== null ? find(content, place).node : undefined;
-    // What another file only refers to has its name from there.
+    // In a chain of references the last file gives the component its name.
     if (path !== main && isReference(node) && passed < MAX_REFERENCES) return trace(node, path, passed + 1);
     return { path, place, node, key: `${path}${toPointer(place)}` };
   }
@@ -45,7 +45,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     return mapChildren(kind, expandMaps(kind, part as Node, path), (child, inner) => copy(child, inner, path));
   }
 
-  /** A whole map may be in another file, as if each of its parts was. */
+  /** Expands each map that is one reference into references to its parts. */
   function expandMaps(kind: Kind, node: Node, from: string): Node {
     const entries = Object.entries(node).map(([name, value]) => {
       if (!isMap(kind, name) || !isReference(value)) return [name, value];
@@ -73,7 +73,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     return { ...reference, $ref };
   }
 
-  /** Names a component by the place or the file that it comes from. */
+  /** Names a component after its place or its file. */
   function addComponent(section: string, { path, place }: Origin): string {
     const wanted = String(place.at(-1) ?? basename(path, extname(path))).replace(/[^\w.-]/g, '_');
     const others = (source.components as Record<string, object> | undefined)?.[section] ?? {};
@@ -91,7 +91,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
   for (const [section, parts] of Object.entries(added)) components[section] = { ...components[section], ...parts };
   return { document: Object.keys(added).length > 0 ? { ...document, components } : document, moved };
 
-  /** A component that is in another file stays where it is, with the name that it has. */
+  /** A component that is a reference to another file keeps its section and name. */
   function expandComponents({ components }: Node): { readonly components?: Node } {
     if (typeof components !== 'object' || components === null || isReference(components)) return {};
     const expanded = expandMaps('components', components as Node, main);

@@ -15,7 +15,7 @@ import { type Schema, writeSchemas } from './schema.ts';
 import { findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
 
-/** The id of what several operations use. */
+/** The id of the schemas that several operations use. */
 const SHARED = 'shared';
 
 /** A document that was read, checked and compiled. */
@@ -26,7 +26,7 @@ export type CompiledDocument = {
   readonly operations: ReadonlyMap<string, Operation>;
   /** The validators of each operation's requests, by operationId. */
   readonly validators: ReadonlyMap<string, readonly ValidateFunction[]>;
-  /** Of the messages of a 422. */
+  /** The Portuguese messages of a 422. */
   readonly translations: Translations;
   /** The Portuguese of the summaries and descriptions. */
   readonly texts: Translations;
@@ -51,7 +51,9 @@ export async function compileFile(file: string): Promise<CompiledDocument> {
  */
 export async function compile(source: OpenAPIV3.Document, options: Options = {}): Promise<CompiledDocument> {
   const ajv = createAjv(options);
-  const unsupported = findUnsupported(source, createValidateSchema(ajv));
+  const validateSchema: ValidateSchema = ({ $schema: _dialect, ...schema }) =>
+    ajv.validateSchema(schema) === true ? [] : (ajv.errors ?? []);
+  const unsupported = findUnsupported(source, validateSchema);
   const mistakes = [...unsupported, ...(await findInvalid(source, unsupported))];
   const operations = readOperations(source, createAllows(ajv), mistakes);
   const translations = readTranslations(source, mistakes);
@@ -68,18 +70,18 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
 }
 
 /**
- * It compiles the schema of the specification once in a process: that takes a sixth of a start, and half of the time of another
- * document. The schema itself is right.
+ * Module-level: compiling the specification's schema takes a sixth of a start, and half of the time for another document. That
+ * schema is valid, and need not be validated.
  */
 const VALIDATOR = new Validator({ allErrors: true, validateSchema: false, code: { optimize: false } });
 
-/** Mistakes of which the validator has many errors, and none is clear. */
+/** Mistakes for which the validator reports many errors, none of them clear. */
 const UNCLEAR: readonly (Refused | undefined)[] = ['a path outside of `paths`', 'a parameter in another place'];
 
-/** Finds what the specification does not allow, besides what follows from the mistakes that are known. */
+/** Finds what the specification does not allow, except consequences of known mistakes. */
 async function findInvalid(source: OpenAPIV3.Document, known: readonly Mistake[]): Promise<Mistake[]> {
   const { errors = [] } = await VALIDATOR.validate(structuredClone(source) as never);
-  // A text is of its search for references, which takes data for some, such as examples; findUnsupported checks all references.
+  // A string comes from its search for references, which it also sees in examples. findUnsupported checks all references.
   if (typeof errors === 'string' && source.openapi !== undefined) return [];
   const causes = known
     .filter(({ what }) => UNCLEAR.includes(what))
@@ -89,10 +91,6 @@ async function findInvalid(source: OpenAPIV3.Document, known: readonly Mistake[]
   );
 }
 
-function createValidateSchema(ajv: Ajv): ValidateSchema {
-  return ({ $schema: _dialect, ...schema }) => (ajv.validateSchema(schema) === true ? [] : (ajv.errors ?? []));
-}
-
 /** Has openapi-backend create the validators of requests. Throws DocumentError for a schema that Ajv refuses. */
 function createValidators(
   definition: OpenAPIV3.Document,
@@ -100,7 +98,7 @@ function createValidators(
   ajv: Ajv,
 ): ReadonlyMap<string, readonly ValidateFunction[]> {
   const sources = writeRequests([...operations.values()], ajv);
-  // The backend's own router would find the operations again, as they are written.
+  // The backend's own router would use the operations as the document has them.
   const router = new OpenAPIRouter({ definition });
   router.getOperations = () => sources as never;
   // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
@@ -118,7 +116,7 @@ function createValidators(
   return validators;
 }
 
-/** The operations with the schemas of their requests as Ajv needs them. What several of them use is compiled once. */
+/** Rewrites the schemas of requests for Ajv. A schema that several operations use is compiled once. */
 function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOperation[] {
   const parametersOf = ({ source }: Operation) => (source.parameters ?? []) as { readonly schema?: Schema }[];
   const roots = operations.flatMap((operation) => [
@@ -127,7 +125,7 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
   ]);
   const { schemas, definitions } = writeSchemas(roots, SHARED);
   ajv.addSchema({ $id: SHARED, $defs: definitions });
-  // Ajv keeps what is compiled by its name, and would compile it again for each operation. The last ones are within the others.
+  // Compile each definition once; Ajv would compile it for each operation. The last ones first: the others contain them.
   for (const name of Object.keys(definitions).reverse()) ajv.getSchema(`${SHARED}#/$defs/${name}`);
   const written = schemas.values();
   const next = () => ({ schema: written.next().value });
@@ -140,7 +138,7 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
   });
 }
 
-/** Compiles a schema, which may contain itself; Ajv alone would not come to an end. */
+/** Compiles a schema, which may contain itself: Ajv alone would recurse without end. */
 export function compileSchema(ajv: Ajv, schema: object): ValidateFunction {
   const { schemas, definitions } = writeSchemas([schema], '');
   return ajv.compile({ ...schemas[0], $defs: definitions });
@@ -162,7 +160,7 @@ function createAllows(ajv: Ajv) {
 export function createAjv(options: Options = {}): Ajv {
   const ajv = new Ajv2020({
     ...options,
-    // Both take long in a large document. Its schemas are validated before, and V8 optimizes code too.
+    // Both are slow for a large document. Its schemas are validated before, and V8 optimizes the code.
     validateSchema: false,
     code: options.code ?? { optimize: false },
     allErrors: true,
@@ -178,7 +176,7 @@ export function createAjv(options: Options = {}): Ajv {
   return ajv.addKeyword(multipleOf) as unknown as Ajv;
 }
 
-/** Ajv's own divides binary fractions: 19.99 would be no multiple of 0.01. Doubles agree with decimals in 15 digits. */
+/** Ajv's own divides binary fractions: 19.99 would not be a multiple of 0.01. Doubles hold 15 decimal digits. */
 const multipleOf: CodeKeywordDefinition = {
   keyword: 'multipleOf',
   type: 'number',

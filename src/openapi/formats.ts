@@ -11,7 +11,7 @@ const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$/;
 /** The offset of a zone is less than 16 hours. */
 const ZONE = /(?:Z|[+-](?:0\d|1[0-5]):[0-5]\d)$/i;
-/** One line: ajv-formats would let one good line vouch for the others. */
+/** ajv-formats accepts a text of several lines if one of them is valid. */
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 const date = fullFormats.date as { validate: (text: string) => boolean };

@@ -1,5 +1,4 @@
-// The headers of answers, in one table: those that are the same in every answer, when the others are sent, and which of them a page
-// of another origin may read.
+// The headers of answers: constant values, when the other headers are sent, and which of them pages of other origins may read.
 
 /** An answer that a document describes. */
 export type DescribedAnswer = {
@@ -46,7 +45,7 @@ const HEADERS: Readonly<Record<string, Header>> = {
   'RateLimit-Policy': { isExposed: true },
   'Referrer-Policy': { value: 'no-referrer' },
   'Retry-After': { isExposed: true, isSent: ({ status }) => /^(429|502|4XX|5XX|default)$/.test(status) },
-  // Not for other hosts of the domain, which are not the gateway's.
+  // Without includeSubDomains: other hosts of the domain do not belong to the gateway.
   'Strict-Transport-Security': { value: 'max-age=31536000' },
   Vary: {},
   'X-Content-Type-Options': { value: 'nosniff' },
@@ -55,7 +54,7 @@ const HEADERS: Readonly<Record<string, Header>> = {
 
 const BY_NAME = new Map(Object.entries(HEADERS).map(([name, header]) => [name.toLowerCase(), header]));
 
-/** The headers that every answer has, with their values: the security headers of answers that no browser shows. */
+/** The headers with the same value in every answer: security headers. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(HEADERS).flatMap(([name, { value }]) => (value === undefined ? [] : [[name, value]])),
 );

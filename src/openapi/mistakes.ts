@@ -1,4 +1,4 @@
-// What a document can be refused for, and the mistakes in it: one line for each, with the place.
+// Everything that a document can be refused for, and its mistakes: one line for each, with the place.
 
 import type { Mistake } from './document.ts';
 import { ALL_METHODS } from './path.ts';
@@ -101,7 +101,7 @@ export const REFUSED = {
 
 export type Refused = keyof typeof REFUSED;
 
-/** What the message of a mistake says besides its own words. */
+/** The variable texts in the message of a mistake. */
 export type Texts<R extends Refused> = Parameters<(typeof REFUSED)[R]>;
 
 /** A mistake at a place. */
@@ -120,7 +120,7 @@ type SchemaError = {
   };
 };
 
-/** Reads the mistakes from the errors of a validator for what stands at a place, or from its only message. */
+/** Converts the errors of a validator for the node at a place, or its only message, to mistakes. */
 export function readMistakes(errors: string | readonly object[], what: Refused, at: Place = []): Mistake[] {
   if (typeof errors === 'string') return [{ what, text: errors, place: at }];
   return dropConsequences(errors as SchemaError[]).map(({ instancePath, message, params }) => {
@@ -153,8 +153,8 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
 }
 
 /**
- * The mistakes as a person reads them: each once, at the place that it has behind references, and with the name of the operation or
- * component there. What is within another mistake follows from it.
+ * Prepares mistakes for people: lists each once, at its place behind references, with the name of the operation or component
+ * there.
  */
 export function describeMistakes(document: object, mistakes: readonly Mistake[]): Mistake[] {
   const described = new Map<string, Mistake>();

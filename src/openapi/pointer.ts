@@ -3,13 +3,13 @@
 /** A place in a document, as a path of names and indices. */
 export type Place = readonly (string | number)[];
 
-/** What stands at a place, behind all references. */
+/** The value at a place, and its place behind all references. */
 type Found = { readonly node: unknown; readonly place: Place };
 
-/** A chain of more references is taken for one that leads to itself. */
+/** A longer chain of references counts as a cycle. */
 export const MAX_REFERENCES = 100;
 
-/** Goes to a place through the references on the way; the node is undefined if the document has no such place. */
+/** Finds a place, and follows the references on the way; the node is undefined if the document has no such place. */
 export function find(document: object, place: Place, passed = 0): Found {
   let found: Found = { node: document, place: [] };
   for (const name of place) {
@@ -20,12 +20,12 @@ export function find(document: object, place: Place, passed = 0): Found {
   return found;
 }
 
-/** What a reference leads to, undefined if that is nothing; any other value as it is. */
+/** Resolves a reference; undefined if it leads to nothing. Returns any other value unchanged. */
 export function follow<T>(document: object, value: T | { $ref: string }): T {
   return enter(document, { node: value, place: [] }, 0).node as T;
 }
 
-/** What a reference leads to, which may be one too. */
+/** Resolves one reference, which may lead to another one. */
 export function followOnce(document: object, { $ref }: { readonly $ref: string }): unknown {
   return find(document, readReference($ref)).node;
 }

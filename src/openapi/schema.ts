@@ -40,28 +40,28 @@ export const ANNOTATIONS: readonly string[] =
 export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
 const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
-/** Of a property that only answers have: a request with it is refused, with the message. */
+/** Replaces a readOnly property of a request, which is refused with this message. */
 const RESPONSE_ONLY: Schema = { not: {}, 'x-not-message': 'is read-only' } as object;
-/** Of a property that only requests have. */
+/** Replaces a writeOnly property of an answer. */
 const REQUEST_ONLY: Schema = { not: {} } as object;
 
 type Source = Record<string, unknown>;
 
 /**
- * Creates the function that brings the schemas of requests, or those of answers, into the one form. An integer of a request
- * without bounds gets those of its format, or those that JSON readers agree on, so that none is rounded.
+ * Creates the function that converts the schemas of requests, or those of answers, to the one form. An integer of a request
+ * without bounds gets those of its format, or those of exact JSON integers, so that none is rounded.
  */
 export function createConverter(
   use: 'request' | 'answer',
   document: Pick<OpenAPIV3.Document, 'openapi'>,
 ): (schema: unknown) => Schema {
-  /** By the names of properties that are hidden around a schema, and by the schema. */
+  /** The converted schemas, by the names of the properties that are hidden around them. */
   const converted = new Map<string, Map<object, Schema>>();
   const hidden = use === 'request' ? 'readOnly' : 'writeOnly';
   const isVersion30 = String(document.openapi).startsWith('3.0');
-  /** What is behind references is converted after what refers to it: schemas refer to one another in long chains. */
+  /** Schemas wait in a queue to be filled: recursion would be too deep, because they form long chains of references. */
   const waiting: (() => void)[] = [];
-  /** The schemas that take over another one, which has to be converted first. */
+  /** Schemas that become copies of another one, which has to be converted first. */
   const unmerged = new Map<Schema, () => void>();
 
   function convert(source: unknown, around: readonly string[] = []): Schema {
@@ -110,7 +110,7 @@ export function createConverter(
     if (use === 'request') boundInteger(schema);
   }
 
-  /** Makes of a schema a copy of another one with something of its own, when that is converted. */
+  /** Makes a schema a copy of another one with its own keywords, once the other one is converted. */
   function merge(schema: Source, other: Schema, own: object): void {
     unmerged.set(schema, () => {
       unmerged.delete(schema);
@@ -120,7 +120,7 @@ export function createConverter(
     });
   }
 
-  /** The names of the properties that this side does not have, in a schema and in all that apply to the same value. */
+  /** The names of the properties that are hidden on this side, in a schema and in its parts for the same value. */
   function findHidden(source: unknown, nesting = 0): readonly string[] {
     const node = follow(document, source as Source);
     if (typeof node !== 'object' || node === null || nesting > MAX_NESTING) return [];
@@ -142,7 +142,7 @@ export function createConverter(
     return (property as Source | null)?.[hidden] === true || behind?.[hidden] === true;
   }
 
-  /** A property that this side does not have is refused, and nothing requires it. */
+  /** Refuses properties that are hidden on this side, and requires none of them. */
   function hideProperties(schema: Source, names: readonly string[], properties: Source = {}): void {
     if (names.length === 0) return;
     const own = Object.keys(properties).filter((name) => isHidden(properties[name]));
@@ -178,14 +178,14 @@ export function createConverter(
       const { [only.keyword]: parts, ...own } = schema;
       merge(schema, (parts as Schema[])[only.index] ?? {}, only.keyword === 'allOf' ? own : { ...own, nullable: true });
     } else if (nullable !== undefined && type === undefined) {
-      // Its writers mean that null is allowed beside what the schema says.
+      // Without a type, authors mean that null is allowed too.
       const { nullable: _nullable, ...inner } = schema;
       const around = nullable === true ? { anyOf: [inner, { enum: [null] }], ...pick(inner, isAnnotation) } : inner;
       replace(schema, around);
     }
   }
 
-  /** The one schema that another consists of, beside annotations and null. */
+  /** Finds the only schema in an allOf, anyOf or oneOf, apart from annotations and null. */
   function findOnly(source: Source): { readonly keyword: string; readonly index: number } | undefined {
     for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
       const { [keyword]: parts, nullable, type, ...others } = source;
@@ -229,12 +229,12 @@ function replace(schema: Source, other: object): void {
   Object.assign(schema, other);
 }
 
-/** Schemas as a validator needs them, and what their references lead to. */
+/** Schemas for a validator, and the definitions that they refer to. */
 export type Written = { readonly schemas: readonly object[]; readonly definitions: Readonly<Record<string, object>> };
 
 /**
- * Writes schemas for a validator, without annotations: no two places share an object, and a schema that is used several times,
- * or within itself, stands in the definitions, to which references with `base` lead.
+ * Writes schemas for a validator, without annotations. No two places share an object: a schema that is used several times, or
+ * within itself, is in the definitions, to which references with `base` lead.
  */
 export function writeSchemas(roots: readonly Schema[], base: string): Written {
   const uses = new Map<unknown, number>();
@@ -288,7 +288,7 @@ function boundInteger(schema: Record<string, unknown>): void {
 
 /** The types of JSON Schema. */
 export const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
-/** Schemas nested deeper in allOf, anyOf and oneOf are taken for schemas of any type: they may contain themselves. */
+/** Schemas nested deeper in allOf, anyOf and oneOf count as schemas of any type: they may contain themselves. */
 const MAX_NESTING = 16;
 
 /** The types of JSON that a schema allows. */
@@ -366,12 +366,12 @@ export function readProperties(
   };
 }
 
-/** Whether a property of a request is one that only answers have. */
+/** Whether a request's property is readOnly. */
 export function isResponseOnly(schema: Schema): boolean {
   return schema === RESPONSE_ONLY;
 }
 
-/** Whether a property of an answer is one that only requests have. */
+/** Whether an answer's property is writeOnly. */
 export function isRequestOnly(schema: Schema): boolean {
   return schema === REQUEST_ONLY;
 }

@@ -1,9 +1,9 @@
-// What a document consists of, and so what in it is a reference, a schema or data.
+// The structure of a document: which of its parts can be references, which are schemas, and which are data.
 
 import { ALL_METHODS } from './path.ts';
 import { follow, isReference, type Place } from './pointer.ts';
 
-/** The kinds of objects that may be references, or have some in them. */
+/** The kinds of objects that may be references, or contain some. */
 export type Kind =
   | 'document'
   | 'components'
@@ -31,7 +31,7 @@ export const SUBSCHEMAS: Readonly<Record<'one' | 'list' | 'map', readonly string
 
 const NAMED = { schema: ['schema', 'one'], content: ['media', 'map'], examples: ['example', 'map'] } as const;
 
-/** What each kind of object consists of. Everything else in it is data, such as examples and extensions. */
+/** The children of each kind of object. All its other properties are data, such as examples and extensions. */
 const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
   document: { paths: ['pathItem', 'map'], webhooks: ['pathItem', 'map'], components: ['components', 'one'] },
   components: {
@@ -65,7 +65,7 @@ const CHILDREN: Readonly<Record<Kind, Readonly<Record<string, Child>>>> = {
   ),
 };
 
-/** Visits the objects of a document, each where it stands: references are not followed. */
+/** Visits the objects of a document in place: does not follow references. */
 export function visit(document: object, onNode: (kind: Kind, node: Node, place: Place) => void): void {
   const walk = (kind: Kind, node: unknown, place: Place): void => {
     if (typeof node !== 'object' || node === null) return;
@@ -83,7 +83,7 @@ export function visit(document: object, onNode: (kind: Kind, node: Node, place: 
   walk('document', document, []);
 }
 
-/** A copy of an object of a document with other parts. A whole list or map that is a reference stays as it is. */
+/** Copies an object of a document, and maps its children. A list or map that is a reference stays unchanged. */
 export function mapChildren(
   kind: Kind,
   node: Node,
@@ -102,7 +102,7 @@ export function mapChildren(
   return copy;
 }
 
-/** Copies a part of a document without its references, with its schemas converted. Throws for a reference to nothing. */
+/** Copies a part of a document, resolves its references and converts its schemas. Throws for a reference to nothing. */
 export function resolve<T>(document: object, kind: Kind, part: T, convert: (schema: unknown) => unknown): T {
   if (kind === 'schema') return convert(part) as T;
   const node = follow(document, part as Node) as Node | undefined;
@@ -115,7 +115,7 @@ export function isMap(kind: Kind, name: string): boolean {
   return CHILDREN[kind][name]?.[1] === 'map';
 }
 
-/** The part of the components for a kind of object, if there is one in every version. */
+/** The section of the components for a kind of object; undefined if not every version has one. */
 export function sectionOf(kind: Kind): string | undefined {
   const [section] = Object.entries(CHILDREN.components).find(([, [child]]) => child === kind) ?? [];
   return section === 'pathItems' ? undefined : section;

@@ -1,5 +1,5 @@
-// Finds what OpenAPI can say and the gateway does not do, wherever it stands in the document. What depends on the operation
-// is found in operations.ts.
+// Finds what OpenAPI allows and the gateway does not support, anywhere in the document. operations.ts finds what depends on
+// the operation.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
@@ -9,7 +9,7 @@ import { follow, isReference, type Place, toPointer } from './pointer.ts';
 import { ANNOTATIONS, EXACT } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, visit } from './structure.ts';
 
-/** What is wrong in an object: the name that it is about, undefined for the object itself, and the texts of the message. */
+/** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
 type Fault = readonly [name: string | undefined, ...texts: string[]];
 
 /** A rule for one kind of object. */
@@ -25,7 +25,7 @@ const NOT_SERVED = {
   trace: 'a TRACE would echo the key',
 };
 
-/** Keywords of JSON Schema that refer to other places than a pointer does, or that change the language. */
+/** Keywords of JSON Schema that refer to schemas other than by a pointer, or that change the vocabulary. */
 export const REFERENCES: readonly string[] =
   '$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary'.split(' ');
 const DIALECTS = ['https://spec.openapis.org/oas/3.1/dialect/base', 'https://json-schema.org/draft/2020-12/schema'];
@@ -77,17 +77,17 @@ const RULES: readonly Rule[] = [
 /** Validates a schema of OpenAPI 3.1; gives the errors of Ajv. */
 export type ValidateSchema = (schema: Node) => readonly object[];
 
-/** Finds what the gateway does not do, wherever it stands. */
+/** Finds everything that the gateway does not support. */
 export function findUnsupported(document: OpenAPIV3.Document, validateSchema: ValidateSchema): Mistake[] {
   const isVersion30 = String(document.openapi).startsWith('3.0');
   const mistakes: Mistake[] = [];
-  /** The schema that is visited, with all that is within. */
+  /** The pointer of the schema that was validated last, with all schemas in it. */
   let outermost = '-';
   visit(document, (kind, node, place) => {
     if (isReference(node) && follow<unknown>(document, node) === undefined) {
       mistakes.push(toMistake('a reference to nothing', place, node.$ref));
     }
-    // Another system sends what a webhook describes.
+    // A webhook describes requests that another system sends.
     if (place[0] === 'webhooks') return;
     for (const [of, what, find] of RULES) {
       if (of !== kind) continue;
@@ -114,7 +114,7 @@ function findMisplaced(node: Node, _isVersion30: boolean, place: Place): Fault[]
   return paths.map((path) => [path, path, String(place.at(-1) ?? 'the top level')]);
 }
 
-/** The gateway serves one path. Hosts do not matter: a proxy or DNS leads there. */
+/** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
 function findServers({ servers }: Node): Fault[] {
   const paths = new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map(readServerPath));
   return paths.size > 1 ? [['servers', [...paths].join(' and ')]] : [];
@@ -145,7 +145,7 @@ function findBeside(node: Node): Fault[] {
   return isReference(node) && beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
 }
 
-/** In OpenAPI 3.1 a schema may have any keyword: one that is misspelt would be ignored. */
+/** OpenAPI 3.1 allows any keyword in a schema, so a misspelt one would be ignored. */
 function findKeywords(node: Node): Fault[] {
   const known = [...KEYWORDS, 'nullable'];
   const unknown = Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-'));
@@ -164,7 +164,7 @@ function findPatterns({ pattern, patternProperties }: Node): Fault[] {
   });
 }
 
-/** JSON readers, and the gateway, round integers beyond. */
+/** JSON readers, the gateway among them, round larger integers. */
 function findHugeBounds(node: Node): Fault[] {
   if (![node.type].flat().includes('integer')) return [];
   const names = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
