@@ -128,12 +128,16 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
   // Compile each definition once; Ajv would compile it for each operation. The last ones first: the others contain them.
   for (const name of Object.keys(definitions).reverse()) ajv.getSchema(`${SHARED}#/$defs/${name}`);
   const written = schemas.values();
-  const next = () => ({ schema: written.next().value });
+  const next = () => written.next().value as Schema;
   return operations.map((operation) => {
     const { source, body } = operation;
-    const parameters = parametersOf(operation).map((parameter) => ({ ...parameter, ...next() })) as never;
+    const parameters = parametersOf(operation).map((parameter) => {
+      // openapi-backend would apply this keyword of one parameter to all: undeclared parameters would be accepted.
+      const { additionalProperties: _unused, ...schema } = next();
+      return { ...parameter, schema };
+    }) as never;
     if (!body) return { ...source, parameters };
-    const requestBody = { required: body.isRequired, content: { 'application/json': next() as never } };
+    const requestBody = { required: body.isRequired, content: { 'application/json': { schema: next() as never } } };
     return { ...source, parameters, requestBody };
   });
 }

@@ -134,6 +134,17 @@ test.each([
   await gateway.close();
 });
 
+test('refuses an undeclared parameter, whatever additional properties the schema of another one allows', async () => {
+  const own = changed(({ parameters }) => parameters?.push(parameter({ type: 'string', additionalProperties: true })));
+  const gateway = await startGateway({ document: own, store });
+  const answer = await fetch(`${gateway.url}/academias?y=1`, { headers: { 'X-Api-Key': KEYS.aurora } });
+  expect([answer.status, await answer.json()]).toEqual([
+    422,
+    { error: { y: ['is not a parameter of this operation'] } },
+  ]);
+  await gateway.close();
+});
+
 test('names the header of the key as the document does', async () => {
   const own = structuredClone(document);
   const [scheme] = Object.values(own.components?.securitySchemes ?? {}) as OpenAPIV3.ApiKeySecurityScheme[];
