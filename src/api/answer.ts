@@ -35,12 +35,12 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
   };
 }
 
-/** A string with the comma before it and the null behind it, if it is a name, or a bracket. */
+/** Matches a bracket, or a string with the comma before it and, if it is a name, a null after it. */
 const TOKEN = /(,?)("(?:[^"\\]|\\.)*")(\s*:\s*null)?|[[\]{}]/g;
 
 /**
- * Leaves the optional properties that are null out of the records in a JSON text: absent is how a property that is not nullable
- * says it. The rest of the text stays as it is: parsing it would round its numbers, and take longer.
+ * Omits optional properties that are null from the records in a JSON text: a property that is not nullable is absent instead.
+ * Works on the text, because parsing would round numbers and take longer.
  */
 export function leaveOutNulls(json: string, { returns, optional }: Pick<Operation, 'returns' | 'optional'>): string {
   const depth = returns === 'rows' ? 2 : 1;
@@ -71,7 +71,7 @@ export function leaveOutNulls(json: string, { returns, optional }: Pick<Operatio
 export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
-  // A page without records leads nowhere.
+  // With limit=0 there are no other pages.
   if (limit === 0) return undefined;
   const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
     const pairs = page.filters.flatMap((filter) => toPairs(filter, query[filter.name]));
@@ -85,14 +85,14 @@ export function toLink({ page }: Operation, { query }: ApiRequest, { json, count
   const offset = Number(query[page.offset.name] ?? page.offset.default);
   const next = count === limit ? linkTo('next', page.offset, offset + limit) : undefined;
   if (offset === 0) return next;
-  // Before the first whole page there may be a shorter one.
+  // The previous page may be shorter than the limit.
   const previous = linkTo('prev', page.offset, Math.max(0, offset - limit), Math.min(limit, offset));
   return next ? `${next}, ${previous}` : previous;
 }
 
 /**
- * The last element of a JSON array of objects. Read from its end: parsing the whole array would take longer than the rest of
- * the request.
+ * The last element of a JSON array of objects. Searches from the end: parsing the whole array would take longer than the rest
+ * of the request.
  */
 export function lastElement(json: string): string {
   const end = json.lastIndexOf('}');

@@ -8,7 +8,7 @@ const MIN_CHUNKS = 100;
 
 /**
  * Reads the body of a request. Fails with `bodyTooLarge` as soon as it is known to have more than `limit` bytes or too
- * many chunks, and with `invalidJson` where the client does not send all of it.
+ * many chunks, and with `invalidJson` if the client does not send all of it.
  */
 export function readBody(req: IncomingMessage, res: ServerResponse, limit: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
@@ -24,7 +24,7 @@ export function readBody(req: IncomingMessage, res: ServerResponse, limit: numbe
       size += chunk.length;
       if (size > limit) fail('bodyTooLarge');
       else if (isChunked && chunks.length > maxChunks) {
-        // To read the rest would cost more than a new connection.
+        // Reading the rest would cost more than a new connection.
         res.setHeader('Connection', 'close');
         fail('bodyTooLarge');
       }

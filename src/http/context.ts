@@ -18,7 +18,7 @@ export type Sink = (request: EndedRequest) => void;
 
 /** What the contexts of a port need. */
 type ContextOptions = Pick<Config, 'bodyLimit'> & {
-  /** Receive every request, soon after its end. */
+  /** They receive every request, soon after its end. */
   readonly sinks: readonly Sink[];
   /** Starts the span of a request. */
   readonly startSpan?: ((record: RequestRecord) => Span) | undefined;
@@ -28,20 +28,20 @@ type ContextOptions = Pick<Config, 'bodyLimit'> & {
   readonly unread?: Unread | undefined;
 };
 
-/** The status of a request whose client disconnected before the answer was sent; it is never sent. */
+/** The status in logs and metrics if the client disconnected before the answer was sent. */
 const CLIENT_GONE = 499;
 const SANE_ID = /^[\w.:/+=@~-]{1,128}$/;
-/** An API key, or a part longer than the prefix that logs and lists show. */
+/** Matches an API key, or a part of one that is longer than the prefix in logs and lists. */
 const KEY_SHAPE = /wms_[a-z]{1,10}_[0-9A-Za-z]{9}/;
 /** Version 00, or a later one, which may add fields. All-zero ids are invalid. */
 const TRACEPARENT = /^(?!ff|00.{54})[0-9a-f]{2}-(?!0+-)[0-9a-f]{32}-(?!0+-)[0-9a-f]{16}-[0-9a-f]{2}(?:$|-)/;
 
-/** The record of a request that begins now. */
+/** Creates the record of a request. */
 export function createRecord(method: string, url: string, headers: IncomingHttpHeaders): RequestRecord {
   return { method, url, headers, id: readId(headers), traceparent: readTraceparent(headers) };
 }
 
-/** The gateway and the store log the id, so an API key sent here by mistake is not accepted. */
+/** The gateway and the store log the id, so it must not be an API key that was sent by mistake. */
 function readId({ 'x-request-id': id }: IncomingHttpHeaders): string {
   return typeof id === 'string' && SANE_ID.test(id) && !KEY_SHAPE.test(id) ? id : randomUUID();
 }
@@ -65,7 +65,7 @@ class HttpContext implements RequestContext, EndedRequest {
   key: string | undefined;
   admission: RequestContext['admission'];
   storeMs: number | undefined;
-  /** The status that the operation of a tool call ended with; the HTTP status is 200. */
+  /** The status of a tool call's operation; the HTTP status is 200. */
   toolStatus: number | undefined;
   fault: Fault | undefined;
   span: Span | undefined;

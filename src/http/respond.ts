@@ -92,7 +92,7 @@ function withoutType({ 'Content-Type': _type, ...others }: Headers): Headers {
   return others;
 }
 
-/** The client may keep its copy, and has to revalidate it each time (RFC 9111, 5.2.2.4). */
+/** The client may keep a copy, but must revalidate it each time (RFC 9111, 5.2.2.4). */
 function toCacheHeaders(json: string, keyHeader: string): Headers {
   return { ETag: toEntityTag(json), 'Cache-Control': 'private, no-cache', Vary: keyHeader };
 }
@@ -134,7 +134,7 @@ function isAwaited(res: ServerResponse): boolean {
 function send(res: ServerResponse, status: number, headers: Headers, body?: string | Uint8Array): void {
   // Another answer may have been sent while this one was encoded.
   if (!isAwaited(res)) return;
-  // All headers at once: as soon as one is set by itself, Node is slower for each of them.
+  // Pass all headers to writeHead at once: after setHeader, Node is slower for each of them.
   const all: Record<string, string | number> = { ...headers, 'X-Request-Id': contextOf(res).id };
   // Middleware may have set these already.
   for (const name of JOINED) {

@@ -40,7 +40,7 @@ const FAILURES: Record<string, Failure> = {
 /**
  * Creates the HTTP server: sets its limits, and answers requests that Node cannot parse in the gateway's JSON form.
  * Clients may have `maxSockets` sockets open. The server handles pipelined requests of a socket one at a time, so a
- * socket holds at most one answer in memory. The sinks receive the requests that do not get as far as the application.
+ * socket holds at most one answer in memory. The sinks receive the requests that do not reach the application.
  */
 export function createServer(
   app: Express,

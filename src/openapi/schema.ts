@@ -271,11 +271,10 @@ function unifyBounds(schema: Record<string, unknown>): void {
     ['exclusiveMaximum', 'maximum'],
   ] as const) {
     if (typeof schema[flag] !== 'boolean') continue;
-    const isExclusive = schema[flag];
-    delete schema[flag];
-    if (!isExclusive || schema[bound] === undefined) continue;
-    schema[flag] = schema[bound];
-    delete schema[bound];
+    if (schema[flag] && schema[bound] !== undefined) {
+      schema[flag] = schema[bound];
+      delete schema[bound];
+    } else delete schema[flag];
   }
 }
 
