@@ -6,9 +6,8 @@ import { _, type ValidateFunction } from 'ajv';
 import standalone from 'ajv/dist/standalone/index.js';
 import type { OpenAPIV3 } from 'openapi-types';
 import { toCall } from '../src/api/call.ts';
-import { receiveExample } from '../src/api/example-request.ts';
+import { receiveExample } from '../src/api/validate.ts';
 import { type CompiledDocument, compile, createAjv } from '../src/openapi/compile.ts';
-import { readApiRoot } from '../src/openapi/document.ts';
 import { type Example, readExamples } from '../src/openapi/examples.ts';
 import type { DocumentOperation } from '../src/openapi/operations.ts';
 import type { Json } from '../src/store/store.ts';
@@ -28,7 +27,7 @@ export async function writeMockDocument(source: OpenAPIV3.Document): Promise<str
     ([id, functions]) => `${JSON.stringify(id)}: [${functions.map(toCode)}]`,
   );
   const data: Omit<MockDocument, 'validators'> = {
-    apiRoot: readApiRoot(source),
+    apiRoot: document.apiRoot,
     operations: await readMockOperations(document),
     translations: [...document.translations],
   };

@@ -47,8 +47,7 @@ export function createHandlers({ baseUrl }: HandlersOptions): Handlers {
   // In a browser it may be relative to the page.
   const base = new Request(baseUrl).url.replace(/\/$/, '');
   const urls = new RegExp(`^${base.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}(?=/|$)`);
-  const apiRoot = document.apiRoot === '/' ? '' : document.apiRoot;
-  const targetOf = ({ url }: Request) => apiRoot + url.slice(base.length).replace(/#.*/s, '');
+  const targetOf = ({ url }: Request) => document.apiRoot + url.slice(base.length).replace(/#.*/s, '');
 
   const answerAll = http.all(urls, ({ request }) => answer(request, targetOf(request)));
 

@@ -74,7 +74,7 @@ export function toServed(source: Document): Document {
     ...rest,
     // The normalized schemas use the keywords of 3.0.
     openapi: '3.0.3',
-    servers: [{ url: readApiRoot(document) }],
+    servers: [{ url: readApiRoot(document) || '/' }],
     paths,
     components: { securitySchemes, ...Object.fromEntries(shared) },
   };
@@ -85,8 +85,8 @@ export function toServed(source: Document): Document {
  * security schemes by header.
  */
 export function nameAs(earlier: Document, document: Document): Document {
-  const root = readApiRoot(earlier).replace(/\/$/, '');
-  const ownRoot = readApiRoot(document).replace(/\/$/, '');
+  const root = readApiRoot(earlier);
+  const ownRoot = readApiRoot(document);
   const isBelow = Object.keys(document.paths).every((path) => `${ownRoot}${path}`.startsWith(`${root}/`));
   const paths = Object.entries(document.paths).map(([path, item]) => {
     const route = isBelow ? `${ownRoot}${path}`.slice(root.length) : path;

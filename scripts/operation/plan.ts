@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { parse } from 'yaml';
 import { toCall } from '../../src/api/call.ts';
-import { receiveExample } from '../../src/api/example-request.ts';
+import { receiveExample } from '../../src/api/validate.ts';
 import { isFault, messageOf, toHttpError } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';

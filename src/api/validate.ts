@@ -4,6 +4,7 @@
 import type { ErrorObject } from 'ajv';
 import { type FieldErrors, type Message, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
+import type { ExampleRequest } from '../openapi/examples.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
@@ -25,9 +26,27 @@ export function identify(
     const operation = httpReader.route(match, request);
     return { operation, key: readKey(request, operation) };
   } catch (error) {
-    if (error instanceof RequestFailed) return undefined;
-    throw error;
+    return ignoreRefusal(error);
   }
+}
+
+/** Receives the request of an example; undefined if it is not valid. */
+export function receiveExample(
+  document: Routes & Pick<CompiledDocument, 'apiRoot'>,
+  { method, target, headers, body = '' }: ExampleRequest,
+): Promise<Received | undefined> {
+  const lowerCase = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  const incoming = {
+    method,
+    url: document.apiRoot + target,
+    headers: Object.fromEntries(lowerCase),
+    readBody: async () => new TextEncoder().encode(body),
+  };
+  return receive(document, incoming).catch(ignoreRefusal);
+}
+
+function ignoreRefusal(error: unknown): undefined {
+  if (!(error instanceof RequestFailed)) throw error;
 }
 
 /** Reads and validates a request to which no limit applies, such as that of an example. Throws RequestFailed. */

@@ -1,7 +1,7 @@
 // Finds out whether the store has the demo data, for which the document's examples are correct.
 
 import { toCall } from '../api/call.ts';
-import { receiveExample } from '../api/example-request.ts';
+import { receiveExample } from '../api/validate.ts';
 import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';

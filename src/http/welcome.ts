@@ -2,7 +2,6 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Config, LOOPBACK } from '../config.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { readApiRoot } from '../openapi/document.ts';
 import type { Store } from '../store/store.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Demo } from './demo.ts';
@@ -34,7 +33,7 @@ export async function welcome(options: WelcomeOptions): Promise<void> {
   const origin = toOrigin(server);
   // A stopped server has no address.
   const { address } = server.address() as AddressInfo;
-  const url = origin + readApiRoot(document.source);
+  const url = origin + document.apiRoot;
   log.info(`Listening on ${url}`);
   if (docs) log.info(`Documentation: ${origin}/docs`);
   if (mcp) log.info(`MCP: ${origin}/mcp`);

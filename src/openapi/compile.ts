@@ -22,6 +22,8 @@ const SHARED = 'shared';
 export type CompiledDocument = {
   /** The document as it was read. */
   readonly source: OpenAPIV3.Document;
+  /** The path of its server, such as /v1; empty for the root. */
+  readonly apiRoot: string;
   /** By operationId. */
   readonly operations: ReadonlyMap<string, Operation>;
   /** The validators of each operation's requests, by operationId. */
@@ -58,13 +60,15 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
   const operations = readOperations(source, createAllows(ajv), mistakes);
   const translations = readTranslations(source, mistakes);
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(source, mistakes));
+  const apiRoot = readApiRoot(source);
   return {
     source,
+    apiRoot,
     operations,
     validators: createValidators(source, operations, ajv),
     translations,
     texts: new Map(),
-    match: createMatch(operations, readApiRoot(source)),
+    match: createMatch(operations, apiRoot),
     locate: toPointer,
   };
 }

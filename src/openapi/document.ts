@@ -73,7 +73,8 @@ function checkVersion(document: unknown, file: string, unreadable: readonly Mist
   throw new DocumentError([{ text: `${file}: it has ${found}, and the gateway serves OpenAPI 3.0 and 3.1` }]);
 }
 
-function readText(path: string, name: string): string {
+/** Reads a file, called `name` in messages. Throws DocumentError. */
+export function readText(path: string, name: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
@@ -81,7 +82,8 @@ function readText(path: string, name: string): string {
   }
 }
 
-function parseText(text: string, name: string): unknown {
+/** Parses YAML. Throws DocumentError with the line. */
+export function parseText(text: string, name: string): unknown {
   try {
     return parse(text, { prettyErrors: true, uniqueKeys: true });
   } catch (error) {
@@ -148,13 +150,13 @@ function findChild(node: unknown, name: string | number): Child | undefined {
   return pair && { node: pair.value, offset: (isNode(pair.key) && pair.key.range?.[0]) || 0 };
 }
 
-/** The path of the document's first server, such as /v1: the prefix of every operation's path. */
+/** The path of the document's first server, such as /v1, which precedes every operation's path; empty for the root. */
 export function readApiRoot({ servers }: OpenAPIV3.Document): string {
   return readServerPath(servers?.[0] ?? { url: '/' });
 }
 
-/** The path of a server, with the defaults of its variables. */
+/** The path of a server, with the defaults of its variables; empty for the root. */
 export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string {
   const filled = url.replace(/\{([^}]+)\}/g, (_whole, name) => variables[name]?.default ?? '-');
-  return new URL(filled, 'http://localhost').pathname.replace(/\/$/, '') || '/';
+  return new URL(filled, 'http://localhost').pathname.replace(/\/$/, '');
 }

@@ -243,7 +243,7 @@ class OperationReader {
       id: source.operationId ?? '',
       function: String(rpc),
       path: normalizeTemplate(source.path),
-      route: readApiRoot(this.#document).replace(/\/$/, '') + source.path,
+      route: readApiRoot(this.#document) + source.path,
       ...this.#readSuccess(),
       statuses: Object.keys(source.responses),
       conflicts: this.#readConflicts(),
@@ -548,7 +548,7 @@ function readLocation(target: Operation | undefined, parameters: object, apiRoot
   const values = readTemplate(target.path).map((name) => [name, byName[name] ?? ''] as const);
   const isKnown = values.every(([, text]) => /^(\$response\.body#\/|\$request\.(path|query|header)\.|[^$])/.test(text));
   if (values.length === 0 || !isKnown) return undefined;
-  return { path: apiRoot.replace(/\/$/, '') + target.path, values: Object.fromEntries(values) };
+  return { path: apiRoot + target.path, values: Object.fromEntries(values) };
 }
 
 function describeScheme(scheme: object | undefined): string {

@@ -116,7 +116,7 @@ function findMisplaced(node: Node, _isVersion30: boolean, place: Place): Fault[]
 
 /** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
 function findServers({ servers }: Node): Fault[] {
-  const paths = new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map(readServerPath));
+  const paths = new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map((one) => readServerPath(one) || '/'));
   return paths.size > 1 ? [['servers', [...paths].join(' and ')]] : [];
 }
 

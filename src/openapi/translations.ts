@@ -1,12 +1,11 @@
 // The Portuguese of the document: x-translations has the messages of a 422, and a file in docs has the texts of the
 // documentation page.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
-import { parse } from 'yaml';
 import { isJsonObject } from '../store/store.ts';
-import { DocumentError, type Mistake } from './document.ts';
+import { DocumentError, type Mistake, parseText, readText } from './document.ts';
 
 /** Portuguese texts by English text. */
 export type Translations = ReadonlyMap<string, string>;
@@ -60,14 +59,10 @@ export function readTexts(documentFile: string): Translations {
 }
 
 function parseTexts(file: string): unknown[] {
-  let pairs: unknown;
-  try {
-    pairs = parse(readFileSync(file, 'utf8')) ?? [];
-  } catch (error) {
-    throw new DocumentError([{ text: `${basename(file)}: ${(error as Error).message}` }], { cause: error });
-  }
+  const name = basename(file);
+  const pairs = parseText(readText(file, name), name) ?? [];
   if (Array.isArray(pairs)) return pairs;
-  throw new DocumentError([{ text: `${basename(file)} must be a list of texts, each with en and pt-BR` }]);
+  throw new DocumentError([{ text: `${name} must be a list of texts, each with en and pt-BR` }]);
 }
 
 type Pair = { readonly en: string; readonly 'pt-BR': string };

@@ -1,7 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toCall } from '../../src/api/call.ts';
-import { receiveExample } from '../../src/api/example-request.ts';
+import { receiveExample } from '../../src/api/validate.ts';
 import { toHttpError } from '../../src/errors.ts';
 import type { CompiledDocument } from '../../src/openapi/compile.ts';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';

@@ -129,7 +129,8 @@ test.each([
 ])('serves a document %s', async (_what, servers, path) => {
   const { servers: _own, ...rest } = document;
   const gateway = await startGateway({ document: { ...rest, ...(servers ? { servers } : {}) }, store });
-  const answer = await fetch(new URL(path, gateway.url));
+  expect(`${gateway.url}/academias`).toBe(new URL(path, gateway.url).href);
+  const answer = await fetch(`${gateway.url}/academias`);
   expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
   await gateway.close();
 });
