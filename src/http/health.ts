@@ -2,7 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { DeadlineError, within } from '../deadline.ts';
-import { type Fault, OperatorError, toHttpError } from '../errors.ts';
+import { type Fault, OperatorError, storeFault, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DriftError, describeDrift } from '../openapi/drift.ts';
 import type { ServerReport, Store } from '../store/store.ts';
@@ -36,7 +36,6 @@ export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): En
     });
 }
 
-/** What readiness depends on. */
 type ReadinessOptions = {
   readonly store: Store;
   /** Reads the document that is served now. */
@@ -94,26 +93,18 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   let lastFault: string | undefined;
   let last: ReadinessReport = { status: 'not ready' };
   /** Ends with a fault at the deadline, even if the store ignores its signal. */
-  const inTime = <T>(work: (signal: AbortSignal) => Promise<T>, toLate: (fault: Fault) => T): Promise<T> =>
+  const inTime = <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T | { readonly failure: Fault }> =>
     within(deadlineMs, work).catch((cause) => {
-      if (cause instanceof DeadlineError) return toLate({ kind: 'storeTimeout', cause });
+      if (cause instanceof DeadlineError) return storeFault('storeTimeout', cause);
       throw cause;
     });
-  const readDrift = () =>
-    inTime<Awaited<ReturnType<typeof describeDrift>>>(
-      () => describeDrift({ document: readDocument(), store, deadlineMs }),
-      (failure) => ({ failure }),
-    );
+  const readDrift = () => inTime(() => describeDrift({ document: readDocument(), store, deadlineMs }));
+  const checkStore = async () => (await inTime(async (signal) => ({ failure: await store.check(signal) }))).failure;
   const warnOnce = (lines: readonly string[]) => {
     const text = lines.join('\n');
     if (text !== lastWarning) for (const line of lines) log.warn(line);
     lastWarning = text;
   };
-  const checkStore = () =>
-    inTime<Fault | undefined>(
-      (signal) => store.check(signal),
-      (late) => late,
-    );
   const readStore = cached(STORE_EVERY_MS, async () => {
     const fault = await checkStore();
     const text = fault && describeFault(fault);
@@ -134,11 +125,8 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const fault = await checkStore();
     if (fault?.cause instanceof OperatorError && isDriftFatal) throw fault.cause;
     if (fault) return fault;
-    const risk = await inTime(
-      async (signal) => store.inspectLogin?.(signal),
-      () => undefined,
-    );
-    if (risk) log.warn(risk);
+    const login = await inTime(async (signal) => ({ risk: await store.inspectLogin?.(signal) }));
+    if ('risk' in login && login.risk) log.warn(login.risk);
     const drift = await readDrift();
     if ('failure' in drift) return drift.failure;
     if (drift.broken.size > 0 && isDriftFatal) throw new DriftError(drift.lines.join('\n'));
