@@ -50,19 +50,20 @@ export function createToolReader(call: ToolCall): Reader {
 /** Assigns the arguments to the inputs. An undeclared argument becomes an unknown field or parameter, which is refused. */
 function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall): void {
   const { inputs, body } = operation;
-  const { properties = {} } = readBodySchema(body);
+  const { properties = {}, required = [] } = readBodySchema(body);
   const fields: [string, Json][] = [];
   // One more than an operation can have is enough: one of them is unknown then.
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
     const value = args[name] as Json;
     const input = inputs.find((one) => one.name === name);
-    // Models send null for an argument that they leave out.
-    if (value === null && (input || isOptional(body, name))) continue;
+    const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    // Models send null for an argument that they leave out, except for a field whose value it can be.
+    if (value === null && (input || (schema && !required.includes(name) && !isNullable(schema)))) continue;
     if (input) takeArgument(request, input, value, texts.get(name));
     else if (!body) request.query[name] = value;
     else if (!body.fields && name !== 'body') request.problems.set(name, [messages.isNoField]);
     else {
-      const [typed, text] = toTyped(request, name, value, typesOf(properties[name] ?? {}), texts.get(name));
+      const [typed, text] = toTyped(request, name, value, typesOf(schema ?? {}), texts.get(name));
       fields.push([name, typed]);
       if (text !== undefined) texts.set(name, text);
     }
@@ -114,11 +115,4 @@ function toScalar(value: Json, types: readonly string[], text = String(value)): 
   if (types.includes('string')) return types.includes(typeOf(value)) ? value : text;
   const type = SCALARS.find((scalar) => types.includes(scalar));
   return typeof value === 'string' && type ? convert(value, type) : value;
-}
-
-/** Whether an argument of the body may be left out, and cannot be null. */
-function isOptional(body: Body | undefined, name: string): boolean {
-  const { properties = {}, required = [] } = readBodySchema(body);
-  const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
-  return schema !== undefined && !required.includes(name) && !isNullable(schema);
 }
