@@ -325,7 +325,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     port: PORT,
     host: HOST,
     store: readStore(values, mistakes),
-    // Set to on, and not on by default.
+    // Only an explicit `on` counts, not the default.
     demoKeys: LOOPBACK.test(HOST) || env.DEMO_DATA === 'on',
     connections: values.STORE_CONNECTIONS,
     deadlineMs: values.DEADLINE_MS,

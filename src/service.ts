@@ -58,7 +58,6 @@ export type Group = {
   readonly takeToken: TakeToken;
 };
 
-/** How a service is started. */
 type ServiceOptions = {
   /** Whether it applies the document and the migrations when they are saved. */
   readonly isWatching?: boolean;

@@ -69,7 +69,6 @@ function toHexadecimal(bytes: string): string {
   return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
 }
 
-/** Options for all calls of a gateway. */
 type CallerOptions = Pick<Config, 'deadlineMs'> & {
   readonly store: Store;
   /** Receives the function, the result (`ok` or the kind of failure) and the duration in milliseconds of each call. */

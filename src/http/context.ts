@@ -16,7 +16,6 @@ import type { Unread } from './unread.ts';
 /** Receives each request whose answer was sent. */
 export type Sink = (request: EndedRequest) => void;
 
-/** What the contexts of a port need. */
 type ContextOptions = Pick<Config, 'bodyLimit'> & {
   /** They receive every request, soon after its end. */
   readonly sinks: readonly Sink[];

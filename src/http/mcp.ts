@@ -30,7 +30,6 @@ import { allowOnly, type Endpoints, respond, sendText } from './respond.ts';
 
 type CallTool = (operation: Operation) => Promise<CallToolResult>;
 
-/** What the endpoint needs. */
 type McpOptions = Pick<Config, 'bodyLimit' | 'corsOrigins'> & {
   /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;

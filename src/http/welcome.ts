@@ -15,7 +15,6 @@ export type Welcome = {
   readonly metricsOrigin?: string | undefined;
 };
 
-/** What the start message needs. */
 type WelcomeOptions = Welcome &
   Pick<Config, 'docs' | 'mcp'> & {
     readonly server: Server;

@@ -53,7 +53,6 @@ const NO_FUNCTIONS =
   'the gateway finds no function in schema public: run npm run migrate, and check that SUPABASE_KEY, if set, is a secret key ' +
   'or has the role gateway';
 
-/** The document, and the store to compare it with. */
 type DriftOptions = {
   readonly document: CompiledDocument;
   readonly store: Store;

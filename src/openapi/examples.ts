@@ -149,7 +149,7 @@ function toHeaders(
   };
 }
 
-/** The values that the parameters' examples of a name have. */
+/** Reads the values of the parameters' examples of a name. */
 function readValues({ parameters }: Operation, place: string, name: string): Named<Json> {
   const own = parameters.flatMap((parameter) => {
     const example = parameter.in === place ? parameter.examples?.[name] : undefined;
@@ -158,7 +158,7 @@ function readValues({ parameters }: Operation, place: string, name: string): Nam
   return Object.fromEntries(own);
 }
 
-/** Names and texts as the styles of the parameters write the values, several of an array that explodes. */
+/** Writes values in the styles of their parameters, as names and texts. An array that explodes has several. */
 function writeValues({ parameters }: Operation, place: string, values: Named<Json | undefined>): [string, string][] {
   return Object.entries(values).flatMap(([name, value]) => {
     const declared = parameters.find((parameter) => parameter.in === place && parameter.name === name);

@@ -20,7 +20,7 @@ function isTime(text: string): boolean {
   return ZONE.test(text) && TIME.test(text.replace(ZONE, ''));
 }
 
-/** Whether a text is a time of RFC 3339 that Postgres takes, and gives back in UTC with a year of four digits. */
+/** Whether a text is a time of RFC 3339 that Postgres accepts, and returns in UTC with a year of four digits. */
 function isDateTime(text: string): boolean {
   const [day = '', time = '', ...more] = text.split(/[Tt ]/);
   if (more.length > 0 || !date.validate(day) || !isTime(time)) return false;

@@ -16,7 +16,7 @@ type Header = {
   readonly value?: string;
   /** Whether pages of other origins may read it. */
   readonly isExposed?: true;
-  /** Whether such an answer can have it; without this any can. */
+  /** Whether such an answer can have the header; by default any can. */
   readonly isSent?: (answer: DescribedAnswer) => boolean;
 };
 
