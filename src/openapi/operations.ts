@@ -12,7 +12,6 @@ import {
   formOf,
   isNeverNull,
   isNullable,
-  isOpen,
   itemsOf,
   readProperties,
   type Scalar,
@@ -512,7 +511,8 @@ function listOthers(content: object): string {
 /** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */
 function readFields(schema: Schema): readonly Field[] | undefined {
   const properties = Object.entries(schema.properties ?? {});
-  const isSpread = schema.type === 'object' && !isOpen(schema) && properties.length > 0;
+  const isClosed = schema.additionalProperties === false;
+  const isSpread = schema.type === 'object' && isClosed && properties.length > 0;
   if (!isSpread || properties.some(([name]) => !FIELD.test(name))) return undefined;
   return properties.map(([argument, property]) => ({
     argument,

@@ -25,11 +25,6 @@ export function follow<T>(document: object, value: T | { $ref: string }): T {
   return enter(document, { node: value, place: [] }, 0).node as T;
 }
 
-/** Resolves one reference, which may lead to another one. */
-export function followOnce(document: object, { $ref }: { readonly $ref: string }): unknown {
-  return find(document, readReference($ref)).node;
-}
-
 function enter(document: object, found: Found, passed: number): Found {
   if (!isReference(found.node)) return found;
   const { $ref } = found.node;

@@ -2,7 +2,7 @@
 // const, exclusive bounds as numbers, no references.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { follow, followOnce, isReference } from './pointer.ts';
+import { find, follow, isReference, readReference } from './pointer.ts';
 import { mapChildren, SUBSCHEMAS } from './structure.ts';
 
 /** A schema of the document in that form. It may contain itself. */
@@ -75,7 +75,8 @@ export function createConverter(
     if (isReference(source)) {
       if (follow(document, source) === undefined) return {};
       const isAlone = isVersion30 || Object.keys(source).length === 1;
-      if (isAlone) return convert(followOnce(document, source), around);
+      // One reference at a time: the next one may have keywords beside it.
+      if (isAlone) return convert(find(document, readReference(source.$ref)).node, around);
     }
     const schema: Source = {};
     // Before its parts, which may contain it.
@@ -229,14 +230,11 @@ function replace(schema: Source, other: object): void {
   Object.assign(schema, other);
 }
 
-/** Schemas for a validator, and the definitions that they refer to. */
-export type Written = { readonly schemas: readonly object[]; readonly definitions: Readonly<Record<string, object>> };
-
 /**
  * Writes schemas for a validator, without annotations. No two places share an object: a schema that is used several times, or
  * within itself, is in the definitions, to which references with `base` lead.
  */
-export function writeSchemas(roots: readonly Schema[], base: string): Written {
+export function writeSchemas(roots: readonly Schema[], base: string) {
   const uses = new Map<unknown, number>();
   const open: unknown[] = [...roots];
   for (const schema of open) {
@@ -286,7 +284,7 @@ function boundInteger(schema: Record<string, unknown>): void {
 }
 
 /** The types of JSON Schema. */
-export const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
+const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
 /** Schemas nested deeper in allOf, anyOf and oneOf count as schemas of any type: they may contain themselves. */
 const MAX_NESTING = 16;
 
@@ -373,9 +371,4 @@ export function isResponseOnly(schema: Schema): boolean {
 /** Whether an answer's property is writeOnly. */
 export function isRequestOnly(schema: Schema): boolean {
   return schema === REQUEST_ONLY;
-}
-
-/** Whether an object may have properties beyond those that it declares. */
-export function isOpen(schema: Schema): boolean {
-  return schema.additionalProperties !== false;
 }
