@@ -27,8 +27,8 @@ export const TOLERANCE_MS = 1;
 /** Creates buckets, full at first. The clock must be monotonic. */
 export function createBuckets(clock = () => performance.now()): TakeToken {
   /** The time at which each bucket is full. */
-  const proven = new LRUCache<string, number>({ max: MAX_BUCKETS });
-  const invented = new LRUCache<string, number>({ max: MAX_BUCKETS });
+  const proven = new LRUCache<string, number>(upTo(MAX_BUCKETS));
+  const invented = new LRUCache<string, number>(upTo(MAX_BUCKETS));
 
   return async (name, size, isProven = true) => {
     const buckets = isProven ? proven : invented;
@@ -42,6 +42,9 @@ export function createBuckets(clock = () => performance.now()): TakeToken {
     return toTaken(size, 0, full + interval - now);
   };
 }
+
+/** Options of a cache of so many entries. With `max` it would reserve memory for all of them at once: 7 ms for 50,000. */
+export const upTo = (entries: number) => ({ maxSize: entries, sizeCalculation: () => 1 });
 
 /** The time in which a token flows into a bucket, in milliseconds. */
 export const intervalOf = ({ perMinute }: BucketSize): number => MINUTE_MS / perMinute;

@@ -3,7 +3,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { within } from '../deadline.ts';
-import { intervalOf, type TakeToken, TOLERANCE_MS, toTaken } from './buckets.ts';
+import { intervalOf, type TakeToken, TOLERANCE_MS, toTaken, upTo } from './buckets.ts';
 
 /** The part of a connection that is used. */
 type Redis = {
@@ -39,7 +39,7 @@ return { '0', string.format('%.3f', full + interval - now) }`;
 /** Creates buckets in Redis, full at first. While Redis is unavailable, `otherwise` takes the tokens. */
 export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToken {
   /** When each empty bucket has a token again (performance.now()): until then Redis is not asked. */
-  const empty = new LRUCache<string, number>({ max: MAX_EMPTY });
+  const empty = new LRUCache<string, number>(upTo(MAX_EMPTY));
 
   return async (name, size, isProven) => {
     if (!redis.isReady) return otherwise(name, size, isProven);
