@@ -112,9 +112,10 @@ export function* createPathChecks({ client, contract, operations, readOnly }: Se
 
   for (const [path, operation] of new Map(operations.map((operation) => [operation.path, operation]))) {
     const target = toValidRequest(operation).target.replace(/\?.*/s, '');
-    // A template with a parameter may match this path too, and allow its own methods.
-    const same = contract.operations.filter((other) => matches(other.path, target));
-    const declared = [...new Set(same.map(({ method }) => method))].sort();
+    const declared = contract.operations
+      .filter((other) => other.path === path)
+      .map(({ method }) => method)
+      .sort();
     const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
     const toRequest = (method: string): Request => ({ method, target, headers: {}, key: OWN_KEY });
     const namesMethods = async (method: string) => {
@@ -139,12 +140,4 @@ function withHeader(request: Request, name: string, value: string): Request {
 
 function listOf(header: string): string[] {
   return header.split(/\s*,\s*/);
-}
-
-/** Whether a template matches a path. */
-function matches(template: string, path: string): boolean {
-  const parts = path.split('/');
-  const names = template.split('/');
-  const isOf = (name: string, part = '') => (/^\{.*\}$/.test(name) ? part !== '' : name === part);
-  return names.length === parts.length && names.every((name, index) => isOf(name, parts[index]));
 }
