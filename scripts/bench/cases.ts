@@ -1,7 +1,5 @@
 // The measured cases: requests to the API, and the function calls behind them.
 
-import type { Call } from '../../src/store/store.ts';
-
 export type CaseId = 'rows10' | 'rows100' | 'rows1000' | 'create' | 'refused' | 'invalid';
 
 /** A kind of request; each tenant sends it with its own key. */
@@ -67,20 +65,16 @@ export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
 }
 
 /** The case as a request to PostgREST, as supabase-js sends it. */
-export function toRpcRequest(case_: Case, key: string, token: string): HttpRequest {
-  const { function: name, args } = toCall(case_, key);
+export function toRpcRequest(
+  { query: { limit = '100', offset = '0' } = {}, body }: Case,
+  key: string,
+  token: string,
+): HttpRequest {
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
-  return { method: 'POST', path: `/rpc/${name}`, headers, body: toJson(args) };
-}
-
-/** The case as a call of the gateway's store. */
-export function toCall({ query = {}, body }: Case, key: string): Call {
-  if (body) {
-    return { function: 'criar_aluno', returns: 'row', readOnly: false, args: { p_api_key: key, ...body } };
-  }
-  const { limit = 100, offset = 0 } = query;
-  const args = { p_api_key: key, p_limit: Number(limit), p_offset: Number(offset) };
-  return { function: 'listar_alunos', returns: 'rows', readOnly: true, args };
+  const [path, args] = body
+    ? ['/rpc/criar_aluno', body]
+    : ['/rpc/listar_alunos', { p_limit: Number(limit), p_offset: Number(offset) }];
+  return { method: 'POST', path, headers, body: toJson({ p_api_key: key, ...args }) };
 }
 
 /** Writes a request as HTTP/1.1 (RFC 9112), in ASCII. */

@@ -35,6 +35,7 @@ const TARGETS: readonly (readonly [PeerId, CaseId, number, Goal['figure'], numbe
   ['postgrest', 'rows10', 32, 'rate', 0.6, 'gateway-supabase'],
   ['postgrest', 'rows100', 32, 'rate', 0.6, 'gateway-supabase'],
   ['gateway-postgres', 'rows10', 32, 'rate', 1, 'gateway-embedded'],
+  ['gateway-postgres', 'rows10', 32, 'rate', 1, 'gateway-workers'],
   ['gateway-postgres', 'rows10', 32, 'p90', 1.2, 'gateway-flooded'],
 ];
 const GOALS = TARGETS.map(([than, id, connections, figure, target, peer = 'gateway-postgres']): Goal => {

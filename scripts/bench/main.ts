@@ -24,8 +24,7 @@ type Options = Size &
 const HELP = `
 It starts a Postgres 18 and a PostgREST from npm, loads the data, starts each peer as a process,
 checks that all of them give the same answers, and measures them in turns. The load comes from wrk,
-which must be installed (Debian: apt-get install wrk). With pgbench it measures Postgres alone
-(Debian: apt-get install postgresql-15).
+which must be installed (Debian: apt-get install wrk).
 
 Fewer connections than the most are only for the goals, unless --cases says what to measure.
 --short measures only what the goals need, with little data and one round, in two minutes.

@@ -16,15 +16,14 @@ import {
 import { type Case, type HttpRequest, toApiRequest, toRpcRequest } from './cases.ts';
 import { type Cleanup, createFolder } from './cleanup.ts';
 import { load, makeStore, type Size, toKey, toKeys } from './data.ts';
-import { askByPgbench, hasPgbench, runPgbench } from './pgbench.ts';
 import { type Generated, type Load, runWrk } from './wrk.ts';
 
 /** Titles by peer, in the order of measuring: compared peers are measured shortly after each other. */
 export const TITLES = {
-  pgbench: 'Postgres alone, by pgbench',
   'node-http': 'bare node:http + pg',
   'node-store': 'bare node:http + store',
   'gateway-postgres': 'gateway, postgres store',
+  'gateway-workers': 'gateway, 2 workers',
   'gateway-flooded': 'gateway, beside a flooder',
   fastify: 'Fastify + pg, by hand',
   postgrest: 'PostgREST',
@@ -41,7 +40,7 @@ export type Answer = { readonly status: number; readonly body: unknown };
 
 export type Peer = {
   readonly id: PeerId;
-  /** The measured process. */
+  /** The measured process; 0 for several, of which only the answers are measured. */
   readonly pid: number;
   /** Sends one request with a key. */
   ask(case_: Case, key: string): Promise<Answer>;
@@ -76,14 +75,13 @@ const CREATE_FLOODER = `
 /** Generated fields of a student. */
 const GENERATED = ['id', 'criado_em'];
 
-/** Starts the databases and the wanted peers, except those that need a missing PostgREST or pgbench. */
+/** Starts the databases and the wanted peers, except those that need a missing PostgREST. */
 export async function openWorld(
   cleanup: Cleanup,
   { only = PEERS, ...size }: Size & { readonly only?: readonly PeerId[] | undefined },
   nodeArgs: readonly string[] = [],
 ): Promise<World> {
-  const isThere = (id: PeerId) => (id === 'pgbench' ? hasPgbench() : hasPostgrest || !OVER_POSTGREST.includes(id));
-  const ids = PEERS.filter((id) => only.includes(id) && isThere(id));
+  const ids = PEERS.filter((id) => only.includes(id) && (hasPostgrest || !OVER_POSTGREST.includes(id)));
   const dataDir = createFolder(cleanup, 'embedded');
   const { adminUrl, stop } = await startEmbeddedPostgres({ max_connections: 100, fsync: 'on' });
   cleanup.defer(stop);
@@ -130,10 +128,6 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
   };
 
   switch (id) {
-    case 'pgbench': {
-      const { DATABASE_URL: url } = database;
-      return { id, pid: 0, ask: (...one) => askByPgbench(url, ...one), load: (...one) => runPgbench(url, ...one) };
-    }
     case 'node-http':
     case 'node-store':
     case 'fastify':
@@ -146,6 +140,8 @@ async function openPeer(id: PeerId, cleanup: Cleanup, backends: Backends): Promi
     }
     case 'gateway-postgres':
       return gateway(database);
+    case 'gateway-workers':
+      return { ...(await gateway({ ...database, WORKERS: '2' })), pid: 0 };
     case 'gateway-flooded':
       await asAdmin(adminUrl, (db) => db.query(CREATE_FLOODER));
       return flood(await gateway({ ...database, REFUSALS_PER_MINUTE: '600' }), FLOODER);
@@ -194,9 +190,9 @@ function flood(peer: Peer, key: string): Peer {
   };
 }
 
-/** Whether a peer has a case: not all validate, pgbench stops at errors, and the flooded gateway delays refusals. */
+/** Whether a peer has a case: not all validate, and the flooded gateway delays refusals. */
 export function hasCase({ id }: Pick<Peer, 'id'>, { isForValidating = false, isRefused = false }: Case): boolean {
-  if (id === 'pgbench' || id === 'gateway-flooded') return !isForValidating && !isRefused;
+  if (id === 'gateway-flooded') return !isForValidating && !isRefused;
   return !isForValidating || id === 'fastify' || id.startsWith('gateway-');
 }
 
