@@ -192,6 +192,8 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
       code: 1,
       errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby\n`,
     });
+    const slow = `${DATABASE_URL}?${WRITES}&options=-c%20post_auth_delay%3D2`;
+    expect(await runAdmin(['tenant', 'list'], { DATABASE_URL: slow })).toMatchObject({ code: 0 });
     const nobody = `postgres://${['127.0.0.1:1', '127.0.0.1:2']}/postgres?${WRITES}`;
     expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: nobody } })).toMatchObject({
       code: 1,

@@ -15,6 +15,8 @@ type ServersOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
   readonly address: DatabaseAddress;
   /** The largest number of connections to each server. */
   readonly max: number;
+  /** How long a server may take to answer a look, login included, in milliseconds; 1 s by default. */
+  readonly lookMs?: number;
   /** Receives a line for each change of a server's role. */
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
 };
@@ -23,7 +25,7 @@ type ServersOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
 const PERIOD_MS = 500;
 const SEARCH_MS = 100;
 const PAUSE_MS = 20;
-/** How long a server may take to answer a look, in milliseconds. */
+/** A gateway does not wait longer for a server's answer: until then no other one can become the primary. */
 const LOOK_MS = 1_000;
 
 /** What a server reports about itself. */
@@ -59,11 +61,13 @@ export class Server {
   /** The calls so far. */
   calls = 0;
   /** The connection for looks. */
+  readonly #lookMs: number;
   #client: Client | undefined;
   #query = `select ${INSTANCE}, ${STATE}, ${SYSTEM}`;
 
-  constructor(name: string, { address, max, ...options }: ServersOptions, config: ClientConfig) {
+  constructor(name: string, { address, max, lookMs = LOOK_MS, ...options }: ServersOptions, config: ClientConfig) {
     this.name = name;
+    this.#lookMs = lookMs;
     const openMs = Math.min(options.openMs, address.connectMs ?? options.openMs);
     const verify = address.hasRoles ? (client: Client) => this.#verify(client) : undefined;
     this.options = { ...options, config, openMs, verify };
@@ -74,7 +78,7 @@ export class Server {
   async look(): Promise<void> {
     let client = this.#client;
     try {
-      const state = await within(LOOK_MS, async () => {
+      const state = await within(this.#lookMs, async () => {
         if (client) return this.#readState(client);
         client = new Client(this.options.config);
         this.#client = client;
@@ -298,7 +302,8 @@ export async function connectToPrimary(
   address: DatabaseAddress,
   { connectionTimeoutMillis, ...config }: ClientConfig & { readonly connectionTimeoutMillis: number },
 ): Promise<Client> {
-  const servers = new Servers({ address, config, max: 1, openMs: connectionTimeoutMillis });
+  const openMs = connectionTimeoutMillis;
+  const servers = new Servers({ address, config, max: 1, openMs, lookMs: openMs });
   try {
     const { options } = await servers.findPrimary();
     const client = new Client({ ...options.config, connectionTimeoutMillis: options.openMs });
