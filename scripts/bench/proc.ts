@@ -28,10 +28,10 @@ export function readPeakMemory(pid: number): number | undefined {
   return parseMemory(read(pid, 'status') ?? '', 'VmHWM');
 }
 
-/** Reads the memory of a process and its descendants, in bytes; shared memory counts once. */
-export function readFamilyMemory(pid: number): number | undefined {
-  const own = parseMemory(read(pid, 'smaps_rollup') ?? '', 'Pss');
-  return own && readChildren(pid).reduce((sum, child) => sum + (readFamilyMemory(child) ?? 0), own);
+/** Reads the memory of a process and its descendants, in bytes: all of it, where shared memory counts once, or the private part. */
+export function readFamilyMemory(pid: number, part: 'Pss' | 'Pss_Anon' = 'Pss'): number | undefined {
+  const own = parseMemory(read(pid, 'smaps_rollup') ?? '', part);
+  return own && readChildren(pid).reduce((sum, child) => sum + (readFamilyMemory(child, part) ?? 0), own);
 }
 
 /** Parses a line of /proc/PID/status or /proc/PID/smaps_rollup, in bytes. */

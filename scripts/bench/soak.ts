@@ -174,7 +174,8 @@ async function readFigures({ origin }: Load, pid: number): Promise<Map<string, n
   const figure = (name: string) =>
     [...metrics.matchAll(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0);
   return new Map([
-    ['memory, bytes', readFamilyMemory(pid) ?? Number.NaN],
+    // An embedded Postgres fills its shared buffers for an hour: they have a fixed size.
+    ['private memory, bytes', readFamilyMemory(pid, 'Pss_Anon') ?? Number.NaN],
     [HEAP, figure('nodejs_heap_size_used_bytes')],
     ['file descriptors', readdirSync(`/proc/${pid}/fd`).length],
     ['handles', figure('nodejs_active_handles_total')],
