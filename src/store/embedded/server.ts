@@ -182,8 +182,8 @@ function toError({ log, child }: Run): ServerError {
   const reasons = lines.flatMap((line) => line.split(REASON)[1] ?? []);
   const isRefused = /^(FATAL: spawn|setpriv)/.test(log) && process.getuid?.() === 0;
   const advice = isRefused ? '; run the gateway as another user than root, in a folder of that user' : '';
-  const reason =
-    (reasons.length > 0 ? reasons : lines).join('; ') || `${child.signalCode ?? `exit code ${child.exitCode}`}`;
+  const ended = child.signalCode ?? `exit code ${child.exitCode}`;
+  const reason = (reasons.length > 0 ? reasons : lines).join('; ') || ended;
   return new ServerError(`Postgres has ended: ${reason}${advice}`);
 }
 
