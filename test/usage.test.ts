@@ -1,11 +1,9 @@
-// Usage where it is written by processes and transactions of their own.
+// Usage where it is written by transactions of their own.
 
 import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { type GatewayProcess, startProcess } from './helpers/process.ts';
-import { sendRaw } from './helpers/raw.ts';
-import { createDatabase, type Database, loginUrl } from './helpers/servers.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createDatabase, type Database } from './helpers/servers.ts';
 import { waitFor } from './helpers/wait-for.ts';
 
 let database: Database;
@@ -27,36 +25,6 @@ async function readCalls(id: string): Promise<number> {
   const sql = 'select coalesce(sum(calls), 0)::integer as calls from private.usage where key_id = $1';
   return (await database.query(sql, [id]))[0]?.calls;
 }
-
-describe('a gateway', () => {
-  async function start(env: Record<string, string> = {}): Promise<GatewayProcess> {
-    const gateway = await startProcess({ DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), ...env });
-    onTestFinished(async () => void (await gateway.stop('SIGKILL')));
-    return gateway;
-  }
-
-  /** Sends a request on a connection of its own, which any worker may accept. */
-  async function send({ origin }: GatewayProcess, key: string): Promise<number> {
-    const request = `GET /v1/academias HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${key}\r\nConnection: close\r\n\r\n`;
-    return Number(/^HTTP\/1\.1 (\d+)/.exec(await sendRaw(origin, request))?.[1]);
-  }
-
-  test('holds a key to its limit with all its workers together, and records every call before it stops', async () => {
-    const [limited, other] = [await createKey(), await createKey()];
-    await database.query(`select private.set_key_limits($1, '{"per_minute": 1, "burst": 4}')`, [limited.id]);
-    const gateway = await start({ WORKERS: '2' });
-    const statuses: number[] = [];
-    for (let n = 0; n < 16; n += 1) statuses.push(await send(gateway, limited.key));
-    expect(statuses.slice(0, 4)).toEqual([200, 200, 200, 200]);
-    // The first call of a worker is answered before it knows the limit.
-    expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(5);
-    expect(statuses.slice(8)).toEqual(Array(8).fill(429));
-
-    for (let n = 0; n < 6; n += 1) expect(await send(gateway, other.key)).toBe(200);
-    expect(await gateway.stop()).toBe(0);
-    expect(await readCalls(other.id)).toBe(6);
-  });
-});
 
 describe('a batch', () => {
   let gateway: pg.Client;

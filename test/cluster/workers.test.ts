@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import cluster, { type Worker } from 'node:cluster';
 import { EventEmitter, once } from 'node:events';
 import { closeSync, createReadStream, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -6,9 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
 import { createGroupMetrics } from '../../src/cluster/metrics.ts';
+import { Primary } from '../../src/cluster/primary.ts';
 import { divide, readNumber, toArgument, toShare } from '../../src/cluster/protocol.ts';
 import { readConfig } from '../../src/config.ts';
 import { toPaths } from '../../src/store/embedded/folder.ts';
@@ -26,9 +28,6 @@ const GYMS = '/v1/academias';
 
 let database: Database;
 let env: Record<string, string>;
-/** A gateway with a new worker that hangs, and its first workers. */
-let stuck: GatewayProcess;
-let first: number[];
 
 beforeAll(async () => {
   database = await createDatabase();
@@ -38,25 +37,9 @@ beforeAll(async () => {
     STORE_CONNECTIONS: '2',
     DEADLINE_MS: '20000',
   };
-  // It takes a minute: meanwhile the other tests run.
-  stuck = await startProcess({ ...env, DEADLINE_MS: '1000' });
-  first = childrenOf(stuck);
-  stuck.child.kill('SIGHUP');
-  await waitFor(() => expect(childrenOf(stuck)).toHaveLength(3));
-  for (const pid of childrenOf(stuck).filter((pid) => !first.includes(pid))) process.kill(pid, 'SIGSTOP');
 });
 
-afterAll(async () => {
-  await stuck.stop('SIGKILL');
-  await database.drop();
-});
-
-/** A gateway of two workers, each with one connection, which ends with its test. */
-async function start(more: Record<string, string> = {}, options = {}): Promise<GatewayProcess> {
-  const gateway = await startProcess({ ...env, ...more }, options);
-  onTestFinished(async () => void (await gateway.stop('SIGKILL')));
-  return gateway;
-}
+afterAll(() => database.drop());
 
 /** The processes that one has started, with their arguments. */
 function readChildren(pid: number | undefined): string[] {
@@ -76,10 +59,16 @@ function isAlive(pid: number): boolean {
 
 const haveEnded = (pids: readonly number[]) => waitFor(() => expect(pids.filter(isAlive)).toEqual([]));
 
-/** A request on a connection of its own: its answer, or nothing where there is none. */
-function ask(origin: string, target = GYMS, key = KEY): Promise<string> {
-  const request = `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${key}\r\nConnection: close\r\n\r\n`;
-  return sendRaw(origin, request).catch(() => '');
+/** A request on a connection of its own, by default from another client each time: its answer, or nothing without one. */
+function ask(origin: string, target = GYMS, key = KEY, client = newClient()): Promise<string> {
+  const headers = `Host: x\r\nX-Api-Key: ${key}\r\nX-Forwarded-For: ${client}\r\nConnection: close`;
+  return sendRaw(origin, `GET ${target} HTTP/1.1\r\n${headers}\r\n\r\n`).catch(() => '');
+}
+
+let clients = 0;
+function newClient(): string {
+  clients += 1;
+  return `10.0.${clients >> 8}.${clients & 255}`;
 }
 
 const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0);
@@ -204,14 +193,7 @@ describe('a gateway of two workers', () => {
     });
     const clients = await underLoad(all, async () => {
       gateway.child.kill('SIGHUP');
-      await waitFor(() => {
-        const begun = gateway.lines().filter(({ msg }) => msg === 'Replacing the workers one after the other');
-        expect(begun).toHaveLength(2);
-      });
-      // The first new worker may have read older files than the second.
-      gateway.child.kill('SIGHUP');
-      const isReplaced = ({ msg }: LogLine) => msg === 'The workers are replaced';
-      await waitFor(() => expect(gateway.lines().filter(isReplaced)).toHaveLength(2));
+      await gateway.line(({ msg }) => msg === 'The workers are replaced');
     });
     expect(clients.flatMap(({ failures }) => failures)).toEqual([]);
     expect(await findMistakes(clients)).toEqual([]);
@@ -268,6 +250,21 @@ describe('a gateway of two workers', () => {
     });
   });
 
+  test('holds a key to its limit with both workers together', async () => {
+    const [{ key }] = (await database.query(
+      `select k.key
+         from private.create_tenant('Academia') t (id)
+        cross join lateral private.issue_key(t.id, 'Site') k
+        cross join lateral private.set_key_limits(k.id, '{"per_minute": 1, "burst": 4}')`,
+    )) as [{ key: string }];
+    const statuses: number[] = [];
+    for (let n = 0; n < 16; n += 1) statuses.push(statusOf(await ask(gateway.origin, GYMS, key)));
+    expect(statuses.slice(0, 4)).toEqual([200, 200, 200, 200]);
+    // The first call of a worker is answered before it knows the limit.
+    expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(5);
+    expect(statuses.slice(8)).toEqual(Array(8).fill(429));
+  });
+
   test('leaves no worker when the primary is killed', async () => {
     const workers = childrenOf(gateway);
     await whileHeld(async (letGo) => {
@@ -281,19 +278,86 @@ describe('a gateway of two workers', () => {
   });
 });
 
-describe('a gateway of two workers that has just started', () => {
-  test('on SIGTERM to the whole group answers the requests in progress and accepts no more', async () => {
+test('workers write whole lines to a slow pipe, and the last ones after a SIGINT to the whole group', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'workers-'));
+  const fifo = join(folder, 'log');
+  spawnSync('mkfifo', [fifo]);
+  const port = await findPort();
+  // To open it for writing alone would wait for a reader.
+  const output = openSync(fifo, 'r+');
+  const reader = createReadStream(fifo, { highWaterMark: 4_096 });
+  await once(reader, 'open');
+  const gateway = new GatewayProcess(
+    { ...env, PORT: `${port}` },
+    { stdio: ['ignore', output, 'inherit'], isGroup: true },
+  );
+  closeSync(output);
+  let text = '';
+  const read = (async () => {
+    for await (const chunk of reader) {
+      text += chunk;
+      if (text.length > 10_000) await delay(1);
+    }
+  })();
+  await waitFor(() => expect(text).toContain('Listening on'));
+  const url = `http://127.0.0.1:${port}`;
+  const paths = ['/v1/nada', `/v1/${'nada/'.repeat(40)}`, `/v1/${'longo/'.repeat(1_000)}`];
+  const pool = new Pool(url, { connections: 10, pipelining: 10 });
+  const client = async (_: unknown, number: number) => {
+    for (let sent = 0; sent < 12; sent += 1) {
+      const { statusCode, body } = await pool.request({ method: 'GET', path: paths[(number + sent) % 3] ?? '' });
+      expect(statusCode).toBe(404);
+      await body.dump();
+    }
+  };
+  await Promise.all(Array.from({ length: 50 }, client));
+  await pool.close();
+  process.kill(-(gateway.child.pid ?? 0), 'SIGINT');
+  expect(await gateway.ended).toBe(0);
+  await read;
+  rmSync(folder, { recursive: true });
+  const lines = text.split('\n').slice(0, -1);
+  const ids = lines.map((line) => JSON.parse(line).requestId).filter(Boolean);
+  expect(ids).toHaveLength(600);
+  expect(new Set(ids).size).toBe(600);
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
+});
+
+describe('a gateway of two workers behind a proxy', () => {
+  let gateway: GatewayProcess;
+
+  beforeAll(async () => {
     // Two connections of each worker for one key, since both requests that are held up may come to the same worker.
-    const gateway = await start({ STORE_CONNECTIONS: '8' }, { isGroup: true });
-    const workers = childrenOf(gateway);
-    const load = Array.from({ length: 2 }, async () => {
-      const statuses = new Set<number>();
-      for (let status = 200; status !== 0; status = statusOf(await ask(gateway.origin, '/v1/personais', OTHER_KEY))) {
-        statuses.add(status);
-      }
-      return [...statuses];
+    const more = { ADDRESS_REQUESTS_PER_MINUTE: '10', PROXY_HOPS: '1', STORE_CONNECTIONS: '8' };
+    gateway = await startProcess({ ...env, ...more }, { isGroup: true });
+  });
+
+  afterAll(() => gateway.stop('SIGKILL'));
+
+  test('counts the requests of an address together, and gives the metrics of both on its only port', async () => {
+    await areReady(gateway.origin);
+    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
+    await waitFor(async () => {
+      const client = newClient();
+      const answers = await Promise.all(Array.from({ length: 30 }, () => ask(gateway.origin, GYMS, client, client)));
+      expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(401), ...Array(20).fill(429)]);
+      const remaining = answers.map((answer) => Number(/"address";r=(\d+)/.exec(answer)?.[1]));
+      expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(20).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     });
-    await waitFor(() => expect(gateway.lines().length).toBeGreaterThan(50));
+  });
+
+  test('on SIGTERM to the whole group answers the requests in progress, records every call, and accepts no more', async () => {
+    const workers = childrenOf(gateway);
+    let calls = 0;
+    const load = Array.from({ length: 2 }, async () => {
+      for (;;) {
+        const status = statusOf(await ask(gateway.origin, '/v1/personais', OTHER_KEY));
+        if (status === 0) return;
+        expect(status).toBe(200);
+        calls += 1;
+      }
+    });
+    await waitFor(() => expect(calls).toBeGreaterThan(50));
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
       process.kill(-(gateway.child.pid ?? 0), 'SIGTERM');
@@ -305,105 +369,22 @@ describe('a gateway of two workers that has just started', () => {
       }
       expect(await gateway.ended).toBe(0);
     });
-    for (const statuses of await Promise.all(load)) expect(statuses).toEqual([200]);
+    await Promise.all(load);
     await haveEnded(workers);
-    const logged = gateway.lines().flatMap(({ status }) => status ?? []);
-    expect(new Set(logged)).toEqual(new Set([200]));
+    const recorded = `select sum(u.calls)::integer as calls
+                        from private.usage u
+                        join private.api_keys k on k.id = u.key_id
+                       where k.key_hash = sha256(convert_to($1, 'UTF8')) and u.operation = 'listarPersonais'`;
+    expect(await database.query(recorded, [OTHER_KEY])).toEqual([{ calls }]);
+    const logged = gateway.lines().filter(({ operation }) => operation === 'listarPersonais');
+    expect(new Set(logged.map(({ status }) => status))).toEqual(new Set([200]));
     expect(gateway.errors()).toBe('');
-  });
-
-  test('writes whole lines to a slow pipe, and the last ones after a SIGINT to the whole group', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'workers-'));
-    const fifo = join(folder, 'log');
-    spawnSync('mkfifo', [fifo]);
-    const port = await findPort();
-    // To open it for writing alone would wait for a reader.
-    const output = openSync(fifo, 'r+');
-    const reader = createReadStream(fifo, { highWaterMark: 4_096 });
-    await once(reader, 'open');
-    const gateway = new GatewayProcess(
-      { ...env, PORT: `${port}` },
-      { stdio: ['ignore', output, 'inherit'], isGroup: true },
-    );
-    closeSync(output);
-    let text = '';
-    const read = (async () => {
-      for await (const chunk of reader) {
-        text += chunk;
-        if (text.length > 10_000) await delay(1);
-      }
-    })();
-    await waitFor(() => expect(text).toContain('Listening on'));
-    const url = `http://127.0.0.1:${port}`;
-    const paths = ['/v1/nada', `/v1/${'nada/'.repeat(40)}`, `/v1/${'longo/'.repeat(1_000)}`];
-    const pool = new Pool(url, { connections: 10, pipelining: 10 });
-    const client = async (_: unknown, number: number) => {
-      for (let sent = 0; sent < 16; sent++) {
-        const { statusCode, body } = await pool.request({ method: 'GET', path: paths[(number + sent) % 3] ?? '' });
-        expect(statusCode).toBe(404);
-        await body.dump();
-      }
-    };
-    await Promise.all(Array.from({ length: 100 }, client));
-    await pool.close();
-    process.kill(-(gateway.child.pid ?? 0), 'SIGINT');
-    expect(await gateway.ended).toBe(0);
-    await read;
-    rmSync(folder, { recursive: true });
-    const lines = text.split('\n').slice(0, -1);
-    const ids = lines.map((line) => JSON.parse(line).requestId).filter(Boolean);
-    expect(ids).toHaveLength(1_600);
-    expect(new Set(ids).size).toBe(1_600);
-    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(4_096);
-  });
-});
-
-describe('a gateway of two workers behind a proxy', () => {
-  let gateway: GatewayProcess;
-
-  beforeAll(async () => {
-    gateway = await startProcess({ ...env, ADDRESS_REQUESTS_PER_MINUTE: '10', PROXY_HOPS: '1' });
-  });
-
-  afterAll(() => gateway.stop('SIGKILL'));
-
-  test('counts the requests of an address together, and gives the metrics of both on its only port', async () => {
-    await areSeen(gateway.origin);
-    let client = 0;
-    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
-    await waitFor(async () => {
-      client += 1;
-      const lines = [
-        'Host: x',
-        `X-Api-Key: nobody-${client}`,
-        `X-Forwarded-For: 203.0.113.${client}`,
-        'Connection: close',
-      ];
-      const request = `GET ${GYMS} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
-      const answers = await Promise.all(Array.from({ length: 30 }, () => sendRaw(gateway.origin, request)));
-      expect(answers.map(statusOf).toSorted()).toEqual([...Array(10).fill(401), ...Array(20).fill(429)]);
-      const remaining = answers.map((answer) => Number(/"address";r=(\d+)/.exec(answer)?.[1]));
-      expect(remaining.toSorted((a, b) => a - b)).toEqual([...Array(20).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    });
-  });
-
-  test('ends at once on a second signal and leaves no worker', async () => {
-    const workers = childrenOf(gateway);
-    await whileHeld(async () => {
-      const answers = await beginTwo(gateway);
-      gateway.child.kill('SIGTERM');
-      await refuses(gateway);
-      await gateway.stop('SIGTERM');
-      expect(gateway.child.signalCode).toBe('SIGTERM');
-      expect(await Promise.all(answers)).toEqual(['', '']);
-    });
-    await haveEnded(workers);
   });
 });
 
 describe('a start', () => {
   /** How a start ends that is to fail. */
-  async function fail(more: Record<string, string>): Promise<[number | null, string, string]> {
+  async function fail(more: Record<string, string> = {}): Promise<[number | null, string, string]> {
     const gateway = new GatewayProcess({ ...env, ...more });
     return [await gateway.ended, gateway.output(), gateway.errors()];
   }
@@ -417,19 +398,29 @@ describe('a start', () => {
     other.close();
   });
 
-  test('reports drift once, as an error or as a warning', async () => {
-    const database = await createDatabase();
-    await database.query('alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras');
-    const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
-    const [code, output, errors] = await fail({ DATABASE_URL });
+  test('reports drift once, as an error or as a warning; a second signal ends it at once and leaves no worker', async () => {
+    const rename = (from: string, to: string) => database.query(`alter function public.${from} rename to ${to}`);
+    await rename('listar_secoes', 'listar_outras');
+    onTestFinished(async () => void (await rename('listar_outras', 'listar_secoes')));
+    const [code, output, errors] = await fail();
     expect([code, output]).toEqual([1, '']);
     expect(errors).toMatch(/^openapi\.yaml:\d+: listarSecoes → .*\n$/);
 
-    const gateway = await start({ DATABASE_URL, CONTRACT_CHECK: 'warn' });
+    const gateway = await startProcess({ ...env, CONTRACT_CHECK: 'warn' });
+    onTestFinished(async () => void (await gateway.stop('SIGKILL')));
+    await areReady(gateway.origin);
     for (let n = 0; n < 4; n += 1) expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
-    expect(await gateway.stop()).toBe(0);
+    const workers = childrenOf(gateway);
+    await whileHeld(async () => {
+      const answers = await beginTwo(gateway);
+      gateway.child.kill('SIGTERM');
+      await refuses(gateway);
+      await gateway.stop('SIGTERM');
+      expect(gateway.child.signalCode).toBe('SIGTERM');
+      expect(await Promise.all(answers)).toEqual(['', '']);
+    });
+    await haveEnded(workers);
     expect(gateway.lines().filter(({ msg }) => `${msg}\n` === errors)).toHaveLength(1);
-    await database.drop();
   });
 
   test('exits on a signal while it makes an embedded store, and does not make it first', async () => {
@@ -443,29 +434,63 @@ describe('a start', () => {
     expect(existsSync(database)).toBe(false);
   });
 
-  test('exits with 0 on a signal at any time', async () => {
-    for (const text of ['', '--worker=1/2', '--worker=2/2']) {
-      const { child, ended } = new GatewayProcess(env, { isGroup: true });
-      // Before it starts the first of them it may not listen for a signal yet.
-      for (const wanted of ['--worker=1/2', text]) {
-        await waitFor(() => expect(readChildren(child.pid).join()).toContain(wanted));
-      }
-      const pids = readChildren(child.pid).map((line) => Number.parseInt(line, 10));
-      process.kill(-(child.pid ?? 0), 'SIGTERM');
-      expect(await ended).toBe(0);
-      await haveEnded(pids);
-    }
+  // Before it starts the first of them it may not listen for a signal yet.
+  test.each(['--worker=1/2', '--worker=2/2'])('exits with 0 on a signal as soon as it has started %s', async (text) => {
+    const { child, ended } = new GatewayProcess(env, { isGroup: true });
+    await waitFor(() => expect(readChildren(child.pid).join()).toContain(text));
+    const pids = readChildren(child.pid).map((line) => Number.parseInt(line, 10));
+    process.kill(-(child.pid ?? 0), 'SIGTERM');
+    expect(await ended).toBe(0);
+    await haveEnded(pids);
   });
 });
 
-test('gives up a replacement whose new worker hangs, and a later SIGHUP replaces the workers', async () => {
-  await stuck.line(({ msg }) => String(msg).endsWith('has not served after 63 s and is killed'));
-  await stuck.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
-  expect(childrenOf(stuck)).toEqual(first);
-  stuck.child.kill('SIGHUP');
-  await stuck.line(({ msg }) => msg === 'The workers are replaced');
-  expect(childrenOf(stuck).filter((pid) => first.includes(pid))).toEqual([]);
-  expect(childrenOf(stuck)).toHaveLength(2);
+describe('a replacement', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  /** A worker without a process. It ends when it is told to; one that hangs has to be killed. */
+  function createWorker(hangs: boolean, onEnd: (how: number | string) => void) {
+    const worker = new EventEmitter();
+    const end = (code: number | null, signal: string | null) => {
+      onEnd(code ?? signal ?? '');
+      worker.emit('disconnect');
+      worker.emit('exit', code, signal);
+    };
+    const send = ({ id, message }: { id?: number; message: { kind: string } }) => {
+      if (message.kind === 'stop') end(0, null);
+      else if (id !== undefined) worker.emit('message', { id, answer: true });
+      return true;
+    };
+    if (!hangs) queueMicrotask(() => worker.emit('message', { message: { kind: 'serving' } }));
+    return Object.assign(worker, { send, process: { pid: 1, kill: (signal: string) => end(null, signal) } });
+  }
+
+  test('whose new worker hangs is given up after a minute, and a SIGHUP meanwhile begins another one', async () => {
+    const ended: string[] = [];
+    let begun = 0;
+    vi.spyOn(cluster, 'setupPrimary').mockReturnValue();
+    vi.spyOn(cluster, 'fork').mockImplementation(() => {
+      begun += 1;
+      const number = begun;
+      return createWorker(number === 3, (how) => ended.push(`${number}: ${how}`)) as unknown as Worker;
+    });
+    const primary = new Primary(readConfig({ ...env, DEADLINE_MS: '1000', DRAIN_MS: '0', LOG_LEVEL: 'silent' }));
+    const run = primary.run();
+    void primary.replaceWorkers();
+    await vi.waitFor(() => expect(begun).toBe(3));
+    void primary.replaceWorkers();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(ended).toEqual([]);
+    await vi.advanceTimersByTimeAsync(4_000);
+    await vi.waitFor(() => expect(ended).toEqual(['3: SIGKILL', '1: 0', '2: 0']));
+    expect(begun).toBe(5);
+    primary.stop();
+    expect(await run).toBe(0);
+  });
 });
 
 describe('a place', () => {
