@@ -1,6 +1,6 @@
 // The embedded store in real processes: the gateway, the server that it starts, and what happens when either is killed.
 
-import { spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -16,7 +16,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { createInterface } from 'node:readline/promises';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { FILES, readConfig } from '../../src/config.ts';
 import { OperatorError } from '../../src/errors.ts';
 import { NOBODY } from '../../src/store/embedded/folder.ts';
@@ -24,9 +25,9 @@ import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { canTestOnDebian } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
-import { GatewayProcess, killAll, type ProcessOptions, startProcess } from '../helpers/process.ts';
+import { type GatewayProcess, killAll, startProcess } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
-import { childrenOf, runSql } from '../helpers/servers.ts';
+import { asAdmin, childrenOf, runSql } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
@@ -54,12 +55,36 @@ async function refusal(dataDir: string, programs?: string): Promise<string> {
   return error.message;
 }
 
-/** The error in one line with which a start fails. */
-async function failure(env: Record<string, string>, options?: ProcessOptions): Promise<string> {
-  const gateway = new GatewayProcess(env, options);
-  expect(await gateway.ended).toBe(1);
-  expect(gateway.errors()).toMatch(/^[^\n]+\n$/);
-  return gateway.errors().trim();
+/** Opens stores one after the other, and says of each its folder or why it is refused. */
+const OPEN = `import { openServer } from './src/store/embedded/store.ts';
+  for (const dataDir of process.argv.slice(1)) {
+    const options = { dataDir: dataDir === ':memory:' ? undefined : dataDir, fsync: false };
+    console.log(await openServer(options).then((server) => server.dataDir, (error) => error.message));
+  }`;
+
+/** Another process that opens stores, and what it says of them. */
+async function openElsewhere(
+  dataDirs: readonly string[],
+  { launcher = [], env = {} }: { launcher?: readonly string[]; env?: Record<string, string> } = {},
+): Promise<{ child: ChildProcess; said: string[] }> {
+  const node = [process.execPath, '--input-type=module', '--eval', OPEN, ...dataDirs];
+  const [command = '', ...args] = [...launcher, ...node];
+  const child = spawn(command, args, {
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const said: string[] = [];
+  for await (const line of createInterface(child.stdout)) {
+    said.push(line);
+    if (said.length === dataDirs.length) break;
+  }
+  return { child, said };
+}
+
+/** Ends such a process, whose servers end with it. */
+async function killElsewhere({ pid = 0 }: ChildProcess): Promise<void> {
+  process.kill(pid, 'SIGKILL');
+  await waitFor(() => expect(isRunning(pid)).toBe(false));
 }
 
 /** The server's process; undefined without one. */
@@ -125,11 +150,9 @@ describe('a folder', () => {
   });
 
   test('in which a first start was killed is made anew', async () => {
-    const dataDir = newStore();
-    cpSync(join(dataDir, 'database'), join(dataDir, 'database.new'), { recursive: true });
-    rmSync(join(dataDir, 'database'), { recursive: true });
+    const dataDir = newPath();
+    mkdirSync(join(dataDir, 'database.new/base'), { recursive: true });
     const server = await open(dataDir);
-    expect(await runSql(toUrl(dataDir, 'postgres'), `select from pg_namespace where nspname = 'private'`)).toEqual([]);
     await server.close();
     expect(readdirSync(dataDir).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
   });
@@ -153,12 +176,12 @@ describe('a folder', () => {
 
   test('of a server that has outlived its gateway is taken over', async () => {
     const dataDir = newStore();
-    const first = await startProcess({ DATA_DIR: dataDir });
+    const { child } = await openElsewhere([dataDir]);
     const before = pidOf(dataDir);
     // The shells between them go first: they would take the server with them.
-    const [keeper = 0] = childrenOf(first.child.pid);
-    for (const pid of [...childrenOf(keeper).filter((child) => child !== before), keeper]) process.kill(pid, 'SIGKILL');
-    await first.stop('SIGKILL');
+    const [keeper = 0] = childrenOf(child.pid);
+    for (const pid of [...childrenOf(keeper).filter((pid) => pid !== before), keeper]) process.kill(pid, 'SIGKILL');
+    await killElsewhere(child);
     expect(isRunning(before)).toBe(true);
     const second = await open(dataDir);
     expect(pidOf(dataDir)).not.toBe(before);
@@ -206,22 +229,22 @@ describe('a folder', () => {
   });
 
   test('whose migration fails is free again, and a store that could not be made leaves nothing', async () => {
-    const [whole, broken] = [newPath(), newPath()];
-    cpSync(MIGRATIONS, whole, { recursive: true });
-    mkdirSync(broken);
-    for (const [migrationsDir, dataDir] of [
-      [whole, newStore()],
-      [broken, newPath()],
-    ] as const) {
-      writeFileSync(join(migrationsDir, '20991231000000_broken.sql'), 'nonsense');
-      await expect(openServer({ dataDir, fsync: false }, { migrationsDir })).rejects.toThrow(
-        /_broken\.sql:1:1: syntax error at or near "nonsense"/,
-      );
-      expect(pidOf(dataDir)).toBeUndefined();
-      expect(existsSync(join(dataDir, 'database'))).toBe(migrationsDir === whole);
-      const server = await open(dataDir);
-      await server.close();
-    }
+    const migrationsDir = mkdtempSync(join(root, 'migrations-'));
+    cpSync(MIGRATIONS, migrationsDir, { recursive: true });
+    writeFileSync(join(migrationsDir, '20991231000000_broken.sql'), 'nonsense');
+    const dataDir = newStore();
+    const migrate = openServer({ dataDir, fsync: false }, { migrationsDir });
+    await expect(migrate).rejects.toThrow(/_broken\.sql:1:1: syntax error at or near "nonsense"/);
+    expect(pidOf(dataDir)).toBeUndefined();
+    const server = await open(dataDir);
+    await server.close();
+
+    const empty = newPath();
+    const broken = mkdtempSync(join(root, 'migrations-'));
+    writeFileSync(join(broken, '20991231000000_broken.sql'), 'nonsense');
+    const create = openServer({ dataDir: empty, fsync: false }, { migrationsDir: broken });
+    await expect(create).rejects.toThrow('syntax error');
+    expect(readdirSync(empty).sort()).toEqual(['lock', 'lock.json', 'socket']);
   });
 
   test('that is damaged ends the start with what Postgres says', async () => {
@@ -232,9 +255,9 @@ describe('a folder', () => {
 
   test('in a temporary place goes when the gateway is killed', async () => {
     const temporary = mkdtempSync(join(root, 'tmp-'));
-    const gateway = await startProcess({ DATA_DIR: ':memory:', DEMO_DATA: 'off', TMPDIR: temporary });
+    const { child } = await openElsewhere([':memory:'], { env: { TMPDIR: temporary } });
     expect(readdirSync(temporary)).toHaveLength(1);
-    await gateway.stop('SIGKILL');
+    await killElsewhere(child);
     await waitFor(() => expect(readdirSync(temporary)).toEqual([]));
   });
 });
@@ -244,45 +267,36 @@ describe('the user', () => {
     isRoot && spawnSync('setpriv', [`--reuid=${OTHER}`, '--clear-groups', 'test', '-r', FILES.document]).status === 0,
     'This is not root, or others cannot read this folder: the tests of other users cannot run',
   );
-  const asOther = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups'];
-  /** A folder that everybody can reach. */
-  const newOpenPath = () => {
-    const folder = mkdtempSync('/tmp/embedded-');
-    chmodSync(folder, 0o755);
-    return join(folder, 'store');
-  };
 
-  test.runIf(isRoot)("of the server is nobody for root, and the owner of a folder that is another user's", async () => {
-    for (const [dataDir, uid] of [
-      [newOpenPath(), NOBODY],
-      [newPath(), OTHER],
-    ] as const) {
-      if (uid === OTHER) {
-        mkdirSync(dataDir);
-        chownSync(dataDir, uid, uid);
-      }
-      const server = await open(dataDir);
-      expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(uid);
-      expect(statSync(join(dataDir, 'database')).uid).toBe(uid);
-      await server.close();
-    }
-  });
-
-  test.runIf(canSwitch)('of the server is that of the gateway, who needs no privilege', async () => {
-    const dataDir = newOpenPath();
-    chownSync(join(dataDir, '..'), OTHER, OTHER);
-    const gateway = await startProcess({ DATA_DIR: dataDir, DEMO_DATA: 'off' }, { launcher: asOther });
-    expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
-    expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(OTHER);
-    await gateway.stop();
-  });
-
-  test.runIf(canSwitch)('who does not own the folder is refused, and told who does', async () => {
-    const dataDir = newOpenPath();
-    const message = `${dataDir} belongs to user 0, and this process runs as user ${OTHER}: run it as user 0, or set DATA_DIR to a folder that does not exist yet, such as ${dataDir}/store`;
+  test.runIf(isRoot)("of the server is for root the owner of a folder that is another user's", async () => {
+    const dataDir = newPath();
     mkdirSync(dataDir);
-    expect(await failure({ DATA_DIR: dataDir }, { launcher: asOther })).toBe(message);
-    expect(readdirSync(dataDir)).toEqual([]);
+    chownSync(dataDir, OTHER, OTHER);
+    const server = await open(dataDir);
+    expect(statSync(`/proc/${pidOf(dataDir)}`).uid).toBe(OTHER);
+    expect(statSync(join(dataDir, 'database')).uid).toBe(OTHER);
+    await server.close();
+  });
+
+  test.runIf(canSwitch)('of the server is that of the gateway, who needs no privilege, but the folder', async () => {
+    // Everybody can reach it.
+    const folder = mkdtempSync('/tmp/embedded-');
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    chmodSync(folder, 0o755);
+    chownSync(folder, OTHER, OTHER);
+    const [foreign, dataDir] = [join(folder, 'foreign'), join(folder, 'store')];
+    mkdirSync(foreign);
+    const launcher = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups'];
+    const { child, said } = await openElsewhere([foreign, dataDir], { launcher });
+    expect(said).toEqual([
+      `${foreign} belongs to user 0, and this process runs as user ${OTHER}: run it as user 0, or set DATA_DIR to a folder that does not exist yet, such as ${foreign}/store`,
+      dataDir,
+    ]);
+    expect(readdirSync(foreign)).toEqual([]);
+    const server = pidOf(dataDir);
+    expect(statSync(`/proc/${server}`).uid).toBe(OTHER);
+    await killElsewhere(child);
+    await waitFor(() => expect(isRunning(server)).toBe(false));
   });
 });
 
@@ -312,7 +326,8 @@ describe('a gateway', () => {
 
   test('has its folder alone: another one is refused with the name of the process that has it', async () => {
     const { pid } = gateway.child;
-    expect(await failure({ DATA_DIR: dataDir })).toMatch(
+    const { said } = await openElsewhere([dataDir]);
+    expect(said[0]).toMatch(
       new RegExp(`^${dataDir} is in use by process ${pid} on \\S+, since 20.*; stop it with: kill ${pid}$`),
     );
     expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
@@ -353,20 +368,18 @@ describe('a gateway', () => {
   });
 
   test('that stops lets requests end, then the server', async () => {
-    const admin = toUrl(dataDir, 'postgres');
-    const locked = runSql(admin, 'begin; lock table private.alunos; select pg_sleep(1); commit');
-    const isLocked = "relation = 'private.alunos'::regclass and mode = 'AccessExclusiveLock' and granted";
-    await waitFor(async () => {
-      expect(await runSql(admin, `select from pg_locks where ${isLocked}`)).toHaveLength(1);
+    await asAdmin(toUrl(dataDir, 'postgres'), async (admin) => {
+      await admin.query('begin; lock table private.alunos');
+      const waiting = create(gateway.origin, 'Última');
+      await waitFor(async () => {
+        expect((await admin.query('select from pg_locks where not granted')).rowCount).toBe(1);
+      });
+      const stopped = gateway.stop();
+      await gateway.printed('Stopping');
+      await admin.query('commit');
+      expect(await waiting).toMatchObject({ status: 201 });
+      expect(await stopped).toBe(0);
     });
-    const waiting = create(gateway.origin, 'Última');
-    await waitFor(async () => {
-      expect(await runSql(admin, 'select from pg_locks where not granted')).toHaveLength(1);
-    });
-    const stopped = gateway.stop();
-    expect(await waiting).toMatchObject({ status: 201 });
-    expect(await stopped).toBe(0);
-    await locked;
     expect(pidOf(dataDir)).toBeUndefined();
   });
 });
@@ -430,7 +443,7 @@ const withDisk = (folder: string, options: string, script = ':') => {
 const [unshare = '', ...probe] = [...withDisk(root, 'size=8k'), 'true'];
 const canMount = isPresent(
   spawnSync(unshare, probe).status === 0,
-  'This user cannot mount: the tests of full and of read-only disks cannot run',
+  'This user cannot mount: the tests of full disks cannot run',
 );
 
 describe.skipIf(!canMount)('a disk', () => {
@@ -438,17 +451,9 @@ describe.skipIf(!canMount)('a disk', () => {
   const dataDir = join(disk, 'store');
   mkdirSync(disk);
 
-  test('that cannot be written to ends the start at once', async () => {
-    expect(await failure({ DATA_DIR: dataDir }, { launcher: withDisk(disk, 'ro') })).toBe(
-      `${dataDir} cannot be used: EROFS: read-only file system, mkdir '${dataDir}'`,
-    );
-  });
-
   test('without space for a new store ends the start with the reason', async () => {
-    const launcher = withDisk(disk, 'size=8m,mode=755');
-    const gateway = new GatewayProcess({ DATA_DIR: dataDir }, { launcher });
-    expect(await gateway.ended).toBe(1);
-    expect(gateway.errors()).toMatch(/^Postgres has ended: .*No space left on device/);
+    const { said } = await openElsewhere([dataDir], { launcher: withDisk(disk, 'size=8m,mode=755') });
+    expect(said[0]).toMatch(/^Postgres has ended: .*No space left on device/);
   });
 
   test('that fills up loses nothing acknowledged, and the gateway goes on as soon as there is space', async () => {
