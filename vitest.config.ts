@@ -44,6 +44,9 @@ const LONG_ONLY = [
   'test/sql/plans.test.ts',
 ];
 
+/** Nodes of Citus that fail: the tests start a cluster of their own. */
+const CITUS_FAULTS = 'test/citus/faults.test.ts';
+
 /** Campaigns: `npm test` runs a short form of each, `npm run test:long` all of it. The longest come first. */
 const CAMPAIGNS = [
   'test/store/network-faults.test.ts',
@@ -89,7 +92,7 @@ const projects = [
   ...(hasCitus && hasSupabase
     ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: SAMPLE } as const]
     : []),
-  { name: 'long', kind: 'postgres', include: CAMPAIGNS },
+  { name: 'long', kind: 'postgres', include: [...CAMPAIGNS, ...(hasCitus ? [CITUS_FAULTS] : [])] },
 ] as const;
 
 export default defineConfig({

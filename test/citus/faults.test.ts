@@ -13,7 +13,7 @@
 // request fails for it, and it is recorded afterwards.
 
 import type pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { addCitusNode, type Citus, createCitusDatabase, startCitus } from '../helpers/citus.ts';
@@ -160,18 +160,6 @@ async function expectNothingLost(on: readonly TestGateway[]): Promise<void> {
 /** The server may need some time for what the old processes hold. */
 const startAgain = (node: BareDebianPostgres) => waitFor(() => node.start());
 
-function report(name: string, clients: readonly Client[], on: readonly TestGateway[]): void {
-  const count = clients.reduce((sum, { answers }) => sum + answers.length, 0);
-  const causes = new Map<string, number>();
-  for (const { kind, cause } of on.flatMap(({ faults }) => faults)) {
-    const { code = '', message = '' } = cause as { code?: string; message?: string };
-    const text = `${kind} ${code} ${message}`;
-    causes.set(text, (causes.get(text) ?? 0) + 1);
-  }
-  const slowest = Math.max(...clients.flatMap(({ answers }) => answers.map(({ ms }) => ms)));
-  console.log(`${name}: ${count} answers, the slowest after ${Math.round(slowest)} ms`, causes);
-}
-
 test('a killed worker fails only its own tenants, and they are served again when it is back', async () => {
   const late = await asAdmin(database.adminUrl, (admin) =>
     Promise.all([1, 2].map(() => issueKey(admin, tenantsOf(other)[0]?.id ?? ''))),
@@ -208,9 +196,7 @@ test('a killed worker fails only its own tenants, and they are served again when
     await serves(clients);
   });
   const lost = clients.filter(isOf(worker));
-  report('worker killed', clients, on);
   const lastFailedAt = Math.max(backAt, ...failuresOf(lost).map(({ at }) => at));
-  console.log(`served again after ${Math.round(lastFailedAt - backAt)} ms`);
 
   expect(failuresOf(clients.filter(isOf(other)))).toEqual([]);
   for (const { status, body, ms } of failuresOf(lost)) {
@@ -238,7 +224,6 @@ test('a hung worker fails only its own tenants, at the deadline', async () => {
     }
     await serves(clients);
   });
-  report('worker hung', clients, on);
   expect(failuresOf(clients.filter(isOf(other)))).toEqual([]);
   for (const { status, body, ms } of failuresOf(clients)) {
     expect([status, body]).toEqual([502, { error: 'Data store timeout' }]);
@@ -255,12 +240,11 @@ test('a killed coordinator fails no request of gateways on workers', async () =>
     await startAgain(coordinator);
     await serves(clients);
   });
-  report('coordinator killed', clients, on);
   expect(failuresOf(clients)).toEqual([]);
   await expectNothingLost(on);
 });
 
-test('a tenant moves to a new node of its own while it is used', async () => {
+test.runIf(inject('isLong'))('a tenant moves to a new node of its own while it is used', async () => {
   const [tenant] = tenantsOf(worker);
   if (!tenant) throw new Error('there is no tenant');
   await database.query(
@@ -274,7 +258,6 @@ test('a tenant moves to a new node of its own while it is used', async () => {
     await change((admin) => isolate(admin, tenant, spare));
     await serves(clients);
   });
-  report('tenant moved', clients, on);
   expectOnlyCreationsToFail(clients);
   await expectNothingLost(on);
   expect(await asAdmin(database.adminUrl, countShards)).toBe(1);
@@ -289,14 +272,13 @@ test('shards move to a new node while they are used', async () => {
   const on = [await startOn(coordinator), await startOn(other)];
   let before = 0;
   const clients = await underTenants(on, async (clients) => {
-    if (!(await asAdmin(database.adminUrl, hasSpare))) await addCitusNode(database, spare.adminUrl);
+    if (!inject('isLong')) await addCitusNode(database, spare.adminUrl);
     before = await asAdmin(database.adminUrl, countShards);
     await change((admin) =>
       admin.query(`select rebalance_table_shards('private.alunos', shard_transfer_mode => 'force_logical')`),
     );
     await serves(clients);
   });
-  report('rebalanced', clients, on);
   expectOnlyCreationsToFail(clients);
   await expectNothingLost(on);
   expect(await asAdmin(database.adminUrl, countShards)).toBeGreaterThan(before);
@@ -333,11 +315,6 @@ async function countShards(admin: pg.Client): Promise<number> {
     [new URL(spare.adminUrl).port],
   );
   return rows[0].n;
-}
-
-async function hasSpare(admin: pg.Client): Promise<boolean> {
-  const found = await admin.query('select from pg_dist_node where nodeport = $1', [new URL(spare.adminUrl).port]);
-  return found.rowCount === 1;
 }
 
 /** A move makes creations wait at its end, perhaps until their deadline. */

@@ -481,12 +481,12 @@ describe('a replacement', () => {
     const primary = new Primary(readConfig({ ...env, DEADLINE_MS: '1000', DRAIN_MS: '0', LOG_LEVEL: 'silent' }));
     const run = primary.run();
     void primary.replaceWorkers();
-    await vi.waitFor(() => expect(begun).toBe(3));
+    await vi.waitFor(() => expect(begun).toBe(3), 60_000);
     void primary.replaceWorkers();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(ended).toEqual([]);
     await vi.advanceTimersByTimeAsync(4_000);
-    await vi.waitFor(() => expect(ended).toEqual(['3: SIGKILL', '1: 0', '2: 0']));
+    await vi.waitFor(() => expect(ended).toEqual(['3: SIGKILL', '1: 0', '2: 0']), 60_000);
     expect(begun).toBe(5);
     primary.stop();
     expect(await run).toBe(0);

@@ -342,19 +342,18 @@ test('the log contains no query, body or password', () => {
 
 describe('the end of a process', () => {
   test('logs every request that was answered before SIGTERM', async () => {
-    const own = await startProcess(env);
     const acknowledged: string[] = [];
     // The lines are more than a pipe holds.
     const pending = Array.from({ length: 500 }, (_, n) => `kept-${n}-end`);
     const client = async () => {
       for (let id = pending.pop(); id; id = pending.pop()) {
-        await (await fetch(`${own.origin}/v1/nada`, { headers: { 'X-Request-Id': id } })).text();
+        await (await fetch(`${gateway.origin}/v1/nada`, { headers: { 'X-Request-Id': id } })).text();
         acknowledged.push(id);
       }
     };
     await Promise.all(Array.from({ length: 20 }, client));
-    expect(await own.stop()).toBe(0);
-    const written = [...own.output().matchAll(/kept-\d+-end/g)].map(([id]) => id);
+    expect(await gateway.stop()).toBe(0);
+    const written = [...gateway.output().matchAll(/kept-\d+-end/g)].map(([id]) => id);
     expect(written.toSorted()).toEqual(acknowledged.toSorted());
     expect(written).toHaveLength(500);
   });
