@@ -54,6 +54,7 @@ const CAMPAIGNS = [
   'test/store/changes.test.ts',
   'test/store/values.test.ts',
   'test/deploy/backup.test.ts',
+  'test/sql/pgtap.test.ts',
   WALLS,
   ...LONG_ONLY,
 ];

@@ -208,9 +208,9 @@ function reply(fault: string, { status, body, length }: Reply, read: Expected, c
 }
 
 /** PostgREST's form of an error. */
-function postgrestError(status: number, code: string, expected: Expected, details: string | null = null): Case {
-  const body = JSON.stringify({ code, details, hint: null, message: STORE_TEXT });
-  return reply(`${status} with ${code}${details ? ' and details' : ''}`, { status, body }, expected);
+function postgrestError(status: number, code: string, expected: Expected): Case {
+  const body = JSON.stringify({ code, details: null, hint: null, message: STORE_TEXT });
+  return reply(`${status} with ${code}`, { status, body }, expected);
 }
 
 const PAGE = `<html><body>${STORE_TEXT}</body></html>`;
@@ -258,16 +258,13 @@ const cases: Case[] = [
   network('new connection never answered', { on: 'response', does: 'stall' }, { ...TOO_LATE, cause: /./, cold: true }),
   network('reset before the request', { on: 'request', does: 'reset' }, BROKEN),
   network('reset before the request, once', { on: 'request', does: 'reset', once: true }, BROKEN_ONCE),
-  network('reset in the request', { on: 'request', does: 'reset', after: 20 }, BROKEN),
   network('reset after the request', { on: 'response', does: 'reset' }, BROKEN),
   network('reset after the request, once', { on: 'response', does: 'reset', once: true }, BROKEN_ONCE),
   network('reset in the body', { on: 'response', does: 'reset', after: ROW }, BROKEN),
   network('reset in the body, once', { on: 'response', does: 'reset', after: ROW, once: true }, BROKEN_ONCE),
   network('request not taken', { on: 'request', does: 'stall' }, TOO_LATE),
   network('stall before the response', { on: 'response', does: 'stall' }, TOO_LATE),
-  network('stall in the headers', { on: 'response', does: 'stall', after: 10 }, TOO_LATE),
   network('stall in the body', { on: 'response', does: 'stall', after: ROW }, TOO_LATE),
-  network('a byte a second', { on: 'response', does: 'trickle' }, TOO_LATE),
   network('a byte a second in the body', { on: 'response', does: 'trickle', after: ROW }, TOO_LATE),
   {
     fault: 'server stopped',
@@ -328,30 +325,18 @@ const cases: Case[] = [
   reply('200 with nothing', { status: 200, body: '' }, ERROR),
   reply('200 with `{}`', { status: 200, body: '{}' }, ERROR),
   reply('200 with `[1]`', { status: 200, body: '[1]' }, ERROR),
-  reply('200 with `"x"`', { status: 200, body: '"x"' }, ERROR),
   reply('200 with `null`', { status: 200, body: 'null' }, ERROR),
   reply('200 with `[]`', { status: 200, body: '[]' }, '200 []', ERROR),
   reply('204 with nothing', { status: 204, body: '' }, ERROR),
   reply('302 with nothing', { status: 302, body: '' }, ERROR),
-  reply('404 with nothing', { status: 404, body: '' }, ERROR),
   reply('404 with `[]`', { status: 404, body: '[]' }, ERROR),
   reply('500 with nothing', { status: 500, body: '' }, ERROR),
   reply('500 with `null`', { status: 500, body: 'null' }, ERROR),
-  reply('500 with `"x"`', { status: 500, body: '"x"' }, ERROR),
-  reply('500 with `[1]`', { status: 500, body: '[1]' }, ERROR),
   reply('502 with HTML', { status: 502, body: PAGE }, ERROR),
   reply('401 with no code', { status: 401, body: JSON.stringify({ message: STORE_TEXT }) }, ERROR),
   postgrestError(404, 'PGRST202', ERROR),
   postgrestError(401, 'PGRST301', ERROR),
   postgrestError(503, 'PGRST000', UNAVAILABLE),
-  postgrestError(403, '42501', ERROR),
-  postgrestError(500, '57014', TIMEOUT),
-  postgrestError(503, '53300', UNAVAILABLE),
-  postgrestError(500, 'XX000', ERROR),
-  postgrestError(422, 'PT422', ERROR),
-  postgrestError(422, 'PT422', INVALID, 'p_nome'),
-  postgrestError(401, 'PT401', REFUSED),
-  postgrestError(400, 'P0001', REFUSED),
   postgrestError(500, 'PT401', REFUSED),
 ];
 
