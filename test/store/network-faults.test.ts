@@ -10,6 +10,7 @@ import { createCall } from '../helpers/calls.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
 import {
   asAdmin,
+  enableTls,
   fillDatabase,
   loginUrl,
   type PostgresServer,
@@ -38,9 +39,6 @@ const [CASES, AT_ONCE] = inject('isLong') ? [1_500, 12] : [24, 6];
 const SEED = Number(process.env.NETWORK_SEED ?? Date.now() % 2 ** 31);
 /** More bytes than a connection sends and receives until it has served a few calls. */
 const MOST_BYTES = 6_000;
-/** The server makes the certificate itself: it has to own the key. */
-const CERTIFICATE = `copy (select) to program 'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
-  -subj /CN=localhost -keyout server.key -out server.crt'`;
 /** How long the whole campaign may take. */
 const CAMPAIGN_MS = 900_000;
 
@@ -63,8 +61,8 @@ beforeAll(async () => {
   server = await startEmbeddedPostgres();
   await asAdmin(server.adminUrl, async (admin) => {
     await fillDatabase(admin);
-    for (const sql of [SQL, CERTIFICATE, 'alter system set ssl = on', 'select pg_reload_conf()'])
-      await admin.query(sql);
+    await admin.query(SQL);
+    await enableTls(admin);
   });
   const proxy = await openProxy();
   const store = openStore(proxy, { connections: 1, isSecure: true });

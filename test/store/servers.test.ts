@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { migrate } from '../../scripts/migrate.ts';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
   canReplicate,
@@ -11,7 +13,7 @@ import {
   startStandby,
   toGatewayUrl,
 } from '../helpers/replication.ts';
-import { runAdmin, runCommand } from '../helpers/run.ts';
+import { runAdmin, runInProcess } from '../helpers/run.ts';
 import { findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -179,28 +181,23 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   });
 
   test('migrates and administers on the primary, wherever it is in the list', async () => {
+    const migrateOn = (DATABASE_URL: string) =>
+      runInProcess((printing) => migrate([], { env: { DATABASE_URL }, folder: MIGRATIONS, ...printing }));
     const DATABASE_URL = primary.adminUrl.replace(`:${primary.port}`, `:${standby.port},127.0.0.1:${primary.port}`);
-    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL } })).toEqual({
-      code: 0,
-      output: 'nothing to do\n',
-      errors: '',
-    });
-    const { code } = await runAdmin(['tenant', 'create', 'Pela lista'], { DATABASE_URL });
-    expect(code).toBe(0);
-    const alone = `${standby.adminUrl}?target_session_attrs=primary`;
-    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: alone } })).toMatchObject({
+    expect(await migrateOn(DATABASE_URL)).toEqual({ code: 0, output: 'nothing to do', errors: '' });
+    expect(await runAdmin(['tenant', 'create', 'Pela lista'], { DATABASE_URL })).toMatchObject({ code: 0 });
+    expect(await migrateOn(`${standby.adminUrl}?target_session_attrs=primary`)).toMatchObject({
       code: 1,
-      errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby\n`,
+      errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby`,
     });
     const slow = `${DATABASE_URL}?${WRITES}&options=-c%20post_auth_delay%3D2`;
     expect(await runAdmin(['tenant', 'list'], { DATABASE_URL: slow })).toMatchObject({ code: 0 });
-    const nobody = `postgres://${['127.0.0.1:1', '127.0.0.1:2']}/postgres?${WRITES}`;
-    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: nobody } })).toMatchObject({
+    expect(await migrateOn(`postgres://${['127.0.0.1:1', '127.0.0.1:2']}/postgres?${WRITES}`)).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/^No database server is the primary: 127.0.0.1:1 is away: .*ECONNREFUSED/),
     });
     // With one host and nothing else nobody looks whether it is a standby.
-    expect(await runCommand('scripts/migrate.ts', [], { env: { DATABASE_URL: standby.adminUrl } })).toMatchObject({
+    expect(await migrateOn(standby.adminUrl)).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/\(25006\); this server takes no writes, as a standby does: name the primary/),
     });
