@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ANA, AURORA, AURORA_GYM, BOSQUE, BOSQUE_GYM, useAdmin } from '../helpers/admin.ts';
-import { type Run, runCommand } from '../helpers/run.ts';
+import { type Run, runCommand, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
 
 const BAD_EMAIL = 'must match format "email"';
@@ -49,14 +49,6 @@ function importInto(resource: string, content: Content, ...args: string[]): Prom
 }
 
 const importing = (content: Content, ...args: string[]) => importInto('alunos', content, ...args);
-
-/** Imports standard input, in a process of its own. */
-async function importInput(resource: string, input: string, ...args: string[]): Promise<Run> {
-  const all = ['import', resource, '-', '--tenant', tenant, ...args];
-  const env = { DATABASE_URL: database().adminUrl };
-  const { errors, ...others } = await runCommand('src/admin/main.ts', all, { env, input });
-  return { ...others, errors: errors.replace(/^Store: .*\n/, '') };
-}
 
 const created = (count: number, resource = 'alunos'): Run => ({
   code: 0,
@@ -99,20 +91,17 @@ describe('a good file', () => {
 
   test('may have thousands of lines, and come through standard input', async () => {
     const lines = Array.from({ length: 2_000 }, (_, index) => `Aluno ${index},aluno${index}@x.example`);
-    expect(await importInput('alunos', ['nome,email', ...lines].join('\n'), '--json')).toEqual({
-      code: 0,
-      output: '{"created":{"alunos":2000}}\n',
-      errors: '',
-    });
+    const args = ['import', 'alunos', '-', '--tenant', tenant, '--json'];
+    const options = { env: { DATABASE_URL: database().adminUrl }, input: ['nome,email', ...lines].join('\n') };
+    expect(succeed(await runCommand('src/admin/main.ts', args, options))).toBe('{"created":{"alunos":2000}}\n');
     expect((await read()).map(({ nome }) => nome)).toEqual(lines.map((line) => line.split(',')[0]));
   });
 });
 
 test('in an empty table a line that lacks a value is not the same as a line thousands before that has it', async () => {
   const others = Array.from({ length: 5_000 }, (_, index) => `Outra,${index},sim`);
-  expect(await importInto('anamnese_secoes', ['titulo,ordem,ativo', 'Hábitos,1,sim', ...others, 'Hábitos,1,'])).toEqual(
-    created(5_002, 'anamnese_secoes'),
-  );
+  const lines = ['titulo,ordem,ativo', 'Hábitos,1,sim', ...others, 'Hábitos,1,'];
+  expect(await importInto('anamnese_secoes', lines)).toEqual(created(5_002, 'anamnese_secoes'));
 });
 
 describe('bad lines', () => {

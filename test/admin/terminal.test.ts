@@ -32,24 +32,17 @@ const ask = async (path: string, key = KEYS.aurora) => {
 };
 
 describe('a student', () => {
-  test('whose name has control characters is asked for without sending them', async () => {
-    const [{ id } = {}] = await rows(
-      `insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', E'\\x1b[2JEva', 'e@x.example') returning id`,
-    );
-    const { code, output } = await type('\\u001b[2JEva', ['student', 'erase', String(id), '--tenant', AURORA]);
-    expect(output).toContain('Erases the student \\u001b[2JEva and everything');
-    expect(output).not.toContain('\x1b[2J');
-    expect(code).toBe(0);
-  });
-
   test('is erased once its name was typed, and then answered like one that never was', async () => {
+    // What a terminal would take for a command is shown as text, and typed as it is shown.
+    await rows(`update private.alunos set nome = E'\\x1b[2JAna' where id = '${ANA}'`);
     const refused = await type('Outra', ['student', 'erase', ANA, '--tenant', AURORA]);
-    expect(refused.output).toContain('Erases the student Ana Alves and everything that refers to it.');
+    expect(refused.output).toContain('Erases the student \\u001b[2JAna and everything that refers to it.');
+    expect(refused.output).not.toContain('\x1b[2J');
     expect(refused.output).toContain('That is another name: nothing was changed.');
     expect(refused.code).toBe(1);
     expect(await ask(`/alunos?limit=1&after=${ANA}`)).toMatchObject({ status: 200 });
 
-    const { code, output } = await type('Ana Alves', ['student', 'erase', ANA, '--tenant', AURORA]);
+    const { code, output } = await type('\\u001b[2JAna', ['student', 'erase', ANA, '--tenant', AURORA]);
     expect(output).toContain(`Student ${ANA} was erased: anamneses 1, treinos 2, alunos 1.`);
     expect(code).toBe(0);
     for (const path of [`/alunos?after=ID`, '/treinos?id_aluno=ID', '/anamnese/alunos?id_aluno=ID']) {
@@ -100,8 +93,9 @@ test('a store is replaced once the name of its folder was typed', async ({ onTes
     const args = ['restore', import.meta.filename, '--replace'];
     return (await type(typed, args, { DATA_DIR: store })).output;
   };
-  expect(await restore('Outra')).toMatch(/^Replaces the store in the folder minha \(.*\/minha\) with .* This cannot/m);
-  expect(await restore('Outra')).toContain('That is another name: nothing was changed.');
+  const refused = await restore('Outra');
+  expect(refused).toMatch(/^Replaces the store in the folder minha \(.*\/minha\) with .* This cannot/m);
+  expect(refused).toContain('That is another name: nothing was changed.');
   expect(await restore('minha')).toContain('is damaged, or no backup');
 });
 

@@ -96,12 +96,17 @@ describe('a request', () => {
 
   test('is validated as the gateway validates it, whatever its inputs', async () => {
     const statuses: number[] = [];
+    const compared = new Set<string>();
     for (const operation of (await readContract(document)).operations) {
       const compareWith = async (assignments: readonly Assignment[], headers = {}) => {
         const { headers: own, ...request } = toValidRequest(operation, assignments);
         statuses.push(await compare({ ...request, headers: { ...own, ...headers } }));
       };
       for (const input of operation.inputs) {
+        // Lists have some of them in common.
+        const key = JSON.stringify([operation.method, input.in, input.name, input.schema]);
+        if (compared.has(key)) continue;
+        compared.add(key);
         const values = [createValid(input), ...createViolations(input)].flatMap(({ edges }) => edges);
         for (const value of values) await compareWith([{ input, value }]);
         const [value = ''] = values;

@@ -164,7 +164,8 @@ describe.each(cases.map((row, index) => ({ ...row, index })))(
 
 test('conformance sends every style as it is served', async () => {
   const contract = await readContract(document);
-  const only = ROWS.map((_row, index) => `r${index}`);
+  // A number is written in one way in every style.
+  const only = ROWS.flatMap(([, , , value], index) => (typeof [value].flat()[0] === 'string' ? [`r${index}`] : []));
   const options = { contract, only, url: gateway.url, key: 'key', seed: 1, runs: 1, demo: true, readOnly: true };
   const { sections } = await runContract({ ...options, timeoutMs: 20_000 });
   const failed = sections.flatMap(({ outcomes }) => outcomes.filter(({ result }) => result === 'failed'));

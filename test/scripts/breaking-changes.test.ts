@@ -10,7 +10,8 @@ import { compareContract } from '../../scripts/breaking-changes/main.ts';
 import { runCommand, runInProcess } from '../helpers/run.ts';
 
 /** The document without what takes most of the time to compare and no test changes. */
-const LEFT_OUT = /^(description|examples|headers|5\d\d|4(?!01)\d\d|\/(personais|uso|alteracoes))$/;
+const LEFT_OUT =
+  /^(x-(?!rpc).*|description|examples?|headers|5\d\d|4(?!01)\d\d|\/(personais|uso|alteracoes)|Personal|Uso|Alteracao)$/;
 const SOURCE = parse(readFileSync('openapi.yaml', 'utf8'), (name, value) =>
   LEFT_OUT.test(String(name)) ? undefined : value,
 );
