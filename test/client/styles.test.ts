@@ -111,7 +111,7 @@ let call: (base: string, index: number, value?: Row[3]) => Promise<{ result: unk
 beforeAll(async () => {
   const file = join(folder, 'openapi.json');
   writeFileSync(file, JSON.stringify(document));
-  server = setupServer(...(await importMsw(file)).createHandlers({ baseUrl: MOCKED }));
+  server = setupServer(...(await importMsw(file)).createHandlers({ baseUrl: `${MOCKED}/` }));
   server.listen({ onUnhandledFrame: 'bypass' });
   const store = createStubStore(({ args }) => {
     const { p_api_key: _key, ...given } = args;

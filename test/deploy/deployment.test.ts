@@ -470,7 +470,8 @@ describe('Dockerfile', () => {
     // Of a store that does not answer its health says nothing; to make an embedded one takes seconds.
     const env = { PORT: String(port), DATABASE_URL: `postgres://user:password@127.0.0.1:${nobody}/name` };
     const path = `${dirname(process.execPath)}:${process.env.PATH}`;
-    const options = { cwd: root, env: { PATH: path, ...dockerfile.env, ...env }, stdio: 'ignore' } as const;
+    const cache = { NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
+    const options = { cwd: root, env: { PATH: path, ...cache, ...dockerfile.env, ...env }, stdio: 'ignore' } as const;
     const url = `http://127.0.0.1:${port}`;
     const readHealth = () =>
       spawnSync(dockerfile.healthCheck[0] ?? '', dockerfile.healthCheck.slice(1), options).status;
