@@ -1,7 +1,7 @@
 // Runs an SQL file on the embedded store as its administrator: npm run sql -- FILE
 
 import { readFileSync } from 'node:fs';
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
 import type pg from 'pg';
 import { toPath } from '../src/admin/arguments.ts';
 import { openStore } from '../src/admin/database.ts';
@@ -16,13 +16,36 @@ other stores use psql.
 Example:
   echo 'select nome, email from private.alunos limit 3' | npm run sql -- -`;
 
-async function run(file: string): Promise<void> {
-  const { store } = readConfig(process.env);
+/** What the command has of its process. */
+type Surroundings = { readonly env: NodeJS.ProcessEnv; readonly console: Console; readInput(): string };
+
+/** Runs the command; returns its exit code. */
+export async function runSqlFile(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { console } = surroundings;
+  try {
+    await new Command('npm run sql --')
+      .description('Runs SQL on the embedded store in one transaction, and prints rows and row counts.')
+      .argument('<FILE>', 'a file of SQL; - is standard input')
+      .addHelpText('after', HELP)
+      .exitOverride()
+      .configureOutput({ writeOut: (text) => console.log(text.trimEnd()), outputError: () => {} })
+      .action((file: string) => run(file, surroundings))
+      .parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    console.error(messageOf(error as Error));
+    return 1;
+  }
+}
+
+async function run(file: string, { env, console, readInput }: Surroundings): Promise<void> {
+  const { store } = readConfig(env);
   if (store.kind !== 'embedded') {
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
-  const sql = readFileSync(file === '-' ? 0 : toPath(file), 'utf8');
-  const db = await openStore(store, (text) => process.stderr.write(text));
+  const sql = file === '-' ? readInput() : readFileSync(toPath(file), 'utf8');
+  const db = await openStore(store, (text) => console.error(text.trimEnd()));
   try {
     const results: pg.QueryResult[] = [];
     const query = async (text: string, values?: unknown[]) => {
@@ -31,26 +54,18 @@ async function run(file: string): Promise<void> {
       return all.at(-1) as pg.QueryResult;
     };
     await runScript({ query }, { file, sql });
-    for (const result of results) print(result);
+    for (const { command, rows, rowCount } of results) {
+      if (rows.length > 0) console.table(rows);
+      const isChange = ['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'].includes(command);
+      const count = isChange ? (rowCount ?? 0) : rows.length;
+      console.log(`${count} row${count === 1 ? '' : 's'}`);
+    }
   } finally {
     await db.close();
   }
 }
 
-function print({ command, rows, rowCount }: pg.QueryResult): void {
-  if (rows.length > 0) console.table(rows);
-  const isChange = ['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'].includes(command);
-  const count = isChange ? (rowCount ?? 0) : rows.length;
-  console.log(`${count} row${count === 1 ? '' : 's'}`);
+if (import.meta.main) {
+  const readInput = () => readFileSync(0, 'utf8');
+  process.exitCode = await runSqlFile(process.argv.slice(2), { env: process.env, console, readInput });
 }
-
-new Command('npm run sql --')
-  .description('Runs SQL on the embedded store in one transaction, and prints rows and row counts.')
-  .argument('<FILE>', 'a file of SQL; - is standard input')
-  .addHelpText('after', HELP)
-  .action(run)
-  .parseAsync()
-  .catch((error) => {
-    console.error(messageOf(error));
-    process.exitCode = 1;
-  });

@@ -191,14 +191,9 @@ describe('where the locale is Portuguese', () => {
       ...['key', 'permit', 'x', '--all', '--permission', 'x'],
       "a opção '--permission <FUNCTION...>' não pode ser usada com a opção '--all'\nVeja --help.\n",
     ],
-    ['tenant', 'delete', AURORA, 'Informe --yes, porque não há um terminal em que perguntar.\nVeja --help.\n'],
     [
       ...['key', 'list', '--tenant', 'f0000000-0000-4000-8000-00000000000f'],
       'não há o tenant f0000000-0000-4000-8000-00000000000f\n`npm run admin -- tenant list` mostra todos.\n',
-    ],
-    [
-      ...['key', 'issue', '--tenant', AURORA, '--name', 'x', '--permission', 'nada'],
-      'nenhuma função publicada se chama nada\nAs publicadas são: ',
     ],
     [
       ...['show', 'alunos', 'nada', '--tenant', AURORA],

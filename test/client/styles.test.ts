@@ -1,11 +1,11 @@
 // Every form of a parameter that the gateway serves: the client writes it, the gateway reads it, and the handlers for msw do too.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setupServer } from 'msw/node';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildMsw } from '../../client/build.ts';
 import { createClient } from '../../client/src/client.ts';
 import { readSeparators } from '../../scripts/client-types.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
@@ -14,7 +14,6 @@ import { compile } from '../../src/openapi/compile.ts';
 import { SEPARATORS } from '../../src/openapi/styles.ts';
 import { document as own } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { importMsw } from '../helpers/msw-handlers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
 type Place = 'query' | 'path' | 'header';
@@ -102,7 +101,8 @@ function toOther(value: Row[3]): Row[3] {
   return typeof value === 'string' ? `${value}?` : typeof value === 'number' ? value + 1 : !value;
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'styles-'));
+/** Within node_modules the built handlers find msw. */
+const folder = mkdtempSync(resolve('node_modules/.msw-'));
 const MOCKED = 'https://gateway.example/v1';
 let gateway: TestGateway;
 let server: ReturnType<typeof setupServer>;
@@ -111,7 +111,9 @@ let call: (base: string, index: number, value?: Row[3]) => Promise<{ result: unk
 beforeAll(async () => {
   const file = join(folder, 'openapi.json');
   writeFileSync(file, JSON.stringify(document));
-  server = setupServer(...(await importMsw(file)).createHandlers({ baseUrl: `${MOCKED}/` }));
+  await buildMsw(folder, file);
+  const { createHandlers } = await import(join(folder, 'msw.js'));
+  server = setupServer(...createHandlers({ baseUrl: `${MOCKED}/` }));
   server.listen({ onUnhandledFrame: 'bypass' });
   const store = createStubStore(({ args }) => {
     const { p_api_key: _key, ...given } = args;

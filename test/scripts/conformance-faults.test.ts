@@ -19,6 +19,8 @@ type Row = Record<string, Json>;
 type Headers = Record<string, string>;
 
 const only = ['listarPersonais'];
+const STUDENTS = { only: ['listarAlunos'] };
+const CREATION = { only: ['criarAluno'] };
 const withBody = (body: unknown) => ({ body: body as Json, text: JSON.stringify(body) });
 const refusals = (change: (error: Row) => object): Fault => ({
   answer: ({ status, body }) => (status === 422 ? change((body as { error: Row }).error) : {}),
@@ -147,14 +149,14 @@ describe('a faulty gateway', () => {
       'filters by nome',
       filtered('nome', (all) => all.slice(1)),
       { expected: expect.stringMatching(/ in that place$| too, \d+ records in all$/) },
-      { only: ['listarAlunos'] },
+      STUDENTS,
     ],
     [
       'with a filter that minds the case of letters',
       'filters by nome',
       filtered('nome', (all, value) => all.filter(({ nome }) => String(nome).includes(value))),
       {},
-      { only: ['listarAlunos'], runs: 20 },
+      { ...STUDENTS, runs: 20 },
     ],
     [
       'with a date filter that leaves out the day itself',
@@ -195,7 +197,7 @@ describe('a faulty gateway', () => {
       'creates what was sent',
       { ask: ({ body = '' }) => ({ body: body.replace(/Contract test /, 'Contract ') }) },
       {},
-      { only: ['criarAluno'] },
+      CREATION,
     ],
     [
       'where it refuses a valid value by a rule that the document does not have',
@@ -207,14 +209,14 @@ describe('a faulty gateway', () => {
             : {},
       },
       {},
-      { only: ['criarAluno'] },
+      CREATION,
     ],
     [
       'on the refusals of a creation too, for which nothing is created',
       'forbids content type sniffing',
       headers(() => ({ 'x-content-type-options': undefined })),
       {},
-      { only: ['criarAluno'] },
+      CREATION,
     ],
     [
       'where it reads a body by its Content-Type',
@@ -224,7 +226,7 @@ describe('a faulty gateway', () => {
           'Content-Type' in headers ? { status: 415, ...withBody({ error: 'Not JSON' }) } : {},
       },
       { got: '415 {"error":"Not JSON"}', curl: expect.stringContaining("-H 'Content-Type: text/plain'") },
-      { only: ['criarAluno'] },
+      CREATION,
     ],
     [
       'where a record is missed while others are created',
@@ -234,7 +236,7 @@ describe('a faulty gateway', () => {
         return creations % 2 === 1 ? all.slice(1) : all;
       }),
       { expected: expect.stringMatching(/ in that place$| too, \d+ records in all$/) },
-      { only: ['criarAluno'], demo: true },
+      { ...CREATION, demo: true },
     ],
     [
       'where it closes the connection, and is told apart from one that is gone',
@@ -255,7 +257,7 @@ describe('a faulty gateway', () => {
       answer: ({ headers, status }, request) =>
         status === 405 && request.method === method ? { headers: { ...headers, ...change } as Headers } : {},
     };
-    const failures = await findFaults(fault, { only: ['criarAluno'], runs: 1 });
+    const failures = await findFaults(fault, { ...CREATION, runs: 1 });
     expect(failures).toContainEqual(expect.objectContaining({ expected: 'Allow: GET, POST', got }));
   });
 
@@ -300,7 +302,7 @@ describe('a faulty gateway', () => {
         headers: key.length === 36 || key === '' ? headers : { ...headers, 'Idempotency-Key': key },
       }),
     };
-    const failures = await findFaults(fault, { only: ['criarAluno'] });
+    const failures = await findFaults(fault, CREATION);
     expect(namesOf(failures)).toEqual(
       expect.arrayContaining([
         'gives the same answer to the same Idempotency-Key',
@@ -311,8 +313,7 @@ describe('a faulty gateway', () => {
 
   test('is caught where it does not say that an answer is a repeated one', async () => {
     const fault = headers(() => ({ 'idempotent-replayed': undefined }));
-    const only = ['criarAluno'];
-    expect(await findFault('gives the same answer to the same Idempotency-Key', fault, { only })).toMatchObject({
+    expect(await findFault('gives the same answer to the same Idempotency-Key', fault, CREATION)).toMatchObject({
       expected: 'idempotent-replayed: none, then idempotent-replayed: true',
       got: 'idempotent-replayed: none, then idempotent-replayed: none',
     });

@@ -1,15 +1,29 @@
+import { Console } from 'node:console';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Writable } from 'node:stream';
 import { afterAll, describe, expect, inject, test } from 'vitest';
+import { runSqlFile } from '../../scripts/sql.ts';
 import { copyDataDir, startConfigured } from '../helpers/gateway.ts';
-import { runCommand, succeed } from '../helpers/run.ts';
+import { runCommand, runInProcess, succeed } from '../helpers/run.ts';
+
+const toStream = (print: (text: string) => void) =>
+  new Writable({
+    write(chunk, _encoding, done) {
+      print(String(chunk));
+      done();
+    },
+  });
 
 describe('npm run sql', () => {
   const root = mkdtempSync(join(tmpdir(), 'sql-'));
   const dataDir = copyDataDir(inject('dataDir'));
-  const sql = (args: string[], input?: string, env: Record<string, string> = { DATA_DIR: dataDir, INIT_CWD: root }) =>
-    runCommand('scripts/sql.ts', args, { env, ...(input === undefined ? {} : { input }) });
+  const sql = (args: string[], input = '', env: Record<string, string> = { DATA_DIR: dataDir }) =>
+    runInProcess(({ print, printError }) => {
+      const console = new Console(toStream(print), toStream(printError));
+      return runSqlFile(args, { env, console, readInput: () => input });
+    });
 
   afterAll(() => rmSync(root, { recursive: true }));
 
@@ -21,7 +35,8 @@ describe('npm run sql', () => {
       delete from nothing;
       select name from private.tenants where name in ('Atlântica', 'Cerrado') order by 1;`;
     writeFileSync(join(root, 'tenants.sql'), script);
-    const output = succeed(await sql(['tenants.sql']));
+    const env = { DATA_DIR: dataDir, INIT_CWD: root };
+    const output = succeed(await runCommand('scripts/sql.ts', ['tenants.sql'], { env }));
     const lines = output.split('\n');
     expect(lines.filter((line) => line.endsWith('rows') || line.endsWith('row'))).toEqual([
       '2 rows',
