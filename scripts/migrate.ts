@@ -30,13 +30,13 @@ type Surroundings = {
 
 /** Runs the command and returns the exit code. */
 export async function migrate(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const { printError } = surroundings;
+  const { print, printError } = surroundings;
   const command = new Command('npm run migrate --')
     .description('Applies the migrations to the database in DATABASE_URL.')
     .addOption(new Option('--dry-run', 'only list the migrations that it would apply').conflicts('serving'))
     .option('--serving <url...>', 'refuse a migration that breaks the document of this running gateway')
     .exitOverride()
-    .configureOutput({ writeErr: (text) => printError(text.trimEnd()) })
+    .configureOutput({ writeOut: (text) => print(text.trimEnd()), writeErr: (text) => printError(text.trimEnd()) })
     .action((options: Options) => run(options, surroundings));
   try {
     await command.parseAsync(args, { from: 'user' });

@@ -1,19 +1,27 @@
 // The commands and options of the npm scripts, by their help.
 
-import { runAdmin, runCommand } from './run.ts';
+import { compareContract } from '../../scripts/breaking-changes/main.ts';
+import { testContract } from '../../scripts/conformance/main.ts';
+import { migrate } from '../../scripts/migrate.ts';
+import { addOperations } from '../../scripts/operation/main.ts';
+import { runAdmin, runInProcess } from './run.ts';
 
-const SCRIPTS = {
-  contract: 'scripts/conformance/main.ts',
-  'contract:diff': 'scripts/breaking-changes/main.ts',
-  migrate: 'scripts/migrate.ts',
-  operation: 'scripts/operation/main.ts',
+type Printing = Parameters<Parameters<typeof runInProcess>[0]>[0];
+
+const HELP = ['--help'];
+const NO_FILES = { document: '', migrations: '', seed: '' };
+const SCRIPTS: Readonly<Record<string, (printing: Printing) => Promise<number>>> = {
+  contract: (printing) => testContract(HELP, printing),
+  'contract:diff': async (printing) => compareContract(HELP, { folder: '', ...printing }),
+  migrate: (printing) => migrate(HELP, { env: {}, folder: '', ...printing }),
+  operation: (printing) => addOperations(HELP, { files: NO_FILES, ...printing }),
 };
 
 /** Every command of the npm scripts that have options, and each of its options: `command admin key issue --tenant`. */
 export async function readCommands(): Promise<string[]> {
   const commands = await readAdminCommands();
-  for (const [script, file] of Object.entries(SCRIPTS)) {
-    commands.push(...(await readHelp(script, [], async () => (await runCommand(file, ['--help'])).output)));
+  for (const [script, help] of Object.entries(SCRIPTS)) {
+    commands.push(...(await readHelp(script, [], async () => (await runInProcess(help)).output)));
   }
   return commands;
 }
