@@ -35,8 +35,11 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
   };
 }
 
-/** Matches a bracket, or a string with the comma before it and, if it is a name, a null after it. */
-const TOKEN = /(,?)("(?:[^"\\]|\\.)*")(\s*:\s*null)?|[[\]{}]/g;
+/**
+ * Matches a bracket, or a string with the comma before it and, if it is a name, a null after it. In JSON every string ends. A
+ * pattern that repeats for each letter would overflow the stack at 5 MB.
+ */
+const TOKEN = /(,?)("(?:[^"\\]+|\\.)*")(\s*:\s*null)?|[[\]{}]/g;
 
 /**
  * Omits optional properties that are null from the records in a JSON text: a property that is not nullable is absent instead.
@@ -68,13 +71,17 @@ export function leaveOutNulls(json: string, { returns, optional }: Pick<Operatio
  * Creates the Link header (RFC 8288) with the next page, and for a request by offset the previous page; undefined if there
  * is neither. A full page always has a next page, which may be empty: checking would take a second query.
  */
-export function toLink({ page }: Operation, { query }: ApiRequest, { json, count }: Rows): string | undefined {
+export function toLink({ page }: Operation, { query, texts }: ApiRequest, { json, count }: Rows): string | undefined {
   if (!page) return undefined;
   const limit = Number(query[page.limit.name] ?? page.limit.default);
   // With limit=0 there are no other pages.
   if (limit === 0) return undefined;
   const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
-    const pairs = page.filters.flatMap((filter) => toPairs(filter, query[filter.name]));
+    const pairs = page.filters.flatMap((filter) => {
+      // A number may have more digits than JavaScript holds.
+      const numbers = texts?.get(filter.argument)?.match(/[^\s,[\]]+/g);
+      return toPairs(filter, numbers ?? query[filter.name]);
+    });
     pairs.push(...toPairs(page.limit, size), ...toPairs(place, target));
     // Relative, because the gateway does not know the public URL behind a proxy.
     return `<?${pairs.join('&')}>; rel="${relation}"`;

@@ -42,7 +42,8 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
 function toArgument(value: Json, form: Form, text?: string): Argument {
   if (value === null) return null;
   if (form === 'json') return { json: toPlainIntegers(text ?? JSON.stringify(value)) };
-  if (form === 'bytes') return `\\x${toHexadecimal(atob(String(value)))}`;
+  // Postgres reads bytes as hexadecimal digits.
+  if (form === 'bytes') return `\\x${Buffer.from(String(value), 'base64').toString('hex')}`;
   if (typeof value === 'number' && text !== undefined) return toExact(value, text);
   if (form === 'array' && text !== undefined && isListOfNumbers(value)) return readNumbers(value, text);
   return value as Argument;
@@ -62,11 +63,6 @@ function isListOfNumbers(value: Json): value is readonly (number | null)[] {
 function readNumbers(values: readonly (number | null)[], text: string): readonly Json[] {
   const items = text.match(/[^\s,[\]]+/g) ?? [];
   return values.map((value, index) => (value === null ? null : toExact(value, items[index] ?? String(value))));
-}
-
-/** Postgres reads bytes as hexadecimal digits. */
-function toHexadecimal(bytes: string): string {
-  return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
 }
 
 type CallerOptions = Pick<Config, 'deadlineMs'> & {

@@ -372,10 +372,10 @@ export function toPlainNumber(text: string): string {
   return sign + (digits.slice(0, end).replace(/^0+(?=\d)/, '') || '0') + rest;
 }
 
-/** Writes the integers in a JSON text as toPlainNumber does. */
+/** Writes the integers in a JSON text as toPlainNumber does. A pattern that repeats for each letter would overflow the stack. */
 export function toPlainIntegers(json: string): string {
   if (!LONG_NUMBER.test(json)) return json;
-  return json.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.e+-]*/gi, (token) => {
+  return json.replace(/"(?:[^"\\]+|\\.)*"|-?\d[\d.e+-]*/gi, (token) => {
     if (token.startsWith('"')) return token;
     const plain = toPlainNumber(token);
     return plain.includes('.') ? token : plain;

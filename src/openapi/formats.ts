@@ -11,8 +11,8 @@ const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$/;
 /** The offset of a zone is less than 16 hours. */
 const ZONE = /(?:Z|[+-](?:0\d|1[0-5]):[0-5]\d)$/i;
-/** ajv-formats accepts a text of several lines if one of them is valid. */
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+/** ajv-formats accepts a text of several lines if one of them is valid. A group that repeats would overflow the stack at 5 MB. */
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 const date = fullFormats.date as { validate: (text: string) => boolean };
 
@@ -37,7 +37,7 @@ export const formats: Readonly<Record<string, Format>> = {
   int32: true,
   // Postgres has no year zero.
   date: { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) },
-  byte: BASE64,
+  byte: (text: string) => text.length % 4 === 0 && BASE64.test(text),
   time: isTime,
   'date-time': isDateTime,
   // Without a zone, from the registry of OpenAPI's formats.

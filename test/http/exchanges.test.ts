@@ -67,6 +67,8 @@ const ARRAYS = [
   { in: 'query', name: 'each', schema: ARRAY },
   { in: 'query', name: 'commas', explode: false, schema: ARRAY },
   { in: 'query', name: 'bars', style: 'pipeDelimited', schema: ARRAY },
+  { in: 'query', name: 'exact', schema: { type: 'number' } },
+  { in: 'query', name: 'exacts', schema: { type: 'array', items: { type: 'number' } } },
 ];
 const NO_RECORDS = { type: 'integer', default: 100, minimum: 0, maximum: 1_000 };
 const mayBeEmpty = (parameter: OpenAPIV3.ParameterObject) =>
@@ -579,6 +581,12 @@ describe('the links of a page', () => {
     const { status, headers } = await ask(target);
     expect([status, headers.link]).toEqual([200, link]);
     expect(store.calls).toHaveLength(1);
+  });
+
+  test('have all digits of the numbers that filter the list', async () => {
+    const query = 'exact=12345678901234567.89&exacts=1e-30&exacts=0.10000000000000000001&limit=2&offset=2';
+    const { link } = (await ask(`/filtros?${query}`)).headers;
+    expect(link).toContain(next(query.replace('offset=2', 'offset=4')));
   });
 
   test('have the arrays that filter the list', async () => {

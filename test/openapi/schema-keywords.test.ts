@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { leaveOutNulls } from '../../src/api/answer.ts';
+import { toPlainIntegers } from '../../src/api/request.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { ANNOTATIONS } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
@@ -106,6 +107,16 @@ const CASES: readonly (readonly [version: string, what: string, ...Row])[] = [
     { 'a/b~ %': [{ 'a/b~ %': [] }] },
     { 'a/b~ %': [{ 'a/b~ %': 1 }] },
   ],
+  [
+    ...(['3.1.0', 'unique objects', '{ uniqueItems: true }'] as const),
+    ...([
+      [1, '1', [1], { a: 1 }, { a: { b: 1 } }, { a: '1' }],
+      [
+        { a: 1, b: { c: 1, d: 2 } },
+        { b: { d: 2, c: 1 }, a: 1 },
+      ],
+    ] as const),
+  ],
   ['3.1.0', 'a small multiple', '{ multipleOf: 0.01 }', 0.07, 1e-12],
   ['3.1.0', 'an integer that readers round', '{ type: integer }', 9007199254740991, 9007199254740992],
 ];
@@ -167,3 +178,17 @@ test.each([
     expect(leaveOutNulls(json, { returns, optional: ['b'] })).toBe(expected);
   },
 );
+
+test('many items that have to be unique are compared in a moment', async () => {
+  const isValid = await open('3.1.0', '{ uniqueItems: true, items: { type: object } }');
+  const items = Array.from({ length: 20_000 }, (_, a) => ({ a }));
+  expect([isValid(items), isValid([...items, { a: 0 }])]).toEqual([true, false]);
+});
+
+test('a text of the largest body is read whole', async () => {
+  const text = 'A'.repeat(10_000_000);
+  const isValid = await open('3.1.0', '{ type: string, format: byte }');
+  expect([isValid(text), isValid(`${text}=`)]).toEqual([true, false]);
+  expect(toPlainIntegers(`["${text}",1.0]`)).toBe(`["${text}",1]`);
+  expect(leaveOutNulls(`{"a":"${text}","b":null}`, { returns: 'row', optional: ['b'] })).toBe(`{"a":"${text}"}`);
+});
