@@ -152,11 +152,12 @@ function findChild(node: unknown, name: string | number): Child | undefined {
 
 /** The path of the document's first server, such as /v1, which precedes every operation's path; empty for the root. */
 export function readApiRoot({ servers }: OpenAPIV3.Document): string {
-  return readServerPath(servers?.[0] ?? { url: '/' });
+  return readServerPath(servers?.[0] ?? { url: '/' }) ?? '';
 }
 
-/** The path of a server, with the defaults of its variables; empty for the root. */
-export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string {
-  const filled = url.replace(/\{([^}]+)\}/g, (_whole, name) => variables[name]?.default ?? '-');
-  return new URL(filled, 'http://localhost').pathname.replace(/\/$/, '');
+/** The path of a server, with the defaults of its variables; empty for the root, and undefined if its URL has none. */
+export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string | undefined {
+  const filled = url.replace(/\{([^}]+)\}/g, (whole, name) => variables?.[name]?.default ?? whole);
+  if (/[{}]/.test(filled) || !URL.canParse(filled, 'http://localhost')) return undefined;
+  return new URL(filled, 'http://localhost').pathname.replace(/\/+$/, '');
 }

@@ -20,6 +20,7 @@ export const REFUSED = {
       ? `the reference ${reference} leads to nothing: correct it, or add what it names`
       : `the reference ${reference} leads to no file that can be read: correct it, or add the file`,
   'several paths of servers': (paths) => `the servers have the paths ${paths}: keep one, which the gateway serves`,
+  'a server without a URL': (url) => `the URL of a server is ${url}: correct it, or declare its variables`,
   "a variable in a server's path with several values": (name) =>
     `the path of the server has the variable ${name} with several values: keep its default only`,
   'servers of a path or an operation': () =>
@@ -28,6 +29,8 @@ export const REFUSED = {
     `${name} ${dialect} is not supported: the dialect of OpenAPI 3.1 is, which needs no ${name}`,
   '`head`, `options`, `trace`': (method, why) => `${method} cannot be declared: ${why}; remove it`,
   callbacks: () => 'callbacks are requests that the gateway does not send: remove them',
+  'a path that no request has': (path) =>
+    `no request has the path ${path}: remove a query, a fragment, dots and braces that name no parameter`,
   'two paths of one shape': (first, path) =>
     `the paths ${first} and ${path} match the same requests: make them one path, with one name`,
   'two parameters in one segment': () => 'a path segment can have one parameter only: put a slash between them',
@@ -60,6 +63,8 @@ export const REFUSED = {
     `${parameter} is ignored by OpenAPI: the content types and the security describe it; remove it`,
   '`allowEmptyValue` of a number': (parameter) =>
     `${parameter} allows an empty value, which is a string only: remove allowEmptyValue`,
+  'a default that its schema does not allow': (value, name) =>
+    `the default ${value} of ${name} is not allowed by its schema: correct one of the two`,
   'a name without letters and digits': (name) => `${name} has no letter or digit to name an argument by: rename it`,
   'two parameters with one argument': (argument, givers) =>
     `the argument ${argument} would be given twice, by ${givers}: rename one`,

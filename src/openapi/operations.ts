@@ -3,7 +3,7 @@ import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
-import { METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
+import { isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
 import { follow, type Place } from './pointer.ts';
 import {
   allowsOnlyObjects,
@@ -141,7 +141,7 @@ export function readOperations(
   const written = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
     METHODS.filter((method) => follow(document, item ?? {})?.[method]).map((method) => ({ path, method })),
   );
-  mistakes.push(...findEqualPaths(Object.keys(document.paths ?? {})));
+  mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
   for (const { path, method } of written) {
     try {
       const reader = new OperationReader(toSource(document, path, method, converters), document, allows);
@@ -162,12 +162,18 @@ export function readOperations(
   return result;
 }
 
-/** Finds paths that differ only in the names of their parameters: the second one is never matched. */
-function findEqualPaths(paths: readonly string[]): Mistake[] {
-  const shapes = Map.groupBy(paths, (path) => normalizeTemplate(path.replace(/\{[^}]*\}/g, '{-}')));
-  return [...shapes.values()].flatMap(([first, ...others]) =>
-    others.map((path) => toMistake('two paths of one shape', ['paths', path], String(first), path)),
-  );
+/** Finds paths that no request has, or that differ only in the names of their parameters: the second one is never matched. */
+function findUnmatchedPaths(paths: readonly string[]): Mistake[] {
+  const written = paths.filter((path) => path.startsWith('/'));
+  const impossible = written.filter((path) => !isPossible(path));
+  const possible = written.filter(isPossible);
+  const shapes = Map.groupBy(possible, (path) => normalizeTemplate(path.replace(/\{[^}]*\}/g, '{-}')));
+  return [
+    ...impossible.map((path) => toMistake('a path that no request has', ['paths', path], path)),
+    ...[...shapes.values()].flatMap(([first, ...others]) =>
+      others.map((path) => toMistake('two paths of one shape', ['paths', path], String(first), path)),
+    ),
+  ];
 }
 
 type Convert = (schema: unknown) => Schema;
@@ -395,7 +401,7 @@ class OperationReader {
 
   /** Whether every record of the list has an id. */
   #hasIds({ status }: Operation): boolean {
-    return this.#schemaOf(status)?.items?.required?.includes('id') ?? false;
+    return readProperties(itemsOf(this.#schemaOf(status) ?? {}) ?? {}).required.includes('id');
   }
 
   #readInput(source: Parameter, index: number): Input[] {
@@ -420,6 +426,9 @@ class OperationReader {
       return refuse('the styles `label` and `matrix`', parameter, style, source.in === 'query' ? 'form' : 'simple');
     }
     if (source.allowEmptyValue && type !== 'string') return refuse('`allowEmptyValue` of a number', parameter);
+    if (!this.#allowsDefault(schema)) {
+      return refuse('a default that its schema does not allow', JSON.stringify(schema.default), parameter);
+    }
     return [
       {
         in: source.in,
@@ -445,7 +454,20 @@ class OperationReader {
     if (others) this.mistake('forms, uploads and XML in a body', place, others);
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
-    return { isRequired: source.required === true, schema, fields: readFields(schema) };
+    const fields = readFields(schema);
+    for (const { argument } of fields ?? []) {
+      const property = schema.properties?.[argument] ?? {};
+      if (this.#allowsDefault(property)) continue;
+      const at = [...place, JSON_TYPE, 'schema', 'properties', argument, 'default'];
+      this.mistake('a default that its schema does not allow', at, JSON.stringify(property.default), argument);
+    }
+    return { isRequired: source.required === true, schema, fields };
+  }
+
+  /** Whether the default can be sent to the function in place of a value; null stands for no value. */
+  #allowsDefault(schema: Schema): boolean {
+    const value = (schema.default ?? null) as Json;
+    return value === null || this.#allows(schema, value);
   }
 
   /** The API key; undefined if the security is another. */

@@ -30,6 +30,17 @@ export function normalizeTemplate(template: string): string {
   return parts.map((part) => (part.startsWith('{') ? part : normalizePath(part))).join('');
 }
 
+/** Whether a request can have the path of a template: clients resolve dots, and send no fragment. */
+export function isPossible(template: string): boolean {
+  const path = template.replace(/\{[^{}/]+\}/g, '-');
+  try {
+    const sent = new URL(`http://localhost${path}`).pathname;
+    return !/[{}]/.test(path) && normalizePath(sent) === normalizePath(path);
+  } catch {
+    return false;
+  }
+}
+
 const PARAMETER = /\{([^}]+)\}/g;
 
 /** The names of the parameters in a path template. */

@@ -45,6 +45,7 @@ const RULES: readonly Rule[] = [
   ['document', 'a path outside of `paths`', findMisplaced],
   ['document', 'another dialect', (node) => findDialect(node, 'jsonSchemaDialect')],
   ['document', 'several paths of servers', findServers],
+  ['document', 'a server without a URL', findUrls],
   ['document', "a variable in a server's path with several values", findVariables],
   ['pathItem', 'a path outside of `paths`', findMisplaced],
   [
@@ -115,17 +116,27 @@ function findMisplaced(node: Node, _isVersion30: boolean, place: Place): Fault[]
 }
 
 /** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
-function findServers({ servers }: Node): Fault[] {
-  const paths = new Set(((servers ?? []) as OpenAPIV3.ServerObject[]).map((one) => readServerPath(one) || '/'));
+function findServers(node: Node): Fault[] {
+  const paths = new Set(readServers(node).map((one) => readServerPath(one) || '/'));
   return paths.size > 1 ? [['servers', [...paths].join(' and ')]] : [];
 }
 
-function findVariables({ servers }: Node): Fault[] {
-  const [first] = (servers ?? []) as OpenAPIV3.ServerObject[];
+function findUrls(node: Node): Fault[] {
+  const wrong = readServers(node).filter((one) => readServerPath(one) === undefined);
+  return wrong.map(({ url }) => ['servers', url]);
+}
+
+function findVariables(node: Node): Fault[] {
+  const [first] = readServers(node);
   const path = first?.url.replace(/^\w+:\/\/[^/]*/, '') ?? '';
-  return Object.entries(first?.variables ?? {}).flatMap(([name, { enum: values = [] }]): Fault[] =>
-    path.includes(`{${name}}`) && values.length > 1 ? [['servers', name]] : [],
+  return Object.entries(first?.variables ?? {}).flatMap(([name, variable]): Fault[] =>
+    path.includes(`{${name}}`) && (variable?.enum ?? []).length > 1 ? [['servers', name]] : [],
   );
+}
+
+/** The servers, without those that the specification does not allow. */
+function readServers({ servers }: Node): OpenAPIV3.ServerObject[] {
+  return [servers].flat().filter((one): one is OpenAPIV3.ServerObject => typeof Object(one).url === 'string');
 }
 
 function findDialect(node: Node, name: string): Fault[] {

@@ -5,6 +5,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { compile, compileFile } from '../../src/openapi/compile.ts';
+import { DocumentError } from '../../src/openapi/document.ts';
 import { formats } from '../../src/openapi/formats.ts';
 import { REFUSED, type Refused } from '../../src/openapi/mistakes.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
@@ -65,6 +66,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
   'a path outside of `paths`': small('/shops', '{}'),
   'a reference to nothing': small(`${GET} responses 404`, "{ $ref: '#/components/responses/Nothing' }"),
   'several paths of servers': small('servers', '[{ url: https://a.example/v1 }, { url: https://a.example/v2 }]'),
+  'a server without a URL': small('servers', '[{ url: https://<host>/v1 }]'),
   "a variable in a server's path with several values": small(
     'servers',
     "[{ url: '/{version}', variables: { version: { default: v1, enum: [v1, v2] } } }]",
@@ -76,6 +78,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
     "{ operationId: o, responses: { '204': { description: None } } }",
   ),
   callbacks: small(`${GET} callbacks`, "{ changed: { '{$request.query.url}': {} } }"),
+  'a path that no request has': small('paths /pets?status=sold', own()),
   'two paths of one shape': small('paths /pets/{name}', '{}'),
   'two parameters in one segment': small('paths /files/{name}.{type}', own('name', 'type')),
   'a parameter of the path that is not declared': small('paths /shops/{id}', own()),
@@ -106,6 +109,10 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
   '`allowEmptyValue` of a number': small(
     PARAMETERS,
     '[{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }]',
+  ),
+  'a default that its schema does not allow': small(
+    PARAMETERS,
+    '[{ name: limit, in: query, schema: { type: integer, maximum: 10, default: 50 } }]',
   ),
   'a name without letters and digits': small(PARAMETERS, "[{ name: '.', in: query, schema: { type: string } }]"),
   'two parameters with one argument': small(
@@ -191,6 +198,43 @@ test('reports a mistake that the specification knows with its name', async () =>
   const document = small(`${GET} sumary`, 'A pet');
   await expect(compile(document)).rejects.toThrow('GET /pets/{id}: has sumary, which OpenAPI does not define');
   await expect(compile(version30(document))).rejects.toThrow('has sumary, which OpenAPI does not define');
+});
+
+test.each(['{}', '[null]', '[{}]', '[{ url: [] }]', '[{ url: /v1, variables: [null] }]', "[{ url: '/{a}' }]"])(
+  'refuses servers that are none: %s',
+  async (servers) => {
+    await expect(compile(small('servers', servers))).rejects.toThrow(DocumentError);
+  },
+);
+
+test.each(['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/../shops'])(
+  'refuses the path %s, which no request has',
+  async (path) => {
+    await expect(compile(small(`paths ${path}`, own()))).rejects.toThrow(`no request has the path ${path}`);
+  },
+);
+
+test('a default of a field is one that its schema allows', async () => {
+  const property = (value: string) =>
+    small(
+      'paths /pets',
+      `{ post: { operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: { type: object, additionalProperties: false, properties: { p_photo: { type: string, format: byte, default: ${value} } } } } } }, responses: { '204': { description: '' } } } }`,
+    );
+  await expect(compile(property('AAAA'))).resolves.toBeDefined();
+  await expect(compile(property('null'))).resolves.toBeDefined();
+  await expect(compile(property("'!'"))).rejects.toThrow('POST /pets: the default "!" of p_photo is not allowed');
+});
+
+test('a list continues after the id of its last record, whichever part of the record has it', async () => {
+  const page = ['limit', 'offset'].map((name) => ({ name, in: 'query', schema: { type: 'integer', default: 1 } }));
+  const items = { allOf: [{ type: 'object', required: ['id'], properties: { id: {} } }, { properties: { name: {} } }] };
+  const list = small('paths /pets', own());
+  Object.assign(list.paths['/pets']?.get ?? {}, {
+    parameters: [...page, { name: 'after', in: 'query', schema: { type: 'string' } }],
+    responses: { 200: { description: '', content: { 'application/json': { schema: { type: 'array', items } } } } },
+  });
+  const { operations } = await compile(list);
+  expect(operations.get('own')?.page?.after).toMatchObject({ argument: 'p_after' });
 });
 
 test.each([
