@@ -44,7 +44,7 @@ export function toServed(source: Document): Document {
       ...parameter,
       ...(required ? { required } : {}),
       ...(isArray(schema, resolve) ? written : {}),
-      schema: convert(schema, 'request') as OpenAPIV3.SchemaObject,
+      schema: convert(schema, 'request') as object,
     };
   };
 

@@ -21,13 +21,16 @@ const FORMATS: Readonly<Record<string, readonly string[]>> = {
   date: ['date'],
   'date-time': ['timestamp with time zone'],
   'date-time-local': ['timestamp without time zone'],
-  time: ['time with time zone'],
   'time-local': ['time without time zone'],
   ipv4: ['inet'],
   ipv6: ['inet'],
 };
 /** Types that accept a format but write another one. */
-const READ: Readonly<Record<string, readonly string[]>> = { duration: ['interval'], byte: ['bytea'] };
+const READ: Readonly<Record<string, readonly string[]>> = {
+  duration: ['interval'],
+  byte: ['bytea'],
+  time: ['time with time zone'],
+};
 /** Types that schemas are matched with; any other type is user-defined. */
 const BUILT_IN = [
   TEXTS,
@@ -53,7 +56,7 @@ export function canHold(schema: Schema, held: Type): boolean {
     case 'array':
       return type.endsWith('[]') && canHold(itemsOf(schema) ?? {}, itemType(held));
     case 'text':
-      return TEXTS.includes(type) || isUnknown(held) || canHoldScalar(schema, held);
+      return !type.endsWith('[]') && (TEXTS.includes(type) || isUnknown(held) || canHoldScalar(schema, held));
   }
 }
 
@@ -113,7 +116,7 @@ export function isWrittenAs(schema: Schema, written: Type): boolean {
 function isWrittenAsString({ enum: values, format = '' }: Schema, { type, labels }: Type): boolean {
   if (values && labels) return labels.every((label) => values.includes(label));
   if (FORMATS[format]) return FORMATS[format].includes(type);
-  // An interval is written as Postgres does, and bytes are as hexadecimal digits.
+  // An interval is written as Postgres does, bytes as hexadecimal digits, and the zone of a time without minutes.
   if (READ[format]) return TEXTS.includes(type);
   return !NO_STRINGS.includes(type) && !type.endsWith('[]');
 }
@@ -136,10 +139,15 @@ export function adviseOn(schema: Schema, { type, labels }: Type): string {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }
   if (type === 'bytea') return ", which is written as hexadecimal digits: return encode(…, 'base64')";
-  if (type === 'interval') return ', which is not written in this format: declare no format';
+  if (type === 'interval' || type === 'time with time zone') {
+    return ', which is not written in this format: declare no format';
+  }
   return '';
 }
 
-function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, range: readonly [number, number] | undefined) {
-  return range !== undefined && range[0] <= minimum && maximum <= range[1];
+function isWithin(schema: Schema, range: readonly [number, number] | undefined): boolean {
+  const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = minimum, exclusiveMaximum = maximum } = schema;
+  const values = schema.enum?.filter((value) => typeof value === 'number');
+  const bounds = values ?? [Math.max(minimum, exclusiveMinimum), Math.min(maximum, exclusiveMaximum)];
+  return range !== undefined && bounds.every((bound) => range[0] <= bound && bound <= range[1]);
 }

@@ -14,6 +14,8 @@ export type Schema = {
   readonly default?: unknown;
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly exclusiveMaximum?: number;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: boolean | Schema;
@@ -21,6 +23,7 @@ export type Schema = {
   readonly allOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
+  readonly 'x-never-null'?: unknown;
 };
 
 /** A type of JSON whose values a URL can carry. */
@@ -320,7 +323,7 @@ export function isNullable(schema: Schema): boolean {
 
 /** Whether the document states that the function never returns null here, which the database cannot state. */
 export function isNeverNull(schema: Schema): boolean {
-  return 'x-never-null' in schema;
+  return schema['x-never-null'] === true;
 }
 
 /** The one scalar type of a schema, null aside; undefined for any other schema. */

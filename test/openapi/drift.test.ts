@@ -2,6 +2,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compile } from '../../src/openapi/compile.ts';
 import { type Difference, findDrift } from '../../src/openapi/drift.ts';
+import { canHold, isWrittenAs } from '../../src/openapi/postgres-types.ts';
 import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { document, operations } from '../helpers/api.ts';
 import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
@@ -151,6 +152,30 @@ describe('an input', () => {
     expect(await find(domain('smallint'))).toHaveLength(1);
   });
 
+  test.each<[object, string]>([
+    [{ type: 'integer', enum: [1, 2] }, 'smallint'],
+    [{ enum: [1] }, 'integer'],
+    [{ type: 'integer', minimum: -1, exclusiveMinimum: true, maximum: 100, exclusiveMaximum: true }, 'smallint'],
+  ])('has the bounds that its schema gives it in any way: %j is %s', async (schema, type) => {
+    const edit: Edit = (paths) => {
+      paths['/academias']?.get?.parameters?.push({ name: 'ordem', in: 'query', schema });
+    };
+    expect(await find(changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` }), edit)).toEqual([]);
+  });
+
+  test('is no array unless the document says so', async () => {
+    const make = `create type private.situacao as enum ('true', 'false');
+      ${changed({ args: FUNCTION.args.replace('p_ativo boolean', 'p_ativo private.situacao[]') })}`;
+    expect(await find(make)).toEqual([
+      'the query parameter ativo is string, one of true, false; p_ativo is private.situacao[] (true, false)',
+    ]);
+    const unknown = { type: 'text[]', labels: undefined };
+    expect([
+      canHold({ type: 'string' }, unknown),
+      canHold({ type: 'array', items: { type: 'string' } }, unknown),
+    ]).toEqual([false, true]);
+  });
+
   test('without bounds needs a type without', async () => {
     const edit: Edit = (paths) => {
       const operation = paths['/academias']?.get;
@@ -220,13 +245,24 @@ describe('the result', () => {
     expect(await find(changed({ returns: `table (${columns})` }))).toEqual([finding]);
   });
 
+  test('is no time whose zone Postgres writes without minutes', () => {
+    const time = { type: 'string', format: 'time' };
+    const types = ['time with time zone', 'text'];
+    expect(types.map((type) => isWrittenAs(time, { type }))).toEqual([false, true]);
+    expect(canHold(time, { type: 'time with time zone', labels: null })).toBe(true);
+  });
+
   test('may be rows of a table, whose columns are the columns', async () => {
     const findings = await find(changed({ returns: 'setof private.academias' }));
     expect(findings).toEqual(['the response has no tenant_id; it returns the column tenant_id (an addition)']);
   });
 
-  test('may be null only where the document says so', async () => {
-    const findings = await check('alter table private.alunos alter column email drop not null');
+  test.each([undefined, false])('may be null only where the document says so, x-never-null: %j', async (isNever) => {
+    const edit: Edit = (_paths, { components }) => {
+      const student = components?.schemas?.Aluno as OpenAPIV3.SchemaObject;
+      Object.assign(student.properties?.email ?? {}, { 'x-never-null': isNever });
+    };
+    const findings = await check('alter table private.alunos alter column email drop not null', edit);
     expect(findings.map(({ function: name, document, database }) => [name, document, database])).toEqual([
       [
         'listar_alunos',
