@@ -190,7 +190,7 @@ function readTimeZone(text: string): string | undefined {
 export const VARIABLES = {
   PORT: integer('port to listen on; `0` takes any free port', 3000, 0, 65_535),
   HOST: matching(
-    'address to listen on; `0.0.0.0` for all. Where others reach it, a store with the demo data is refused.',
+    'address to listen on; `0.0.0.0` for all. If other machines can reach it, the gateway refuses a store with the demo data.',
     '127.0.0.1',
     'a host name or address, without a port',
     /^[\w.:%-]+$/,
@@ -202,19 +202,19 @@ export const VARIABLES = {
     (text) => (text === 'auto' ? text : toInteger(1, MAX_WORKERS)(text)),
   ),
   DATA_DIR: matching(
-    'embedded store: data folder; `:memory:` is a temporary one, which is deleted at the end',
+    'embedded store: data folder; `:memory:` is a temporary folder, deleted at the end',
     '.data',
     'a folder, or :memory:',
     /^[^\0]+$/,
   ),
   POSTGRES_BIN: matching(
-    'embedded store: absolute path of a folder with `initdb` and `postgres`, version 15 or later; by default those that npm installed. See [Stores](stores.md#embedded)',
+    'embedded store: absolute path of a folder with `initdb` and `postgres`, version 15 or later; by default, the ones that npm installed. See [Stores](stores.md#embedded)',
     undefined,
     'the absolute path of the folder of initdb and postgres',
     /^\//,
   ),
   DEMO_DATA: flag(
-    "embedded store: `off` leaves a new store empty. Set to `on`, any store may serve the demo data's public keys where others reach them.",
+    'embedded store: `off` leaves a new store empty. Set it to `on` to let other machines use the public keys of the demo data, in any store.',
     true,
   ),
   DATABASE_URL: url(
@@ -241,7 +241,7 @@ export const VARIABLES = {
   ),
   CONTRACT_CHECK: choice('`warn` starts the gateway even if document and database disagree', 'error', 'warn'),
   STORE_CONNECTIONS: integer(
-    'connections to the store, which workers share. Each has one call at a time; except on Supabase, up to eight reads. One key gets at most half of them.',
+    'connections to the store, divided between the workers. Each has one call at a time or, except on Supabase, up to eight reads. One key gets at most half of the connections.',
     10,
     1,
     1_000,
@@ -260,7 +260,7 @@ export const VARIABLES = {
   ),
   BODY_LIMIT_BYTES: integer('largest request body', 100_000, 1, 10_000_000),
   REFUSALS_PER_MINUTE: integer(
-    'refused keys per address, and calls over the limits of a key, per minute that are answered at once; `0` never delays. See [Refused keys](configuration.md#refused-keys).',
+    'refusals per minute that are answered at once, counted for each address and for each key over its limits; `0` never delays. See [Refused keys](configuration.md#refused-keys).',
     600,
     0,
     1_000_000,
@@ -272,18 +272,18 @@ export const VARIABLES = {
     10_000_000,
   ),
   REDIS_URL: url(
-    'Redis in which several gateways count requests per minute together, such as `redis://host:6379/0`',
+    'Redis, in which several gateways share their counts of requests per minute, such as `redis://host:6379/0`',
     'redis://host:6379/0',
     (text) => hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(new URL(text).pathname),
   ),
   TIME_ZONE: variable(
-    'time zone of the days of [usage](usage.md), and of imported times without a zone',
+    'time zone in which the days of [usage](usage.md) begin, also used for imported times without a zone',
     'America/Sao_Paulo',
     'a time zone such as America/Sao_Paulo',
     readTimeZone,
   ),
   PROXY_HOPS: integer(
-    'number of proxies in front that add to `X-Forwarded-For`; see [Proxies](configuration.md#proxies)',
+    'number of proxies in front of the gateway that add to `X-Forwarded-For`; see [Proxies](configuration.md#proxies)',
     0,
     0,
     10,
