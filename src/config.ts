@@ -253,7 +253,7 @@ export const VARIABLES = {
     60_000,
   ),
   DRAIN_MS: integer(
-    'how long the gateway goes on serving after SIGTERM, in ms; see [Restarts](deployment.md#restarts)',
+    'how long the gateway keeps serving after SIGTERM, in ms; see [Restarts](deployment.md#restarts)',
     7_000,
     0,
     600_000,
