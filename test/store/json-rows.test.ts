@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { Connection, ConnectionLost, RowQuery, RowsError, RowsQuery } from '../../src/store/postgres/connection.ts';
-import { JsonRows } from '../../src/store/postgres/json/rows.ts';
+import { JsonRows } from '../../src/store/postgres/json-rows.ts';
 import type { NamedStatement, Statement } from '../../src/store/statement.ts';
 import { createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';

@@ -8,7 +8,7 @@ import type { DatabaseError } from 'pg-protocol';
 import type { ClientConfig } from '../../database-url.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
 import { Client } from './client.ts';
-import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json/rows.ts';
+import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json-rows.ts';
 import {
   COMMAND_COMPLETE,
   DATA_ROW,

@@ -2,7 +2,7 @@
 
 import { DatabaseError, serialize } from 'pg-protocol';
 import type { Row } from '../statement.ts';
-import type { ColumnDescription } from './json/rows.ts';
+import type { ColumnDescription } from './json-rows.ts';
 
 /** Every message begins with a code and a length, of this many bytes. */
 export const HEADER = 5;
