@@ -386,9 +386,12 @@ describe('a gateway', () => {
 
 test('several workers have one server, which the primary process starts and stops, here in a temporary place', async () => {
   const temporary = mkdtempSync(join(root, 'tmp-'));
-  const gateway = await startProcess({ DATA_DIR: ':memory:', WORKERS: '2', TMPDIR: temporary });
-  await gateway.printed('Workers: 2');
-  for (let n = 0; n < 10; n += 1) expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
+  const env = { DATA_DIR: ':memory:', DEMO_DATA: 'off', WORKERS: '2', METRICS_PORT: '0', TMPDIR: temporary };
+  const gateway = await startProcess(env);
+  await waitFor(async () => {
+    const metrics = await (await fetch(`${gateway.managementOrigin}/metrics`)).text();
+    expect(metrics.match(/^gateway_ready\{worker="\d"\} 1$/gm)).toHaveLength(2);
+  });
   const [store = '', ...others] = readdirSync(temporary);
   expect(others).toEqual([]);
   const server = pidOf(join(temporary, store));

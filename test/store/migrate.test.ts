@@ -4,13 +4,15 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
 import { MIGRATIONS, SEED, startConfigured } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
   asAdmin,
+  createDatabase,
+  type Database,
   databaseUrl,
   findPort,
   type PostgresServer,
@@ -345,8 +347,8 @@ select public.f()  ;
   });
 
   test('can follow: the files that it makes of the bookkeeping are the migrations', async () => {
-    const url = await newDatabase();
-    await migrate(url);
+    const { adminUrl: url, drop } = await createDatabase();
+    onTestFinished(drop);
     // What `supabase migration fetch` writes.
     const fetched = (await bookkeeping(url)).map(({ version, name, statements }) => [
       `${version}_${name}.sql`,
@@ -441,6 +443,7 @@ describe('a mistake is told in one line without the password', () => {
 describe('a gateway that serves', () => {
   const MORE = `create or replace function public.listar_secoes_novas() returns integer language sql return 1;`;
   const LESS = 'alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras;';
+  let database: Database;
   let gateway: Awaited<ReturnType<typeof startConfigured>>;
   let serving: string;
   let url: string;
@@ -452,13 +455,16 @@ describe('a gateway that serves', () => {
   };
 
   beforeAll(async () => {
-    url = await newDatabase();
-    await migrate(url);
+    database = await createDatabase();
+    url = database.adminUrl;
     gateway = await startConfigured({ DATABASE_URL: url });
     serving = new URL(gateway.url).origin;
   });
 
-  afterAll(() => gateway.close());
+  afterAll(async () => {
+    await gateway.close();
+    await database.drop();
+  });
 
   test('is not broken by a migration, which is refused as a whole', async () => {
     const args = ['--serving', serving];

@@ -80,20 +80,6 @@ test('a session with sslmode=verify-full is encrypted', async () => {
   expect(rows).toEqual([{ ssl: true }]);
 });
 
-test('a server without TLS is told with what to do', async () => {
-  await asAdmin(server.adminUrl, async (admin) => {
-    for (const sql of ['alter system set ssl = off', 'select pg_reload_conf()']) await admin.query(sql);
-  });
-  onTestFinished(() =>
-    asAdmin(server.adminUrl, async (admin) => {
-      for (const sql of ['alter system set ssl = on', 'select pg_reload_conf()']) await admin.query(sql);
-    }),
-  );
-  expect(await check('localhost', 'sslmode=require')).toBe(
-    'The server does not support SSL connections: sslmode=disable connects in plain text',
-  );
-});
-
 describe('the name of a database', () => {
   test.each([
     ['a+b', 'a+b', ''],
