@@ -29,7 +29,7 @@ if (import.meta.main) {
     console.error(mistake);
     process.exit(2);
   }
-  const filter = `^(${id} |document and database agree)`;
+  const filter = `((^| )${id} |^document and database agree)`;
   const { status } = spawnSync('vitest', ['run', '--project', 'postgres', ...TESTS, '-t', filter], {
     stdio: 'inherit',
   });

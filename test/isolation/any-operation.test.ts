@@ -98,13 +98,6 @@ async function tried<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Does something without a wall; to remove it takes longer than most calls. */
-const without = (remove: (typeof VARIANTS)[number]['remove'], work: (store: Store) => Promise<void>) =>
-  undone(async () => {
-    await remove(db);
-    await work(openWithinTransaction(db));
-  });
-
 async function inTurn<T, U>(items: readonly T[], work: (item: T) => Promise<U>): Promise<U[]> {
   const results: U[] = [];
   for (const item of items) results.push(await work(item));
@@ -190,35 +183,44 @@ describe.each(ids)('%s', (id) => {
     const why = `public.${name} queries a table of tenants without "tenant_id = v_tenant": ${HELP}`;
     expect(readers.includes(name) && !named.includes(name), why).toBe(false);
   });
+});
 
-  test.each(VARIANTS)('has only data of its tenant, with $name', ({ name: walls, remove }) =>
-    without(remove, async (store) => {
-      for (const { example, call } of (calls.get(id) ?? []).flatMap(withoutFilters)) {
-        const whole = await tried(() => store.call(call, NEVER));
-        const alone = await tried(async () => {
-          // Nothing of another tenant is left.
-          await db.exec('set local session_replication_role = replica');
-          for (const table of tables) await db.exec(`delete from private.${table} where tenant_id <> ${OWN_TENANT}`);
-          await db.exec('set local session_replication_role = origin');
-          return store.call(call, NEVER);
-        });
-        const why = `${call.function} shows rows of another tenant in the example ${example.name}, with ${walls}: every query needs "tenant_id = v_tenant", and every table private.isolate (${HELP})`;
-        expect(describeResult(whole, example.generated), why).toEqual(describeResult(alone, example.generated));
-      }
-    }),
-  );
+// To remove a wall takes longer than most calls.
+describe.each(VARIANTS)('with $name', ({ name: walls, remove }) => {
+  let store: Store;
 
-  test.each(VARIANTS)('answers an id of another tenant like one that does not exist, with $name', ({ remove }) =>
-    without(remove, async (store) => {
-      for (const { example, call } of calls.get(id) ?? []) {
-        const describe_ = async (one: Call) =>
-          describeResult(await tried(() => store.call(one, NEVER)), example.generated);
-        const missing = await inTurn(withIds(call, MISSING_ID), describe_);
-        for (const foreignId of foreignIds) {
-          const why = `${call.function} accepts ${foreignId}, which belongs to another tenant: ${HELP}`;
-          expect(await inTurn(withIds(call, foreignId), describe_), why).toEqual(missing);
-        }
+  beforeAll(async () => {
+    await db.exec('begin');
+    await remove(db);
+    store = openWithinTransaction(db);
+  });
+
+  afterAll(() => db.exec('rollback'));
+
+  test.each(ids)('%s has only data of its tenant', async (id) => {
+    for (const { example, call } of (calls.get(id) ?? []).flatMap(withoutFilters)) {
+      const whole = await tried(() => store.call(call, NEVER));
+      const alone = await tried(async () => {
+        // Nothing of another tenant is left.
+        await db.exec('set local session_replication_role = replica');
+        for (const table of tables) await db.exec(`delete from private.${table} where tenant_id <> ${OWN_TENANT}`);
+        await db.exec('set local session_replication_role = origin');
+        return store.call(call, NEVER);
+      });
+      const why = `${call.function} shows rows of another tenant in the example ${example.name}, with ${walls}: every query needs "tenant_id = v_tenant", and every table private.isolate (${HELP})`;
+      expect(describeResult(whole, example.generated), why).toEqual(describeResult(alone, example.generated));
+    }
+  });
+
+  test.each(ids)('%s answers an id of another tenant like one that does not exist', async (id) => {
+    for (const { example, call } of calls.get(id) ?? []) {
+      const describe_ = async (one: Call) =>
+        describeResult(await tried(() => store.call(one, NEVER)), example.generated);
+      const missing = await inTurn(withIds(call, MISSING_ID), describe_);
+      for (const foreignId of foreignIds) {
+        const why = `${call.function} accepts ${foreignId}, which belongs to another tenant: ${HELP}`;
+        expect(await inTurn(withIds(call, foreignId), describe_), why).toEqual(missing);
       }
-    }),
-  );
+    }
+  });
 });

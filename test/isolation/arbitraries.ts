@@ -49,16 +49,10 @@ const tenant = fc.record({
 /** Two to four tenants, whose rows share their ids. */
 const world: Arbitrary<World> = fc.array(tenant, { minLength: 2, maxLength: 4 }).map((tenants) => {
   const parts = tenants.map((raw, index) => toRows('abcd'.charAt(index), raw));
-  return {
-    tenants: parts.flatMap((part) => part.tenants),
-    api_keys: parts.flatMap((part) => part.api_keys),
-    academias: parts.flatMap((part) => part.academias),
-    personais: parts.flatMap((part) => part.personais),
-    alunos: parts.flatMap((part) => part.alunos),
-    treinos: parts.flatMap((part) => part.treinos),
-    anamneses: parts.flatMap((part) => part.anamneses),
-    anamnese_secoes: parts.flatMap((part) => part.anamnese_secoes),
-  };
+  const tables = Object.keys(parts[0] ?? {}) as (keyof World)[];
+  return Object.fromEntries(
+    tables.map((table) => [table, parts.flatMap((part) => [...part[table]])]),
+  ) as unknown as World;
 });
 
 const anyId = fc.constantFrom(...IDS, MISSING_ID);

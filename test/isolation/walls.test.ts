@@ -18,7 +18,7 @@ import { emptyWorld, loadWorld, type World } from './world.ts';
 const SEED = Number(process.env.WALLS_SEED ?? Date.now() % 2 ** 31);
 const isLong = inject('isLong');
 const isDistributed = isOnCitus(inject('kind'));
-const WORLDS = isLong ? 200 : isDistributed ? 5 : 10;
+const WORLDS = isLong ? 200 : 5;
 // After this time a failure is reported with the smallest case so far.
 const RUN = { seed: SEED, interruptAfterTimeLimit: 90_000 };
 /** Answers that a long run contains; without them the property would say little. */

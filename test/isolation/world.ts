@@ -12,45 +12,24 @@ export type Key = Owned & {
   readonly expires_at: string | null;
 };
 
+type Rows<T> = readonly (Owned & { readonly id: string } & T)[];
+type Named = { readonly nome: string; readonly ativo: boolean; readonly criado_em: string };
+
 /** Every row that tenants have, as the tables' columns name the values. Times are written as Postgres writes JSON. */
 export type World = {
   readonly tenants: readonly { readonly id: string; readonly name: string }[];
   readonly api_keys: readonly Key[];
-  readonly academias: readonly (Owned & { id: string; nome: string; ativo: boolean; criado_em: string })[];
-  readonly personais: readonly (Owned & {
-    id: string;
-    nome: string;
-    email: string;
-    ativo: boolean;
-    academia_id: string;
-    criado_em: string;
-  })[];
-  readonly alunos: readonly (Owned & {
-    id: string;
-    nome: string;
-    email: string;
-    ativo: boolean;
-    academia_id: string | null;
-    personal_id: string | null;
-    criado_em: string;
-  })[];
-  readonly treinos: readonly (Owned & {
-    id: string;
-    nome: string;
-    aluno_id: string;
-    personal_id: string;
-    ativo: boolean;
-    data_inicio: string;
-    criado_em: string;
-  })[];
-  readonly anamneses: readonly (Owned & {
-    id: string;
+  readonly academias: Rows<Named>;
+  readonly personais: Rows<Named & { email: string; academia_id: string }>;
+  readonly alunos: Rows<Named & { email: string; academia_id: string | null; personal_id: string | null }>;
+  readonly treinos: Rows<Named & { aluno_id: string; personal_id: string; data_inicio: string }>;
+  readonly anamneses: Rows<{
     aluno_id: string;
     status: string;
     resposta: Record<string, unknown> | null;
     criado_em: string;
-  })[];
-  readonly anamnese_secoes: readonly (Owned & { id: string; titulo: string; ordem: number; ativo: boolean })[];
+  }>;
+  readonly anamnese_secoes: Rows<{ titulo: string; ordem: number; ativo: boolean }>;
 };
 
 /** Ids that worlds share out among the rows of all tables and tenants. */
@@ -61,17 +40,10 @@ export const MISSING_ID = 'f0000000-0000-4000-8000-00000000000f';
 
 /** What a tenant has of a world, and nothing else. */
 export function ownOf(world: World, tenant: string): World {
-  const own = <T extends Owned>(rows: readonly T[]) => rows.filter((row) => row.tenant_id === tenant);
-  return {
-    tenants: world.tenants.filter(({ id }) => id === tenant),
-    api_keys: own(world.api_keys),
-    academias: own(world.academias),
-    personais: own(world.personais),
-    alunos: own(world.alunos),
-    treinos: own(world.treinos),
-    anamneses: own(world.anamneses),
-    anamnese_secoes: own(world.anamnese_secoes),
-  };
+  const isOwn = (row: { readonly id?: string; readonly tenant_id?: string }) => (row.tenant_id ?? row.id) === tenant;
+  return Object.fromEntries(
+    Object.entries(world).map(([table, rows]) => [table, rows.filter(isOwn)]),
+  ) as unknown as World;
 }
 
 /** Writes the rows of a world, as the administrator. */
