@@ -265,11 +265,6 @@ describe('a failure', () => {
     expect(new ClientError(result as Failure).message).toBe(`${status}: ${message} (request r1)`);
   });
 
-  test('of a wrong path is a 404', async () => {
-    const refused = { ok: false, requestId: ID, kind: 'refused', status: 404, message: 'Not found' };
-    expect(await get(`${inject('url')}/v0`, KEYS.aurora)).toEqual(refused);
-  });
-
   test('is unexpected where the API has no such answer', async () => {
     const unexpected = { ok: false, kind: 'unexpectedAnswer' };
     answerStudents(

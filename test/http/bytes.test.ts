@@ -1,12 +1,14 @@
-// What depends on the bytes of a connection: how they are split into requests, and who writes or closes when.
+// What depends on the bytes of a connection: how they are split into requests, who writes or closes when, and how many are unread.
 
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { Result, Store } from '../../src/store/store.ts';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createUnread, limitReading } from '../../src/http/unread.ts';
+import type { Result } from '../../src/store/store.ts';
 import { STUDENT } from '../helpers/api.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { openRaw, sendAndReset, sendRaw } from '../helpers/raw.ts';
 import { expectSecure } from '../helpers/secure-headers.ts';
 import { send } from '../helpers/send.ts';
@@ -28,8 +30,8 @@ beforeAll(async () => {
 afterAll(() => gateway.close());
 
 /** A gateway of its own, which ends with its test. */
-async function start(own: Store): Promise<TestGateway> {
-  const started = await startGateway({ store: own });
+async function start(options: TestGatewayOptions): Promise<TestGateway> {
+  const started = await startGateway(options);
   onTestFinished(started.close);
   return started;
 }
@@ -81,6 +83,12 @@ async function askSilently({ url }: TestGateway, text: string): Promise<Socket> 
 
 const isServing = async (to = gateway) =>
   expect((await send(`${to.url}/alunos`, { headers: { 'X-Api-Key': 'k' } })).status).toBe(200);
+
+/** Asks for a list, and gives what is told of an overload. */
+const ask = async ({ url }: TestGateway) => {
+  const answer = await fetch(`${url}/academias`, { headers: { 'X-Api-Key': 'k' } });
+  return { status: answer.status, retryAfter: answer.headers.get('Retry-After'), body: await answer.text() };
+};
 
 describe('a request', () => {
   test.each([
@@ -213,7 +221,7 @@ describe('a connection', () => {
   test('has its requests answered in turn, while others have theirs', async () => {
     const ends: ((result: Result) => void)[] = [];
     const slow = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
-    const slowly = await start(slow);
+    const slowly = await start({ store: slow });
     const { socket, read } = await open(slowly);
     socket.write(get('/alunos?limit=1') + get('/alunos?limit=2') + get('/nada') + get('/alunos?limit=3'));
     await waitFor(() => expect(slow.calls).toHaveLength(1));
@@ -248,7 +256,7 @@ describe('while a client reads nothing', () => {
   /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
   async function startUnread(requests: string, length = 8_000_000) {
     const long = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
-    const stopped = await start(long);
+    const stopped = await start({ store: long });
     const socket = await askSilently(stopped, requests);
     await waitFor(() => expect(long.calls).toHaveLength(1));
     return { long, stopped, socket };
@@ -291,10 +299,12 @@ describe('while an answer is compressed', () => {
   /** A gateway that does something as soon as it has begun to. */
   const startWith = (act: () => void) =>
     start({
-      ...students,
-      call: (asked, ...others) => {
-        if (asked.readOnly) setImmediate(act);
-        return students.call(asked, ...others);
+      store: {
+        ...students,
+        call: (asked, ...others) => {
+          if (asked.readOnly) setImmediate(act);
+          return students.call(asked, ...others);
+        },
       },
     });
 
@@ -340,5 +350,113 @@ describe('while an answer is compressed', () => {
     }
     await isServing();
     expect(gateway.faults).toEqual([]);
+  });
+});
+
+test('refuses lists, but not creations, while too many bytes are unread', async () => {
+  const json = JSON.stringify('x'.repeat(8_000_000));
+  const store = createStubStore(({ returns }) => ({ json: returns === 'row' ? '{}' : json, count: 1 }));
+  const gateway = await start({ store, unreadLimit: 12_000_000 });
+  const silent = await askSilently(gateway, get('/academias'));
+  await waitFor(async () =>
+    expect(await ask(gateway)).toEqual({ status: 502, retryAfter: '1', body: '{"error":"Data store unavailable"}' }),
+  );
+  expect(gateway.faults.at(-1)).toMatchObject({
+    kind: 'storeOverloaded',
+    cause: expect.stringMatching(/^\d+ bytes wait for clients/),
+  });
+  const created = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers: { 'X-Api-Key': 'k' }, body: BODY });
+  expect(created.status).toBe(201);
+  silent.destroy();
+  await waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
+});
+
+test('an answer that would be too large is a 422 on the limit of its page, in the language of the client', async () => {
+  const store = createStubStore(() => ({ failure: { kind: 'answerTooLarge', cause: 'too large' } }));
+  const gateway = await start({ store, answerLimit: 1_234 });
+  expect(await ask(gateway)).toMatchObject({
+    status: 422,
+    body: '{"error":{"limit":["must be smaller: these records take more than 1234 bytes"]}}',
+  });
+  const headers = { 'X-Api-Key': 'k', 'Accept-Language': 'pt-BR' };
+  const answer = await fetch(`${gateway.url}/academias`, { headers });
+  expect([answer.status, await answer.json(), answer.headers.get('content-language')]).toEqual([
+    422,
+    { error: { limit: ['Informe um número menor: estes registros ocupam mais de 1234 bytes'] } },
+    'pt-BR',
+  ]);
+  expect(gateway.faults).toEqual([]);
+});
+
+test('sockets beyond the limit are closed, and counted, and those within it are served', async () => {
+  const gateway = await start({ store: createStubStore(), maxSockets: 2 });
+  const first = await open(gateway);
+  const second = await open(gateway);
+  const third = await open(gateway);
+  await third.ended;
+  // A worker would return it to the primary process otherwise, which would offer it again and again.
+  expect(gateway.server).toMatchObject({ maxConnections: 2, dropMaxConnection: true });
+  first.socket.write(get('/academias'));
+  await waitFor(() => expect(first.read()).toMatch(/^HTTP\/1\.1 200 /));
+  expect(gateway.server.sockets()).toEqual({ open: 2, refused: 1 });
+  second.socket.destroy();
+  await waitFor(() => expect(gateway.server.sockets().open).toBe(1));
+  expect(await ask(gateway)).toMatchObject({ status: 200 });
+});
+
+describe('unread answers', () => {
+  const toAnswer = (writableLength = 0) =>
+    Object.assign(new EventEmitter(), {
+      closed: false,
+      socket: { writableLength, destroy: vi.fn() },
+    }) as unknown as ServerResponse & { socket: { destroy: () => void } };
+
+  test('of one key take a quarter of the limit at most, and those of others the rest', () => {
+    const unread = createUnread(1_000_000);
+    const first = toAnswer();
+    expect(unread.admit(first, 'a', 900_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'b', 100_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'c', 100_000)).toBe(false);
+    first.emit('close');
+    expect(unread.bytes).toBe(100_000);
+    expect(unread.admit(toAnswer(), 'b', 150_000)).toBe(true);
+    expect(unread.admit(toAnswer(), 'b', 33_000)).toBe(false);
+    expect(unread.admit(toAnswer(), 'c', 700_000)).toBe(true);
+    expect(unread.bytes).toBe(950_000);
+  });
+
+  test('always have room for a single one', () => {
+    expect(createUnread(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
+  });
+
+  test('that are short count only where the system does not take them at once', () => {
+    const unread = createUnread(1_000_000);
+    const [taken, waiting] = [toAnswer(0), toAnswer(20_000)];
+    for (const res of [taken, waiting]) {
+      unread.admit(res, 'a', 20_000);
+      res.emit('prefinish');
+    }
+    expect(unread.bytes).toBe(20_000);
+    for (const res of [taken, waiting]) res.emit('close');
+    expect(unread.bytes).toBe(0);
+  });
+
+  test('to a client that is gone do not count', () => {
+    const unread = createUnread(1_000_000);
+    unread.admit(Object.assign(toAnswer(), { closed: true }), 'a', 50_000);
+    expect(unread.bytes).toBe(0);
+  });
+
+  test('have 30 s to be read, and a second more for each 32 kB', () => {
+    vi.useFakeTimers();
+    const [slow, quick, taken] = [toAnswer(320_000), toAnswer(320_000), toAnswer(0)];
+    for (const res of [slow, quick, taken]) limitReading(res);
+    quick.emit('close');
+    vi.advanceTimersByTime(39_999);
+    expect(slow.socket.destroy).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(slow.socket.destroy).toHaveBeenCalledTimes(1);
+    for (const res of [quick, taken]) expect(res.socket.destroy).not.toHaveBeenCalled();
+    vi.useRealTimers();
   });
 });

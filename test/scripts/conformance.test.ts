@@ -298,10 +298,4 @@ describe('the command', () => {
     expect(code).toBe(3);
     expect(errors).toMatch(/^http:\S+ cannot be reached: .+\n$/);
   });
-
-  test('explains itself', async () => {
-    const { code, output } = await command(['--help']);
-    expect(code).toBe(0);
-    expect(output).toContain('Exit codes: 0 all passed; 1 something failed; 2 wrong usage; 3 the deployment cannot');
-  });
 });

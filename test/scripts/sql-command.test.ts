@@ -62,7 +62,6 @@ describe('npm run sql', () => {
     const { code, output, errors } = await sql(['-'], count, env);
     expect({ code, errors }).toEqual({ code: 0, errors: `Creating a store in ${folder}\n` });
     expect(output).toMatch(/\b0\b.*\n[^\n]*\n1 row\n$/);
-    expect(succeed(await sql(['-'], count, env))).toBe(output);
   });
 
   test('works while a gateway serves the store, which shows what it does', async () => {
