@@ -196,46 +196,44 @@ describe('compose.yaml', () => {
       expect(services[`${step}-${profile}`]?.command).toEqual(services[step]?.command);
   });
 
-  describe('profile standby', () => {
-    test.runIf(canReplicate())('makes the standby by its own command, under its own rules for clients', async () => {
-      const rules = resolve('scripts/deploy/standby-pg_hba.conf');
-      const [script = ''] = services['postgres-b']?.command ?? [];
-      const server = `exec postgres -c hba_file=/etc/postgres/pg_hba.conf`;
-      expect(script).toContain(server);
-      expect(services['postgres-a']?.command?.join(' ')).toBe(server.replace('exec ', ''));
-      const folder = mkdtempSync(join(tmpdir(), 'rules-'));
-      chmodSync(folder, 0o755);
-      cpSync(rules, join(folder, 'pg_hba.conf'));
-      const settings = [`hba_file=${folder}/pg_hba.conf`];
-      const primary = await startBareDebianPostgres('postgres', { settings });
+  test.runIf(canReplicate())('makes the standby by its own command, under its own rules for clients', async () => {
+    const rules = resolve('scripts/deploy/standby-pg_hba.conf');
+    const [script = ''] = services['postgres-b']?.command ?? [];
+    const server = `exec postgres -c hba_file=/etc/postgres/pg_hba.conf`;
+    expect(script).toContain(server);
+    expect(services['postgres-a']?.command?.join(' ')).toBe(server.replace('exec ', ''));
+    const folder = mkdtempSync(join(tmpdir(), 'rules-'));
+    chmodSync(folder, 0o755);
+    cpSync(rules, join(folder, 'pg_hba.conf'));
+    const settings = [`hba_file=${folder}/pg_hba.conf`];
+    const primary = await startBareDebianPostgres('postgres', { settings });
+    try {
+      const { password, port } = new URL(primary.adminUrl);
+      const standby = new URL(primary.adminUrl);
+      standby.port = `${await findPort()}`;
+      const env = { PATH: `${BINARIES}:${process.env.PATH}`, PGDATA: 'standby', PGPASSWORD: password };
+      const options = `-p ${standby.port} -c unix_socket_directories= -c ${settings}`;
+      const start = script
+        .replaceAll('$$', '$')
+        .replace('host=postgres-a', `host=127.0.0.1 port=${port}`)
+        .replace(server, `pg_ctl --wait --log=standby.log --options='${options}' start`);
+      primary.run(start, { env });
       try {
-        const { password, port } = new URL(primary.adminUrl);
-        const standby = new URL(primary.adminUrl);
-        standby.port = `${await findPort()}`;
-        const env = { PATH: `${BINARIES}:${process.env.PATH}`, PGDATA: 'standby', PGPASSWORD: password };
-        const options = `-p ${standby.port} -c unix_socket_directories= -c ${settings}`;
-        const start = script
-          .replaceAll('$$', '$')
-          .replace('host=postgres-a', `host=127.0.0.1 port=${port}`)
-          .replace(server, `pg_ctl --wait --log=standby.log --options='${options}' start`);
-        primary.run(start, { env });
-        try {
-          const { rows } = await asAdmin(standby.href, (admin) =>
-            admin.query('select pg_is_in_recovery() as is_standby'),
-          );
-          expect(rows).toEqual([{ is_standby: true }]);
-          // It may take clients before it has connected to the primary.
-          await asAdmin(primary.adminUrl, (admin) =>
-            waitFor(async () => expect((await admin.query('select from pg_stat_replication')).rowCount).toBe(1)),
-          );
-        } finally {
-          primary.run('pg_ctl --mode=immediate stop', { env });
-        }
+        const { rows } = await asAdmin(standby.href, (admin) =>
+          admin.query('select pg_is_in_recovery() as is_standby'),
+        );
+        expect(rows).toEqual([{ is_standby: true }]);
+        // It may take clients before it has connected to the primary.
+        await asAdmin(primary.adminUrl, (admin) =>
+          waitFor(async () => expect((await admin.query('select from pg_stat_replication')).rowCount).toBe(1)),
+        );
       } finally {
-        await primary.stop();
-        rmSync(folder, { recursive: true });
+        primary.run('pg_ctl --mode=immediate stop', { env });
       }
-    });
+    } finally {
+      await primary.stop();
+      rmSync(folder, { recursive: true });
+    }
   });
 
   describe('profile citus', () => {
