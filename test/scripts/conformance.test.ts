@@ -53,7 +53,9 @@ describe('a gateway that keeps the contract', () => {
   });
 
   test('passes all checks on data that nothing is known of, and is told what was created', async () => {
-    const report = await run({ key: KEYS.bosque, runs: 1, only: ['listarAlunos', 'criarAluno'] });
+    // Of the lists one is enough.
+    const only = operations.map(({ id }) => id).filter((id) => !/^listar(?!Alunos)/.test(id));
+    const report = await run({ key: KEYS.bosque, runs: 1, only });
     expect(failuresOf(report)).toEqual([]);
     const reasons = outcomesOf(report).flatMap((outcome) => (outcome.result === 'skipped' ? [outcome.reason] : []));
     // An operation that somebody has added may require the id of another record.
