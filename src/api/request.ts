@@ -223,9 +223,10 @@ export function convert(text: string, type: Scalar): Json {
 function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
   if (bytes.length === 0 && !body.isRequired) return;
   const hasJsonFields = body.fields?.some(({ form }) => form === 'json') === true;
-  const { value, problems, texts } = readJson(bytes, hasJsonFields);
+  const { value, text, problems, texts } = readJson(bytes, hasJsonFields);
   for (const [field, found] of problems) request.problems.set(field, found);
-  takeJson(request, body, value, texts);
+  // A body that is one argument may have a field of the name body.
+  takeJson(request, body, value, body.fields ? texts : new Map([['body', text]]));
 }
 
 /** Takes a body that is parsed, and the text of it or of its fields. Throws RequestFailed with `invalidInput`. */
@@ -269,19 +270,20 @@ export function readTexts(json: string): Map<string, string> {
 }
 
 /** Parses JSON in UTF-8. Throws RequestFailed with `invalidJson`. */
-function readJson(bytes: Uint8Array, hasJsonFields: boolean): { readonly value: Json } & Inspection {
+function readJson(bytes: Uint8Array, hasJsonFields: boolean): Parsed {
   const text = parse('invalidJson', () => new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   return readJsonText(text, hasJsonFields);
 }
 
 /** Parses JSON. Throws RequestFailed with `invalidJson`. */
-export function readJsonText(text: string, hasJsonFields: boolean): { readonly value: Json } & Inspection {
+export function readJsonText(text: string, hasJsonFields: boolean): Parsed {
   const value: Json = parse('invalidJson', () => JSON.parse(text));
-  return { value, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
+  return { value, text, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
 }
 
-/** What JSON.parse does not return: problems, the whole text as `body`, and the text of each field if requested. */
+/** What JSON.parse does not return: problems, and the text of each field if requested. */
 type Inspection = { readonly problems: Problems; readonly texts: Map<string, string> };
+type Parsed = Inspection & { readonly value: Json; readonly text: string };
 
 /** Matches numbers that String(number) may not reproduce. */
 const LONG_NUMBER = /\d[.e]|\d{16}/i;
@@ -293,7 +295,7 @@ const LONG_NUMBER = /\d[.e]|\d{16}/i;
  */
 function inspectText(text: string, hasJsonFields: boolean): Inspection {
   const problems: Problems = new Map();
-  const texts = new Map([['body', text]]);
+  const texts = new Map<string, string>();
   /** The names seen so far in each open object; undefined for an open array. */
   const open: (Set<string> | undefined)[] = [];
   /** The field of the body, and where its value begins. A body without fields is one itself. */

@@ -98,7 +98,7 @@ describe('a whole body', () => {
 
   test('reaches SQL as it was sent, with what it has beyond its properties', async () => {
     const body =
-      '{"nome":"Ana","extra":{"n":9007199254740993,"x":0.12345678901234567890},"texto":"{\\"admin\\":true}"}';
+      '{"nome":"Ana","body":{"nome":"Eva"},"extra":{"n":9007199254740993,"x":0.12345678901234567890},"texto":"{\\"admin\\":true}"}';
     const [status, answer] = await send('PATCH', '/eco/1', body);
     expect(status).toBe(200);
     expect(JSON.parse((answer as { texto: string }).texto)).toEqual(JSON.parse(body));
