@@ -17,7 +17,7 @@ const REPEATED = ['a', '0', 'é', '😀'];
 /** Maximum length of a text if the schema has none. */
 const LONG = 200;
 /** Reserved for examples (RFC 2606). */
-const DOMAIN = 'contract.example';
+export const DOMAIN = 'contract.example';
 
 /** Values that an input accepts. */
 export function createValid(input: Input): Values {
