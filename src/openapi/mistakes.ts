@@ -19,6 +19,8 @@ export const REFUSED = {
     reference.startsWith('#')
       ? `the reference ${reference} leads to nothing: correct it, or add what it names`
       : `the reference ${reference} leads to no file that can be read: correct it, or add the file`,
+  'a reference to another kind of object': (reference, section) =>
+    `the reference ${reference} leads to another kind of object: refer to one of components/${section}`,
   'several paths of servers': (paths) => `the servers have the paths ${paths}: keep one, which the gateway serves`,
   'a server without a URL': (url) => `the URL of a server is ${url}: correct it, or declare its variables`,
   "a variable in a server's path with several values": (name) =>

@@ -93,7 +93,7 @@ export function createConverter(
     { $ref, $schema, $defs, definitions, ...own }: Source,
     around: readonly string[],
   ): void {
-    if ($ref !== undefined) {
+    if (typeof $ref === 'string') {
       // OpenAPI 3.1 has keywords beside a reference: both apply, and `unevaluatedProperties` knows the properties of both.
       const others = Array.isArray(own.allOf) ? own.allOf : [];
       fill(schema, { ...own, allOf: [{ $ref }, ...others] }, around);

@@ -5,9 +5,9 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
-import { follow, isReference, type Place, toPointer } from './pointer.ts';
+import { follow, isReference, type Place, readReference, toPointer } from './pointer.ts';
 import { ANNOTATIONS, EXACT } from './schema.ts';
-import { type Kind, type Node, SUBSCHEMAS, visit } from './structure.ts';
+import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
 /** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
 type Fault = readonly [name: string | undefined, ...texts: string[]];
@@ -88,6 +88,10 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     if (isReference(node) && follow<unknown>(document, node) === undefined) {
       mistakes.push(toMistake('a reference to nothing', place, node.$ref));
     }
+    const section = sectionOf(kind);
+    if (section !== undefined && isReference(node) && isElsewhere(node.$ref, section)) {
+      mistakes.push(toMistake('a reference to another kind of object', place, node.$ref, section));
+    }
     // A webhook describes requests that another system sends.
     if (place[0] === 'webhooks') return;
     for (const [of, what, find] of RULES) {
@@ -103,6 +107,12 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     mistakes.push(...readMistakes(validateSchema(node), 'a keyword with a value that it does not have', place));
   });
   return mistakes;
+}
+
+/** Whether a reference leads to a component of another section. */
+function isElsewhere(reference: string, section: string): boolean {
+  const [first, other, ...rest] = readReference(reference);
+  return first === undefined || (first === 'components' && rest.length === 1 && other !== section);
 }
 
 function isFilled(value: unknown): boolean {

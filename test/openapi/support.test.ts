@@ -65,6 +65,11 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
   'what the specification does not allow': small(`${GET} sumary`, 'A pet'),
   'a path outside of `paths`': small('/shops', '{}'),
   'a reference to nothing': small(`${GET} responses 404`, "{ $ref: '#/components/responses/Nothing' }"),
+  'a reference to another kind of object': small(
+    `${GET} responses 404`,
+    "{ $ref: '#/components/schemas/Pet' }",
+    small('components schemas Pet', '{ type: object }'),
+  ),
   'several paths of servers': small('servers', '[{ url: https://a.example/v1 }, { url: https://a.example/v2 }]'),
   'a server without a URL': small('servers', '[{ url: https://<host>/v1 }]'),
   "a variable in a server's path with several values": small(
@@ -200,12 +205,15 @@ test('reports a mistake that the specification knows with its name', async () =>
   await expect(compile(version30(document))).rejects.toThrow('has sumary, which OpenAPI does not define');
 });
 
-test.each(['{}', '[null]', '[{}]', '[{ url: [] }]', '[{ url: /v1, variables: [null] }]', "[{ url: '/{a}' }]"])(
-  'refuses servers that are none: %s',
-  async (servers) => {
-    await expect(compile(small('servers', servers))).rejects.toThrow(DocumentError);
-  },
-);
+test.each<[string, string]>([
+  ...['{}', '[null]', '[{}]', '[{ url: [] }]', '[{ url: /v1, variables: [null] }]', "[{ url: '/{a}' }]"].map(
+    (servers): [string, string] => ['servers', servers],
+  ),
+  ['components schemas Pet', '{ $ref: 1 }'],
+  [`${GET} responses 200 content application/json schema`, '{ $ref: 1 }'],
+])('refuses %s that are none: %s', async (place, yaml) => {
+  await expect(compile(small(place, yaml))).rejects.toThrow(DocumentError);
+});
 
 test.each(['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/../shops'])(
   'refuses the path %s, which no request has',
