@@ -108,7 +108,7 @@ async function chooseSamples(
 ): Promise<Record<Kind, Sample[]>> {
   const { table, kinds, names, filters, written, uniques, incoming } = subject;
   const rows = await readRows(db, subject, key);
-  await db.query('savepoint again; truncate private.tenants cascade');
+  await db.query('savepoint again; truncate private.tenants restart identity cascade');
   await db.query(seed);
   const again = await readRows(db, subject, key);
   await db.query('rollback to savepoint again');

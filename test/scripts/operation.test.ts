@@ -55,6 +55,7 @@ create table private.aulas (
   notas text[],
   extras jsonb check (octet_length(extras::text) <= 100),
   duracao integer generated always as (vagas * 10) stored,
+  serie integer generated always as identity,
   fim timestamptz not null,
   constraint aulas_fim check (fim > inicio),
   peso double precision,
