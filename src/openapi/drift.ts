@@ -227,12 +227,16 @@ class Comparison {
       return;
     }
     if (returns !== 'row' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
-    if (returns === 'values') return;
     if (returns === 'row' && !isSingle) {
       this.#add(place, 'the response is one object', 'it may return many rows: declare "rows 1" if it returns one');
     }
-    const item = returns === 'rows' ? itemsOf(schema) : schema;
-    this.#checkColumns(columns, item ?? {}, returns === 'rows' ? [...place, 'items'] : place);
+    const item = (returns === 'row' ? schema : itemsOf(schema)) ?? {};
+    const at = returns === 'row' ? place : [...place, 'items'];
+    const isOther = columns.length === 0 && (returns !== 'values' || !isWrittenAs(item, { type }));
+    const says = returns === 'values' ? `an item is ${describeSchema(item)}` : 'the properties of a record are columns';
+    // The column of such a row would have the function's name.
+    if (isOther) this.#add(at, says, `it returns ${type}`);
+    else if (returns !== 'values') this.#checkColumns(columns, item, at);
   }
 
   #checkColumns(columns: readonly Column[], item: Schema, place: Place): void {

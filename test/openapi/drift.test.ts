@@ -283,6 +283,18 @@ describe('the result', () => {
     expect(await find(changed({ args, returns }))).toEqual(['the response is an array; it returns one row']);
   });
 
+  test('has columns where a record has properties, and is JSON where it has none', async () => {
+    const toAny: Edit = (paths) => {
+      const response = paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
+      const media = response.content?.['application/json'] as OpenAPIV3.MediaTypeObject;
+      (media.schema as OpenAPIV3.ArraySchemaObject).items = { type: 'object', required: ['id'] };
+    };
+    const [json, text] = ['jsonb', 'text'].map((type) => changed({ returns: `setof ${type}` })) as [string, string];
+    expect(await find(json)).toEqual(['the properties of a record are columns; it returns jsonb']);
+    expect(await find(json, toAny)).toEqual([]);
+    expect(await find(text, toAny)).toEqual(['an item is object; it returns text']);
+  });
+
   test('is one row where the response is an object', async () => {
     const edit: Edit = (paths) => {
       const response = paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
