@@ -63,6 +63,7 @@ export const REFUSED = {
     `${parameter} has the style ${style}, which is not supported: use ${other}`,
   'the headers `Accept`, `Content-Type`, `Authorization`': (parameter) =>
     `${parameter} is ignored by OpenAPI: the content types and the security describe it; remove it`,
+  'a name that no header can have': (name) => `no header can have the name ${name} (RFC 9110, 5.1): rename it`,
   '`allowEmptyValue` of a number': (parameter) =>
     `${parameter} allows an empty value, which is a string only: remove allowEmptyValue`,
   'a default that its schema does not allow': (value, name) =>

@@ -115,6 +115,8 @@ type Allows = (schema: Schema, value: Json) => boolean;
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
 const FIELD = /^p_[a-z0-9_]+$/;
+/** A token (RFC 9110, 5.6.2). */
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 const JSON_TYPE = 'application/json';
 /** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
 const EMPTY = ['204', '205'];
@@ -418,6 +420,7 @@ class OperationReader {
     if (source.in === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) {
       return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
     }
+    if (source.in === 'header' && !HEADER_NAME.test(name)) return refuse('a name that no header can have', name);
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
     if (!type || formOf(schema) === 'json') return refuse('an object as a parameter, `deepObject`', parameter);
@@ -489,6 +492,7 @@ class OperationReader {
       const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`).join(', ');
       return refuse('bearer, OAuth, OpenID Connect, cookies, two schemes', found);
     }
+    if (!HEADER_NAME.test(scheme.name)) return refuse('a name that no header can have', scheme.name);
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction) {

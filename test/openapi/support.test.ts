@@ -111,6 +111,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
     PARAMETERS,
     '[{ name: Accept, in: header, schema: { type: string } }]',
   ),
+  'a name that no header can have': small(PARAMETERS, '[{ name: X Motivo, in: header, schema: { type: string } }]'),
   '`allowEmptyValue` of a number': small(
     PARAMETERS,
     '[{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }]',
@@ -221,6 +222,11 @@ test.each(['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/.
     await expect(compile(small(`paths ${path}`, own()))).rejects.toThrow(`no request has the path ${path}`);
   },
 );
+
+test('refuses a key in a header that no request can have', async () => {
+  const key = small('components securitySchemes apiKey name', 'X Api Key');
+  await expect(compile(key)).rejects.toThrow('no header can have the name X Api Key (RFC 9110, 5.1): rename it');
+});
 
 test('a default of a field is one that its schema allows', async () => {
   const property = (value: string) =>
