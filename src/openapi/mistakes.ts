@@ -82,10 +82,12 @@ export const REFUSED = {
   'several success statuses, or none': (found) =>
     `exactly one success response must be declared, such as 200; found ${found}`,
   'content of a 204': (status) => `a ${status} has no content (RFC 9110, 15.3): remove its content`,
-  redirections: (status) => `the gateway never answers with ${status}: remove it`,
+  'redirections, informational responses': (status) => `the gateway never answers with ${status}: remove it`,
   'another form of errors': (status, sent) =>
     `the schema of the response ${status} does not allow what the gateway sends: ${sent}`,
   '`x-conflicts` of another form': () => 'x-conflicts of the response 409 must be a map from constraints to texts',
+  '`x-conflicts` without a 409': (status) =>
+    `the response ${status} has x-conflicts, which only a 409 can have: move it`,
   'a header that is never sent': (header, status) =>
     `the gateway never sends the header ${header} with ${status}: remove it`,
   '`Location` without a link': () =>

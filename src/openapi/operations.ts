@@ -377,9 +377,12 @@ class OperationReader {
 
   /** Finds responses that the gateway would not send as declared. */
   #checkResponses(): void {
-    for (const [status, { content }] of this.#responses) {
+    for (const [status, response] of this.#responses) {
+      const { content } = response;
       const place = ['responses', status];
-      if (status.startsWith('3') && status !== '304') this.mistake('redirections', place, status);
+      if (/^[13]/.test(status) && status !== '304')
+        this.mistake('redirections, informational responses', place, status);
+      if (status !== '409' && 'x-conflicts' in response) this.mistake('`x-conflicts` without a 409', place, status);
       if (!content || !/^([45]|default)/.test(status)) continue;
       this.#checkContent(content, status, [...place, 'content']);
       const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
@@ -598,7 +601,8 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
   const find = (name: string, hasDefault: boolean) =>
     inputs.find((input) => input.in === 'query' && input.name === name && (input.default !== undefined) === hasDefault);
   const [limit, offset, after] = [find('limit', true), find('offset', true), find('after', false)];
-  if (!['rows', 'values'].includes(returns) || !limit || !offset) return undefined;
+  if (limit?.type !== 'integer' || offset?.type !== 'integer') return undefined;
+  if (!['rows', 'values'].includes(returns)) return undefined;
   const filters = inputs.filter((input) => input.in === 'query' && ![limit, offset, after].includes(input));
   return { limit, offset, after, filters };
 }
