@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import type { OpenAPIV3 } from 'openapi-types';
 import { parse } from 'yaml';
+import { bundle } from '../../src/openapi/bundle.ts';
 import { type Change, findChanges } from './changes.ts';
 
 const DOCUMENT = 'openapi.yaml';
@@ -37,7 +38,7 @@ export function compareContract(args: readonly string[], { folder, print, printE
       print(`No release to compare with: no tag ${RELEASES} is an ancestor of HEAD\n`);
       return 0;
     }
-    const document = readDocument(readFileSync(join(folder, DOCUMENT), 'utf8'), DOCUMENT);
+    const document = readDocument('', (path) => readFileSync(join(folder, path), 'utf8'));
     const changes = findChanges(readRevision(folder, revision), document);
     const breaking = changes.filter(({ isBreaking }) => isBreaking);
     const next = readNextRelease(folder);
@@ -63,7 +64,7 @@ function findRelease(folder: string): string | undefined {
 
 function readRevision(folder: string, revision: string): OpenAPIV3.Document {
   const commit = findCommit(folder, revision);
-  return readDocument(git(folder, 'show', `${commit}:./${DOCUMENT}`), `${revision}:${DOCUMENT}`);
+  return readDocument(`${revision}:`, (path) => git(folder, 'show', `${commit}:./${path}`));
 }
 
 function findCommit(folder: string, revision: string): string {
@@ -83,7 +84,17 @@ function git(folder: string, ...args: string[]): string {
   }
 }
 
-function readDocument(text: string, name: string): OpenAPIV3.Document {
+/** Reads the document, and the other files that it refers to. Messages have their names after `place`. */
+function readDocument(place: string, read: (path: string) => string): OpenAPIV3.Document {
+  const contents = new Map<string, unknown>();
+  const open = (path: string): unknown => {
+    if (!contents.has(path)) contents.set(path, parseFile(read(path), `${place}${path}`));
+    return contents.get(path);
+  };
+  return bundle(DOCUMENT, open).document as unknown as OpenAPIV3.Document;
+}
+
+function parseFile(text: string, name: string): unknown {
   try {
     return parse(text);
   } catch (error) {

@@ -87,13 +87,14 @@ const isWithin = (one: unknown, other: unknown) => {
     .split('|')
     .every((type) => types.includes(type) || (type === 'integer' && types.includes('number')));
 };
-/** Whether `after` has a stricter bound than `before`; either may be exclusive. */
+/** Whether `after` has a stricter bound than `before`; either may be exclusive. An integer above 0 is at least 1. */
 const isNarrower = (end: 'minimum' | 'maximum', { parent: before }: NodeContext, { parent: after }: NodeContext) => {
   const [open, sign] = end === 'minimum' ? (['exclusiveMinimum', 1] as const) : (['exclusiveMaximum', -1] as const);
-  const [one, other] = ([before, after] as Record<string, number | undefined>[]).map((schema) => {
+  const [one, other] = ([before, after] as OpenAPIV3.SchemaObject[]).map((schema) => {
     const [closed = -Infinity, excluded = -Infinity] = [schema[end], schema[open]].map((n) =>
-      n === undefined ? n : n * sign,
+      n === undefined ? n : Number(n) * sign,
     );
+    if (schema.type === 'integer') return { bound: Math.max(closed, Math.floor(excluded) + 1), isOpen: false };
     return { bound: Math.max(closed, excluded), isOpen: excluded >= closed && excluded > -Infinity };
   }) as [{ bound: number; isOpen: boolean }, { bound: number; isOpen: boolean }];
   return other.bound > one.bound || (other.bound === one.bound && other.isOpen && !one.isOpen);
@@ -106,6 +107,26 @@ const bound = (end: 'minimum' | 'maximum'): CompareRules => {
   const wider = when((before, after) => isNarrower(end, after, before));
   return { $: [narrower, narrower, narrower, wider, wider, wider] };
 };
+
+/** A keyword that only narrows. A change within it may do both. */
+const narrowing: CompareRules = {
+  $: [breaking, nonBreaking, breaking, nonBreaking, breaking, breaking],
+  '/**': { $: allBreaking },
+};
+/** The rule of a number of characters, items or properties: every value has at least 0. */
+const least: CompareRules = {
+  $: [
+    when((_, after) => (after.value as number) > 0),
+    nonBreaking,
+    when((before, after) => (after.value as number) > (before.value as number)),
+    nonBreaking,
+    when((before) => (before.value as number) > 0),
+    when((before, after) => (after.value as number) < (before.value as number)),
+  ],
+};
+/** The keywords of 3.1 that the library does not know. */
+const KEYWORDS_OF_3_1 = `if then else contains minContains maxContains prefixItems dependentRequired dependentSchemas
+  patternProperties unevaluatedItems unevaluatedProperties`.split(/\s+/);
 
 /** By keyword: the effect of adding, removing and replacing it, in a request and in a response. */
 const KEYWORDS: Changes = {
@@ -136,7 +157,11 @@ const KEYWORDS: Changes = {
       when((before, after) => (after.value as number) > (before.value as number)),
     ],
   },
-  '/pattern': { $: [breaking, nonBreaking, breaking, nonBreaking, breaking, breaking] },
+  '/pattern': narrowing,
+  ...Object.fromEntries(KEYWORDS_OF_3_1.map((keyword) => [`/${keyword}`, narrowing])),
+  '/minLength': least,
+  '/minItems': least,
+  '/minProperties': least,
   '/nullable': {
     $: [
       nonBreaking,

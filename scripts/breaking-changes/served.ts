@@ -141,17 +141,23 @@ function isArray(schema: object, resolve: <T>(node: unknown) => T): boolean {
   return [type].flat().includes('array') || allOf.some((part) => isArray(part, resolve));
 }
 
-/** Copies a schema for the converter, with references as a keyword that it ignores. */
-function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T): T {
-  if (Array.isArray(source)) return source.map((part) => prepare(part, use, resolve)) as T;
+/**
+ * Copies a schema for the converter. References are resolved, because a schema may move to the components and back. Within itself a
+ * schema is a reference, as a keyword that the converter ignores.
+ */
+function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T, around: readonly unknown[] = []): T {
+  if (Array.isArray(source)) return source.map((part) => prepare(part, use, resolve, around)) as T;
   if (typeof source !== 'object' || source === null) return source;
-  const node = mapValues(source as Node, (part) => prepare(part, use, resolve)) as Node;
-  if (typeof node.$ref === 'string') {
-    const { $ref, ...beside } = node;
-    const { readOnly, writeOnly } = resolve<Node>(source);
-    const target = { [REFERENCE]: ($ref as string).replace(SCHEMAS, `#/components/${PARTS[use]}/`) };
+  const { $ref, ...own } = source as Node;
+  const node = mapValues(own, (part) => prepare(part, use, resolve, around)) as Node;
+  if (typeof $ref === 'string') {
+    const found = resolve<Node>(source);
+    const target = around.includes(found)
+      ? { [REFERENCE]: $ref.replace(SCHEMAS, `#/components/${PARTS[use]}/`) }
+      : prepare(found, use, resolve, [...around, found]);
+    const { readOnly, writeOnly } = found;
     const flags = { ...(readOnly ? { readOnly } : {}), ...(writeOnly ? { writeOnly } : {}) };
-    return (Object.keys({ ...beside, ...flags }).length > 0 ? { ...flags, ...beside, allOf: [target] } : target) as T;
+    return (Object.keys(node).length > 0 ? { ...flags, ...node, allOf: [target] } : { ...flags, ...target }) as T;
   }
   for (const name of ['anyOf', 'oneOf']) {
     const choices = (node[name] ?? []) as Node[];

@@ -199,6 +199,23 @@ describe('it breaks clients that', () => {
       /limit: schema.exclusiveMaximum: none → 1000$/,
       IN_3_1,
     ],
+    [
+      'a keyword of 3.1 is new',
+      { 'NovoAluno dependentRequired': { p_sexo: ['p_telefone'] } },
+      /^POST \/alunos body: dependentRequired: none → \{/,
+      IN_3_1,
+    ],
+    [
+      'a keyword of 3.1 changes',
+      { 'NovoAluno dependentRequired p_sexo 0': 'p_email' },
+      /^POST \/alunos body: dependentRequired.p_sexo.0: "p_telefone" → "p_email"$/,
+      { ...IN_3_1, 'NovoAluno dependentRequired': { p_sexo: ['p_telefone'] } },
+    ],
+    [
+      'a schema is no longer shared and loses a property',
+      { 'GET /academias responses 200 content application/json schema items': { type: 'object', properties: {} } },
+      /^GET \/academias 200: items.properties.nome: \{.* → none$/,
+    ],
     ['a minimum is raised', { 'Limit minimum': 2 }, /limit: schema.minimum: 1 → 2$/],
     [
       'an integer is bound for the first time',
@@ -279,6 +296,12 @@ describe('it breaks nothing that', () => {
     ['a property becomes shorter', { 'Aluno.nome maxLength': 200 }],
     ['a property has a length for the first time', { 'Aluno.id maxLength': 36 }, { 'Aluno.id maxLength': undefined }],
     ['an integer has the format of its bounds', { 'Limit format': 'int32' }, { 'Limit format': undefined }],
+    ['a field has at least no characters', { 'NovoAluno.p_sexo minLength': 0 }],
+    [
+      'an integer is at least one, which was more than zero',
+      { 'NovoAluno.p_numero': { type: 'integer', minimum: 1 } },
+      { 'NovoAluno.p_numero': { type: 'integer', minimum: 0, exclusiveMinimum: true } },
+    ],
     ['a pattern is removed', { 'NovoAluno.p_nome pattern': undefined }],
     ['a field may be null', { 'NovoAluno.p_sexo nullable': true }],
     ['other fields are allowed', { 'NovoAluno additionalProperties': true }],
@@ -330,6 +353,10 @@ describe('it sees no change where', () => {
         'paths /anamnese/secoes get responses 200 content application/json schema items $ref':
           '#/components/schemas/Secao',
       },
+    ],
+    [
+      'a schema is no longer shared',
+      { 'paths /anamnese/secoes get responses 200 content application/json schema items': SecaoDeAnamnese },
     ],
     ['the parameter of a path has another name', { [CLASS]: undefined, ...classOf('turma_id') }, classOf('id')],
     [
@@ -494,6 +521,24 @@ describe('the command', () => {
       ],
       errors: '',
     });
+  });
+
+  test('compares all files of a document', async () => {
+    const share = (schema: object) => writeFileSync(join(folder, 'secao.yaml'), stringify(schema));
+    const { SecaoDeAnamnese } = SOURCE.components.schemas;
+    write(stringify(edited(SOURCE, { SecaoDeAnamnese: { $ref: './secao.yaml' } })));
+    share(SecaoDeAnamnese);
+    git('add', '.');
+    git('commit', '--quiet', '--message', 'Two files');
+    expect(await run(['v1.0.0'])).toMatchObject({ code: 0, lines: ['openapi.yaml since v1.0.0: 0 breaking, 0 other'] });
+    share({ ...SecaoDeAnamnese, properties: {} });
+    expect(await run(['HEAD'])).toMatchObject({
+      code: 1,
+      lines: expect.arrayContaining([expect.stringMatching(/properties\.ordem/)]),
+    });
+    rmSync(join(folder, 'secao.yaml'));
+    expect(await run(['HEAD'])).toMatchObject({ code: 2, errors: expect.stringMatching(/secao\.yaml/) });
+    git('reset', '--quiet', '--hard', 'HEAD~1');
   });
 
   test.each<[string, string[], RegExp]>([
