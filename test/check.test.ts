@@ -156,6 +156,11 @@ describe('a check of the start', () => {
     });
   });
 
+  test('says where no socket can be made', async () => {
+    const { isGood, lines } = await check({ DATA_DIR: join(root, 'x'.repeat(100)) });
+    expect([isGood, lines[2]]).toEqual([false, expect.stringContaining('too long for a socket')]);
+  });
+
   test('ends npm start with its result, without listening', async () => {
     const url = loginUrl(database.adminUrl, 'gateway_test');
     const gateway = new GatewayProcess({ DATABASE_URL: url, WORKERS: '2' }, { args: ['--check'] });

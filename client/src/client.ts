@@ -433,7 +433,8 @@ async function* followPages(send: Sender, path: string, init: AnyListInit = {}):
     }
     if (rest.signal?.aborted) return;
     if (!result.ok && !(isSent && toWait(result, 0) !== undefined)) throw new ClientError(result);
-    if (page.length < pageSize) await sleep(intervalMs, rest.signal);
+    const wait = Math.max(intervalMs, (result.ok ? undefined : toWait(result, 0)) ?? 0);
+    if (page.length < pageSize) await sleep(Math.min(wait, MAX_TIMEOUT_MS), rest.signal);
   }
 }
 

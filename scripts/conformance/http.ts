@@ -106,8 +106,10 @@ export function* createPathChecks({ client, contract, operations, readOnly }: Se
     throw new Mismatch(request, `${status} {"error": a text}`, describeAnswer(answer));
   };
 
+  // With more segments than any template, which may match a single one.
+  const segments = Math.max(...contract.operations.map(({ path }) => path.split('/').length));
   yield check('answers an unknown path with 404', () =>
-    refuses({ method: 'GET', target: '/no-such-path', headers: {}, key: OWN_KEY }, 404),
+    refuses({ method: 'GET', target: '/no-such-path'.repeat(segments), headers: {}, key: OWN_KEY }, 404),
   );
 
   for (const [path, operation] of new Map(operations.map((operation) => [operation.path, operation]))) {

@@ -35,7 +35,8 @@ export function readBody(req: IncomingMessage, res: ServerResponse, limit: numbe
       fail('bodyTooLarge');
       return;
     }
-    if (req.headers.expect) res.writeContinue();
+    // A client of HTTP/1.0 would take it for the answer (RFC 9110, 15.2).
+    if (req.headers.expect && req.httpVersion !== '1.0') res.writeContinue();
     req.on('data', onData);
     req.once('end', () => resolve(Buffer.concat(chunks)));
     req.once('error', () => fail('invalidJson'));

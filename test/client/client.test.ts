@@ -173,6 +173,21 @@ describe('a list that is followed', () => {
     await expect(follow()).rejects.toThrow('422: after must be new');
     expect(seen).toEqual([STUDENT, STUDENT]);
   });
+
+  test.each([
+    ['1', 2],
+    ['2592000', 1],
+  ])('waits as long as the answer says: after %s s', async (seconds, count) => {
+    let calls = 0;
+    const refuse = () => {
+      calls += 1;
+      return HttpResponse.json({ error: 'Too many requests' }, { status: 429, headers: { 'Retry-After': seconds } });
+    };
+    server.use(http.get(`${FAILING_URL}/alunos`, refuse));
+    const signal = AbortSignal.timeout(1_500);
+    expect(await Array.fromAsync(failing.follow('/alunos', { intervalMs: 1, signal }))).toEqual([]);
+    expect(calls).toBe(count);
+  });
 });
 
 test('a create gives the student, and the same one for the same idempotency key', async () => {

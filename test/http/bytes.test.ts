@@ -178,6 +178,7 @@ describe('a body', () => {
     const head = `${POST}Connection: close\r\nExpect: 100-continue\r\nContent-Length: ${BODY.length}\r\n\r\n`;
     const answer = await sendRaw(gateway.url, head + BODY);
     expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/);
+    expect(await sendRaw(gateway.url, head.replace('HTTP/1.1', 'HTTP/1.0') + BODY)).toMatch(/^HTTP\/1\.1 201 Created/);
   });
 });
 

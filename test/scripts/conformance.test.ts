@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import type { Setting } from '../../scripts/conformance/check.ts';
+import { createPathChecks } from '../../scripts/conformance/http.ts';
 import { testContract } from '../../scripts/conformance/main.ts';
 import type { Request } from '../../scripts/conformance/request.ts';
 import { toOrigin } from '../../src/http/ports.ts';
@@ -144,6 +146,15 @@ async function findInGateway(name: string, input: 'limit' | 'p_nome' | 'p_email'
   expect(report.created.length).toBeLessThan(100);
   return findFailure(name, failuresOf(report), faulty.url);
 }
+
+test('a path that the document has not is unknown whatever its templates match', async () => {
+  const targets: string[] = [];
+  const contract = { operations: [{ path: '/{slug}' }, { path: '/{slug}/{id}' }] };
+  const client = { send: async ({ target }: { target: string }) => targets.push(target) };
+  const [unknown] = createPathChecks({ contract, client, operations: [] } as unknown as Setting);
+  await expect(unknown?.run()).rejects.toThrow('404');
+  expect(targets).toEqual([expect.stringMatching(/^(\/[^/]+){3}$/)]);
+});
 
 describe('a gateway with a bound off by one', () => {
   test('is shown the largest limit that it refuses', async () => {

@@ -201,6 +201,7 @@ describe('a folder', () => {
       /^\/nowhere\/data cannot be used: ENOENT.*; create \/nowhere first, or set DATA_DIR/,
     ],
     ['is a file', '/etc/hostname', /^\/etc\/hostname cannot be used: ENOTDIR/],
+    ['has a comma in its path', join(root, 'a,b'), /a,b has a comma: set DATA_DIR to one without$/],
     [
       'has too long a path',
       join(root, 'x'.repeat(100)),

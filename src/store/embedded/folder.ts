@@ -38,6 +38,7 @@ export function isVersion1(folder: string): boolean {
 /** Throws FolderError if no store can be created in a folder. Changes nothing. */
 export function checkNewFolder(folder: string): void {
   try {
+    refusePath(folder);
     const isThere = fs.existsSync(folder);
     if (isThere) refuseForeign(folder);
     fs.accessSync(isThere ? folder : dirname(resolve(folder)), fs.constants.W_OK);
@@ -58,6 +59,7 @@ export function lockFolder(folder: string): () => void {
   const { database, old, socketFolder, lock, holder } = toPaths(folder);
   let sqlite: DatabaseSync | undefined;
   try {
+    refusePath(folder);
     // Not recursive: a mistyped path would create folders, and in /proc Node would try for ever.
     if (!fs.existsSync(folder)) fs.mkdirSync(folder, { mode: 0o700 });
     refuseForeign(folder);
@@ -123,12 +125,19 @@ function refuseForeign(folder: string): void {
       `${folder} belongs to user ${uid}, and this process runs as user ${user}: run it as user ${uid}, or set DATA_DIR to a folder that does not exist yet, such as ${join(folder, 'store')}`,
     );
   }
-  const bytes = Buffer.byteLength(join(toPaths(folder).complete, '.s.PGSQL.5432'));
-  if (bytes > SOCKET_BYTES) {
-    const excess = bytes - SOCKET_BYTES;
+}
+
+/** Throws for a folder whose path no socket can have: Postgres and libpq take a comma for the end of a path. */
+function refusePath(folder: string): void {
+  const socket = join(toPaths(folder).complete, '.s.PGSQL.5432');
+  const excess = Buffer.byteLength(socket) - SOCKET_BYTES;
+  if (excess > 0) {
     throw new FolderError(
       `The path of ${folder} is ${excess} bytes too long for a socket in it: set DATA_DIR to a shorter one`,
     );
+  }
+  if (socket.includes(',')) {
+    throw new FolderError(`The path of ${folder} has a comma: set DATA_DIR to one without`);
   }
 }
 
