@@ -62,6 +62,14 @@ const BAD_NUMBER = 'must be a number, as 1234.56 or 1.234,56';
 
 type Check = RegExp | { validate(text: string): boolean };
 
+/** Days that may be in year 0 or 10000 in UTC, which the API cannot return: a time on them needs its zone, as RFC 3339 has it. */
+const EDGE = /^(000[01]-|9999-12-31)/;
+
+function isTime(text: string): boolean {
+  const isDateTime = formats['date-time'] as (text: string) => boolean;
+  return EDGE.test(text) ? isDateTime(text) : isOf(text, formats['iso-date-time'] as Check);
+}
+
 /** A type with several spellings: `write` converts a text to Postgres's spelling, and `check` validates that. */
 type Kind = {
   readonly type: RegExp;
@@ -79,7 +87,7 @@ const KINDS: readonly Kind[] = [
     message: 'must be true or false, sim or não, or ativo or inativo',
   },
   { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
-  { type: TIME, write: toTime, check: formats['iso-date-time'] as Check, message: BAD_TIME },
+  { type: TIME, write: toTime, check: { validate: isTime }, message: BAD_TIME },
   { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: BAD_INTEGER },
   { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];

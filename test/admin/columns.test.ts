@@ -98,6 +98,18 @@ test.each([
   expect(inZone(text, column('x'), 'America/Sao_Paulo')).toBe(text);
 });
 
+test.each([
+  ['9999-12-31T23:59:59', false],
+  ['9999-12-31T23:59:59-03:00', false],
+  ['9999-12-31T23:59:59Z', true],
+  ['9999-12-30T23:59:59', true],
+  ['0001-01-01T00:00:00+14:00', false],
+  ['0001-01-01T00:00:00Z', true],
+  ['0000-12-31T23:59:59Z', false],
+])('the time %s can be returned in UTC: %s', (text, isGood) => {
+  expect(checkValue(text, column('x', TIME)) === undefined).toBe(isGood);
+});
+
 const namesOf = (...titles: string[]) => readTitles(titles, COLUMNS).headers.map(({ column }) => column?.name);
 
 test('a column has the names of the table, of the interface and of spreadsheets, however they are written', () => {
