@@ -21,7 +21,7 @@ export const NEVER = 'infinity';
 export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
 /** Only validates: findLanguage has found the language before Commander parses. */
 export const readLanguage = matching(/^(pt|en)$/, 'pt or en');
-export const readName = matching(/\S/, 'a name that is not blank');
+export const readName = matching(/^(?=.*\S).{1,255}$/su, 'a name of 1 to 255 characters that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
 export const readMapping = readPairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
 export const readSetting = readPairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as in 'telefone=11 98888-0001'");
@@ -103,5 +103,6 @@ function toDate(text: string): Date | undefined {
   const midnight = new Date(`${day}T00:00Z`);
   const exists = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
   const date = time ? new Date(text) : midnight;
-  return exists && !Number.isNaN(date.getTime()) ? date : undefined;
+  // Postgres does not read a year of more than four digits as Date writes it.
+  return exists && date.getUTCFullYear() <= 9_999 ? date : undefined;
 }

@@ -128,7 +128,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'a duration such as 90d, 12h or 30m, a date such as 2027-12-31, a time such as 2027-12-31T18:00Z, or never':
     'uma duração, como 90d, 12h ou 30m, uma data, como 2027-12-31, um horário, como 2027-12-31T18:00Z, ou never (nunca)',
   "a tenant's id, as in `npm run admin -- tenant list`": 'o id de um tenant, como em `npm run admin -- tenant list`',
-  'a name that is not blank': 'um nome que não esteja em branco',
+  'a name of 1 to 255 characters that is not blank': 'um nome de 1 a 255 caracteres que não esteja em branco',
   '1 to 10 letters of a-z': 'de 1 a 10 letras de a-z',
   "TITLE=COLUMN, as in 'Fone 2=telefone'": "TÍTULO=COLUNA, como em 'Fone 2=telefone'",
   "COLUMN=VALUE, as in 'telefone=11 98888-0001'": "COLUNA=VALOR, como em 'telefone=11 98888-0001'",
@@ -438,6 +438,8 @@ export const FOREIGN: Readonly<Record<string, string>> = {
     '{0} é do usuário {1}, e este processo é do usuário {2}: execute como o usuário {3}, ou defina DATA_DIR como uma pasta que ainda não existe, como {4}',
   'The path of {0} is {1} bytes too long for a socket in it: set DATA_DIR to a shorter one':
     'O caminho de {0} é {1} bytes longo demais para um socket: defina DATA_DIR como um mais curto',
+  'The path of {0} has a comma: set DATA_DIR to one without':
+    'O caminho de {0} tem uma vírgula: defina DATA_DIR como um sem vírgula',
   '{0} is in use by process {1} on {2}, since {3}; stop it with: kill {4}':
     '{0} está em uso pelo processo {1} em {2}, desde {3}; para encerrá-lo: kill {4}',
   '{0} is in use by process {1} on {2}, since {3}': '{0} está em uso pelo processo {1} em {2}, desde {3}',
