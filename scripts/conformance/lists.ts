@@ -196,13 +196,23 @@ function isMet({ input: { match, property }, value }: Condition, row: Row): bool
   if (match === 'from') return !isLess(actual, value);
   if (match === 'until') return !isLess(value, actual);
   if (match === 'contains') return toSearchable(actual).includes(toSearchable(value));
-  return String(actual) === String(value);
+  return toInstant(actual) === toInstant(value);
 }
 
-function isLess(one: Json, other: Json): boolean {
+/** Whether one value comes before another in a filter. */
+export function isLess(one: Json, other: Json): boolean {
   // Numbers in a query may be texts; dates sort as texts.
   const areNumbers = [one, other].every((value) => value !== '' && Number.isFinite(Number(value)));
-  return areNumbers ? Number(one) < Number(other) : String(one) < String(other);
+  return areNumbers ? Number(one) < Number(other) : toInstant(one) < toInstant(other);
+}
+
+const INSTANT = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.(\d+))?(?:Z|[+-]\d\d:\d\d)$/i;
+
+/** The text of a value. A time is in UTC, so that it sorts; a Date would have no microseconds. */
+function toInstant(value: Json): string {
+  const text = String(value);
+  const [whole, fraction = ''] = INSTANT.exec(text) ?? [];
+  return whole ? `${new Date(whole).toISOString().slice(0, 19)}.${fraction.padEnd(6, '0')}` : text;
 }
 
 function describe({ input: { match, property, name }, value }: Condition): string {

@@ -8,6 +8,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { Setting } from '../../scripts/conformance/check.ts';
 import { createPathChecks } from '../../scripts/conformance/http.ts';
+import { isLess } from '../../scripts/conformance/lists.ts';
 import { testContract } from '../../scripts/conformance/main.ts';
 import type { Request } from '../../scripts/conformance/request.ts';
 import { toOrigin } from '../../src/http/ports.ts';
@@ -146,6 +147,16 @@ async function findInGateway(name: string, input: 'limit' | 'p_nome' | 'p_email'
   expect(report.created.length).toBeLessThan(100);
   return findFailure(name, failuresOf(report), faulty.url);
 }
+
+test.each([
+  ['2024-02-29T01:00:00+00:00', '2024-02-29T00:00:00.5-03:00', true],
+  ['2024-02-29T00:00:00.123456+00:00', '2024-02-29T00:00:00.123457Z', true],
+  ['2024-02-29T00:00:00+00:00', '2024-02-29T00:00:00Z', false],
+  ['2024-02-28', '2024-02-29T00:00:00Z', true],
+  ['9', '10', true],
+])('%s comes before %s in a filter: %s', (one, other, isBefore) => {
+  expect([isLess(one, other), isLess(other, one)]).toEqual([isBefore, false]);
+});
 
 test('a path that the document has not is unknown whatever its templates match', async () => {
   const targets: string[] = [];
