@@ -210,14 +210,14 @@ describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores ha
 
   const WRONG: Readonly<Record<string, () => Record<string, string>>> = {
     '`DATABASE_URL` beside `SUPABASE_URL`': () => ({ DATABASE_URL: urlOf(), ...postgrest.env }),
-    'the name of the login, or its password': () => edited({ password: 'wrong' }),
-    'either of them, behind PgBouncer': () => edited({ password: 'wrong' }, poolers[0]?.url),
+    'the login or its password': () => edited({ password: 'wrong' }),
+    'the login or its password, behind PgBouncer': () => edited({ password: 'wrong' }, poolers[0]?.url),
     'the database': () => edited({ pathname: '/nada' }),
     'the host or the port': () => edited({ port: String(nobody) }),
     'all of several hosts': () => hosts(`127.0.0.1:${nobody}`, `localhost:${nobody}`),
     'one of several hosts': () => hosts(`127.0.0.1:${nobody}`, new URL(urlOf()).host),
     'a server without the migrations': () => ({ DATABASE_URL: bare.adminUrl }),
-    'a database without them, or the role of `SUPABASE_KEY`': () => ({
+    'a database without the migrations, or the role of `SUPABASE_KEY`': () => ({
       DATABASE_URL: urlOf('gateway_test', empty.adminUrl),
     }),
     'a login that may not become `gateway`': () => ({ DATABASE_URL: urlOf(plain) }),

@@ -43,6 +43,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   const file = toPath(name);
   if (!existsSync(toPaths(dataDir).database)) throw new CommandError(t`There is no store in ${dataDir}`);
   if (existsSync(file)) throw new CommandError(t`There is ${file} already: nothing was backed up`);
+  if (!existsSync(dirname(file))) throw new CommandError(t`There is no folder ${dirname(file)}`);
   const part = `${file}.part`;
   const server = await reachServer({ dataDir, ...embedded });
   try {

@@ -5,7 +5,7 @@ import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as pa
 import { OperatorError } from '../errors.ts';
 import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
-import { type Place, readReference } from './pointer.ts';
+import { MAX_REFERENCES, type Place, readReference } from './pointer.ts';
 
 /** A mistake in a document: its text, its place if known, and its kind in mistakes.ts. */
 export type Mistake = { readonly text: string; readonly place?: Place; readonly what?: Refused };
@@ -111,22 +111,22 @@ function createLocator(main: string, texts: ReadonlyMap<string, string>, moved: 
     files.set(path, file);
     return file;
   };
-  const walk = (file: YamlFile, place: Place): Found => {
+  const walk = (file: YamlFile, place: Place, passed = 0): Found => {
     let found: Found = { file, node: file.root, offset: 0 };
     for (const name of place) {
-      const holder = follow(found);
+      const holder = follow(found, passed);
       const next = findChild(holder.node, name);
       if (!next) break;
       found = { file: holder.file, ...next };
     }
     return found;
   };
-  const follow = (found: Found): Found => {
+  const follow = (found: Found, passed: number): Found => {
     const reference = isMap(found.node) ? found.node.get('$ref') : undefined;
-    if (typeof reference !== 'string') return found;
+    if (typeof reference !== 'string' || passed > MAX_REFERENCES) return found;
     const [path = '', pointer = ''] = reference.split('#');
     const file = path === '' ? found.file : open(join(dirname(found.file.path), path));
-    return walk(file, readReference(`#${pointer}`));
+    return walk(file, readReference(`#${pointer}`), passed + 1);
   };
   return (place) => {
     const origin = moved.get(`${place[1]}/${place[2]}`);

@@ -101,6 +101,13 @@ test('a file that is no YAML is told with its line', async () => {
   await expect(compileFile(file)).rejects.toThrow(/^schemas\/Line\.yaml:\d+: /);
 });
 
+test('references that lead to themselves are told with their line', async () => {
+  const file = write({ 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" });
+  await expect(compileFile(file)).rejects.toThrow(
+    /^openapi\.yaml:3: the reference #\/components\/schemas\/A leads to nothing/m,
+  );
+});
+
 test('a mistake in a shared component is told once', async () => {
   const shared =
     'responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }';
