@@ -1,6 +1,7 @@
 // Chooses the configured store, and loads the code of no other.
 
 import { existsSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import type pg from 'pg';
 import type { Config, StoreConfig } from '../config.ts';
@@ -61,8 +62,10 @@ export async function openStore(
 /** Opens the configured store. The server of an embedded one must run already. */
 export async function openServed(config: Config, log: StoreLog, dataDir?: string): Promise<LimitedStore> {
   const store = await openUnlimited(config, log, dataDir);
-  const { connections, waiting } = config;
-  return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), waiting });
+  const { connections, waiting, workers } = config;
+  // A second batch of each worker would wait for a processor if the workers take more than half of them.
+  const fastSlots = workers > 1 && workers > availableParallelism() / 2 ? 1 : 2;
+  return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), fastSlots, waiting });
 }
 
 /**

@@ -16,6 +16,11 @@ export type StoreLimits = {
   readonly slots: number;
   /** The maximum number of slots of one share; by default all. */
   readonly slotsOfShare?: number;
+  /**
+   * The maximum number of slots of fast reads, if the store takes batches. By default two, which keep a gateway's process busy; with
+   * more, Postgres's processes compete for processors (docs/performance.md).
+   */
+  readonly fastSlots?: number;
   /** The maximum number of waiting calls. */
   readonly waiting: number;
 };
@@ -26,11 +31,6 @@ export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>
 /** A taken slot: how many calls it has, how many of them run, when the last one began or ended, and whether that is long ago. */
 type Slot = { readonly size: number; running: number; movedAt: number; isSlow: boolean };
 
-/**
- * How many slots fast reads take. With more, Postgres's processes compete for processors; two keep a gateway's process busy
- * (docs/performance.md).
- */
-const FEW = 2;
 /** Without an answer for this long, in milliseconds, a slot is slow: waiting reads take another. On a busy machine 2 is too little. */
 const FAST_MS = 5;
 
@@ -83,13 +83,13 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
 
 /** Creates the queue of a store's calls. */
 function createTurns(limits: StoreLimits, maxBatch = 1) {
-  const { slotsOfShare = limits.slots } = limits;
+  const { slotsOfShare = limits.slots, fastSlots = 2 } = limits;
   /**
    * The shares with calls; the first has the next turn. Not a Map: each of its rehashed tables refers to the next one, so an old
    * table keeps the entries of all later ones until a full garbage collection.
    */
   const shares: Share[] = [];
-  const few = maxBatch > 1 ? FEW : limits.slots;
+  const few = maxBatch > 1 ? fastSlots : limits.slots;
   /** The slots of reads. */
   const reading = new Set<Slot>();
   let free = limits.slots;

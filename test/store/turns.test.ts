@@ -111,6 +111,16 @@ describe('a store that takes batches of reads', () => {
     await endAll(sent);
   });
 
+  test('gets all waiting reads for one slot where it has one for fast reads', async () => {
+    const { begun, send, endNext, endAll } = open({ slots: 4, fastSlots: 1, waiting: 20 }, 4);
+    const sent = ['a1', 'b1', 'c1', 'd1'].map((name) => send(name));
+    await turn();
+    expect(begun).toEqual(['a1']);
+    await endNext();
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'd1']);
+    await endAll(sent);
+  });
+
   test('gets a write in each free slot while reads wait for a fast one', async () => {
     const { begun, send, endAll } = open({ slots: 4, waiting: 20 }, 4);
     const sent = [send('a1'), send('b1'), send('c1'), send('d1', { readOnly: false })];
