@@ -244,7 +244,9 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('count each by itself while Redis is gone, and together when it is back', async () => {
     const redis = await startTestRedis();
     const [one, other] = await startTwo(redis.url);
-    expect([await one.isShared(), await other.isShared()]).toEqual([true, true]);
+    // A busy machine may have lost it for a moment.
+    await waitFor(async () => expect([await one.isShared(), await other.isShared()]).toEqual([true, true]));
+    const before = new Map([one, other].map((gateway) => [gateway, gateway.told().length]));
     await redis.stop();
     for (const gateway of [one, other]) {
       const first = await gateway.send(ONE);
@@ -252,7 +254,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
       expect(remaining(first)).toBe(PER_MINUTE - 1);
       expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(5_000);
-      expect(gateway.told()).toEqual([
+      expect(gateway.told().slice(before.get(gateway))).toEqual([
         expect.stringMatching(/^Redis is lost, and each gateway counts requests by itself/),
       ]);
       expect(await gateway.isShared()).toBe(false);
@@ -260,7 +262,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     await startTestRedis([], redis.port);
     for (const gateway of [one, other]) {
       await isBack(gateway);
-      expect(gateway.told()).toEqual([expect.stringContaining('Redis is lost'), BACK]);
+      expect(gateway.told().slice(before.get(gateway))).toEqual([expect.stringContaining('Redis is lost'), BACK]);
       expect(await gateway.isShared()).toBe(true);
     }
     await expectShared(one, other);
