@@ -64,7 +64,7 @@ export async function openServed(config: Config, log: StoreLog, dataDir?: string
   const store = await openUnlimited(config, log, dataDir);
   const { connections, waiting, workers } = config;
   // A second batch of each worker would wait for a processor if the workers take more than half of them.
-  const fastSlots = workers > 1 && workers > availableParallelism() / 2 ? 1 : 2;
+  const fastSlots = workers > 1 && workers > availableParallelism() / 2 ? 1 : undefined;
   return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), fastSlots, waiting });
 }
 

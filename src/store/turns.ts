@@ -20,7 +20,7 @@ export type StoreLimits = {
    * The maximum number of slots of fast reads, if the store takes batches. By default two, which keep a gateway's process busy; with
    * more, Postgres's processes compete for processors (docs/performance.md).
    */
-  readonly fastSlots?: number;
+  readonly fastSlots?: number | undefined;
   /** The maximum number of waiting calls. */
   readonly waiting: number;
 };
