@@ -1,5 +1,6 @@
-import { statfsSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { chmodSync, mkdtempSync, statfsSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { canTestOnCitus } from './test/helpers/citus.ts';
@@ -72,7 +73,9 @@ class InOrder extends BaseSequencer {
 /** What the tests write goes to memory where there is room: a third of their time in the system is writing files. */
 const MEMORY = '/dev/shm';
 const MEMORY_BYTES = 8e9;
-if (hasRoom(MEMORY)) process.env.TMPDIR ??= MEMORY;
+// What a run leaves goes with its folder, in which every user may write, as in /tmp: servers run as users of their own.
+process.env.TMPDIR = mkdtempSync(join(process.env.TMPDIR ?? (hasRoom(MEMORY) ? MEMORY : tmpdir()), 'tests-'));
+chmodSync(process.env.TMPDIR, 0o1777);
 
 function hasRoom(folder: string): boolean {
   try {

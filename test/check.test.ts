@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
@@ -37,10 +37,7 @@ beforeAll(async () => {
   database = await createDatabase();
 });
 
-afterAll(async () => {
-  await database.drop();
-  rmSync(root, { recursive: true });
-});
+afterAll(() => database.drop());
 
 async function check(env: Record<string, string>): Promise<{ isGood: boolean; lines: string[] }> {
   const lines: string[] = [];

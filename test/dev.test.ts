@@ -30,10 +30,7 @@ beforeAll(async () => {
   url = `${gateway.origin}/v1`;
 });
 
-afterAll(async () => {
-  await gateway.stop();
-  rmSync(root, { recursive: true });
-});
+afterAll(() => gateway.stop());
 
 /** Edits files and waits until the gateway prints a text; returns what it printed since the edit. */
 function saidAfter(edit: () => void, text: string | RegExp): Promise<string> {

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -77,7 +77,6 @@ afterEach(async () => {
   for (const gateway of gateways) await gateway.stop('SIGINT');
   if (haproxy.kill()) await once(haproxy, 'exit');
   await database.drop();
-  rmSync(folder, { recursive: true });
 });
 
 const start = (port: number, cwd = '.') =>

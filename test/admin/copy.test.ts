@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
@@ -63,10 +63,7 @@ beforeAll(async () => {
   });
 });
 
-afterAll(async () => {
-  await server.stop();
-  rmSync(root, { recursive: true });
-});
+afterAll(() => server.stop());
 
 test('an embedded store goes to Postgres with its rows and its keys, once, while no gateway serves it', async () => {
   const gateway = await startConfigured({ DATA_DIR: dataDir });

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { ANA, AURORA, AURORA_GYM, BOSQUE, BOSQUE_GYM, useAdmin } from '../helpers/admin.ts';
 import { type Run, runCommand, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
@@ -33,8 +33,6 @@ beforeEach(async () => {
   const [created] = await rows('select private.create_tenant($1) as id', ['Nova']);
   tenant = String(created?.id);
 });
-
-afterAll(() => rmSync(root, { recursive: true }));
 
 /** What the tenant's rows are in these columns, oldest first. */
 const read = (columns = 'nome, email', table = 'alunos') =>

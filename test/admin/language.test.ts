@@ -1,8 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { afterAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { findLanguage, inLanguage, toKey, translate } from '../../src/admin/language.ts';
 import { FOREIGN, PORTUGUESE } from '../../src/admin/portuguese.ts';
 import { readDocument } from '../../src/openapi/document.ts';
@@ -146,7 +146,6 @@ describe('where the locale is Portuguese', () => {
   const { admin: run, database, rows } = useAdmin();
   const admin = (...args: string[]) => run(args, { DATABASE_URL: database().adminUrl, LANG: 'pt_BR.UTF-8' });
   const folder = mkdtempSync(join(tmpdir(), 'language-'));
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   test('the help of each command has no English text', async () => {
     const paths = (await readAdminCommands()).filter((name) => !name.includes('--'));

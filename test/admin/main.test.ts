@@ -1,7 +1,7 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { administer } from '../../src/admin/main.ts';
 import { lockFolder } from '../../src/store/embedded/folder.ts';
 import { openServer } from '../../src/store/embedded/store.ts';
@@ -23,8 +23,6 @@ const FUNCTIONS = operations
 const root = mkdtempSync(join(tmpdir(), 'admin-'));
 const { admin, database, failure, json, printed, rows } = useAdmin();
 const gatewayUrl = useGateway({ database });
-
-afterAll(() => rmSync(root, { recursive: true }));
 
 type Issued = { id: string; key: string; prefix: string; expires_at: string | null };
 

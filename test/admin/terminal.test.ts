@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -84,9 +84,8 @@ describe('a tenant', () => {
   });
 });
 
-test('a store is replaced once the name of its folder was typed', async ({ onTestFinished }) => {
+test('a store is replaced once the name of its folder was typed', async () => {
   const root = mkdtempSync(join(tmpdir(), 'terminal-'));
-  onTestFinished(() => rmSync(root, { recursive: true }));
   const store = join(root, 'minha');
   mkdirSync(join(store, 'database'), { recursive: true });
   const restore = async (typed: string) => {

@@ -1,7 +1,7 @@
 // The schema on a cluster: how it comes there, and that both walls stand.
 
 import { hash, randomUUID } from 'node:crypto';
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -215,7 +215,6 @@ describe('a distributed database', () => {
   test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
     const copy = await copyDatabase();
     const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
     cpSync(MIGRATIONS, folder, { recursive: true });
     writeFileSync(
       join(folder, '20991231000000_ativar.sql'),
@@ -258,7 +257,6 @@ describe('a distributed database', () => {
     const copy = await copyDatabase();
     const folder = mkdtempSync(join(tmpdir(), 'citus-export-'));
     const admin = (...args: string[]) => runAdmin([...args, '--json'], { DATABASE_URL: copy.adminUrl });
-    onTestFinished(() => rmSync(folder, { recursive: true }));
     const export_ = await admin('export', folder, '--tenant', 'a0000000-0000-4000-8000-000000000000');
     const { id } = JSON.parse((await admin('tenant', 'create', 'Nova')).output);
     const { usage, ...exported } = JSON.parse(export_.output).exported;

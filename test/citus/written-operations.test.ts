@@ -1,6 +1,6 @@
 // What npm run operation writes, on each node of a cluster.
 
-import { appendFileSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -40,10 +40,7 @@ beforeAll(async () => {
   });
 });
 
-afterAll(async () => {
-  await database?.drop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => database?.drop());
 
 describe.each(inject('nodes').map((node, index) => ({ node, index })))('node $index', ({ node, index }) => {
   let store: Store;

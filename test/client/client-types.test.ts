@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { writeClientTypes } from '../../scripts/client-types.ts';
 import { document, documentOf, jsonBody } from '../helpers/api.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'types-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const property = { type: 'string', default: 'a' };
 const object = (required: string[]) => ({

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
 import { EventEmitter, once } from 'node:events';
-import { closeSync, createReadStream, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, createReadStream, existsSync, mkdtempSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -315,7 +315,6 @@ test('workers write whole lines to a slow pipe, and the last ones after a SIGINT
   process.kill(-(gateway.child.pid ?? 0), 'SIGINT');
   expect(await gateway.ended).toBe(0);
   await read;
-  rmSync(folder, { recursive: true });
   const lines = text.split('\n').slice(0, -1);
   const ids = lines.map((line) => JSON.parse(line).requestId).filter(Boolean);
   expect(ids).toHaveLength(600);
@@ -425,7 +424,6 @@ describe('a start', () => {
 
   test('exits on a signal while it makes an embedded store, and does not make it first', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'stopped-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
     const dataDir = join(folder, 'store');
     const { complete, database } = toPaths(dataDir);
     const gateway = new GatewayProcess({ WORKERS: '2', DATA_DIR: dataDir });

@@ -2,17 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -232,7 +222,6 @@ describe('compose.yaml', () => {
       }
     } finally {
       await primary.stop();
-      rmSync(folder, { recursive: true });
     }
   });
 
@@ -394,7 +383,6 @@ describe('Dockerfile', () => {
   const root = mkdtempSync(join(tmpdir(), 'image-'));
 
   beforeAll(() => assemble(dockerfile, root, Object.keys(dependencies)));
-  afterAll(() => rmSync(root, { recursive: true }));
 
   test('has the Node that the tests run on', () => {
     expect(/NODE_IMAGE=node:(\d+)-/.exec(read('Dockerfile'))?.[1]).toBe(/\d+/.exec(devDependencies.node)?.[0]);

@@ -1,6 +1,6 @@
 // Servers that all test files of a run share.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -30,8 +30,7 @@ declare module 'vitest' {
 
 /** Starts one Postgres, makes one data directory, and starts one read-only gateway per project. */
 export default async function setup(root: TestProject): Promise<() => Promise<void>> {
-  const folder = mkdtempSync(join(tmpdir(), 'embedded-'));
-  const dataDir = join(folder, 'template');
+  const dataDir = join(tmpdir(), 'template');
   const needsCitus = root.vitest.projects.some((project) => isOnCitus(project.getProvidedContext().kind));
   const [postgres, citus] = await Promise.all([
     startPostgres(),
@@ -58,7 +57,7 @@ export default async function setup(root: TestProject): Promise<() => Promise<vo
     }
     await postgres.stop();
     await citus?.stop();
-    rmSync(folder, { recursive: true });
+    rmSync(tmpdir(), { recursive: true });
   };
 }
 

@@ -1,15 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parseDocument } from 'yaml';
 import { withExample } from '../helpers/readme.ts';
 
 /** What `npm run check:document` says of a document: for each finding the place and the text. */
 function lint(text: string): { code: number | null; found: string[] } {
   const folder = mkdtempSync(join(tmpdir(), 'linted-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'openapi.yaml');
   writeFileSync(file, text);
   const { status, stderr } = spawnSync('node', ['scripts/lint-document.ts', file], { encoding: 'utf8' });

@@ -3,7 +3,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { findChanges } from '../../scripts/breaking-changes/changes.ts';
 import { compareContract } from '../../scripts/breaking-changes/main.ts';
@@ -464,10 +464,6 @@ describe('the command', () => {
     git('add', '.');
     git('commit', '--quiet', '--message', 'The document');
     copyFileSync('openapi.yaml', join(bare, 'openapi.yaml'));
-  });
-
-  afterAll(() => {
-    for (const path of [folder, bare]) rmSync(path, { recursive: true });
   });
 
   test('has nothing to compare with before the first release', async () => {

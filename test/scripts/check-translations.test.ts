@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { checkTranslations } from '../../scripts/check-translations.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'check-translations-'));
@@ -10,8 +10,6 @@ writeFileSync(
   join(folder, 'openapi.yaml'),
   'openapi: 3.0.3\ninfo:\n  description: |\n    One\n    line.\n\n    Another.\n',
 );
-
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** What is printed where the document with two texts has these translations. */
 async function check(translations: string): Promise<string[]> {

@@ -6,7 +6,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -147,7 +146,6 @@ afterAll(async () => {
   await gateway?.close();
   await store?.close();
   await db?.close();
-  rmSync(folder, { recursive: true });
 });
 
 const LESSON = {

@@ -1,9 +1,9 @@
 import { Console } from 'node:console';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
-import { afterAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { runSqlFile } from '../../scripts/sql.ts';
 import { copyDataDir, startConfigured } from '../helpers/gateway.ts';
 import { runCommand, runInProcess, succeed } from '../helpers/run.ts';
@@ -24,8 +24,6 @@ describe('npm run sql', () => {
       const console = new Console(toStream(print), toStream(printError));
       return runSqlFile(args, { env, console, readInput: () => input });
     });
-
-  afterAll(() => rmSync(root, { recursive: true }));
 
   test('prints the number of rows of each statement, and rows', async () => {
     const script = `-- Two tenants.

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -46,7 +46,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const name of databases) await runSql(adminUrl, `drop database ${name} with (force)`);
   await server?.stop();
-  rmSync(root, { recursive: true });
 });
 
 async function newDatabase(owner?: string): Promise<string> {

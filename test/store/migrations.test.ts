@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -8,8 +8,6 @@ import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'migrations-'));
 let folders = 0;
-
-afterAll(() => rmSync(root, { recursive: true }));
 
 /** The product's migrations and more, in a folder of their own. */
 function migrationsWith(files: Record<string, string>): string {

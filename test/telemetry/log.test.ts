@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, writeFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -151,7 +151,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway.stop();
   await database.drop();
-  rmSync(folder, { recursive: true });
 });
 
 let ids = 0;
