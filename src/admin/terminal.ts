@@ -81,7 +81,7 @@ export function toTable(head: readonly string[], rows: readonly (readonly string
   const shown = rows.map((row) => row.map(showControls));
   const cells = (head.length > 0 ? [head, ...shown] : shown).map((row) => row.map((cell) => cell.split('\n')));
   const widthOf = (column: number) =>
-    Math.max(...cells.flatMap((row) => row[column]?.map(({ length }) => length) ?? []));
+    cells.reduce((most, row) => Math.max(most, ...(row[column] ?? []).map(({ length }) => length)), 0);
   const widths = cells[0]?.map((_cell, column) => widthOf(column) + 2) ?? [];
   const lines = cells.flatMap((row) =>
     Array.from({ length: Math.max(...row.map(({ length }) => length)) }, (_, n) =>

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { CommandError, reportError } from '../../src/admin/terminal.ts';
+import { CommandError, reportError, toTable } from '../../src/admin/terminal.ts';
 import { ANA, AURORA, BOSQUE, useAdmin, useGateway } from '../helpers/admin.ts';
 import { call, KEYS } from '../helpers/api.ts';
 
@@ -113,4 +113,13 @@ test('many bad lines in a row that are bad in the same way are one for people, a
     'lines 2 to 2001: email is wrong\nline 2003: email "x": is odd\nNothing was imported\nCorrect them\n',
   );
   expect(JSON.parse(print(true)).lines).toHaveLength(2_001);
+});
+
+test('a table may have more rows than a function has arguments', () => {
+  const rows = Array.from({ length: 200_000 }, (_, index) => [`${index}`, 'x']);
+  expect(toTable(['ID', 'NOME'], rows).split('\n')).toMatchObject({
+    length: 200_001,
+    0: 'ID      NOME',
+    1: '0       x',
+  });
 });
