@@ -251,7 +251,10 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
     const columns = headers.length === 1 ? t`1 column` : t`${headers.length} columns`;
     return t`has ${values}, but the header has ${columns}`;
   }
-  if (cells.some((cell) => inAll(MISFIT).some((text) => cell.startsWith(text)))) return translate(MISFIT);
+  // Only where it is written: a value of the table may be this text.
+  const isMarked = (cell: string, index: number) =>
+    !headers[index]?.column && inAll(MISFIT).some((text) => cell.startsWith(text));
+  if (cells.some(isMarked)) return translate(MISFIT);
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
   return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
 }

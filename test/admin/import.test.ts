@@ -150,6 +150,8 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
     expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova";eva@x.example;\r\n`);
     expect(await importing(half.replace(/Bia;;.*/, 'Bia;bia@x.example;'))).toEqual(created(3));
+    // A client can name a student so: an export with that name is imported.
+    expect(await importing('nome,email\n"Correct this line, then delete this text",ida@x.example')).toEqual(created(1));
     rmSync(problems);
     const broken = await importing(
       'nome,email\nBia,x\n"Eva" a,eva@x.example\nIda,ida@x.example\n',
