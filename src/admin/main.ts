@@ -224,7 +224,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
 function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): void {
   const addUsage = (parent: Command, description: string, ...examples: string[]) =>
     add(parent, 'usage', description, ...examples)
-      .option('--days <NUMBER>', 'how many days, today included', readCount, 30)
+      .option('--days <NUMBER>', 'how many days, today included', readInteger(1, 9_999), 30)
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
   addUsage(tenant, 'show the calls of tenants', 'ID --days 90 --csv', '')
     .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)

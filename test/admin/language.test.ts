@@ -184,7 +184,7 @@ describe('where the locale is Portuguese', () => {
     ],
     [
       ...['key', 'usage', '--days', '0'],
-      "o valor '0' da opção '--days <NUMBER>' é inválido. Informe um número inteiro de 1 a 999999.\nVeja --help.\n",
+      "o valor '0' da opção '--days <NUMBER>' é inválido. Informe um número inteiro de 1 a 9999.\nVeja --help.\n",
     ],
     [
       ...['key', 'permit', 'x', '--all', '--permission', 'x'],
