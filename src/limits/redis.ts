@@ -7,7 +7,7 @@ import { intervalOf, type TakeToken, TOLERANCE_MS, toTaken, upTo } from './bucke
 
 /** The part of a connection that is used. */
 type Redis = {
-  /** Whether there is a connection on which Redis accepts commands that write. */
+  /** Whether there is a connection on which Redis runs the script. */
   readonly isReady: boolean;
   eval(script: string, key: string, args: readonly number[]): Promise<unknown>;
   close(): void;
@@ -97,9 +97,9 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
   client.on('error', lose);
   client.on('close', () => lose(new Error('the connection was closed')));
   client.on('ready', () => {
-    // A Redis that is too slow or refuses to write fails here and not in a request.
+    // A Redis that is too slow or refuses to run the script fails here and not in a request.
     const check = async () => {
-      await run(client.set('gateway:check', '', 'PX', 1));
+      await run(client.eval(SCRIPT, 1, 'gateway:check', 1, 1));
       isReady = true;
       if (isLost) onBack();
       isLost = false;
