@@ -84,7 +84,12 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
       const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
       await server.connect(transport);
       const response = await transport.handleRequest(toWebRequest(req.headers), { parsedBody: message });
-      const headers = { ...Object.fromEntries(response.headers), 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
+      const headers = {
+        ...Object.fromEntries(response.headers),
+        ...contextOf(res).admission?.headers,
+        'Cache-Control': 'no-store',
+        Vary: 'Accept-Encoding',
+      };
       // Inserted as text, because parsing would round numbers. The match cannot be in a string: its quotes would be escaped.
       const body = (await response.text()).replace('"structuredContent":{}', () => `"structuredContent":${structured}`);
       sendText(res, { status: response.status, headers, body });
@@ -237,7 +242,7 @@ function toJsonSchema(schema: unknown, all: readonly Operation[], around: readon
   };
 }
 
-/** The result of a tool call: the operation's answer as JSON text, and how to get the next page. */
+/** The result of a tool call: the operation's answer as JSON text, and how to get the next page or how long to wait. */
 function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): CallToolResult {
   const context = contextOf(res);
   if (!('failure' in outcome)) {
@@ -249,9 +254,11 @@ function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): 
       ...(readAnswerSchema(operation) && { structuredContent: {} }),
     };
   }
-  const { status, error } = toHttpError(outcome.failure);
+  const { status, error, headers = {} } = toHttpError(outcome.failure);
   context.toolStatus = status;
-  return { content: [{ type: 'text', text: JSON.stringify({ error }) }], isError: true };
+  const { 'Retry-After': seconds } = headers;
+  const texts = [JSON.stringify({ error }), ...(seconds ? [`Wait ${seconds} seconds before the next call.`] : [])];
+  return { content: texts.map((text) => ({ type: 'text', text })), isError: true };
 }
 
 /** Tells a model, which sees no Link header, how to get the next page; empty if there is none. */

@@ -16,7 +16,7 @@ import {
   type TestGatewayOptions,
 } from '../helpers/gateway.ts';
 import { send } from '../helpers/send.ts';
-import { createStubStore, createStudents } from '../helpers/stub-store.ts';
+import { createStubStore, createStudents, limitsOf } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const PANEL = 'https://painel.example';
@@ -447,6 +447,21 @@ describe('a tool call is a request', () => {
     expect((await post(toMessage({ name: list }), {}, limited)).status).toBe(200);
     expect((await fetch(`${limited.url}/academias`, { headers: AURORA })).status).toBe(200);
     await expect(connect(AURORA, limited)).rejects.toThrow('{"error":"Too many requests"}');
+  });
+
+  test('that the limits of its key count, with their header fields and the time to wait', async () => {
+    const store = createStubStore(({ args }) =>
+      'p_writer' in args ? limitsOf('limited', { per_minute: 1 }) : { json: '[]', count: 0 },
+    );
+    const limited = await open({ store, hasWholeStore: true });
+    onTestFinished(limited.close);
+    const call = () => post(toMessage({ name: list }), { 'X-Api-Key': 'limited' }, limited);
+    // The first call makes the limits known.
+    await call();
+    expect((await call()).headers['ratelimit-policy']).toBe('"minute";q=1;w=60');
+    const { headers, text } = await call();
+    expect(headers.ratelimit).toMatch(/^"minute";r=0;t=(59|60)$/);
+    expect(text).toMatch(/\{\\"error\\":\\"Too many requests\\"\}.*"Wait (59|60) seconds before the next call\."/);
   });
 
   test('whose answer is compressed', async () => {
