@@ -173,7 +173,9 @@ function isDatabaseUrl(text: string): boolean {
 /** Reads origins as browsers send them (RFC 6454, section 6.2), or `*`, separated by commas; undefined if one is invalid. */
 function readOrigins(text: string): readonly string[] | undefined {
   const values = text.split(',').map((value) => value.trim());
-  return values.every((value) => value === '*' || URL.parse(value)?.origin === value) ? values : undefined;
+  // No browser has an origin like https://*.example.
+  const isOrigin = (value: string) => !value.includes('*') && URL.parse(value)?.origin === value;
+  return values.every((value) => value === '*' || isOrigin(value)) ? values : undefined;
 }
 
 /** Reads the name of a time zone (IANA). */

@@ -234,6 +234,7 @@ test.each([
   ['DEADLINE_MS', '0', 'a whole number from 10 to 60000'],
   ['BODY_LIMIT_BYTES', '100kb', 'a whole number from 1 to 10000000'],
   ['CORS_ORIGINS', 'https://a.example/', 'origins like https://painel.example, separated by commas, or *'],
+  ['CORS_ORIGINS', 'https://*.a.example', 'origins like https://painel.example, separated by commas, or *'],
   ['CORS_ORIGINS', 'https://a.example,,*', 'origins like https://painel.example, separated by commas, or *'],
   ['LOG_LEVEL', 'verbose', 'info or debug or warn or error or silent'],
   ['OTEL_TRACES_SAMPLER_ARG', '1.5', 'a number from 0 to 1'],
