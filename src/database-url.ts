@@ -281,8 +281,9 @@ function checkFile(name: string, path: string | undefined): void {
   }
 }
 
-/** Decodes %XX only, as psql does: a plus stays a plus. An empty text is undefined. */
+/** Decodes %XX only, as psql does: a plus stays a plus, and there is no U+0000. An empty text is undefined. */
 function decode(text: string | undefined, what: string): string | undefined {
+  if (text?.includes('%00')) throw new UrlError(`${what} has %00, which no text of Postgres can have`);
   try {
     return text ? decodeURIComponent(text) : undefined;
   } catch {

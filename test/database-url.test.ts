@@ -187,6 +187,7 @@ test.each([
   ['postgres://a/n?__proto__=x', '__proto__ is not a parameter of libpq'],
   ['postgres://a/n?dbname', 'dbname: expected dbname=value, with = in the value as %3D'],
   ['postgres://a/n?options=-c a=b', 'options: expected options=value, with = in the value as %3D'],
+  ['postgres://a/n%00', 'the database has %00, which no text of Postgres can have'],
   ['postgres://a/n%ff', 'the database is not valid percent-encoded UTF-8'],
   ['postgres://a/n?hostaddr=b', 'hostaddr=b: expected IP addresses'],
   ['postgres://a,b/n?hostaddr=::1', 'hostaddr=::1: expected one address for each of the 2 hosts'],
