@@ -197,7 +197,7 @@ async function readRows(
     return `case when exists (select from ${other} r where (${references}) = (t.tenant_id, t.id)) then '${name}' end`;
   });
   const { rows } = await db.query<{ row: Row; used: (string | null)[] }>(
-    `select to_jsonb(t) as row, array[${used.join(', ')}]::text[] as used
+    `select to_jsonb(t.*) as row, array[${used.join(', ')}]::text[] as used
        from private.${table.name} t
       where t.tenant_id = (select k.tenant_id from private.api_keys k where k.key_hash = sha256($1))
       order by ${order ? `t.${order}, ` : ''}t.id`,

@@ -134,7 +134,7 @@ async function copyRows(
   const list = columns.join(', ');
   const insert = `insert into ${name} (${list}) overriding system value
     select ${list} from json_populate_recordset(null::${name}, $1::json)`;
-  const query = `select row_to_json(t)::text as texts from ${name} t`;
+  const query = `select row_to_json(t.*)::text as texts from ${name} t`;
   let count = 0;
   // Rows that refer to each other need one statement: Postgres checks foreign keys at its end.
   for await (const rows of queryTexts(source, query, refers_to_itself ? 'all' : undefined)) {

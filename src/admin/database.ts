@@ -78,7 +78,8 @@ function toStore(client: pg.Client, isServed = false, close = async () => {}): O
 
 /** The rows of a query as JSON. */
 export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
-  const { rows } = await db.query(`select coalesce(json_agg(r), '[]') as json from (${sql}) r`, values);
+  // Without the star, a column named r would be all of the row.
+  const { rows } = await db.query(`select coalesce(json_agg(r.*), '[]') as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: T[] }];
   return json;
 }

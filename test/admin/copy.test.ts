@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { ADMINISTRATOR } from '../../src/store/embedded/server.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -65,20 +66,33 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
+/** A table whose column has the name of one in the command's own SQL. */
+const OWN = `create table private.notas (
+  tenant_id uuid not null references private.tenants (id), id integer not null, t integer, primary key (tenant_id, id)
+)`;
+const NOTES = `insert into private.notas select id, 1, 7 from private.tenants`;
+
 test('an embedded store goes to Postgres with its rows and its keys, once, while no gateway serves it', async () => {
   const gateway = await startConfigured({ DATA_DIR: dataDir });
+  await runSql(toUrl(dataDir, ADMINISTRATOR), `${OWN}; ${NOTES}`);
   const before = await read(toUrl(dataDir));
   expect(before.at(-1)).toEqual({ failure: { kind: 'refusedKey', text: 'API Key inativa' } });
   expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(refused(/^A gateway serves the store: stop it first/));
   await gateway.close();
 
   expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(refused('npm run migrate'));
-  await asAdmin(ownerUrl, (db) => applyMigrations(db, readMigrations(MIGRATIONS)));
+  await asAdmin(ownerUrl, async (db) => {
+    await applyMigrations(db, readMigrations(MIGRATIONS));
+    await db.query(OWN);
+  });
   expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(copied(dataDir));
   expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(
     refused(/^private\.\w+ has rows already: nothing was copied\n/),
   );
   expect(await read(adminUrl)).toEqual(before);
+  await asAdmin(adminUrl, async (db) => {
+    expect((await db.query('select distinct t from private.notas')).rows).toEqual([{ t: 7 }]);
+  });
 });
 
 test('a folder without a store is not copied, and creates none', async () => {
@@ -104,6 +118,7 @@ test('a store of version 1 is copied from the gateway of version 1 that serves i
 
   // Its socket is in the same place.
   const served = await openServer({ dataDir, fsync: false });
+  await runSql(toUrl(dataDir, ADMINISTRATOR), 'drop table private.notas');
   const before = await read(toUrl(dataDir));
   symlinkSync(join(dataDir, 'socket'), join(folder, 'socket'));
   // It has the migrations of its time.

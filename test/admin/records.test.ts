@@ -9,6 +9,19 @@ const failure = (...args: string[]) => commands.failure([...args, '--tenant', AU
 const others = () =>
   rows(`select * from private.alunos where tenant_id <> '${AURORA}' or id <> '${ANA}' order by tenant_id, id`);
 
+test("a table may have a column with the name of one in the commands' own SQL", async () => {
+  await rows(`
+    create table private.cores (
+      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+      nome text not null, r integer, t integer, primary key (tenant_id, id)
+    );
+    select private.isolate('private.cores');
+    insert into private.cores (tenant_id, nome, r, t) values ('${AURORA}', 'Vermelho', 255, 1)`);
+  const [{ id }] = await json('find', 'cores', 'vermelho');
+  expect(await json('update', 'cores', id, '--set', 'r=254')).toEqual({ id, changed: { r: { from: 255, to: 254 } } });
+  expect(await json('show', 'cores', id)).toMatchObject({ id, nome: 'Vermelho', r: 254, t: 1 });
+});
+
 describe('find', () => {
   test('lists the records with a text in any column, ignoring capitals and accents', async () => {
     expect(await ofAurora('find', 'alunos', 'ÁNA ALVES')).toEqual({
