@@ -1,7 +1,7 @@
 // The record of erasures: the ids of erased students and deleted tenants. A restored backup brings them back; the record of the
 // replaced store, or a list that was kept elsewhere, says whom to erase again.
 
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import type { Database } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { decode, readRecords, toCsv } from './csv.ts';
@@ -13,6 +13,7 @@ import { CommandError, type Output } from './terminal.ts';
 export type Erasure = { readonly tenant: string; readonly student: string | null; readonly erased_at: string };
 
 const COLUMNS = ['tenant', 'student', 'erased_at'] as const;
+const LINE = /^[\da-f-]{36},([\da-f-]{36})?,\d{4}-[^,]+$/i;
 
 /** Lists the erasures as CSV, or repeats those of such a list. */
 export async function listErasures(db: Database, { repeat }: { readonly repeat?: string }): Promise<Output> {
@@ -42,6 +43,7 @@ export function describeRepeated(repeated: readonly Erasure[], all: readonly Era
 }
 
 async function readList(name: string): Promise<Erasure[]> {
+  if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
   const records = readRecords(decode(name, createReadStream(toPath(name)), 'utf-8'), ',');
   const cells = await Array.fromAsync(records, (record) => ('cells' in record ? record.cells : [])).catch((error) => {
     if (error instanceof CommandError) return [];
@@ -50,7 +52,7 @@ async function readList(name: string): Promise<Erasure[]> {
   // Without --silent npm prints its own lines first.
   const head = cells.findIndex((texts) => `${texts}` === `${COLUMNS}`);
   const lines = cells.slice(head + 1);
-  if (head < 0 || lines.some(({ length }) => length !== COLUMNS.length)) {
+  if (head < 0 || !lines.every((texts) => LINE.test(`${texts}`))) {
     const hint = 'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.';
     throw new CommandError(t`${name} is not a list of erasures`, hint);
   }

@@ -435,13 +435,18 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     });
     const latin1 = join(root, 'latin1.csv');
     writeFileSync(latin1, Buffer.from('tenant,student,erased_at\n\xe9,,\n', 'latin1'));
-    for (const none of [backup, latin1]) {
+    const unlike = join(root, 'unlike.csv');
+    writeFileSync(unlike, 'tenant,student,erased_at\nx,y,z\n');
+    for (const none of [backup, latin1, unlike]) {
       expect(await runAdmin(['erasures', '--repeat', none], { DATA_DIR })).toEqual({
         code: 1,
         output: '',
         errors: `${none} is not a list of erasures\nExpected what \`npm run --silent admin -- erasures > FILE\` writes, in UTF-8. Nothing was erased.\n`,
       });
     }
+    expect(await runAdmin(['erasures', '--repeat', `${list}.old`], { DATA_DIR })).toMatchObject({
+      errors: `There is no file ${list}.old\n`,
+    });
     expect(await runAdmin(['erasures', '--repeat', list, '--json'], { DATA_DIR })).toEqual({
       code: 0,
       output: `${JSON.stringify({ repeated: [{ tenant: AURORA, student: ANA, erased_at: output.split(',').at(-1)?.trim() }] })}\n`,
