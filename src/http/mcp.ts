@@ -124,7 +124,8 @@ function readMessage(bytes: Uint8Array): Envelope {
 /** Takes the token of `Authorization: Bearer` (RFC 6750) as the key: some clients cannot send the key's header. */
 function takeBearer({ headers }: IncomingMessage, { key }: Operation): void {
   const [, token] = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '') ?? [];
-  if (token !== undefined) headers[key.header] ??= token;
+  // An empty header is as a missing one.
+  if (token !== undefined) headers[key.header] ||= token;
 }
 
 /** Counts the values in a JSON value of bounded depth, except those within `omitted`. */

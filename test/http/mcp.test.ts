@@ -449,6 +449,15 @@ describe('a tool call is a request', () => {
     await expect(connect(AURORA, limited)).rejects.toThrow('{"error":"Too many requests"}');
   });
 
+  test.each([
+    ['without another', {}, 'token'],
+    ['beside an empty one', { 'X-Api-Key': '' }, 'token'],
+    ['not beside another', { 'X-Api-Key': 'key' }, 'key'],
+  ])('with the key of Authorization, %s', async (_what, headers, key) => {
+    await callTool(list, {}, await connect({ Authorization: 'bearer token', ...headers }));
+    expect(store.calls.map(({ args }) => args.p_api_key)).toEqual([key]);
+  });
+
   test('that the limits of its key count, with their header fields and the time to wait', async () => {
     const store = createStubStore(({ args }) =>
       'p_writer' in args ? limitsOf('limited', { per_minute: 1 }) : { json: '[]', count: 0 },
