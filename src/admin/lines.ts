@@ -7,7 +7,7 @@ import type { Database } from '../store/migrations.ts';
 import { checkValue, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
-import { findIds, type OfTenant, type Table } from './tables.ts';
+import { findIds, type OfTenant, requireId, type Table } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
 
 /** A line: its texts, its valid fields (null clears a column), and its problems. */
@@ -127,6 +127,7 @@ export function createWriter(
     const sample = `select from private.${table} where tenant_id = $1 limit 1`;
     if (unknown.length > 0) isEmpty ??= (await queryRows(db, sample, [tenant])).length === 0;
     if (isEmpty) return;
+    requireId({ name: table, columns }, 'With --allow-duplicates no record is looked for.');
     for (const [label, own] of Map.groupBy(unknown, (candidate) => candidate.label)) {
       const keys = new Map(own.map(({ line, key }) => [line.line, key]));
       const texts = own.map(({ line: { line, fields } }) => ({ line, fields }));

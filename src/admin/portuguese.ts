@@ -221,6 +221,9 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   '{0} is the {1} of several {2}': '{0} é o {1} de mais de um registro em {2}',
   'Name one by its id: {0}': 'Informe um deles pelo id: {0}',
   '{0}: {1}: expected one of {2}.': '{0}: {1}: informe uma destas: {2}.',
+  '{0} has no column id of type uuid, by which a record is found':
+    '{0} não tem uma coluna id do tipo uuid, pela qual um registro é encontrado',
+  'With --allow-duplicates no record is looked for.': 'Com --allow-duplicates nenhum registro é procurado.',
   'There is no resource {0}': 'Não há o recurso {0}',
   'The resources are {0}.': 'Os recursos são {0}.',
 

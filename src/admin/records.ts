@@ -8,7 +8,7 @@ import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { createWriter, type Line } from './lines.ts';
-import { type Column, findIds, findTable, type OfTenant, readTables, type Table } from './tables.ts';
+import { type Column, findIds, findTable, type OfTenant, readTables, requireId, type Table } from './tables.ts';
 import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Output, toTable } from './terminal.ts';
 
 /** A record: its values by column. */
@@ -52,7 +52,7 @@ export async function findRecords(
   text: string,
   { tenant, limit }: OfTenant & { readonly limit: number },
 ): Promise<Output> {
-  const table = findTable(await readTables(db), resource);
+  const table = await openTable(db, resource);
   const matches = table.columns
     .filter(({ type }) => type === 'text')
     .map(
@@ -113,7 +113,7 @@ export function deactivateRecord(db: Database, resource: string, name: string, o
 
 /** Shows who changed a record and when. A deleted record is found by its id. */
 export async function showHistory(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
-  const table = findTable(await readTables(db), resource);
+  const table = await openTable(db, resource);
   const id = UUID.test(name) ? name.toLowerCase() : String((await findRecord(db, table, tenant, name)).id);
   const changes = await queryRows<Change>(db, HISTORY, [tenant, table.name, id]);
   if (changes.length === 0) return { json: [], text: t`No change of ${id} is kept.` };
@@ -145,8 +145,14 @@ export function toErased(what: string, tables: readonly Deleted[]): Output {
   return { json: { deleted: Object.fromEntries(counts) }, text };
 }
 
-async function openRecord(db: Database, tenant: string, resource: string, name: string) {
+async function openTable(db: Database, resource: string): Promise<Table> {
   const table = findTable(await readTables(db), resource);
+  requireId(table);
+  return table;
+}
+
+async function openRecord(db: Database, tenant: string, resource: string, name: string) {
+  const table = await openTable(db, resource);
   return { table, row: await findRecord(db, table, tenant, name) };
 }
 

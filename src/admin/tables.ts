@@ -52,6 +52,12 @@ export function findTable(tables: readonly Table[], name: string): Table {
   throw new CommandError(t`There is no resource ${name}`, t`The resources are ${names}.`);
 }
 
+/** Throws CommandError for a table whose records cannot be found: the SQL of records compares ids of this type. */
+export function requireId({ name, columns }: Pick<Table, 'name' | 'columns'>, hint?: string): void {
+  if (columns.some((column) => column.name === 'id' && column.type === 'uuid')) return;
+  throw new CommandError(t`${name} has no column id of type uuid, by which a record is found`, hint);
+}
+
 /** Finds the ids of the records with a text as their id, or as their e-mail or name. */
 export async function findIds(
   db: Database,

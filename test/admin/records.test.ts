@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { ANA, AURORA, BOSQUE, BOSQUE_GYM, EMAIL, AURORA_GYM as GYM, useAdmin } from '../helpers/admin.ts';
 import { succeed } from '../helpers/run.ts';
 
@@ -20,6 +23,24 @@ test("a table may have a column with the name of one in the commands' own SQL", 
   const [{ id }] = await json('find', 'cores', 'vermelho');
   expect(await json('update', 'cores', id, '--set', 'r=254')).toEqual({ id, changed: { r: { from: 255, to: 254 } } });
   expect(await json('show', 'cores', id)).toMatchObject({ id, nome: 'Vermelho', r: 254, t: 1 });
+});
+
+test('a table without ids of records can be imported, and its records cannot be found', async () => {
+  await rows(`
+    create table private.leituras (
+      tenant_id uuid not null references private.tenants (id), id integer not null, primary key (tenant_id, id)
+    );
+    select private.isolate('private.leituras')`);
+  const file = join(tmpdir(), `leituras-${process.pid}.csv`);
+  writeFileSync(file, 'id\n1');
+  onTestFinished(() => rmSync(file));
+  expect(await ofAurora('import', 'leituras', file)).toMatchObject({ code: 0 });
+  const error = 'leituras has no column id of type uuid, by which a record is found';
+  for (const args of [['find'], ['show'], ['history'], ['deactivate']]) {
+    expect(await failure(...args, 'leituras', '1')).toEqual({ code: 1, error });
+  }
+  const hint = 'With --allow-duplicates no record is looked for.';
+  expect(await failure('import', 'leituras', file)).toEqual({ code: 1, error, hint });
 });
 
 describe('find', () => {
