@@ -33,7 +33,7 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 /** A value is invalid for its type (class 22), or violates the check of a domain. */
 const INVALID_VALUE = /^(22|23514$)/;
 /** The last line of an error's context: Postgres was reading a parameter, and had not called the function yet. */
-const PARAMETER = /\$(\d+)[^\n]*$/;
+export const PARAMETER = /\$(\d+)[^\n]*$/;
 /** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };

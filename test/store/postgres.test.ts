@@ -195,6 +195,20 @@ describe('postgres', () => {
     expect(gateway.faults).toEqual([]);
     await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
+
+  test('a function that is replaced takes arguments of its new types at once', async () => {
+    await start(openers.postgres(3));
+    const types = ['float8', 'smallint', 'float8', 'text', 'smallint', 'float8'];
+    for (const [index, type] of types.slice(1).entries()) {
+      const sql = SQL.replace(/p_segundos \w+/, `p_segundos ${type}`).replace('(p_segundos)', '(p_segundos::float8)');
+      await database.query(`drop function public.dormir(text, ${types[index]}); ${sql}`);
+      const call = () => get(`/dormir?segundos=${type === 'smallint' ? '0' : '0.001'}`);
+      for (const answer of await Promise.all(Array.from({ length: 12 }, call))) {
+        expect(answer).toMatchObject({ status: 200, body: [{ acordado: true }] });
+      }
+    }
+    expect(gateway.faults).toEqual([]);
+  });
 });
 
 test('a login that owns the tables is a risk', async () => {

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import type { DatabaseError } from 'pg-protocol';
 import type { ClientConfig } from '../../database-url.ts';
+import { PARAMETER } from '../sqlstate.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
 import { Client } from './client.ts';
 import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json-rows.ts';
@@ -97,6 +98,8 @@ type Reply = {
   readonly query: Query;
   /** The name of the prepared statement, empty for none. */
   readonly name: string;
+  /** Whether the statement was prepared before the query was sent. */
+  readonly isPrepared: boolean;
   /** Undefined while the statement is being prepared. */
   columns: Columns | undefined;
   row?: Row;
@@ -251,7 +254,8 @@ export class Connection {
     }
     const call = [...(columns ? [] : toPrepare(name, text)), ...toExecute(name, values)];
     messages.push(...(this.#isDistributed ? inBlock(call) : call));
-    this.#replies.push({ query, name, columns, rows: 0, syncs: this.#isDistributed ? 2 : 1 });
+    const syncs = this.#isDistributed ? 2 : 1;
+    this.#replies.push({ query, name, isPrepared: columns !== undefined, columns, rows: 0, syncs });
   }
 
   /** Takes back the queries behind the running one. Postgres still runs them; their answers are dropped. */
@@ -386,7 +390,8 @@ export class Connection {
     // Postgres may have prepared it before the error.
     if (running?.name && !running.columns) this.#toClose.push(toClose(running.name));
     // The server closes a connection to which it sends an error without a query, or a fatal one.
-    if (!running || error.severity === 'FATAL' || UNFIT.test(error.code ?? '')) this.isRetired = true;
+    const isUnfit = UNFIT.test(error.code ?? '') && !(running && isOutdated(running));
+    if (!running || error.severity === 'FATAL' || isUnfit) this.isRetired = true;
   }
 
   /** Ends the running query, whose reply is complete. */
@@ -395,9 +400,16 @@ export class Connection {
     if (!reply.error && !(reply.isComplete && reply.columns)) throw new Error('an answer is incomplete');
     this.#replies.shift();
     this.usedAt = performance.now();
-    if (!reply.isTakenBack) this.#settle(reply);
+    if (isOutdated(reply)) this.#prepareAgain(reply);
+    else if (!reply.isTakenBack) this.#settle(reply);
     this.#rows.clear();
     this.#endCancellation();
+  }
+
+  #prepareAgain({ name, query, isTakenBack }: Reply): void {
+    // Those behind the first one may have used the same statement.
+    if (this.#prepared.delete(name)) this.#toClose.push(toClose(name));
+    if (!isTakenBack) this.send([query]);
   }
 
   #settle({ query, columns, row, error }: Reply): void {
@@ -426,6 +438,15 @@ export class Connection {
   #toLost(): ConnectionLost {
     return new ConnectionLost('the connection was lost', { cause: this.#cause });
   }
+}
+
+/**
+ * Whether Postgres has refused a prepared statement before it called the function, which may have got arguments of other types or
+ * other columns meanwhile: the parameters of a statement keep their types.
+ */
+function isOutdated({ isPrepared, error }: Reply): boolean {
+  const { code = '', where = '' } = (error ?? {}) as DatabaseError;
+  return isPrepared && /^(0A|22|42|23514)/.test(code) && (where === '' || PARAMETER.test(where));
 }
 
 /** Follows a connection while it is opened, and returns a reader of the current step. */

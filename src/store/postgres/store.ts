@@ -137,11 +137,9 @@ class PostgresStore implements Store {
     if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
       const statement = this.#toStatement(call, 'columns', application);
       const result = await this.#read(server, new RowsQuery(statement, signal, this.#answerLimit), batch);
-      if ('value' in result) {
-        if (result.value) return result.value;
-        this.#writtenThere.add(call.function);
-      } else if (!hasNewColumns(result)) return result;
-      // The other statement does not depend on the columns.
+      if (!('value' in result)) return result;
+      if (result.value) return result.value;
+      this.#writtenThere.add(call.function);
     }
     const statement = this.#toStatement(call, call.returns, application);
     const { text, values } = statement;
@@ -268,11 +266,4 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof Stalled) return { kind: 'storeTimeout', cause: error };
   const cause = error instanceof ConnectionLost ? (error.cause ?? error) : error;
   return { kind: 'storeUnavailable', cause, connectionLost: true };
-}
-
-/** Whether the function's columns have changed since the statement was prepared. Then it has not run. */
-function hasNewColumns(failed: Failed): boolean {
-  // The code stands for everything unsupported, and the message is in the server's language.
-  const { code, routine } = errorOf(failed) ?? {};
-  return code === '0A000' && routine === 'RevalidateCachedQuery';
 }
