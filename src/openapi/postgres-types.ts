@@ -42,7 +42,7 @@ const BUILT_IN = [
   'boolean',
 ].flat(2);
 /** Types whose JSON form is not a string of the same text. */
-const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', 'bytea'];
+const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', 'bytea', 'record', 'void'];
 
 /** Whether a function's argument can hold every value that a schema allows. */
 export function canHold(schema: Schema, held: Type): boolean {
@@ -138,6 +138,7 @@ export function adviseOn(schema: Schema, { type, labels }: Type): string {
   if (scalarOf(schema) === 'integer' && INTEGERS[type] && !isWithin(schema, INTEGERS[type])) {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }
+  if (type.startsWith('record')) return ', which is written as an object: return jsonb';
   if (type === 'bytea') return ", which is written as hexadecimal digits: return encode(…, 'base64')";
   if (type === 'interval' || type === 'time with time zone') {
     return ', which is not written in this format: declare no format';

@@ -15,15 +15,19 @@ with recursive base as (
   select d.oid, b.base from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
 ), type as (
   -- Of an array the type of its items.
-  select b.oid, format_type(i.base, null) || case when a.typcategory = 'A' then '[]' else '' end as name,
+  select b.oid, format_type(i.base, null) || l.suffix as name,
+         -- As JSON a row is an object, whatever its type.
+         case when e.typtype = 'c' then 'record' else format_type(i.base, null) end || l.suffix as written,
          (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = i.base) as labels
     from base b
     join pg_type a on a.oid = b.base
     join base i on i.oid = case when a.typcategory = 'A' then a.typelem else a.oid end
+    join pg_type e on e.oid = i.base
+   cross join lateral (select case when a.typcategory = 'A' then '[]' else '' end as suffix) l
 ), function as (
   select * from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'
 ), argument as (
-  select p.oid as function, a.name, case a.mode when 'v' then 'variadic ' else '' end || t.name as type, t.labels,
+  select p.oid as function, a.name, case a.mode when 'v' then 'variadic ' else '' end || t.name as type, t.written, t.labels,
          coalesce(a.mode, 'i') as mode, a.n,
          count(*) filter (where coalesce(a.mode, 'i') in ('i', 'b', 'v')) over (partition by p.oid order by a.n)
            > p.pronargs - p.pronargdefaults as has_default
@@ -46,7 +50,7 @@ with recursive base as (
           select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
            where c.relnamespace = to_regnamespace('private') and (i.indisunique or i.indisexclusion)) v
 ), result as (
-  select a.function, a.name, a.type, a.labels, a.n,
+  select a.function, a.name, a.written as type, a.labels, a.n,
          -- Postgres does not know it for a function's result. It is taken from the columns of that name in the tables that
          -- the function names; null without such a column.
          (select bool_and(s.nullable) from stored s where s.name = a.name and p.prosrc ~ ('\\mprivate\\.' || s.table || '\\M'))
@@ -55,7 +59,7 @@ with recursive base as (
     join function p on p.oid = a.function
    where a.mode in ('t', 'o', 'b')
   union all
-  select p.oid, a.attname, t.name, t.labels, a.attnum, not a.attnotnull
+  select p.oid, a.attname, t.written, t.labels, a.attnum, not a.attnotnull
     from function p
     join pg_type r on r.oid = p.prorettype and r.typtype = 'c'
     join pg_attribute a on a.attrelid = r.typrelid and a.attnum > 0 and not a.attisdropped
@@ -73,7 +77,7 @@ select coalesce(json_agg(json_build_object(
              from regexp_matches(p.prosrc, 'PT(4[0-9][0-9])', 'g') m (code)),
          'constraints', (select names from violable),
          'result', json_build_object(
-           'type', (select name from type where oid = p.prorettype),
+           'type', (select written from type where oid = p.prorettype),
            'columns', coalesce((
              select json_agg(json_build_object('name', name, 'type', type, 'labels', labels, 'isNullable', nullable)
                              order by n)

@@ -237,12 +237,29 @@ describe('the result', () => {
       'nome is string; the column nome is integer',
     ],
     [
+      'a row for a text',
+      'id uuid, nome private.academias, ativo boolean, criado_em timestamptz',
+      'nome is string; the column nome is record, which is written as an object: return jsonb',
+    ],
+    [
       'a text for a boolean',
       'id uuid, nome text, ativo text, criado_em timestamptz',
       'ativo is boolean; the column ativo is text',
     ],
   ])('has the columns of the response: not %s', async (_what, columns, finding) => {
     expect(await find(changed({ returns: `table (${columns})` }))).toEqual([finding]);
+  });
+
+  test.each([
+    ['void', 'void'],
+    ['public.nomes', 'record'],
+  ])('is no text if the function returns %s', async (returns, told) => {
+    const toText: Edit = (paths) => {
+      const source = paths['/academias']?.get as OpenAPIV3.OperationObject;
+      source.responses[200] = { description: '', content: { 'application/json': { schema: { type: 'string' } } } };
+    };
+    const sql = `create type public.nomes as (nome text, apelido text); ${changed({ returns })}`;
+    expect(await find(sql, toText)).toContain(`the response is string; it returns ${told}`);
   });
 
   test('is no time whose zone Postgres writes without minutes', () => {
