@@ -27,8 +27,9 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     const value = fields?.[argument] ?? (fields && argument in fields ? null : fallback);
     if (value !== undefined) args[argument] = toArgument(value, form, request.texts?.get(argument));
   }
-  if (body && !body.fields && request.requestBody !== undefined) {
-    args[BODY_ARGUMENT] = toArgument(request.requestBody, 'json', request.texts?.get('body'));
+  if (body && !body.fields) {
+    const { requestBody: whole = body.schema.default as Json | undefined } = request;
+    if (whole !== undefined) args[BODY_ARGUMENT] = toArgument(whole, 'json', request.texts?.get('body'));
   }
   return {
     function: operation.function,

@@ -196,8 +196,9 @@ class Comparison {
     const { schema } = body;
     const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
     if (!body.fields) {
+      const always = body.isRequired || schema.default !== undefined;
       // The empty schema allows any value, which only json and jsonb can hold.
-      return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always: body.isRequired, place }];
+      return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always, place }];
     }
     return Object.entries(schema.properties ?? {}).map(([name, property]) => ({
       argument: name,

@@ -461,11 +461,11 @@ class OperationReader {
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
     const fields = readFields(schema);
-    for (const { argument } of fields ?? []) {
-      const property = schema.properties?.[argument] ?? {};
-      if (this.#allowsDefault(property)) continue;
-      const at = [...place, JSON_TYPE, 'schema', 'properties', argument, 'default'];
-      this.mistake('a default that its schema does not allow', at, JSON.stringify(property.default), argument);
+    for (const { argument } of fields ?? [{ argument: 'the body' }]) {
+      const filled = fields ? (schema.properties?.[argument] ?? {}) : schema;
+      if (this.#allowsDefault(filled)) continue;
+      const at = [...place, JSON_TYPE, 'schema', ...(fields ? ['properties', argument] : []), 'default'];
+      this.mistake('a default that its schema does not allow', at, JSON.stringify(filled.default), argument);
     }
     return { isRequired: source.required === true, schema, fields };
   }

@@ -229,7 +229,7 @@ test('refuses a key in a header that no request can have', async () => {
   await expect(compile(key)).rejects.toThrow('no header can have the name X Api Key (RFC 9110, 5.1): rename it');
 });
 
-test('a default of a field is one that its schema allows', async () => {
+test('a default of a field or a body is one that its schema allows', async () => {
   const property = (value: string) =>
     small(
       'paths /pets',
@@ -238,6 +238,9 @@ test('a default of a field is one that its schema allows', async () => {
   await expect(compile(property('AAAA'))).resolves.toBeDefined();
   await expect(compile(property('null'))).resolves.toBeDefined();
   await expect(compile(property("'!'"))).rejects.toThrow('POST /pets: the default "!" of p_photo is not allowed');
+  const body = '{ required: false, content: { application/json: { schema: { type: object, default: 5 } } } }';
+  const whole = `{ post: { operationId: d, x-rpc: d, requestBody: ${body}, responses: { '204': { description: '' } } } }`;
+  await expect(compile(small('paths /pets', whole))).rejects.toThrow('POST /pets: the default 5 of the body is not');
 });
 
 test('a list continues after the id of its last record, whichever part of the record has it', async () => {
