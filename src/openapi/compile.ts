@@ -177,6 +177,8 @@ export function createAjv(options: Options = {}): Ajv {
     // OpenAPI adds keywords to JSON Schema. Validating the document finds unknown ones.
     strict: false,
     strictNumbers: true,
+    // Otherwise each object has a property named constructor or toString.
+    ownProperties: true,
     formats,
     logger: { log: () => {}, warn: fail, error: fail },
   });

@@ -117,6 +117,13 @@ const CASES: readonly (readonly [version: string, what: string, ...Row])[] = [
       ],
     ] as const),
   ],
+  [
+    '3.1.0',
+    'a property that every object of JavaScript has',
+    '{ required: [valueOf], properties: { constructor: { type: string }, toString: { type: string } } }',
+    { valueOf: 1 },
+    {},
+  ],
   ['3.1.0', 'a small multiple', '{ multipleOf: 0.01 }', 0.07, 1e-12],
   ['3.1.0', 'an integer that readers round', '{ type: integer }', 9007199254740991, 9007199254740992],
 ];
