@@ -7,7 +7,7 @@ import { toPath } from '../src/admin/arguments.ts';
 import { openStore } from '../src/admin/database.ts';
 import { readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
-import { runScript } from '../src/store/migrations.ts';
+import { readScript, runScript } from '../src/store/migrations.ts';
 
 const HELP = `
 The embedded store is in the folder DATA_DIR, .data by default. Its gateway may run meanwhile. For
@@ -44,7 +44,7 @@ async function run(file: string, { env, console, readInput }: Surroundings): Pro
   if (store.kind !== 'embedded') {
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
-  const sql = file === '-' ? readInput() : readFileSync(toPath(file), 'utf8');
+  const { sql } = file === '-' ? { sql: readInput() } : readScript(toPath(file));
   const db = await openStore(store, (text) => console.error(text.trimEnd()));
   try {
     const results: pg.QueryResult[] = [];

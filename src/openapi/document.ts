@@ -76,7 +76,7 @@ function checkVersion(document: unknown, file: string, unreadable: readonly Mist
 /** Reads a file, called `name` in messages. Throws DocumentError. */
 export function readText(path: string, name: string): string {
   try {
-    return readFileSync(path, 'utf8');
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
   } catch (error) {
     throw new DocumentError([{ text: `${name}: ${(error as Error).message}` }], { cause: error });
   }

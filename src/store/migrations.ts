@@ -36,22 +36,36 @@ const BOOKKEEPING_LOCK = '8603401876125610867';
 const LOCK_TIMEOUT = '5s';
 const LOCK_NOT_AVAILABLE = '55P03';
 
+/** Checks what a script has deferred to the commit, and takes back its settings, which the next script does not expect. */
+const SETTLE = 'set constraints all immediate; reset all; reset role';
+
 const FILE_NAME = /^(\d+)_(.+)\.sql$/;
 
 /** The migrations in a folder, oldest first. Throws MigrationError for a file name without a version. */
 export function readMigrations(folder: string): Migration[] {
-  const files = readdirSync(folder).filter((file) => file.endsWith('.sql'));
+  const files = readdirSync(folder).filter((file) => /\.sql$/i.test(file));
   const migrations = files.sort().map((file) => {
     const [, version, name] = FILE_NAME.exec(file) ?? [];
     if (!version || !name)
       throw new MigrationError(`${join(folder, file)}: expected a name like 20261231120000_topic.sql`);
-    return { version, name, file: join(folder, file), sql: readFileSync(join(folder, file), 'utf8') };
+    return { version, name, ...readScript(join(folder, file)) };
   });
   for (const [index, { version, file }] of migrations.entries()) {
     const before = migrations[index - 1];
     if (before?.version === version) throw new MigrationError(`${file}: has the version of ${before.file}`);
   }
   return migrations;
+}
+
+/** Reads a file of SQL, without a byte order mark. Throws MigrationError if it cannot be read or is not in UTF-8. */
+export function readScript(file: string): Script {
+  try {
+    return { file, sql: new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file)) };
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const text = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is not in UTF-8: save it in that encoding' : message;
+    throw new MigrationError(`${file}: ${text}`, { cause: error });
+  }
 }
 
 /**
@@ -214,6 +228,9 @@ async function run(db: Database, script: Script): Promise<void> {
       `${script.file}: ends the transaction that it runs in; remove its commit or rollback, and undo what it has committed`,
     );
   }
+  await db.query(SETTLE).catch((error) => {
+    throw toMigrationError(script, error, 0);
+  });
 }
 
 /** A comment or quoted text, in which a semicolon does not end a statement; or a semicolon that does. */

@@ -1,6 +1,6 @@
 // Chooses the configured store, and loads the code of no other.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import type pg from 'pg';
@@ -8,7 +8,7 @@ import type { Config, StoreConfig } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
 import type { Content, EmbeddedServer } from './embedded/store.ts';
-import { findPendingMigrations, readMigrations } from './migrations.ts';
+import { findPendingMigrations, readMigrations, readScript } from './migrations.ts';
 import { toFailure } from './sqlstate.ts';
 import { createStatementWriter, toResult } from './statement.ts';
 import type { Call, Result, Store } from './store.ts';
@@ -133,7 +133,7 @@ export async function reachServer(
 export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: StoreFiles): Content {
   return {
     migrationsDir: migrations,
-    seed: demoData ? { file: seed, sql: readFileSync(seed, 'utf8') } : undefined,
+    seed: demoData ? readScript(seed) : undefined,
   };
 }
 

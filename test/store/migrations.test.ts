@@ -10,7 +10,7 @@ const root = mkdtempSync(join(tmpdir(), 'migrations-'));
 let folders = 0;
 
 /** The product's migrations and more, in a folder of their own. */
-function migrationsWith(files: Record<string, string>): string {
+function migrationsWith(files: Record<string, string | Buffer>): string {
   folders += 1;
   const folder = join(root, String(folders));
   cpSync(MIGRATIONS, folder, { recursive: true });
@@ -20,7 +20,8 @@ function migrationsWith(files: Record<string, string>): string {
 
 describe('migrations', () => {
   let db: Db;
-  const apply = async (files: Record<string, string>) => applyMigrations(db, readMigrations(migrationsWith(files)));
+  const apply = async (files: Parameters<typeof migrationsWith>[0]) =>
+    applyMigrations(db, readMigrations(migrationsWith(files)));
 
   beforeAll(async () => {
     db = await openDatabase();
@@ -64,6 +65,11 @@ describe('migrations', () => {
       'an error in a body',
       "do $$\nbegin\n  raise exception 'no' using detail = 'because', hint = 'do not';\nend $$;",
       /_broken\.sql: no \(P0001\)\n {2}detail: because\n {2}hint: do not\n {2}where: PL\/pgSQL function/,
+    ],
+    [
+      'what is deferred to the commit',
+      'create table private.n (n integer unique deferrable initially deferred); insert into private.n values (1), (1);',
+      /_broken\.sql: duplicate key .* \(23505\)\n {2}detail: Key \(n\)=\(1\) already exists\.$/,
     ],
   ])('that fail name the place of %s and leave nothing behind', async (_what, sql, message) => {
     const broken = { '21991231000000_broken.sql': `create table private.half (n integer);${sql}` };
@@ -114,6 +120,20 @@ describe('migrations', () => {
 
   test('are refused when a name has no version', async () => {
     await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
+    await expect(apply({ '21991231000000_A.SQL': 'select 1;' })).rejects.toThrow(/_A\.SQL: expected a name like/);
+  });
+
+  test('are refused in another encoding than UTF-8, and may begin with a byte order mark', async () => {
+    const latin1 = Buffer.from("select 'ação';", 'latin1');
+    await expect(apply({ '21991231000000_a.sql': latin1 })).rejects.toThrow(/_a\.sql: is not in UTF-8: save it in/);
+    await apply({ '21991231000000_a.sql': "\ufeffselect 'ação';" });
+    await apply({ '21991231000000_a.sql': "select 'ação';" });
+  });
+
+  test('leave no setting or role to the next one', async () => {
+    const sql = "set role gateway; set client_encoding = 'latin1'; set statement_timeout = 1;";
+    await apply({ '21991231000000_a.sql': sql, '21991231000001_b.sql': 'select pg_sleep(0.1);' });
+    expect(await rows(db, 'select current_user as name')).toEqual([{ name: 'postgres' }]);
   });
 
   test.each([
