@@ -135,7 +135,10 @@ select json_build_object(
 
 /** Reads a table. Throws RefusedError unless it has row security and the primary key of a table of tenants. */
 export async function readTable(db: Database, name: string): Promise<Table> {
+  // Types, defaults and checks are read as a function needs them, which has no other schema in its search path.
+  await db.query('set search_path = pg_catalog');
   const { rows } = await db.query(CATALOG, [name]);
+  await db.query('reset search_path');
   const [{ json = '' } = {}] = rows as { json?: string }[];
   if (!json) {
     const { rows: tables } = await db.query(
@@ -207,7 +210,7 @@ function expressionOf({ columns, definition }: Check): string {
 }
 
 function withoutCasts(expression: string): string {
-  return expression.replace(/::[a-z]+( [a-z]+)*/g, '').replace(/(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1');
+  return expression.replace(/::(\w+\.)?[a-z]\w*( [a-z]+)*/g, '').replace(/(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1');
 }
 
 /** The bounds or values that a check of one column allows; undefined for any other check. */
@@ -215,7 +218,7 @@ function readCheck(check: Check, base: string): Rule | undefined {
   const [column, ...others] = check.columns;
   if (column === undefined || others.length > 0) return undefined;
   const expression = expressionOf(check);
-  const [, list] = /^\(*\w+\)*(?:::[a-z ]+)? = ANY \(+ARRAY\[([^\]]*)\](?:::[a-z ]+\[\])?\)*$/.exec(expression) ?? [];
+  const [, list] = /^\(*\w+\)*(?:::[\w. ]+)? = ANY \(+ARRAY\[([^\]]*)\](?:::[\w. ]+\[\])?\)*$/.exec(expression) ?? [];
   if (list && TEXTS.includes(base)) {
     return { enum: [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, one = '']) => one.replaceAll("''", "'")) };
   }

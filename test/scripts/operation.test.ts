@@ -37,6 +37,7 @@ const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 /** A table of every type that the command knows, with demo data. */
 const LESSONS = `
 create type private.nivel as enum ('básico', 'avançado');
+create type public.turno as enum ('manhã', 'noite');
 create domain private.porcentagem as numeric(5, 2) check (value >= 0 and value <= 100);
 create table private.aulas (
   tenant_id uuid not null references private.tenants (id),
@@ -44,6 +45,7 @@ create table private.aulas (
   titulo varchar(80) not null check (titulo <> ''),
   sala text not null default 'A' check (sala in ('A', 'B')),
   nivel private.nivel not null,
+  turno public.turno not null default 'manhã',
   vagas smallint not null check (vagas > 0 and vagas <= 50),
   numero bigint,
   preco numeric(8, 2) not null check (preco > 0),
