@@ -288,10 +288,12 @@ type Parsed = Inspection & { readonly value: Json; readonly text: string };
 /** Matches numbers that String(number) may not reproduce. */
 const LONG_NUMBER = /\d[.e]|\d{16}/i;
 
+const NUMBER = /-?\d[\d.]*(e[+-]?\d+)?/iy;
+
 /**
- * Finds the fields of a JSON object that contain a repeated name or are nested too deep. JSON.parse does not report
- * repeated names; it keeps the last value. Hand-written, because libraries that report them are recursive, and a body
- * of 100 kB can have 50,000 levels.
+ * Finds the fields of a JSON object that contain a repeated name or a number too close to 0, or are nested too deep.
+ * JSON.parse does not report repeated names; it keeps the last value. Hand-written, because libraries that report them are
+ * recursive, and a body of 100 kB can have 50,000 levels.
  */
 function inspectText(text: string, hasJsonFields: boolean): Inspection {
   const problems: Problems = new Map();
@@ -308,6 +310,13 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
       const end = findStringEnd(text, at);
       string = text.slice(at, end + 1);
       at = end;
+    } else if (sign === '-' || (sign !== undefined && sign >= '0' && sign <= '9')) {
+      NUMBER.lastIndex = at;
+      const [number = ''] = NUMBER.exec(text) ?? [];
+      // JSON.parse reads 1e-400 as 0; in Postgres it is no double.
+      const isLost = Number(number) === 0 && /^[^e]*[1-9]/i.test(number);
+      if (isLost && !problems.has(field)) problems.set(field, [messages.isOutOfRange]);
+      at += number.length - 1;
     } else if (sign === '{' || sign === '[') {
       open.push(sign === '{' ? new Set() : undefined);
       // The body itself is one level; MAX_DEPTH applies to a field's value.

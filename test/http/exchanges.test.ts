@@ -474,6 +474,7 @@ describe('the language of a 422', () => {
     [`{${given},"p_sexo":${'['.repeat(65)}${']'.repeat(65)}}`, 'p_sexo', messages.isTooDeep],
     [`{${given},"p_sexo":"\\u0000"}`, 'p_sexo', messages.isNoText],
     [`{${given},"p_sexo":1e400}`, 'p_sexo', messages.isOutOfRange],
+    [`{${given},"p_sexo":[-0.1E-400]}`, 'p_sexo', messages.isOutOfRange],
   ])('is that of the client: %#', async (body, field, message) => {
     for (const language of ['en', 'pt-BR'] as const) {
       const error = { [field]: [message[language]] };
