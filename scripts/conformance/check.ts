@@ -41,8 +41,11 @@ export type Setting = {
   readonly readOnly?: boolean;
 };
 
-/** `run` throws Mismatch if the deployment fails, and returns a reason if it checked nothing. */
+/** `run` throws Mismatch if the deployment fails, and returns a reason, or throws Unknown with it, if it checked nothing. */
 export type Check = { readonly name: string; readonly run: () => Promise<unknown> };
+
+/** Ends a check that cannot find out what it is about. */
+export class Unknown extends Error {}
 
 export function check(name: string, run: () => Promise<unknown>): Check {
   return { name, run };

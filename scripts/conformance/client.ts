@@ -134,7 +134,7 @@ export class Client {
     const path = target.replace(/\?.*/s, '');
     const { id } = (body ?? {}) as { id?: Json };
     if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
-    else if (typeof id === 'string') this.#created.set(id, `${method} ${path}`);
+    else if (typeof id === 'string' || typeof id === 'number') this.#created.set(`${id}`, `${method} ${path}`);
   }
 
   async #overHttp({ method, target, headers, key, body }: Request): Promise<Answer> {

@@ -5,7 +5,16 @@ import type { Json } from '../../src/store/store.ts';
 import { type Check, check, expectAnswer, forAll, type Setting } from './check.ts';
 import { parseJson } from './client.ts';
 import type { Input, Operation } from './operations.ts';
-import { type Assignment, assignRequired, isRead, type Request, toRequest, toValidRequest } from './request.ts';
+import {
+  type Assignment,
+  assignRequired,
+  isRead,
+  isValidBody,
+  type Request,
+  toRequest,
+  toValidRequest,
+  withRequired,
+} from './request.ts';
 import { createValid, createViolations, someOf, type Values } from './values.ts';
 
 /** Few, because a gateway may slow down a client that guesses keys. */
@@ -17,20 +26,21 @@ const UNKNOWN_KEY = fc.stringMatching(/^unknown_[0-9a-f]{32}$/);
 const NAME = fc.stringMatching(/^[a-z][a-z_]{0,9}$/);
 const NAMES = ['sort', 'Limit', 'limit[]', 'p_limit', 'p_api_key', 'constructor', '__proto__'];
 const NOT_JSON = {
-  some: fc.string({ maxLength: 12 }).filter((text) => parseJson(text) === undefined),
+  some: fc.string({ minLength: 1, maxLength: 12 }).filter((text) => parseJson(text) === undefined),
   edges: ['', '{', '{"a":', "{'a':1}"],
 };
 const NOT_OBJECTS: readonly Json[] = [[], [{}], 'text', 1, true, null];
 
 /** The checks of all inputs. If the first one fails, that the operation accepts the key, all others would fail too. */
 export function* createInputChecks(setting: Setting, operation: Operation): Generator<Check> {
-  const { inputs, body } = operation;
+  const { inputs, body, isComposed } = operation;
   const { runs, coverage } = setting;
   const required = inputs.filter((input) => input.required);
   const validRuns = isRead(operation) ? runs : Math.ceil(runs / RUNS_PER_CREATION);
   const request = (assignments?: readonly Assignment[]) => toValidRequest(operation, assignments);
 
   const accepts = async (assignments: readonly Assignment<Input>[] = []) => {
+    if (!isValidBody(operation, withRequired(operation, assignments))) return;
     const given = assignments.map(({ input }) => input);
     const rules = [...new Set([...required, ...given])].filter(({ rule }) => rule).map(({ name }) => name);
     await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });
@@ -39,8 +49,10 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   const refuses = (request: Request, status: number) => expectAnswer(setting, operation, request, { status });
   /** Expects a 422 that names exactly the inputs of these values. */
   const refusesValues = (assignments: readonly Assignment[]) => {
+    // A composed body may be refused as a whole, and for other fields too.
+    const isOfBody = isComposed && assignments.some(({ input }) => input.in === 'body');
     const fields = [...new Set(assignments.map(({ input }) => input.name))];
-    return expectAnswer(setting, operation, request(assignments), { status: 422, fields });
+    return expectAnswer(setting, operation, request(assignments), { status: 422, ...(isOfBody ? {} : { fields }) });
   };
   const checkAll = <T>(name: string, values: Values<T>, test: (value: T) => Promise<unknown>, count = runs) =>
     check(name, () => forAll(setting, operation, values, test, count));
@@ -76,9 +88,9 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     }
     if (input.required && input.in !== 'path') {
       const others = assignRequired(operation).filter((assignment) => assignment.input !== input);
-      const fields = [name];
+      const expected = { status: 422, ...(isComposed && input.in === 'body' ? {} : { fields: [name] }) };
       yield check(`refuses a request without ${name}`, () =>
-        expectAnswer(setting, operation, toRequest(operation, others), { status: 422, fields }),
+        expectAnswer(setting, operation, toRequest(operation, others), expected),
       );
     }
   }
@@ -88,7 +100,19 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   yield checkAll('names all of several errors', { some: severalBroken(operation), edges: [] }, refusesValues);
   yield refusesUnknown('parameter', 'query');
   if (!body) return;
-  yield checkAll('refuses a body that is not JSON', NOT_JSON, (body) => refuses({ ...request(), body }, 400));
+  if (operation.whole && isComposed) {
+    const toBody = (value: Json) => ({ ...request(), body: JSON.stringify(value) });
+    const rules = inputs.filter(({ rule }) => rule).map(({ name }) => name);
+    yield checkAll(
+      'takes bodies of every form',
+      createValid(operation.whole),
+      (value) => expectAnswer(setting, operation, toBody(value), { rules, mayRaise: true }),
+      validRuns,
+    );
+  }
+  // No body at all is right where it may be left out.
+  const notJson = { ...NOT_JSON, edges: NOT_JSON.edges.filter((text) => text !== '' || body.isRequired) };
+  yield checkAll('refuses a body that is not JSON', notJson, (body) => refuses({ ...request(), body }, 400));
   if (!body.fields) return;
   yield refusesUnknown('field', 'body');
   yield check('refuses a body that is not an object', async () => {

@@ -63,6 +63,10 @@ export type List = {
 export type Operation = Omit<Compiled, 'inputs'> & {
   readonly method: string;
   readonly inputs: readonly Input[];
+  /** The body as one input, of which `inputs` has the fields. */
+  readonly whole?: Input;
+  /** Whether the body has conditions on several fields at once, such as `oneOf`. */
+  readonly isComposed: boolean;
   /** By status, or by a range of them. */
   readonly answers: ReadonlyMap<string, DescribedAnswer>;
   readonly success: DescribedAnswer;
@@ -112,11 +116,23 @@ function readOperation(compiled: Compiled): Operation {
   );
   const success = answers.get(String(status)) as DescribedAnswer;
   const list = page && readList(page, inputs, success);
+  const whole =
+    body && readParameter({ name: 'body', in: 'body', required: body.isRequired, schema: body.schema as Schema });
   return {
     ...compiled,
     ...{ method: source.method.toUpperCase(), path: source.path, inputs, answers, success },
+    ...{ isComposed: body !== undefined && isComposed(body.schema) },
     ...(list ? { list } : {}),
+    ...(whole ? { whole } : {}),
   };
+}
+
+/** Keywords that make the fields of a body depend on each other. */
+const CONDITIONS =
+  `anyOf oneOf not if dependentRequired dependentSchemas minProperties maxProperties propertyNames`.split(' ');
+
+function isComposed(schema: ModelSchema): boolean {
+  return CONDITIONS.some((keyword) => keyword in schema) || (schema.allOf ?? []).some(isComposed);
 }
 
 function readParameter({ schema, examples = {}, required = false, 'x-rule': rule, ...source }: Parameter): Input {
@@ -147,7 +163,8 @@ function readAnswer(code: string, source: OpenAPIV3.ResponseObject | OpenAPIV3.R
   return { ...describe(schema), code, headers: new Map(described), isEmpty: content === undefined };
 }
 
-function describe(schema: Schema): Described {
+/** A schema with its validator. */
+export function describe(schema: Schema): Described {
   return { schema, validate: compileSchema(ajv, schema) };
 }
 

@@ -42,29 +42,50 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
   const query = textsOf('query').map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
   const fields = assigned('body').map(({ input, value }) => [input.name, value] as const);
   const isWhole = operation.inputs.some((input) => input.isWhole);
-  const body = isWhole ? (fields[0]?.[1] ?? null) : Object.fromEntries(fields);
+  const missing = operation.whole?.required ? null : undefined;
+  const body = isWhole ? (fields.length > 0 ? fields[0]?.[1] : missing) : Object.fromEntries(fields);
   return {
     method: operation.method,
     target: query.length > 0 ? `${path}?${query.join('&')}` : path,
     headers: Object.fromEntries(textsOf('header')),
     key: OWN_KEY,
-    ...(operation.body ? { body: JSON.stringify(body) } : {}),
+    ...(operation.body && body !== undefined ? { body: JSON.stringify(body) } : {}),
   };
 }
 
 /** Builds a request with these values, and valid ones for all other required inputs. */
 export function toValidRequest(operation: Operation, assignments: readonly Assignment[] = []): Request {
+  return toRequest(operation, withRequired(operation, assignments));
+}
+
+/** These values, and valid ones for all other required inputs. */
+export function withRequired(operation: Operation, assignments: readonly Assignment[]): Assignment[] {
   const isGiven = ({ input }: Assignment) =>
     assignments.some(({ input: other }) => other.in === input.in && other.name === input.name);
   const required = assignRequired(operation).filter((assignment) => !isGiven(assignment));
-  return toRequest(operation, [...required, ...assignments]);
+  return [...required, ...assignments];
 }
 
-/** Valid values for all required inputs. */
-export function assignRequired({ inputs, method }: Operation): Assignment<Input>[] {
+/** Whether the fields among these values make a valid body. */
+export function isValidBody({ whole, inputs }: Operation, assignments: readonly Assignment[]): boolean {
+  if (!whole || inputs.some((input) => input.isWhole)) return true;
+  const fields = assignments.filter(({ input }) => input.in === 'body').map(({ input, value }) => [input.name, value]);
+  return whole.validate(Object.fromEntries(fields)) === true;
+}
+
+/** Valid values for all required inputs, and for the fields of a body that needs others too, such as one of `oneOf`. */
+export function assignRequired(operation: Operation): Assignment<Input>[] {
+  const { inputs, method, whole } = operation;
   // An example's record may be read, but not changed.
   const choose = (input: Input) => (method === 'GET' ? input.example : undefined) ?? pickValid(input);
-  return inputs.filter(({ required }) => required).map((input) => ({ input, value: choose(input) }));
+  const required = inputs.filter((input) => input.required).map((input) => ({ input, value: choose(input) }));
+  if (!whole || isValidBody(operation, required)) return required;
+  const body = pickValid(whole) as Readonly<Record<string, Json>>;
+  const toField = ([name, value]: [string, Json]) => {
+    const input = inputs.find((one) => one.in === 'body' && one.name === name);
+    return { input: input ?? { ...whole, name }, value };
+  };
+  return [...required.filter(({ input }) => input.in !== 'body'), ...Object.entries(body).map(toField)];
 }
 
 /** Longer fillers are generated with printf: shells limit the length of a line. */

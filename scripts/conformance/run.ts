@@ -1,6 +1,7 @@
 // Runs the checks of one operation after the other, concurrently within an operation.
 
-import { type Check, type Setting, skip } from './check.ts';
+import { DocumentError } from '../../src/openapi/document.ts';
+import { type Check, type Setting, skip, Unknown } from './check.ts';
 import { Client, type ClientOptions, CONCURRENCY, Mismatch } from './client.ts';
 import { Coverage } from './coverage.ts';
 import { createCreationChecks } from './creations.ts';
@@ -53,7 +54,7 @@ export async function runContract(
   try {
     await client.probe();
     for (const operation of operations) {
-      const [entry, ...checks] = createChecks(run, operation);
+      const [entry, ...checks] = createChecksOrSkip(run, operation);
       const first = await runCheck(run, entry as Check);
       const obstacle = findObstacle(url, first);
       const possible = obstacle === undefined ? checks : checks.map(({ name }) => skip(name, obstacle));
@@ -70,6 +71,16 @@ export async function runContract(
     ...{ url, seed, runs, requests: client.sent, seconds: secondsSince(started) },
     ...{ sections, created: client.created, coverage: coverage.report(operations) },
   };
+}
+
+/** The checks of an operation; none if a value of an input cannot be made up. */
+function createChecksOrSkip(run: Run, operation: Operation): readonly Check[] {
+  try {
+    return [...createChecks(run, operation)];
+  } catch (error) {
+    if (error instanceof DocumentError) return [skip('everything', error.message)];
+    throw error;
+  }
 }
 
 /** The checks of an operation. If the first one fails, the others may be pointless. */
@@ -111,6 +122,7 @@ async function runCheck({ url, contract, client }: Run, { name, run }: Check): P
     if (typeof reason === 'string') return { name, result: 'skipped', reason };
     return { name, result: 'passed', seconds: secondsSince(started) };
   } catch (error) {
+    if (error instanceof Unknown) return { name, result: 'skipped', reason: error.message };
     if (!(error instanceof Mismatch)) throw error;
     const { request, expected, got } = error;
     return {

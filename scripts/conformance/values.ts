@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { DocumentError } from '../../src/openapi/document.ts';
 import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
-import type { Input, Schema } from './operations.ts';
+import { describe, type Input, type Schema } from './operations.ts';
 
 /** Generated values, and edge cases that are tested first. */
 export type Values<T = Json> = { readonly some: fc.Arbitrary<T>; readonly edges: readonly T[] };
@@ -19,15 +19,34 @@ const LONG = 200;
 /** Reserved for examples (RFC 2606). */
 export const DOMAIN = 'contract.example';
 
-/** Values that an input accepts. */
+/** Samples of which some have to be valid, before others are generated: a filter that no value passes would never end. */
+const SAMPLES = { numRuns: 100, seed: 1 };
+
+/** Values that an input accepts. Throws DocumentError if none can be made up. */
 export function createValid(input: Input): Values {
+  const values = findValid(input);
+  if (values) return values;
+  const text = `${input.name} in ${input.in}: no value could be made up that its schema allows and that can be sent there`;
+  throw new DocumentError([{ text: `${text}: give the schema an example` }]);
+}
+
+const found = new WeakMap<Input, Values | undefined>();
+
+function findValid(input: Input): Values | undefined {
+  if (!found.has(input)) found.set(input, makeValid(input));
+  return found.get(input);
+}
+
+function makeValid(input: Input): Values | undefined {
   const { some, edges } = validOf(input, input.schema);
   const accepts = (value: Json) => input.validate(value) && canBeSent(input, value);
-  const sendable = unique(edges).filter(accepts);
-  if (input.schema.enum && sendable.length === 0) {
-    throw new DocumentError([{ text: `${input.name} in ${input.in}: no value of its enum can be sent there` }]);
+  if (fc.sample(some, SAMPLES).filter(accepts).length > 1) {
+    return { some: some.filter(accepts), edges: unique(edges).filter(accepts) };
   }
-  return { some: some.filter(accepts), edges: sendable };
+  const { example, examples = [] } = input.schema as { example?: Json; examples?: Json[] };
+  const known = [...edges, ...fc.sample(some, SAMPLES), example ?? null, ...examples, ...TEXTS_OF_FORMATS];
+  const sendable = unique(known).filter(accepts);
+  return sendable.length > 0 ? { some: fc.constantFrom(...sendable), edges: sendable } : undefined;
 }
 
 /** Any subset of the values; shrinks to none. */
@@ -40,44 +59,142 @@ export function someOf<T>(values: readonly fc.Arbitrary<T>[]): fc.Arbitrary<T[]>
 export function pickValid(input: Input): Json {
   const plain: readonly Json[] = ['Contract test', `contract-test@${DOMAIN}`, 1, true];
   const found = plain.find((value) => input.validate(value) && canBeSent(input, value));
-  return found ?? fc.sample(createValid(input).some, { numRuns: 1, seed: 1 })[0] ?? null;
+  return found ?? findSample(findValid(input)?.some) ?? null;
 }
 
-function validOf(input: Input, schema: Schema): Values {
+/** Values for a schema. Few of them may be valid where it has conditions such as `not`. */
+function validOf(input: Input, schema: Schema, nesting = 0): Values {
+  const { nullable, allOf = [], anyOf, oneOf, ...own } = schema;
+  const inside = (part: object) => validOf(input, part as Schema, nesting);
+  if (nullable) {
+    const { some, edges } = inside({ ...schema, nullable: false });
+    return { some: fc.option(some, { nil: null }), edges: [...edges, null] };
+  }
   if (schema.enum) return { some: fc.constantFrom(...(schema.enum as Json[])), edges: schema.enum };
+  if (allOf.length > 0) return inside([own, { anyOf, oneOf }, ...allOf].reduce(join, {}));
+  const types = [schema.type].flat();
+  const choices = anyOf ?? oneOf ?? (types.length > 1 ? types.map((type) => ({ type })) : undefined);
+  if (choices) {
+    const all = choices.map((choice) => inside(join(join(own as Schema, anyOf ? { oneOf } : {}), choice)));
+    return { some: fc.oneof(...all.map(({ some }) => some)), edges: all.flatMap(({ edges }) => edges) };
+  }
   if (schema.type === 'boolean') return { some: fc.boolean(), edges: [true, false] };
   if (schema.type === 'integer' || schema.type === 'number') return numbersOf(schema);
-  if (schema.type === 'array') return listsOf(input, schema);
-  if (schema.type === 'object') return { some: fc.dictionary(fc.constantFrom('a', 'b'), fc.nat()), edges: [{}] };
+  if (schema.type === 'array') return listsOf(input, schema, nesting);
+  if (schema.type === 'object' || schema.properties) return objectsOf(input, schema, nesting);
   if (schema.format === 'email') return emailsOf(schema);
-  return FORMATS[schema.format ?? ''] ?? textsOf(input, schema);
+  if (schema.format && schema.format in FORMATS) return FORMATS[schema.format] as Values;
+  if (schema === input.schema) return textsOf(input);
+  // A part of a value has to be valid by itself: the whole hardly ever would be by chance.
+  const part: Input = { ...input, ...describe(schema) };
+  return makeValid(part) ?? textsOf(part);
 }
 
-function listsOf(input: Input, schema: Schema): Values {
-  const { items = {}, minItems = 0, maxItems = Math.max(3, minItems) } = schema;
-  const { some, edges } = validOf(input, items as Schema);
+/** Joins two schemas of one value, as far as values are made up by them. */
+function join(one: Schema, other: object): Schema {
+  const { properties, required = [], ...rest } = other as Schema;
+  const both = [...(one.required ?? []), ...required];
+  const defined = Object.entries(rest).filter(([, value]) => value !== undefined);
   return {
-    some: fc.array(some, { minLength: minItems, maxLength: maxItems }),
+    ...one,
+    ...Object.fromEntries(defined),
+    ...(one.properties || properties ? { properties: { ...one.properties, ...properties } } : {}),
+    ...(both.length > 0 ? { required: both } : {}),
+  } as Schema;
+}
+
+/** Levels of optional parts: a schema may contain itself. */
+const MAX_NESTING = 3;
+
+function objectsOf(input: Input, schema: Schema, nesting: number): Values {
+  const { properties = {}, required = [], additionalProperties, minProperties = 0, maxProperties = 3 } = schema;
+  const partOf = (part: object) => validOf(input, part as Schema, nesting + 1);
+  const names = Object.keys(properties).filter((name) => required.includes(name) || nesting < MAX_NESTING);
+  if (names.length === 0 || nesting > 2 * MAX_NESTING) {
+    const values = typeof additionalProperties === 'object' ? partOf(additionalProperties).some : fc.nat();
+    const limits = { minKeys: minProperties, maxKeys: Math.max(minProperties, maxProperties) };
+    return { some: fc.dictionary(fc.constantFrom(...'abcdefghij'), values, limits), edges: [{}] };
+  }
+  const parts = names.map((name) => [name, partOf(properties[name] as Schema)] as const);
+  const kept = parts.filter(([name]) => required.includes(name) || !('not' in (properties[name] ?? {})));
+  const toFirst = ([name, { some, edges }]: (typeof parts)[number]) => [name, edges[0] ?? findSample(some)];
+  const toObject = (entries: typeof parts) => Object.fromEntries(entries.map(toFirst)) as Json;
+  const model = Object.fromEntries(kept.map(([name, { some }]) => [name, some]));
+  const requiredKeys = kept.map(([name]) => name).filter((name) => required.includes(name));
+  return {
+    some: fc.record(model, { requiredKeys, noNullPrototype: true }) as fc.Arbitrary<Json>,
+    edges: [toObject(kept), toObject(kept.filter(([name]) => required.includes(name)))],
+  };
+}
+
+/** Picks any valid value. */
+export function pickAny(input: Input): Json {
+  const { some } = createValid(input);
+  return fc.sample(some, 1)[0] ?? null;
+}
+
+function findSample(some: fc.Arbitrary<Json> | undefined): Json | undefined {
+  return some && fc.sample(some, { numRuns: 1, seed: 1 })[0];
+}
+
+function listsOf(input: Input, schema: Schema, nesting: number): Values {
+  const { items = {}, prefixItems = [], minItems = 0, uniqueItems = false } = schema as typeof schema & Tuple;
+  const { maxItems = Math.max(3, minItems) } = schema;
+  const first = prefixItems.map((part) => validOf(input, part, nesting + 1).some);
+  if (first.length > 0) return { some: fc.tuple(...first), edges: [] };
+  if (nesting > 2 * MAX_NESTING) return { some: fc.constant([]), edges: [] };
+  const { some, edges } = validOf(input, items as Schema, nesting + 1);
+  const limits = { minLength: minItems, maxLength: Math.min(maxItems, minItems + MAX_LENGTH) };
+  const different = fc.uniqueArray(some, { ...limits, minLength: 0, selector: (item) => JSON.stringify(item) });
+  return {
+    some: uniqueItems ? different : fc.array(some, limits),
     edges: [[], ...edges.map((edge) => [edge]), edges.slice(0, maxItems)],
   };
 }
 
-function numbersOf({ type, minimum = -2_147_483_648, maximum = 2_147_483_647, multipleOf = 1 }: Schema): Values {
-  const inside = [minimum, minimum + 1, maximum - 1, maximum];
-  if (type === 'integer') return { some: fc.integer({ min: minimum, max: maximum }), edges: inside };
+type Tuple = { readonly prefixItems?: readonly Schema[] };
+/** Items of a generated list beyond those that it has to have. */
+const MAX_LENGTH = 10;
+
+/** Multiples of a step, between the bounds and at them. */
+function numbersOf({ type, multipleOf = 1, ...schema }: Schema): Values {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema as Bounds;
+  const most = Math.min(maximum ?? Infinity, exclusiveMaximum ?? Infinity);
+  const least = Math.max(minimum ?? -Infinity, exclusiveMinimum ?? -Infinity);
+  const from = Number.isFinite(least) ? least : Math.min(-2_147_483_648, most);
+  const to = Number.isFinite(most) ? most : Math.max(2_147_483_647, from);
   // Whole numbers have one spelling, without an exponent.
-  const step = Math.max(1, multipleOf);
-  const some = fc.double({ min: minimum, max: maximum, noNaN: true }).map((value) => Math.round(value / step) * step);
-  return { some, edges: inside };
+  const isTooNarrow = type === 'number' && multipleOf === 1 && Math.ceil(from) >= Math.floor(to);
+  const isWhole = Number.isInteger(1 / multipleOf);
+  const step = isTooNarrow ? (to - from) / 4 || 1 : isWhole ? 1 : multipleOf;
+  const [low, high] = [Math.ceil(from / step), Math.max(Math.ceil(from / step), Math.floor(to / step))];
+  const toNumber = (count: number) => (Number.isInteger(step) ? count * step : Number((count * step).toPrecision(15)));
+  const counts = fc.integer({ min: low, max: high });
+  return {
+    // Without `map`, a failing edge shrinks.
+    some: step === 1 ? counts : counts.map(toNumber),
+    edges: [from, ...[low, low + 1, high - 1, high].map(toNumber), to],
+  };
 }
 
-function textsOf(input: Input, schema: Schema): Values {
-  const { minLength = 0, maxLength = LONG, pattern } = schema;
+type Bounds = { readonly [name in `${'m' | 'exclusiveM'}${'in' | 'ax'}imum`]?: number };
+
+function textsOf(input: Input): Values {
+  const { minLength = 0, maxLength = LONG, pattern } = input.schema;
   const unit = lettersOf(input);
   const texts = fc.string({ unit, minLength, maxLength: Math.max(minLength, maxLength) });
   // Random texts match a pattern such as \S, but hardly a strict one, which has to generate them.
   const isStrict = pattern !== undefined && fc.sample(texts, { numRuns: 20, seed: 1 }).some((t) => !input.validate(t));
-  return { some: isStrict ? fc.stringMatching(new RegExp(pattern, 'u')) : texts, edges: textsAtBounds(input) };
+  return { some: isStrict ? textsMatching(pattern, texts) : texts, edges: textsAtBounds(input) };
+}
+
+/** Texts of a pattern; any texts if the pattern has something that no text can be made up by, such as (?=…). */
+function textsMatching(pattern: string, texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  try {
+    return fc.stringMatching(new RegExp(pattern, 'u'));
+  } catch {
+    return texts;
+  }
 }
 
 /** The characters that an input can contain. */
@@ -121,6 +238,9 @@ const FORMATS: Readonly<Record<string, Values>> = {
   byte: { some: fc.base64String({ maxLength: 40 }), edges: ['', 'AAA='] },
 };
 
+/** Texts of the other formats. */
+const TEXTS_OF_FORMATS = [`https://${DOMAIN}/a`, DOMAIN, '/a', '#/a', '1/a', '12:34:56', '2024-02-29T23:59:59Z'];
+
 function emailsOf({ maxLength }: Schema): Values {
   const names = fc.stringMatching(/^[a-z0-9]([a-z0-9._+-]{0,20}[a-z0-9])?$/);
   const longest = maxLength === undefined ? [] : [emailOf(maxLength - 1), emailOf(maxLength)];
@@ -133,6 +253,7 @@ function emailOf(length: number): string {
 
 /** Whether a value survives its place in a request. HTTP trims header values, for example. */
 function canBeSent(input: Input, value: Json): boolean {
+  if (value === null && input.in !== 'body') return false;
   if (Array.isArray(value) && input.in !== 'body') {
     const { separator = ',', isExploded } = readStyle(input);
     // In a URL an item may contain a comma: encoded, it is not a separator.

@@ -1,6 +1,7 @@
 // Gateways with a fault each, which a run of all checks has to find.
 
 import { readFileSync } from 'node:fs';
+import { resolveRef } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Answer } from '../../scripts/conformance/client.ts';
@@ -491,6 +492,19 @@ describe('a gateway with a hole between its keys', () => {
     expect(limited.got).toContain(got);
     expect(limited.curl).toContain('"X-Api-Key: $LIMITED_KEY"');
   });
+});
+
+test('a gateway that knows of a record with the only known value of a rule is not at fault', async () => {
+  const ruled = structuredClone(document);
+  const creation = ruled.paths['/alunos']?.post as OpenAPIV3.OperationObject;
+  const media = (creation.requestBody as OpenAPIV3.RequestBodyObject).content['application/json'];
+  const { properties } = resolveRef(media?.schema as object, ruled) as { properties: Record<string, object> };
+  Object.assign(properties.p_email ?? {}, { 'x-rule': 'an address of the gym' });
+  creation.responses['409'] = { description: 'Taken' };
+  const taken = { status: 409, ...withBody({ error: 'taken' }) };
+  const fault: Fault = { answer: ({ status }, { method }) => (method === 'POST' && status === 201 ? taken : {}) };
+  expect(await findFaults(fault, { ...CREATION, document: ruled, demo: true })).toEqual([]);
+  expect(namesOf(await findFaults(fault, { ...CREATION, demo: true }))).toContain('creates what was sent');
 });
 
 describe('a gateway that forgets what it has said', async () => {
