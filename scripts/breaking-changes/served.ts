@@ -161,6 +161,11 @@ function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T, aroun
   }
   for (const name of ['anyOf', 'oneOf']) {
     const choices = (node[name] ?? []) as Node[];
+    const isType = (choice: Node) => Object.keys(choice).join() === 'type';
+    if (name === 'anyOf' && !node.type && choices.length > 1 && choices.every(isType)) {
+      const { anyOf: _anyOf, ...rest } = node;
+      return { ...rest, type: [...new Set(choices.flatMap(({ type }) => type))] } as T;
+    }
     const others = choices.filter(({ type }) => type !== 'null');
     if (choices.length !== 2 || others.length !== 1) continue;
     const { [name]: _choices, ...rest } = node;

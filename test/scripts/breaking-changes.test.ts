@@ -344,6 +344,11 @@ describe('it sees no change where', () => {
   const PHONE = 'NovoAluno.p_telefone';
 
   test.each<[string, Edits, Edits?]>([
+    [
+      'a list of types is written as anyOf',
+      { 'NovoAluno.p_cpf': { anyOf: [{ type: 'string' }, { type: 'integer' }] } },
+      { 'NovoAluno.p_cpf': { type: ['integer', 'string'] } },
+    ],
     ['parameters change places', { 'GET /academias parameters 0': offset, 'GET /academias parameters 1': limit }],
     [
       'a shared schema has another name',
