@@ -12,6 +12,7 @@ import {
   fillDatabase,
   loginUrl,
   type PostgresServer,
+  runSql,
   startEmbeddedPostgres,
 } from '../helpers/servers.ts';
 
@@ -67,6 +68,15 @@ test.each([
   const said = await check(host, parameters);
   if (expected instanceof RegExp) expect(said).toMatch(expected);
   else expect(said).toBe(expected);
+});
+
+test('channel_binding=require refuses a server that trusts the login', async () => {
+  const [row] = await runSql(server.adminUrl, 'show unix_socket_directories');
+  const host = encodeURIComponent(row?.unix_socket_directories);
+  expect(await check(host, '')).toBeUndefined();
+  expect(await check(host, 'channel_binding=require')).toBe(
+    'the server offers no channel binding: channel_binding=require',
+  );
 });
 
 test('a session with sslmode=verify-full is encrypted', async () => {

@@ -112,8 +112,11 @@ function guardParser(connection: ClientConnection): void {
 
 /** Ends a login without channel binding before a password is sent (RFC 5802, section 6). */
 function insistOnBinding(connection: pg.Connection): void {
-  const refuse = () =>
-    void connection.stream.destroy(new Error('the server offers no channel binding: channel_binding=require'));
+  const refuse = () => {
+    // Before the socket would tell of it, a server that trusts has the client ready.
+    connection.emit('error', new Error('the server offers no channel binding: channel_binding=require'));
+    connection.stream.destroy();
+  };
   let isProven = false;
   connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: readonly string[] }) => {
     if (!mechanisms.includes('SCRAM-SHA-256-PLUS')) refuse();
