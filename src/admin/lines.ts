@@ -75,14 +75,14 @@ export function createWriter(
     const isExported = headers.some(({ column }, index) => column?.name === 'id' && texts[index]?.trim());
     for (const [index, { column }] of headers.entries()) {
       if (!column) continue;
-      const { name, type, required } = column;
+      const { name, type, required, takes_null: takesNull } = column;
       const value = toValue(texts[index] ?? '', column);
       const problem = value === '' ? undefined : checkValue(value, column, isExported === true);
       if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;
       else if (required && isExported && type === 'text') line.fields[name] = '';
-      else if (required) addProblem(line, name, messages.isRequired);
+      else if (required || (clears && !takesNull)) addProblem(line, name, messages.isRequired);
       else if (clears) line.fields[name] = null;
     }
     return line;

@@ -10,7 +10,9 @@ export type Column = {
   readonly name: string;
   /** Postgres's name of the type. */
   readonly type: string;
+  /** Whether it has to be given: it takes no null, and has no default. */
   readonly required: boolean;
+  readonly takes_null: boolean;
   /** In characters. */
   readonly max_length: number | null;
   /** The table that it refers to. */
@@ -29,7 +31,12 @@ export type Table = {
 export type OfTenant = { readonly tenant: string };
 
 const TABLES = `
-  select t.name, (select json_agg(c) from private.data_columns(t.name) c) as columns from private.data_tables() t`;
+  select t.name, (
+           select json_agg(to_jsonb(c.*) || jsonb_build_object('takes_null', not a.attnotnull) order by a.attnum)
+             from private.data_columns(t.name) c
+             join pg_attribute a on a.attrelid = t.name and a.attname = c.name
+         ) as columns
+    from private.data_tables() t`;
 
 /** Reads all tables, each after those that it refers to. */
 export async function readTables(db: Database): Promise<Table[]> {

@@ -6,7 +6,7 @@ import { CommandError, describeBad } from '../../src/admin/terminal.ts';
 
 const TIME = 'timestamp with time zone';
 const column = (name: string, type = 'text', more: Partial<Column> = {}): Column => ({
-  ...{ name, type, required: false, max_length: null, refers_to: null, known_by: null },
+  ...{ name, type, required: false, takes_null: true, max_length: null, refers_to: null, known_by: null },
   ...more,
 });
 const COLUMNS = [

@@ -168,13 +168,14 @@ describe('update', () => {
 
   test('says all that is wrong, and changes nothing', async () => {
     const before = await json('show', 'alunos', ANA);
-    const set = ['email=ana', 'ativo=talvez', `academia=${BOSQUE_GYM}`, 'nome=', 'telefone=1'];
+    const set = ['email=ana', 'ativo=talvez', `academia=${BOSQUE_GYM}`, 'nome=', 'criado_em=', 'telefone=1'];
     expect(await failure('update', 'alunos', ANA, '--set', ...set)).toEqual({
       code: 1,
       error: [
         'email "ana": must match format "email"',
         'ativo "talvez": must be true or false, sim or não, or ativo or inativo',
         'nome is required',
+        'criado_em is required',
         `academia "${BOSQUE_GYM}": none of the tenant's academias has this id or nome`,
       ].join('\n'),
       hint: 'Nothing was changed.',

@@ -244,6 +244,7 @@ const toColumn = (name: string): Column => ({
   required: true,
   max_length: 255,
   refers_to: null,
+  takes_null: true,
   known_by: null,
 });
 const TABLE = { name: 'alunos', columns: [toColumn('nome'), toColumn('email')] };
