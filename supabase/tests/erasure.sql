@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(15);
+select plan(17);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -100,24 +100,35 @@ select throws_ok(
   'and after refuses it like one that never was'
 );
 
--- A table that an administrator has added.
+-- A table that an administrator has added, with a column of the name that rows have in the functions.
 create table private.fichas (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   aluno_id uuid not null,
+  r integer,
   primary key (tenant_id, id)
 );
 select private.isolate('private.fichas');
 alter table private.fichas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
-insert into private.fichas (tenant_id, aluno_id)
-values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001'),
-       ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000002');
+insert into private.fichas (tenant_id, id, aluno_id)
+select a.tenant_id, a.id, a.id from private.alunos a where a.tenant_id = 'e0000000-0000-4000-8000-000000000002';
+select is(
+  (private.student_data('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001')
+    #>> '{fichas,0,aluno_id}'),
+  'e3000000-0000-4000-8000-000000000001',
+  'the data of a student has whole rows'
+);
 select is(
   (select e.deleted
      from private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001') e
     where e.name = 'private.fichas'),
   1::bigint,
   'a table of later is erased from too'
+);
+select is_empty(
+  $$ select from private.changes c
+      where c.resource = 'fichas' and c.kind = 'criado' and c.records @> array['e3000000-0000-4000-8000-000000000001'] $$,
+  'and its changes forget the id'
 );
 select is(
   (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d where d.name <> 'private.changes'),

@@ -1,0 +1,86 @@
+-- A table about students may have a column named r: with the star it is not taken for the whole row.
+
+create or replace function private.student_data(p_tenant_id uuid, p_aluno_id uuid)
+returns jsonb
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_table record;
+  v_rows jsonb;
+  v_changes jsonb;
+  v_all_changes jsonb := jsonb '[]';
+  v_data jsonb;
+begin
+  perform private.require_student(p_tenant_id, p_aluno_id);
+  -- A kept response is a copy of the student.
+  select jsonb_build_object('idempotency_keys', coalesce(jsonb_agg(to_jsonb(i) - 'tenant_id'), jsonb '[]'))
+    into v_data
+    from private.idempotency_keys i
+   where i.tenant_id = p_tenant_id and i.response ->> 'id' = p_aluno_id::text;
+  for v_table in
+    select t.name, replace(t.name::text, 'private.', '') as resource, t.student_column from private.student_tables() t
+  loop
+    execute format(
+      'select coalesce(jsonb_agg(to_jsonb(r.*) - ''tenant_id''), ''[]'') from %s r where r.tenant_id = $1 and r.%I = $2',
+      v_table.name, v_table.student_column
+    ) into v_rows using p_tenant_id, p_aluno_id;
+    -- Without the ids of others that one statement has changed.
+    select coalesce(jsonb_agg(to_jsonb(c) - array['tenant_id', 'records'] order by c.id), jsonb '[]')
+      into v_changes
+      from private.changes c
+     where c.tenant_id = p_tenant_id
+       and c.resource = v_table.resource
+       and c.records && array(select r.value ->> 'id' from jsonb_array_elements(v_rows) r);
+    v_data := v_data || jsonb_build_object(v_table.resource, v_rows);
+    v_all_changes := v_all_changes || v_changes;
+  end loop;
+  return v_data || jsonb_build_object('changes', v_all_changes);
+end;
+$$;
+
+create or replace function private.erase_student(p_tenant_id uuid, p_aluno_id uuid)
+returns table (name text, deleted bigint)
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now constant timestamptz := now();
+  v_table record;
+  v_ids text[];
+  v_id text;
+begin
+  perform private.require_student(p_tenant_id, p_aluno_id);
+  insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, p_aluno_id, v_now) on conflict do nothing;
+  delete from private.idempotency_keys i
+   where i.tenant_id = p_tenant_id and i.response ->> 'id' = p_aluno_id::text;
+  get diagnostics deleted = row_count;
+  name := 'private.idempotency_keys';
+  return next;
+  for v_table in
+    select t.name, replace(t.name::text, 'private.', '') as resource, t.student_column from private.student_tables() t
+  loop
+    execute format(
+      'select array_agg(r.row ->> ''id'')
+         from (select to_jsonb(r.*) as row from %s r where r.tenant_id = $1 and r.%I = $2 for update) r',
+      v_table.name, v_table.student_column
+    ) into v_ids using p_tenant_id, p_aluno_id;
+    execute format('delete from %s r where r.tenant_id = $1 and r.%I = $2', v_table.name, v_table.student_column)
+      using p_tenant_id, p_aluno_id;
+    get diagnostics deleted = row_count;
+    -- The change that tells of the deletion keeps the id: copies of the record have to end too.
+    foreach v_id in array coalesce(v_ids, '{}') loop
+      update private.changes c
+         set records = array_replace(c.records, v_id, null)
+       where c.tenant_id = p_tenant_id
+         and c.resource = v_table.resource
+         and c.records @> array[v_id]
+         and c.kind <> 'excluido';
+    end loop;
+    name := v_table.name::text;
+    return next;
+  end loop;
+end;
+$$;
