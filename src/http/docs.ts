@@ -12,6 +12,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
 import { prefersPortuguese } from '../api/messages.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
+import { readApiRoot } from '../openapi/document.ts';
 import { translateTexts } from '../openapi/translations.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
 import { addEndpoint, type Endpoints, sendCounted, sendText, toEntityTag } from './respond.ts';
@@ -236,8 +237,8 @@ function escapeHtml(text: string): string {
 }
 
 /**
- * The document for the page: it links to the other language and to the served document, its examples are complete requests, and
- * it names the key that is filled in.
+ * The document for the page: it links to the other language and to the served document, its requests go to the gateway, its
+ * examples are complete requests, and it names the key that is filled in.
  */
 function toShownDocument({ source, texts, demoKey }: Shown, language: Language): OpenAPIV3.Document {
   const { demo, other } = TEXTS[language];
@@ -249,6 +250,8 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
     ...(shown.info.description ? [shown.info.description] : []),
   ];
   shown.info.description = paragraphs.join('\n\n');
+  // The gateway ignores the hosts of the document, such as that of its clients, where the page may send nothing.
+  shown.servers = [{ url: readApiRoot(source) || '/' }];
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
   for (const item of Object.values(shown.paths)) {
     for (const operation of Object.values(item ?? {})) {

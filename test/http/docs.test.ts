@@ -90,6 +90,19 @@ describe('the document', () => {
 });
 
 describe('the page', () => {
+  test.each([
+    ['https://{region}.wellness.example/v1', '/v1'],
+    ['https://wellness.example', '/'],
+  ])('sends requests to its own host where the server is %s', async (url, path) => {
+    served = { ...document, servers: [{ url, variables: { region: { default: 'br' } } }] };
+    try {
+      expect(JSON.parse((await get('/docs/openapi.json')).text).servers).toEqual([{ url: path }]);
+      expect(JSON.parse((await get('/openapi.json')).text)).toEqual(served);
+    } finally {
+      served = document;
+    }
+  });
+
   test('lets no foreign and no inline script run', async () => {
     const { status, headers } = await get('/docs');
     expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
