@@ -76,6 +76,7 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
     enableReadyCheck: false,
   });
   const tried = Promise.withResolvers<void>();
+  let isConnected = false;
   let isReady = false;
   let isLost = false;
   const lose = (cause: Error): void => {
@@ -84,19 +85,22 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
     isLost = true;
     tried.resolve();
   };
-  /** Runs a command. An error ends the connection, and so the commands behind it. */
+  /** Runs a command. The first error ends the connection, and so the commands behind it. */
   const run = async <T>(command: Promise<T>): Promise<T> => {
     try {
       return await within(ANSWER_MS, () => command);
     } catch (cause) {
       lose(cause as Error);
-      client.disconnect(true);
+      // Each call adds a listener to the socket, and Node warns of too many.
+      if (isConnected) client.disconnect(true);
+      isConnected = false;
       throw cause;
     }
   };
   client.on('error', lose);
   client.on('close', () => lose(new Error('the connection was closed')));
   client.on('ready', () => {
+    isConnected = true;
     // A Redis that is too slow or refuses to run the script fails here and not in a request.
     const check = async () => {
       await run(client.eval(SCRIPT, 1, 'gateway:check', 1, 1));
