@@ -13,6 +13,7 @@ import { stringify } from 'yaml';
 import { prefersPortuguese } from '../api/messages.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
+import { follow } from '../openapi/pointer.ts';
 import { translateTexts } from '../openapi/translations.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
 import { addEndpoint, type Endpoints, sendCounted, sendText, toEntityTag } from './respond.ts';
@@ -255,7 +256,7 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
   for (const item of Object.values(shown.paths)) {
     for (const operation of Object.values(item ?? {})) {
-      if (typeof operation === 'object' && 'responses' in operation) completeExamples(operation);
+      if (typeof operation === 'object' && 'responses' in operation) completeExamples(operation, shown);
     }
   }
   return shown;
@@ -265,19 +266,16 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
  * Leaves optional parameters without a value out of an example's request. Scalar would fill in the parameter's first example or
  * the schema's first value, and all filters together find nothing.
  */
-function completeExamples({ parameters = [], responses }: OpenAPIV3.OperationObject): void {
-  const optional = parameters.flatMap((parameter) =>
-    '$ref' in parameter || parameter.required || !parameter.examples ? [] : [parameter],
-  );
+function completeExamples(operation: OpenAPIV3.OperationObject, document: OpenAPIV3.Document): void {
+  // Copies: other operations may refer to the same parameters.
+  const parameters = (operation.parameters ?? []).map((one) => ({ ...follow(document, one) }));
+  operation.parameters = parameters;
+  const optional = parameters.filter(({ required, examples }) => !required && examples);
   const examples = optional.map((parameter) => parameter.examples ?? {});
   // The first response's examples come first: Scalar shows the first of all.
-  const names = new Set([examplesOfFirst(responses), ...examples].flatMap(Object.keys));
+  const [first = { description: '' }] = Object.values(operation.responses);
+  const answers = Object.values(follow(document, first).content ?? {})[0]?.examples ?? {};
+  const names = new Set([answers, ...examples].flatMap(Object.keys));
   const leftOut = [...names].map((name) => [name, { value: '', 'x-disabled': true }]);
   for (const parameter of optional) parameter.examples = { ...Object.fromEntries(leftOut), ...parameter.examples };
-}
-
-function examplesOfFirst(responses: OpenAPIV3.ResponsesObject): object {
-  const [first] = Object.values(responses);
-  if (!first || '$ref' in first) return {};
-  return Object.values(first.content ?? {})[0]?.examples ?? {};
 }

@@ -87,6 +87,33 @@ describe('the document', () => {
     expect(nome?.byName).toEqual({ value: 'CONCEICÃO' });
     expect(Object.keys(nome ?? {})[0]).toBe('firstPage');
   });
+
+  test('has the same for parameters and a response that operations share', async () => {
+    const parts = structuredClone(document.components) as Record<string, Record<string, unknown>>;
+    const toReference = (section: string, name: string, part: unknown) => {
+      parts[section] = { ...parts[section], [name]: part };
+      return { $ref: `#/components/${section}/${name}` };
+    };
+    const { get: list } = document.paths['/alunos'] as { get: OpenAPIV3.OperationObject };
+    const parameters = (list.parameters as OpenAPIV3.ParameterObject[]).map((one) =>
+      toReference('parameters', one.name, one),
+    );
+    const responses = { ...list.responses, 200: toReference('responses', 'Alunos', list.responses[200]) };
+    const shared = {
+      ...document,
+      components: parts,
+      paths: { '/alunos': { get: { ...list, parameters, responses } } },
+    };
+    const expected: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json')).text);
+    served = shared as OpenAPIV3.Document;
+    try {
+      const shown: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json')).text);
+      expect(shown.paths['/alunos']?.get?.parameters).toEqual(expected.paths['/alunos']?.get?.parameters);
+      expect(shown.components?.parameters).toEqual(parts.parameters);
+    } finally {
+      served = document;
+    }
+  });
 });
 
 describe('the page', () => {
