@@ -316,6 +316,8 @@ class OperationReader {
     if (/\}[^/]*\{/.test(path)) this.mistake('two parameters in one segment', []);
     const named = readTemplate(path);
     const declared = this.#parameters.flatMap((one) => (one.in === 'path' ? [one.name] : []));
+    const twice = named.find((name, index) => named.indexOf(name) < index);
+    if (twice !== undefined) this.mistake('a parameter twice in a path', [], twice);
     for (const name of named) {
       if (!declared.includes(name)) this.mistake('a parameter of the path that is not declared', [], name);
     }

@@ -87,6 +87,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
   'two paths of one shape': small('paths /pets/{name}', '{}'),
   'two parameters in one segment': small('paths /files/{name}.{type}', own('name', 'type')),
   'a parameter of the path that is not declared': small('paths /shops/{id}', own()),
+  'a parameter twice in a path': small('paths /shops/{id}/{id}', own('id')),
   'a parameter in path that the path does not have': small('paths /shops', own('id')),
   "a path of the gateway's own": small('paths /metrics', own(), small('servers', '[{ url: / }]')),
   'no function': small(`${GET} x-rpc`, 'Get Pet'),
