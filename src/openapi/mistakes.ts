@@ -70,6 +70,7 @@ export const REFUSED = {
   'a default that its schema does not allow': (value, name) =>
     `the default ${value} of ${name} is not allowed by its schema: correct one of the two`,
   'a name without letters and digits': (name) => `${name} has no letter or digit to name an argument by: rename it`,
+  'the name `__proto__`': () => 'no parameter and no property can have the name __proto__: rename it',
   'two parameters with one argument': (argument, givers) =>
     `the argument ${argument} would be given twice, by ${givers}: rename one`,
   '`after` without ids': () =>

@@ -39,6 +39,8 @@ export const KEYWORDS: readonly string[] = [
     contentEncoding contentMediaType`.split(/\s+/),
 ];
 
+/** JavaScript takes a property of this name for the prototype of its object. */
+const PROTOTYPE = '__proto__';
 const PLACES = ['query', 'path', 'header', 'cookie'];
 
 const RULES: readonly Rule[] = [
@@ -57,6 +59,12 @@ const RULES: readonly Rule[] = [
   ['operation', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
   ['operation', 'callbacks', ({ callbacks }) => (isFilled(callbacks) ? [['callbacks']] : [])],
   ['parameter', 'a parameter in another place', findOtherPlace],
+  ['parameter', 'the name `__proto__`', ({ name }) => (name === PROTOTYPE ? [['name']] : [])],
+  [
+    'schema',
+    'the name `__proto__`',
+    ({ properties }) => (Object.hasOwn(Object(properties), PROTOTYPE) ? [['properties']] : []),
+  ],
   [
     'schema',
     '`$id`, `$anchor`, `$dynamicRef`',

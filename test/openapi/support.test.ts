@@ -122,6 +122,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
     '[{ name: limit, in: query, schema: { type: integer, maximum: 10, default: 50 } }]',
   ),
   'a name without letters and digits': small(PARAMETERS, "[{ name: '.', in: query, schema: { type: string } }]"),
+  'the name `__proto__`': small(PARAMETERS, '[{ name: __proto__, in: query, schema: { type: string } }]'),
   'two parameters with one argument': small(
     PARAMETERS,
     '[{ name: petId, in: query, schema: { type: string } }, { name: pet_id, in: query, schema: { type: string } }]',
@@ -224,6 +225,11 @@ test.each(['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/.
     await expect(compile(small(`paths ${path}`, own()))).rejects.toThrow(`no request has the path ${path}`);
   },
 );
+
+test('refuses a property named __proto__ wherever it is', async () => {
+  const document = schema('{ type: array, items: { allOf: [{ properties: { __proto__: { type: string } } }] } }');
+  await expect(compile(document)).rejects.toThrow('schemas Pet: no parameter and no property can have the name');
+});
 
 test('refuses a key in a header that no request can have', async () => {
   const key = small('components securitySchemes apiKey name', 'X Api Key');
