@@ -107,6 +107,7 @@ export const REFUSED = {
   'a keyword that is none': (name) =>
     `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
   'a keyword with a value that it does not have': (text) => text,
+  'a schema that no value meets': (name, other) => `${name} and ${other} leave no valid value: correct one of the two`,
   'integers that JSON readers round': (name, most) =>
     `${name} is beyond ${most}, where JSON readers round integers: use a smaller bound or a string`,
 } satisfies Readonly<Record<string, (...texts: string[]) => string>>;

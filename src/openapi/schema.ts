@@ -302,7 +302,8 @@ export function typesOf(schema: Schema, nesting = 0): readonly string[] {
   return [own, ...parts, ...choices].reduce((types, others) => types.filter((type) => others.includes(type)));
 }
 
-function readTypes({ type, nullable, enum: values }: Schema): readonly string[] {
+/** The types of JSON that the own keywords of a schema allow. */
+export function readTypes({ type, nullable, enum: values }: Schema): readonly string[] {
   if (type === undefined) return values ? [...new Set(values.map(typeOf))] : TYPES;
   const types = [type].flat() as string[];
   const all = types.includes('number') ? [...types, 'integer'] : types;

@@ -6,7 +6,7 @@ import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
 import { follow, isReference, type Place, readReference, toPointer } from './pointer.ts';
-import { ANNOTATIONS, EXACT } from './schema.ts';
+import { ANNOTATIONS, EXACT, readTypes, typeOf } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
 /** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
@@ -39,6 +39,13 @@ export const KEYWORDS: readonly string[] = [
     contentEncoding contentMediaType`.split(/\s+/),
 ];
 
+/** Each lower bound with the upper bound of the same. */
+const BOUNDS: readonly (readonly [string, string])[] = [
+  ...['Length', 'Items', 'Properties', 'Contains'].map((what) => [`min${what}`, `max${what}`] as const),
+  ...['minimum', 'exclusiveMinimum'].flatMap((least) =>
+    ['maximum', 'exclusiveMaximum'].map((most) => [least, most] as const),
+  ),
+];
 /** JavaScript takes a property of this name for the prototype of its object. */
 const PROTOTYPE = '__proto__';
 const PLACES = ['query', 'path', 'header', 'cookie'];
@@ -80,6 +87,7 @@ const RULES: readonly Rule[] = [
     ({ format }) => (typeof format !== 'string' || format in formats ? [] : [['format', format]]),
   ],
   ['schema', 'an invalid pattern', findPatterns],
+  ['schema', 'a schema that no value meets', findContradictions],
   ['schema', 'integers that JSON readers round', findHugeBounds],
 ];
 
@@ -191,6 +199,23 @@ function findPatterns({ pattern, patternProperties }: Node): Fault[] {
       return [[typeof pattern === 'string' ? 'pattern' : 'patternProperties', (error as Error).message]];
     }
   });
+}
+
+/** Finds two keywords that no value meets, as far as one schema shows it. */
+function findContradictions(node: Node): Fault[] {
+  const { type, enum: values, const: only, required, properties, patternProperties, additionalProperties } = node;
+  const isReversed = (least: unknown, most: unknown, isExclusive: boolean) =>
+    typeof least === 'number' && typeof most === 'number' && (least > most || (isExclusive && least === most));
+  const isOfOtherType = (value: unknown) => type !== undefined && !readTypes(node).includes(typeOf(value));
+  const isRefused = (name: unknown) => !Object.hasOwn(Object(properties), String(name));
+  const isClosed = additionalProperties === false && patternProperties === undefined;
+  const found = [
+    ...BOUNDS.filter(([least, most]) => isReversed(node[least], node[most], /exclusive/.test(least + most))),
+    ...(Array.isArray(values) && values.every(isOfOtherType) ? [['enum', 'type']] : []),
+    ...('const' in node && isOfOtherType(only) ? [['const', 'type']] : []),
+    ...(isClosed && Array.isArray(required) && required.some(isRefused) ? [['required', 'properties']] : []),
+  ];
+  return found.map(([name = '', other = '']) => [name, name, other]);
 }
 
 /** JSON readers, the gateway among them, round larger integers. */

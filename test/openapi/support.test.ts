@@ -164,6 +164,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
   '`nullable` in 3.1': schema('{ type: string, nullable: true }'),
   'a keyword that is none': schema('{ type: string, maxlength: 1 }'),
   'a keyword with a value that it does not have': schema("{ type: string, maxLength: '1' }"),
+  'a schema that no value meets': schema('{ type: integer, minimum: 2, maximum: 1 }'),
   'integers that JSON readers round': schema('{ type: integer, maximum: 9223372036854775807 }'),
 };
 
@@ -225,6 +226,26 @@ test.each(['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/.
     await expect(compile(small(`paths ${path}`, own()))).rejects.toThrow(`no request has the path ${path}`);
   },
 );
+
+test.each([
+  ['type: string, enum: [1, 2]', 'enum and type'],
+  ['type: [string, "null"], const: 1', 'const and type'],
+  ['type: string, minLength: 2, maxLength: 1', 'minLength and maxLength'],
+  ['type: array, items: {}, minItems: 2, maxItems: 1', 'minItems and maxItems'],
+  ['type: number, exclusiveMinimum: 1, maximum: 1', 'exclusiveMinimum and maximum'],
+  ['type: object, required: [nmae], properties: { name: {} }, additionalProperties: false', 'required and properties'],
+])('refuses { %s }, which no value meets', async (yaml, names) => {
+  await expect(compile(schema(`{ ${yaml} }`))).rejects.toThrow(`schemas Pet: ${names} leave no valid value: correct`);
+});
+
+test.each([
+  'type: number, enum: [1, 2]',
+  'type: [string, "null"], enum: [a, null]',
+  'type: number, minimum: 1, maximum: 1',
+  'type: object, required: [x-a], patternProperties: { ^x-: {} }, additionalProperties: false',
+])('serves { %s }, which has a valid value', async (yaml) => {
+  await expect(compile(schema(`{ ${yaml} }`))).resolves.toBeDefined();
+});
 
 test('refuses a property named __proto__ wherever it is', async () => {
   const document = schema('{ type: array, items: { allOf: [{ properties: { __proto__: { type: string } } }] } }');
