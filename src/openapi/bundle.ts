@@ -2,7 +2,7 @@
 // specification allows one; in examples and extensions it is data.
 
 import { basename, dirname, extname, join } from 'node:path';
-import { find, isReference, MAX_REFERENCES, type Place, readReference, toPointer } from './pointer.ts';
+import { find, isReference, MAX_REFERENCES, type Place, readReference, splitReference, toPointer } from './pointer.ts';
 import { isMap, type Kind, mapChildren, type Node, sectionOf } from './structure.ts';
 
 /** A place in a file. */
@@ -27,9 +27,9 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
 
   /** Resolves a reference in a file. */
   function trace({ $ref }: { readonly $ref: string }, from: string, passed = 0): Traced {
-    const [name = '', pointer = ''] = $ref.split('#');
+    const { path: name, pointer } = splitReference($ref);
     const path = name === '' ? from : join(dirname(from), name);
-    const place = readReference(`#${pointer}`);
+    const place = readReference(pointer);
     const content = open(path);
     const node = typeof content === 'object' && content !== null ? find(content, place).node : undefined;
     // In a chain of references the last file gives the component its name.

@@ -5,7 +5,7 @@ import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as pa
 import { OperatorError } from '../errors.ts';
 import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
-import { MAX_REFERENCES, type Place, readReference } from './pointer.ts';
+import { MAX_REFERENCES, type Place, readReference, splitReference } from './pointer.ts';
 
 /** A mistake in a document: its text, its place if known, and its kind in mistakes.ts. */
 export type Mistake = { readonly text: string; readonly place?: Place; readonly what?: Refused };
@@ -124,9 +124,9 @@ function createLocator(main: string, texts: ReadonlyMap<string, string>, moved: 
   const follow = (found: Found, passed: number): Found => {
     const reference = isMap(found.node) ? found.node.get('$ref') : undefined;
     if (typeof reference !== 'string' || passed > MAX_REFERENCES) return found;
-    const [path = '', pointer = ''] = reference.split('#');
+    const { path, pointer } = splitReference(reference);
     const file = path === '' ? found.file : open(join(dirname(found.file.path), path));
-    return walk(file, readReference(`#${pointer}`), passed + 1);
+    return walk(file, readReference(pointer), passed + 1);
   };
   return (place) => {
     const origin = moved.get(`${place[1]}/${place[2]}`);

@@ -32,6 +32,12 @@ function enter(document: object, found: Found, passed: number): Found {
   return enter(document, find(document, readReference($ref), passed + 1), passed + 1);
 }
 
+/** Splits a reference, which is a URI, into the path of a file, empty for the same file, and the pointer in it. */
+export function splitReference(reference: string): { readonly path: string; readonly pointer: string } {
+  const [path = '', pointer = ''] = reference.split('#');
+  return { path: decode(path), pointer: `#${pointer}` };
+}
+
 /** Parses the pointer in a reference, which is a fragment of a URI (RFC 6901, section 6). */
 export function readReference(fragment: string): Place {
   return ['', '#'].includes(fragment) ? [] : readPointer(decode(fragment));

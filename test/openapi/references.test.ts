@@ -75,6 +75,18 @@ test('a document in several files is served as one, with the names of its compon
   ]);
 });
 
+test('a reference is a URI, in the path of a file and in the pointer', async () => {
+  const line = 'schemas/order%20lines/L%C3%ADnea.yaml#/%24defs/One%20line';
+  const file = write({
+    ...FILES,
+    'openapi.yaml': MAIN.replace('schemas/Order.yaml#', line),
+    'schemas/order lines/Línea.yaml': '$defs: { One line: { type: object, properties: { a: { typ: string } } } }\n',
+  });
+  await expect(compileFile(file)).rejects.toThrow(
+    /^schemas\/order lines\/Línea\.yaml:1: schemas One_line: has typ, which JSON Schema does not define: correct it, or call it x-typ$/,
+  );
+});
+
 test('every mistake is told at once, each once, with file and line', async () => {
   const file = write({
     ...FILES,
