@@ -139,9 +139,11 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
   return dropConsequences(errors as SchemaError[]).map(({ instancePath, message, params }) => {
     const unknown = params.additionalProperty ?? params.unevaluatedProperty;
     const allowed = params.allowedValues ? `: ${params.allowedValues.join(', ')}` : '';
+    // Before the JSON Schema of OpenAPI 3.1, this was a list of schemas.
+    const isList = instancePath.endsWith('/items') && message === 'must be object,boolean';
     const text =
       unknown === undefined
-        ? message + allowed
+        ? message + allowed + (isList ? ': give a list of schemas to prefixItems' : '')
         : `has ${unknown}, which OpenAPI does not define: correct it, or call it x-${unknown}`;
     const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
     const within = toPointer(splitPlace(place).rest).slice('#/'.length);

@@ -93,8 +93,10 @@ export function mapChildren(
   for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
     const value = node[name];
     if (typeof value !== 'object' || value === null) continue;
-    if (count === 'one') copy[name] = map(child, value, name);
-    else if (Array.isArray(value)) copy[name] = value.map((part) => map(child, part, name));
+    const isList = Array.isArray(value);
+    // A list in place of one object stays one, for its message.
+    if (count === 'one') copy[name] = isList ? value : map(child, value, name);
+    else if (isList) copy[name] = value.map((part) => map(child, part, name));
     else if (!isReference(value)) {
       copy[name] = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, map(child, part, name)]));
     }

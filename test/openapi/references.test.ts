@@ -87,6 +87,13 @@ test('a reference is a URI, in the path of a file and in the pointer', async () 
   );
 });
 
+test('a list of schemas in items is told with the keyword that takes one', async () => {
+  const list = FILES['schemas/Order.yaml'].replace('{ $ref: Line.yaml }', '[{ $ref: Line.yaml }]');
+  await expect(compileFile(write({ ...FILES, 'schemas/Order.yaml': list }))).rejects.toThrow(
+    /^schemas\/Order\.yaml:5: schemas Order: properties\/lines\/items must be object,boolean: give a list of schemas to prefixItems$/,
+  );
+});
+
 test('every mistake is told at once, each once, with file and line', async () => {
   const file = write({
     ...FILES,
