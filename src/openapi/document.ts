@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
-import { isMap, isNode, isScalar, isSeq, LineCounter, parse, parseDocument as parseNodes } from 'yaml';
+import { isCollection, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument as parseNodes, visit } from 'yaml';
 import { OperatorError } from '../errors.ts';
 import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
@@ -84,8 +84,19 @@ export function readText(path: string, name: string): string {
 
 /** Parses YAML. Throws DocumentError with the line. */
 export function parseText(text: string, name: string): unknown {
+  const lineCounter = new LineCounter();
+  const document = parseNodes(text, { lineCounter });
+  // Such a node would have no end in JSON.
+  visit(document, {
+    Alias: (_key, { source, range }, around) => {
+      if (!around.some((node) => isCollection(node) && node.anchor === source)) return;
+      const { line } = lineCounter.linePos(range?.[0] ?? 0);
+      throw new DocumentError([{ text: `${name}:${line}: *${source} is within &${source}: write a $ref instead` }]);
+    },
+  });
   try {
-    return parse(text, { prettyErrors: true, uniqueKeys: true });
+    for (const error of document.errors) throw error;
+    return document.toJS();
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
     const at = linePos ? `${name}:${linePos[0].line}` : name;

@@ -120,6 +120,12 @@ test('a file that is no YAML is told with its line', async () => {
   await expect(compileFile(file)).rejects.toThrow(/^schemas\/Line\.yaml:\d+: /);
 });
 
+test('a node of YAML that contains itself is told with its line', async () => {
+  const info = "info: &info { title: Orders, version: '1',\n  x-self: *info }";
+  const file = write({ ...FILES, 'openapi.yaml': MAIN.replace(/^info:.*$/m, info) });
+  await expect(compileFile(file)).rejects.toThrow(/openapi\.yaml:3: \*info is within &info: write a \$ref instead$/);
+});
+
 test('references that lead to themselves are told with their line', async () => {
   const file = write({ 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" });
   await expect(compileFile(file)).rejects.toThrow(
