@@ -156,7 +156,7 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
     ...{ type: 'object', additionalProperties: false, required: required.length > 0 ? required : undefined },
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
-  const result = describeResult(found, openapi);
+  const result = describeResult(found, openapi, answer);
   const isPage = names.includes('limit') && names.includes('offset');
   const headers = [
     ...(isPage ? ['Link'] : []),
@@ -203,30 +203,42 @@ function readInputs(document: Document, { arguments: args, name }: Found, path: 
   return known.filter((one) => typeof one !== 'string');
 }
 
-/** The schema of the answer; undefined for no content. */
-function describeResult({ result }: Found, openapi: string): Node | undefined {
+/** The schema of the answer, in which the example shows what JSON is; undefined for no content. */
+function describeResult({ result }: Found, openapi: string, answer: unknown): Node | undefined {
   const { type = 'void', columns = [], isSet = false, isSingle = false } = result ?? {};
   if (type === 'void') return undefined;
+  const isList = isSet && !isSingle;
+  const values = (isList ? (answer ?? []) : [answer]) as readonly Node[];
   const item: Node =
     columns.length === 0
-      ? (describeType(type, undefined, openapi) ?? { type: 'object' })
+      ? (describeType(type, undefined, openapi) ?? describeOther(type, values))
       : {
           type: 'object',
           required: columns.map(({ name }) => name),
           properties: Object.fromEntries(
             columns.map(({ name, type, labels, isNullable }) => {
-              const schema = describeType(type, labels, openapi) ?? { type: 'object' };
-              return [name, isNullable ? allowNull(schema, openapi) : schema];
+              const others = values.map((value) => value?.[name]);
+              const schema = describeType(type, labels, openapi) ?? describeOther(type, others);
+              return [name, isNullable && schema.type ? allowNull(schema, openapi) : schema];
             }),
           ),
         };
-  return isSet && !isSingle ? { type: 'array', maxItems: 1000, items: item } : item;
+  return isList ? { type: 'array', maxItems: 1000, items: item } : item;
 }
 
 /** The schema of a type; undefined for JSON and other types that a person has to describe. */
 function describeType(base: string, labels: readonly string[] | null | undefined, openapi: string): Node | undefined {
-  const schema = toSchema({ name: '', base, modifier: -1, labels: labels ?? null }, {});
+  const exact = base.replace(/^real\b/, 'double precision');
+  const schema = toSchema({ name: '', base: exact, modifier: -1, labels: labels ?? null }, {});
   return schema.type === undefined ? undefined : forVersion(boundText(schema), openapi);
+}
+
+/** The schema of any other type in an answer: objects, any JSON if the example has others, or a text such as an interval. */
+function describeOther(type: string, values: readonly unknown[]): Node {
+  if (!type.startsWith('json')) return boundText({ type: 'string' });
+  return values.every((value) => typeof (value ?? null) === 'object' && !Array.isArray(value))
+    ? { type: 'object' }
+    : {};
 }
 
 /** The override for a request with unknown ids in its path; undefined if the path has no id. */

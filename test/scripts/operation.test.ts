@@ -367,6 +367,43 @@ select private.publish('public.contar_gavetas');
   });
 
   test.each([
+    ['jsonb', "select '[1]'::jsonb", {}, [1]],
+    ['jsonb', "select '{}'::jsonb", { type: 'object' }, {}],
+    [
+      'table (peso real, lista jsonb, mapa jsonb, tempo interval)',
+      "select 1.5::real, '[1]'::jsonb, '{}'::jsonb, interval '1 day'",
+      {
+        ...{ type: 'array', maxItems: 1000 },
+        items: {
+          ...{ type: 'object', required: ['peso', 'lista', 'mapa', 'tempo'] },
+          properties: {
+            peso: { type: 'number' },
+            lista: {},
+            mapa: { type: 'object' },
+            tempo: { type: 'string', maxLength: 255 },
+          },
+        },
+      },
+      [{ peso: 1.5, lista: [1], mapa: {}, tempo: '1 day' }],
+    ],
+  ])('describes %s as the example shows it', async (type, query, schema, value) => {
+    const text = readFileSync(files.document, 'utf8');
+    await db.exec(`
+      create function public.mostrar(p_api_key text, p_fator real default 1) returns ${type}
+      language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+      as $$ begin perform private.verify_key(p_api_key, 'mostrar'); return ${type === 'jsonb' ? `(${query})` : `query ${query}`}; end; $$;
+      select private.publish('public.mostrar');`);
+    const ran = await run('from', 'mostrar', '--with', 'fator=1.5');
+    const written = await readDocument(files.document);
+    writeFileSync(files.document, text);
+    await db.exec('drop function public.mostrar');
+    succeed(ran);
+    expect(written.paths['/mostrar']?.get?.responses['200']).toMatchObject({
+      content: { 'application/json': { schema, examples: { example: { value } } } },
+    });
+  });
+
+  test.each([
     ['nada', [], /^there is no function public\.nada: /],
     [
       'contar_gavetas',
