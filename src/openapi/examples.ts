@@ -2,7 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
-import { fillTemplate, METHODS } from './path.ts';
+import { fillTemplate, METHODS, normalizeTemplate } from './path.ts';
 import { follow } from './pointer.ts';
 import { resolve } from './structure.ts';
 import { writeValue } from './styles.ts';
@@ -123,7 +123,7 @@ function toPath(operation: Operation, name: string, override: RequestOverride): 
     .map(({ name, example, examples = {} }) => [name, Object.values(examples)[0]?.value ?? example]);
   const values = { ...Object.fromEntries(first), ...readValues(operation, 'path', name), ...override.path };
   const texts = new Map(writeValues(operation, 'path', values));
-  return fillTemplate(operation.path, (parameter) => texts.get(parameter) ?? `{${parameter}}`);
+  return fillTemplate(normalizeTemplate(operation.path), (parameter) => texts.get(parameter) ?? `{${parameter}}`);
 }
 
 /** Uses the parameters' examples of the same name, unless the override replaces the query. */

@@ -180,15 +180,15 @@ describe('a field', () => {
       p_nota: 0,
     };
     const written = Object.fromEntries(Object.entries(body).map(([name, value]) => [name.slice(2), value]));
-    const answer = await send('POST', '/tipos', JSON.stringify(body));
+    const answer = await send('POST', '/esp%C3%A9cies', JSON.stringify(body));
     expect(answer).toEqual([200, { ...written, duracao: '5400.000000' }]);
   });
 
   test('of type jsonb gets what was sent, a text too', async () => {
     const text = '{"admin":true}';
     const body = `{"p_situacao":"ativa","p_livre":${JSON.stringify(text)},"p_escolha":{"n":1}}`;
-    expect(await send('POST', '/tipos', body)).toEqual([200, { ...nothing, livre: text, escolha: { n: 1 } }]);
-    const exact = await fetch(`${gateway.url}/tipos`, {
+    expect(await send('POST', '/esp%C3%A9cies', body)).toEqual([200, { ...nothing, livre: text, escolha: { n: 1 } }]);
+    const exact = await fetch(`${gateway.url}/espécies`, {
       method: 'POST',
       headers: { 'X-Api-Key': 'wms_demo_aurora' },
       body: '{"p_situacao":"ativa","p_livre":{"n":9007199254740993}}',
@@ -198,7 +198,7 @@ describe('a field', () => {
 
   test('keeps the bounds of its format', async () => {
     const body = { p_situacao: 'encerrada', p_hora: '25:00:00', p_arquivo: '%', p_nota: 2 ** 31, p_cores: [1] };
-    expect(await send('POST', '/tipos', JSON.stringify(body))).toEqual(
+    expect(await send('POST', '/esp%C3%A9cies', JSON.stringify(body))).toEqual(
       invalid({
         p_situacao: ['must be equal to one of the allowed values: ativa, suspensa'],
         p_hora: ['must match format "time-local"'],
