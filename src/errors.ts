@@ -118,9 +118,9 @@ export function toHttpError(failure: Failure): HttpError {
   }
 }
 
-/** Writes each message of the fields. */
+/** Writes each message of the fields, once: several schemas of a `oneOf` may have the same. */
 export function mapMessages(fields: FieldErrors, write: (message: Message) => string): Record<string, string[]> {
-  return Object.fromEntries(Object.entries(fields).map(([name, list]) => [name, list.map(write)]));
+  return Object.fromEntries(Object.entries(fields).map(([name, list]) => [name, [...new Set(list.map(write))]]));
 }
 
 /** The English text of a message. */

@@ -49,7 +49,8 @@ const RULES: readonly [schema: object, value: unknown, english: string, portugue
 const toFields = (toValue: (rule: (typeof RULES)[number]) => unknown, toPlace: typeof toValue = () => '') =>
   Object.fromEntries(RULES.map((rule, n) => [`p_${n}${toPlace(rule)}`, toValue(rule)]));
 
-const TYPES = [{ type: 'integer' }, { type: 'boolean' }];
+/** The second one is refused with the message of the first. */
+const TYPES = [{ type: 'integer' }, { type: 'integer', minimum: 5 }, { type: 'boolean' }];
 const UNTRANSLATED = { type: 'string', minLength: 3, pattern: '^b', 'x-pattern-message': 'must begin with b' };
 const ITEM = { type: 'object', additionalProperties: false, required: ['a'], properties: { a: { type: 'integer' } } };
 
