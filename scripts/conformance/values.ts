@@ -253,7 +253,8 @@ function emailOf(length: number): string {
 
 /** Whether a value survives its place in a request. HTTP trims header values, for example. */
 function canBeSent(input: Input, value: Json): boolean {
-  if (value === null && input.in !== 'body') return false;
+  // A parameter has no null, nor has an item of one.
+  if (input.in !== 'body' && [value].flat().includes(null)) return false;
   if (Array.isArray(value) && input.in !== 'body') {
     const { separator = ',', isExploded } = readStyle(input);
     // In a URL an item may contain a comma: encoded, it is not a separator.
