@@ -34,6 +34,8 @@ export function createRules(): CompareRules {
     '/paths/*/*/requestBody/content/*/schema': { ...request, $: allBreaking },
     // The library treats the schema of a shared response as a request's.
     '/paths/*/*/responses/*/content/*/schema': { ...response, $: allBreaking },
+    '/paths/*/*/responses/*/headers/*/schema': { ...response, $: allBreaking },
+    '/paths/*/*/responses/*/headers/*/required': { $: [nonBreaking, when(isTrue), when(isTrue)] },
     '/servers/*': { $: [nonBreaking, breaking, breaking], '/url': { $: allBreaking } },
     // Shared schemas are compared where they are used, as input or output.
     ...Object.fromEntries(
@@ -44,7 +46,7 @@ export function createRules(): CompareRules {
 
 function createRequestRules(): CompareRules {
   return transformComapreRules(openApiSchemaRules({ version: '3.0.x' }), (rules) =>
-    '/nullable' in rules ? change(rules, KEYWORDS) : rules,
+    '/nullable' in rules ? { ...change(rules, KEYWORDS), '/not': narrowing } : rules,
   );
 }
 
@@ -70,7 +72,8 @@ function when(isBreaking: (before: NodeContext, after: NodeContext) => boolean):
 const isRequired = ({ value, root }: Pick<NodeContext, 'value' | 'root'>) =>
   (resolveRef(value, root) as { required?: boolean }).required === true;
 
-// The library gives an empty enum to a side without one.
+const isTrue = ({ value }: NodeContext) => value === true;
+// The library gives an empty list to a side without one.
 const hasValues = ({ parent }: NodeContext) => (parent as unknown[]).length > 0;
 const isClosed = (property: NodeContext) => getParentContext(property, '', 'additionalProperties')?.value === false;
 /** Whether a format only repeats the bounds of a number, which requests always have. */
@@ -100,7 +103,7 @@ const isNarrower = (end: 'minimum' | 'maximum', { parent: before }: NodeContext,
   return other.bound > one.bound || (other.bound === one.bound && other.isOpen && !one.isOpen);
 };
 
-const [addInput, , , addOutput, removeOutput] = propertyClassifyRule as Extract<ClassifyRule, { length: 6 }>;
+const [addInput, , , addOutput] = propertyClassifyRule as Extract<ClassifyRule, { length: 6 }>;
 
 const bound = (end: 'minimum' | 'maximum'): CompareRules => {
   const narrower = when((before, after) => isNarrower(end, before, after));
@@ -124,6 +127,17 @@ const least: CompareRules = {
     when((before, after) => (after.value as number) < (before.value as number)),
   ],
 };
+/** The rule of a value or schema in a list of which one has to fit. */
+const oneOfSeveral: CompareRules = {
+  $: [
+    when((before) => !hasValues(before)),
+    when((_, after) => hasValues(after)),
+    breaking,
+    when((before) => hasValues(before)),
+    when((_, after) => !hasValues(after)),
+    breaking,
+  ],
+};
 /** The keywords of 3.1 that the library does not know. */
 const KEYWORDS_OF_3_1 = `if then else contains minContains maxContains prefixItems dependentRequired dependentSchemas
   patternProperties unevaluatedItems unevaluatedProperties`.split(/\s+/);
@@ -145,7 +159,14 @@ const KEYWORDS: Changes = {
     ],
   },
   '/format': {
-    $: [when((_, after) => !isOfNumber(after)), nonBreaking, breaking, nonBreaking, breaking, breaking],
+    $: [
+      when((_, after) => !isOfNumber(after)),
+      nonBreaking,
+      when((before, after) => !isOfNumber(before) || !isOfNumber(after)),
+      nonBreaking,
+      breaking,
+      breaking,
+    ],
   },
   '/maxLength': {
     $: [
@@ -158,6 +179,9 @@ const KEYWORDS: Changes = {
     ],
   },
   '/pattern': narrowing,
+  // What they do is in the schemas: a request or an answer lacks the property.
+  '/readOnly': { $: allAnnotation },
+  '/writeOnly': { $: allAnnotation },
   ...Object.fromEntries(KEYWORDS_OF_3_1.map((keyword) => [`/${keyword}`, narrowing])),
   '/minLength': least,
   '/minItems': least,
@@ -165,34 +189,27 @@ const KEYWORDS: Changes = {
   '/nullable': {
     $: [
       nonBreaking,
-      when(({ value }) => value === true),
-      when(({ value }) => value === true),
-      when((_, { value }) => value === true),
+      when(isTrue),
+      when(isTrue),
+      when((_, after) => isTrue(after)),
       nonBreaking,
-      when((_, { value }) => value === true),
+      when((_, after) => isTrue(after)),
     ],
   },
-  '/enum/*': {
-    $: [
-      when((before) => !hasValues(before)),
-      when((_, after) => hasValues(after)),
-      breaking,
-      when((before) => hasValues(before)),
-      when((_, after) => !hasValues(after)),
-      breaking,
-    ],
-  },
+  '/enum/*': oneOfSeveral,
+  '/anyOf/*': oneOfSeveral,
+  '/oneOf/*': oneOfSeveral,
   '/default': { $: [nonBreaking, breaking, breaking, nonBreaking, nonBreaking, nonBreaking] },
-  // In a response nothing breaks: clients must ignore unknown fields.
+  // In a response, clients must ignore unknown fields, but those of a map have a type.
   '/additionalProperties': {
     $: [
       when((_, { value }) => value !== true),
       nonBreaking,
       when((before, after) => before.value === true || after.value === false),
       nonBreaking,
-      nonBreaking,
-      nonBreaking,
+      when((before) => typeof before.value === 'object'),
+      when((_, after) => isTrue(after)),
     ],
   },
-  '/properties/*': { $: [addInput, when((_, after) => isClosed(after)), breaking, addOutput, removeOutput, breaking] },
+  '/properties/*': { $: [addInput, when((_, after) => isClosed(after)), breaking, addOutput, breaking, breaking] },
 };

@@ -1,5 +1,6 @@
 // Normalizes documents: OpenAPI has several spellings for what the gateway serves in the same way.
 
+import { isDeepStrictEqual } from 'node:util';
 import { resolveRef } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 import { readApiRoot } from '../../src/openapi/document.ts';
@@ -25,14 +26,22 @@ export function toServed(source: Document): Document {
   const { security = [], components: { schemas = {}, securitySchemes = {} } = {}, ...rest } = document;
   const resolve = <T>(node: unknown): T => (node === undefined ? {} : resolveRef(node as never, document)) as T;
   const converters = { request: createConverter('request', source), answer: createConverter('answer', source) };
-  const convert = (schema: unknown, use: Use) => joinTypes(converters[use](prepare(schema, use, resolve)));
+  const convert = (schema: unknown, use: Use) => joinTypes(converters[use](prepare(schema, use, resolve)), use);
 
   const convertContent = (node: unknown, use: Use): Node => {
-    const resolved = resolve<{ content?: Record<string, OpenAPIV3.MediaTypeObject> }>(node);
+    const resolved = resolve<Pick<OpenAPIV3.ResponseObject, 'content' | 'headers'>>(node);
     const content = mapValues(resolved.content ?? {}, (media) =>
       media.schema ? { ...media, schema: convert(media.schema, use) } : media,
     );
-    return { ...resolved, ...(resolved.content ? { content } : {}) };
+    const headers = Object.entries(resolved.headers ?? {}).map(([name, node]) => {
+      const { schema = {}, ...header } = resolve<OpenAPIV3.HeaderObject>(node);
+      return [name.toLowerCase(), { ...header, schema: convert(schema, 'answer') }];
+    });
+    return {
+      ...resolved,
+      ...(resolved.content ? { content } : {}),
+      ...(resolved.headers ? { headers: Object.fromEntries(headers) } : {}),
+    };
   };
 
   const toParameter = (node: unknown): Parameter => {
@@ -113,10 +122,9 @@ type Schemes = Record<string, OpenAPIV3.ApiKeySecurityScheme>;
 
 function nameSchemes(earlier: Document, document: Document): Document {
   const [before, own] = [earlier, document].map(({ components }) => (components?.securitySchemes ?? {}) as Schemes);
-  const toName = (name: string) => {
-    const header = own?.[name]?.name?.toLowerCase();
-    return Object.keys(before ?? {}).find((other) => before?.[other]?.name?.toLowerCase() === header) ?? name;
-  };
+  const isSame = (known: string, scheme?: OpenAPIV3.ApiKeySecurityScheme) =>
+    before?.[known]?.name?.toLowerCase() === scheme?.name?.toLowerCase();
+  const toName = (name: string) => Object.keys(before ?? {}).find((known) => isSame(known, own?.[name])) ?? name;
   const rename = <T>(map: Record<string, T>) =>
     Object.fromEntries(Object.entries(map).map(([name, value]) => [toName(name), value]));
   const paths = mapValues(document.paths, (item) =>
@@ -124,7 +132,10 @@ function nameSchemes(earlier: Document, document: Document): Document {
       return { ...operation, security: security.map(rename) };
     }),
   );
-  return { ...document, paths, components: { ...document.components, securitySchemes: rename(own ?? {}) } };
+  const securitySchemes = mapValues(rename(own ?? {}), (scheme, name) =>
+    isSame(name, scheme) ? { ...scheme, name: before?.[name]?.name ?? scheme.name } : scheme,
+  );
+  return { ...document, paths, components: { ...document.components, securitySchemes } };
 }
 
 /** Equal for templates that match the same paths. */
@@ -174,13 +185,17 @@ function prepare<T>(source: T, use: Use, resolve: <T>(node: unknown) => T, aroun
   return node as T;
 }
 
-/** Joins several types into one sorted text, and restores references. */
-function joinTypes<T>(schema: T): T {
-  if (Array.isArray(schema)) return schema.map(joinTypes) as T;
+/** Joins several types into one sorted text, restores references, and leaves out properties that are never there. */
+function joinTypes<T>(schema: T, use: Use): T {
+  if (Array.isArray(schema)) return schema.map((part) => joinTypes(part, use)) as T;
   if (typeof schema !== 'object' || schema === null) return schema;
-  const { type, [REFERENCE]: $ref, ...others } = schema as Node;
+  const { type, [REFERENCE]: $ref, properties, ...others } = schema as Node;
+  const isLeftOut = (property: unknown) =>
+    (use === 'answer' || others.additionalProperties === false) && isDeepStrictEqual((property as Node).not, {});
+  const named = Object.entries(properties ?? {}).filter(([, property]) => !isLeftOut(property));
   return {
-    ...mapValues(others, joinTypes),
+    ...mapValues(others, (part) => joinTypes(part, use)),
+    ...(properties === undefined ? {} : { properties: joinTypes(Object.fromEntries(named), use) }),
     ...($ref === undefined ? {} : { $ref }),
     ...(type === undefined ? {} : { type }),
     ...(Array.isArray(type) ? { type: type.sort().join('|') } : {}),

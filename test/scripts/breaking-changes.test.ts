@@ -31,6 +31,12 @@ const WITH_DAY = { [LAST]: DAY };
 const WITH_DAYS = { [LAST]: DAYS };
 const WITH_NUMBER = { 'NovoAluno.p_numero': { type: 'integer' } };
 const IN_3_1 = { openapi: '3.1.0' };
+const HEADERS = 'GET /academias responses 200 headers';
+const WITH_HEADER = { [HEADERS]: { 'X-Total': { required: true, schema: { type: 'integer' } } } };
+const WITH_OPTIONAL_HEADER = { [HEADERS]: { 'X-Total': { required: false, schema: { type: 'integer' } } } };
+const INT32 = { type: 'integer', format: 'int32' };
+const CHOICE = { oneOf: [STRING, { type: 'integer' }] };
+const MAP = { type: 'object', additionalProperties: STRING };
 const CLASS = 'paths /turmas/{id}';
 const classOf = (name: string, schema: object = STRING): Edits => ({
   [`paths /turmas/{${name}}`]: {
@@ -233,7 +239,7 @@ describe('it breaks clients that', () => {
     [
       'a property becomes write-only',
       { 'Aluno.nome writeOnly': true },
-      /^GET \/alunos 200: items.properties.nome.type: "string" → none$/,
+      /^GET \/alunos 200: items.properties.nome: \{.* → none$/,
     ],
     [
       'a number becomes an integer',
@@ -273,6 +279,54 @@ describe('it breaks clients that', () => {
         'GET /academias security': [{ other: [] }],
       },
       /^GET \/academias: security/,
+    ],
+    [
+      'a property that may be missing is removed',
+      { 'Aluno.cpf': undefined },
+      /^GET \/alunos 200: items.properties.cpf: \{.* → none$/,
+      { 'Aluno.cpf': STRING },
+    ],
+    [
+      'a map may have any values',
+      { 'Aluno.cpf additionalProperties': true },
+      /items.properties.cpf.additionalProperties: \{"type":"string"\} → true$/,
+      { 'Aluno.cpf': MAP },
+    ],
+    [
+      'a map may have any values, which is not written',
+      { 'Aluno.cpf additionalProperties': undefined },
+      /items.properties.cpf.additionalProperties: \{"type":"string"\} → none$/,
+      { 'Aluno.cpf': MAP },
+    ],
+    [
+      'a header of an answer has another type',
+      { [`${HEADERS} X-Total schema type`]: 'string' },
+      /^GET \/academias 200: headers.x-total.schema.type: "integer" → "string"$/,
+      WITH_HEADER,
+    ],
+    [
+      'a header of an answer may be missing',
+      { [`${HEADERS} X-Total required`]: false },
+      /^GET \/academias 200: headers.x-total.required: true → false$/,
+      WITH_HEADER,
+    ],
+    [
+      'a property may be anything',
+      { 'Aluno.cpf': {} },
+      /^GET \/alunos 200: items.properties.cpf.oneOf.0: \{"type":"string"\} → none$/,
+      { 'Aluno.cpf': CHOICE },
+    ],
+    [
+      'a field is bound to a choice',
+      { 'NovoAluno.p_cpf': CHOICE },
+      /^POST \/alunos body: properties.p_cpf.oneOf.0: none → \{"type":"string"\}$/,
+      { 'NovoAluno.p_cpf': {} },
+    ],
+    [
+      'one more value is excluded',
+      { 'NovoAluno.p_sexo not enum 1': 'y' },
+      /^POST \/alunos body: properties.p_sexo.not.enum.1: none → "y"$/,
+      { 'NovoAluno.p_sexo not': { enum: ['x'] } },
     ],
     ['the paths are elsewhere', { 'servers 0 url': '/v2' }, /^servers: 0.url: "\/v1" → "\/v2"$/],
   ])('%s', (_, edits, line, preparation) => {
@@ -326,6 +380,19 @@ describe('it breaks nothing that', () => {
     ['a field has the format of its number', { 'NovoAluno.p_numero format': 'int64' }, WITH_NUMBER],
     ['a field is new and write-only', { 'NovoAluno.p_cpf': { ...STRING, writeOnly: true } }],
     ['a property is new and read-only', { 'Aluno.cpf': { ...STRING, readOnly: true } }],
+    ['an integer has a wider format', { 'NovoAluno.p_numero format': 'int64' }, { 'NovoAluno.p_numero': INT32 }],
+    ['a header of an answer is always there', { [`${HEADERS} X-Total required`]: true }, WITH_OPTIONAL_HEADER],
+    [
+      'no value is excluded any more',
+      { 'NovoAluno.p_sexo not': undefined },
+      { 'NovoAluno.p_sexo not': { enum: ['x'] } },
+    ],
+    [
+      'a field is no longer read-only',
+      { 'NovoAluno.p_cpf': STRING },
+      { 'NovoAluno.p_cpf': { ...STRING, readOnly: true } },
+    ],
+    ['a property is no longer write-only', { 'Aluno.cpf': STRING }, { 'Aluno.cpf': { ...STRING, writeOnly: true } }],
     ['an operation has another name', { 'GET /academias operationId': 'outra' }],
     ['a function is another', { 'GET /academias x-rpc': 'other' }],
     ['no key is needed', { security: [] }],
@@ -434,6 +501,12 @@ describe('it sees no change where', () => {
           ),
         ),
       },
+    ],
+    ['the header of the key is written in another case', { 'components securitySchemes apiKey name': 'x-api-key' }],
+    [
+      'a header of an answer is written in another case',
+      { [HEADERS]: { 'x-total': WITH_HEADER[HEADERS]?.['X-Total'] } },
+      WITH_HEADER,
     ],
     ['the server has another host', { 'servers 0 url': 'https://api.example/v1' }],
     [
