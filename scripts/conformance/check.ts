@@ -99,8 +99,8 @@ function describeExpected(status: number, fields: Expected['fields'], rules: rea
   return rules.length > 0 ? `${status}, or 422 that names ${rules.join(' or ')}` : `${status} as in the document`;
 }
 
-export function describeAnswer({ status, text }: Answer): string {
-  return `${status} ${text}`;
+export function describeAnswer({ status, text, headers }: Answer): string {
+  return status >= 300 && status < 400 ? `${status} to ${headers.location}` : `${status} ${text}`;
 }
 
 /** Why an answer is not JSON; undefined for JSON. */

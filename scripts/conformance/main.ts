@@ -105,7 +105,8 @@ async function run(command: Command, print: (text: string) => void): Promise<Rep
   const contract = await readContract(await readDocument(document));
   const known = contract.operations.map(({ id }) => id);
   const unknown = only?.find((id) => !known.includes(id));
-  if (unknown) command.error(`${unknown} is not an operation of the document, which has ${known.join(', ')}`);
+  if (unknown !== undefined)
+    command.error(`'${unknown}' is not an operation of the document, which has ${known.join(', ')}`);
   // A file that cannot be written should fail before the run.
   if (junit) write(command, junit, '');
   if (!isJson) print(toHeading(options));

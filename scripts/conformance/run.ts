@@ -100,8 +100,9 @@ function* createChecks(run: Run, operation: Operation): Generator<Check> {
 /** Why all other checks would fail too; undefined if they may pass. */
 function findObstacle(url: string, first: Outcome): string | undefined {
   const got = first.result === 'failed' ? first.got : '';
-  if (got.startsWith('401 ')) return 'the operation refuses the key';
-  if (got.startsWith('404 ')) return `nothing is there: does ${url} end with the path of the document's server?`;
+  if (/^401 /m.test(got)) return 'the operation refuses the key';
+  if (/^404 /m.test(got)) return `nothing is there: does ${url} end with the path of the document's server?`;
+  if (/^30\d /m.test(got)) return 'the deployment redirects: --url has to be where it leads';
   return undefined;
 }
 

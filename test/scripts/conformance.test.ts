@@ -260,12 +260,33 @@ describe('the command', () => {
     expect(JSON.parse(json.output).sections[0].title).toBe('GET /anamnese/secoes');
   });
 
+  test.each<[string, RequestListener, string]>([
+    [
+      'has nothing there',
+      (_, res) => res.writeHead(404, { 'Content-Type': 'text/html' }).end('<h1>Not found</h1>'),
+      "nothing is there: does http://\\S+/v1 end with the path of the document's server\\?",
+    ],
+    [
+      'redirects',
+      (_, res) => res.writeHead(301, { Location: 'https://api.example/v1' }).end(),
+      '301 to https://api.example/v1(.|\\n)+the deployment redirects: --url has to be where it leads',
+    ],
+  ])('shows one failure of an operation where the deployment %s', async (_, answer, reason) => {
+    const [url, server] = await serve(answer);
+    const { code, output } = await command(['--url', url, '--key', KEYS.aurora, ...small]);
+    server.close();
+    expect(code).toBe(1);
+    expect(output).toMatch(/^GET \/anamnese\/secoes +0 passed, 1 failed, \d+ skipped/m);
+    expect(output).toMatch(new RegExp(reason));
+  });
+
   test.each([
     [['--url', 'http://127.0.0.1:1/v1'], "required option '--key <KEY>' not specified"],
     [['--url', '127.0.0.1:3000', '--key', 'x'], 'Expected a URL such as'],
     [['--url', 'http://127.0.0.1:1', '--key', 'a b'], 'Expected visible ASCII characters'],
     [['--url', 'http://127.0.0.1:1', '--key', 'x', '--runs', '0'], 'Expected an integer from 1'],
-    [['--url', 'http://127.0.0.1:1', '--key', 'x', '--operation', 'criarTreino'], 'criarTreino is not an operation'],
+    [['--url', 'http://127.0.0.1:1', '--key', 'x', '--operation', 'criarTreino'], "'criarTreino' is not an operation"],
+    [['--url', 'http://127.0.0.1:1', '--key', 'x', '--operation', ''], "'' is not an operation"],
     [['--url', 'http://127.0.0.1:1', '--key', 'x', '--junit', '/nowhere/report.xml'], 'cannot be written'],
   ])('ends with 2 at the wrong usage %j', async (args, message) => {
     const { code, output, errors } = await command(args);
