@@ -161,7 +161,11 @@ export class Client {
 
   #describeFailure(error: unknown): string {
     const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
-    return isLate ? `no answer within ${this.#options.timeoutMs / 1_000} s` : messageOf(error as Error);
+    if (isLate) return `no answer within ${this.#options.timeoutMs / 1_000} s`;
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'it does not speak TLS; does its URL begin with http:?';
+    const isUntrusted = /SELF_SIGNED|UNABLE_TO_/.test(code);
+    return `${messageOf(error as Error)}${isUntrusted ? '; to trust an authority, set NODE_EXTRA_CA_CERTS to its file' : ''}`;
   }
 }
 

@@ -1,6 +1,8 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
@@ -329,6 +331,25 @@ describe('the command', () => {
     expect(await command(['--url', url, '--key', 'x'])).toMatchObject({
       ...{ code: 3, errors: `${url} cannot be reached: connect ECONNREFUSED ${new URL(url).host}\n` },
     });
+  });
+
+  test('ends with 3 where the deployment has no TLS, or a certificate of its own, and says what to do', async () => {
+    const [url, plain] = await serve((_, res) => res.end());
+    expect(await command(['--url', url.replace('http:', 'https:'), '--key', 'x'])).toMatchObject({
+      ...{ code: 3, errors: expect.stringMatching(/it does not speak TLS; does its URL begin with http:\?\n$/) },
+    });
+    plain.close();
+    const options = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -batch'.split(' ');
+    const files = ['-keyout', join(folder, 'key'), '-out', join(folder, 'certificate')];
+    execFileSync('openssl', ['req', '-x509', ...options, ...files], { stdio: 'pipe' });
+    const [key, cert] = ['key', 'certificate'].map((name) => readFileSync(join(folder, name)));
+    const server = createTlsServer({ key, cert }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const secure = `${toOrigin(server).replace('http:', 'https:')}/v1`;
+    expect(await command(['--url', secure, '--key', 'x'])).toMatchObject({
+      ...{ code: 3, errors: expect.stringMatching(/; to trust an authority, set NODE_EXTRA_CA_CERTS to its file\n$/) },
+    });
+    server.close();
   });
 
   test('ends with 3 where the deployment goes away', async () => {
