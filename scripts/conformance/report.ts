@@ -137,7 +137,7 @@ export function toJUnit({ sections, url, seed }: Report): string {
     const suite = xml.testSuite().name(title).time(seconds).property('url', url).property('seed', String(seed));
     for (const outcome of outcomes) {
       const testCase = suite.testCase().className(title).name(toXmlText(outcome.name));
-      if (outcome.result === 'skipped') testCase.skipped().standardOutput(outcome.reason);
+      if (outcome.result === 'skipped') testCase.skipped().standardOutput(toXmlText(outcome.reason));
       else testCase.time(outcome.seconds);
       if (outcome.result !== 'failed') continue;
       const details = `${outcome.curl}\nexpected ${outcome.expected}\ngot ${outcome.got}`;

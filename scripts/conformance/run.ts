@@ -120,17 +120,18 @@ async function runCheck({ url, contract, client }: Run, { name, run }: Check): P
   const started = performance.now();
   try {
     const reason = await run();
-    if (typeof reason === 'string') return { name, result: 'skipped', reason };
+    if (typeof reason === 'string') throw new Unknown(reason);
     return { name, result: 'passed', seconds: secondsSince(started) };
   } catch (error) {
-    if (error instanceof Unknown) return { name, result: 'skipped', reason: error.message };
+    const toText = (text: string) => shorten(client.hideKeys(text));
+    if (error instanceof Unknown) return { name, result: 'skipped', reason: toText(error.message) };
     if (!(error instanceof Mismatch)) throw error;
     const { request, expected, got } = error;
     return {
       ...{ name, result: 'failed', seconds: secondsSince(started) },
       curl: client.hideKeys(toCurl(url, contract.keyHeader, request)),
-      expected: shorten(client.hideKeys(expected)),
-      got: shorten(client.hideKeys(got)),
+      expected: toText(expected),
+      got: toText(got),
     };
   }
 }

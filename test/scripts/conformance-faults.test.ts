@@ -5,12 +5,13 @@ import { resolveRef } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Answer } from '../../scripts/conformance/client.ts';
+import { toJUnit } from '../../scripts/conformance/report.ts';
 import { LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request } from '../../scripts/conformance/request.ts';
 import type { RunOptions } from '../../scripts/conformance/run.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import type { Json } from '../../src/store/store.ts';
 import { document, KEYS } from '../helpers/api.ts';
-import { type Fault, failuresOf, GET, mapQuery, namesOf, queryOf, startChecks } from './conformance/checks.ts';
+import { type Fault, failuresOf, GET, mapQuery, namesOf, queryOf, spoil, startChecks } from './conformance/checks.ts';
 
 const { run, findFaults, findFault, gateway, close } = await startChecks();
 
@@ -501,9 +502,11 @@ test('a gateway that knows of a record with the only known value of a rule is no
   const { properties } = resolveRef(media?.schema as object, ruled) as { properties: Record<string, object> };
   Object.assign(properties.p_email ?? {}, { 'x-rule': 'an address of the gym' });
   creation.responses['409'] = { description: 'Taken' };
-  const taken = { status: 409, ...withBody({ error: 'taken' }) };
+  const taken = { status: 409, ...withBody({ error: `taken by ${KEYS.aurora} ]]>` }) };
   const fault: Fault = { answer: ({ status }, { method }) => (method === 'POST' && status === 201 ? taken : {}) };
-  expect(await findFaults(fault, { ...CREATION, document: ruled, demo: true })).toEqual([]);
+  const report = await run({ ...CREATION, document: ruled, demo: true, intercept: spoil(fault) });
+  expect(failuresOf(report)).toEqual([]);
+  expect(toJUnit(report)).toContain('409 {"error":"taken by $API_KEY ]] >"}');
   expect(namesOf(await findFaults(fault, { ...CREATION, demo: true }))).toContain('creates what was sent');
 });
 

@@ -41,7 +41,7 @@ export function mapQuery(request: Request, change: (name: string, value: string)
   return { target: [request.target.split('?')[0], ...(changed.length > 0 ? [changed.join('&')] : [])].join('?') };
 }
 
-const spoil =
+export const spoil =
   ({ ask, answer }: Fault) =>
   (exchange: Exchange): Exchange =>
   async (request) => {
