@@ -19,7 +19,7 @@ export class Mismatch extends Error {
   }
 }
 
-/** The deployment does not answer. */
+/** The deployment does not answer, or the run is interrupted. */
 export class Unreachable extends Error {
   /** The records that the run has created. */
   readonly created: Created;
@@ -55,6 +55,8 @@ export type ClientOptions = {
   readonly readOnly?: boolean;
   /** Timeout of an answer. */
   readonly timeoutMs: number;
+  /** Interrupts the run. */
+  readonly signal?: AbortSignal | undefined;
   /** Wraps the exchange, such as with a fault that the checks must find. */
   readonly intercept?: (exchange: Exchange) => Exchange;
 };
@@ -88,6 +90,7 @@ export class Client {
 
   /** Throws Mismatch without an answer, and Unreachable once the deployment answers nothing any more. */
   async send(request: Request): Promise<Answer> {
+    if (this.#options.signal?.aborted) this.#unreachable ??= new Unreachable('Interrupted', this.created);
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {

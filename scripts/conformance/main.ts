@@ -12,7 +12,7 @@ import { readContract } from './operations.ts';
 import { hasFailed, type Report, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
 import { type RunOptions, runContract } from './run.ts';
 
-type Options = Omit<RunOptions, 'contract' | 'timeoutMs' | 'only'> & {
+type Options = Omit<RunOptions, 'contract' | 'timeoutMs' | 'only' | 'signal'> & {
   readonly document: string;
   readonly operation?: readonly string[];
   readonly junit?: string;
@@ -28,12 +28,15 @@ Examples:
   npm run contract -- --url http://127.0.0.1:3000/v1 --key wms_demo_aurora --demo
   API_KEY=… npm run contract -- --url https://api.example/v1 --read-only --junit report.xml
 
-Exit codes: 0 all passed; 1 something failed; 2 wrong usage; 3 the deployment cannot be reached.`;
+Exit codes: 0 all passed; 1 something failed; 2 wrong usage; 3 the deployment cannot be reached;
+130 interrupted.`;
 
 const PASSED = 0;
 const FAILED = 1;
 const USAGE = 2;
 const UNREACHABLE = 3;
+/** As shells have it for SIGINT. */
+const INTERRUPTED = 130;
 
 const MAX_SEED = 2 ** 31 - 1;
 /** Maximum time for an answer. */
@@ -42,13 +45,17 @@ const TIMEOUT_MS = 10_000;
 /** Where the command prints, its report and its errors. */
 export type Printing = { print(text: string): void; printError(text: string): void };
 
-/** Runs the command; gives its exit code. */
-export async function testContract(args: readonly string[], { print, printError }: Printing): Promise<number> {
+/** Runs the command, until the signal is aborted; gives its exit code. */
+export async function testContract(
+  args: readonly string[],
+  { print, printError }: Printing,
+  signal?: AbortSignal,
+): Promise<number> {
   const isJson = args.includes('--json');
   try {
     // An error is printed below, with --json as JSON.
     const command = createCommand().configureOutput({ writeOut: print, outputError: () => {} });
-    const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`));
+    const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`), signal);
     return hasFailed(report) ? FAILED : PASSED;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return PASSED;
@@ -100,7 +107,7 @@ function keyOption(variable: string, name: string, description: string): Option 
 }
 
 /** Runs the checks, and prints and writes their report. */
-async function run(command: Command, print: (text: string) => void): Promise<Report> {
+async function run(command: Command, print: (text: string) => void, signal?: AbortSignal): Promise<Report> {
   const { operation: only, json: isJson = false, junit, document, ...options } = command.opts<Options>();
   const contract = await readContract(await readDocument(document));
   const known = contract.operations.map(({ id }) => id);
@@ -110,7 +117,7 @@ async function run(command: Command, print: (text: string) => void): Promise<Rep
   // A file that cannot be written should fail before the run.
   if (junit) write(command, junit, '');
   if (!isJson) print(toHeading(options));
-  const report = await runContract({ ...options, contract, only, timeoutMs: TIMEOUT_MS }, (section) =>
+  const report = await runContract({ ...options, contract, only, signal, timeoutMs: TIMEOUT_MS }, (section) =>
     isJson ? undefined : print(toSection(section)),
   );
   print(isJson ? JSON.stringify(report) : toSummary(report));
@@ -152,5 +159,9 @@ if (import.meta.main) {
   process.stdout.on('error', () => process.exit(FAILED));
   const print = (text: string) => process.stdout.write(text);
   const printError = (text: string) => process.stderr.write(text);
-  process.exitCode = await testContract(process.argv.slice(2), { print, printError });
+  // What was created is still listed. A second signal ends the process at once.
+  const interruption = new AbortController();
+  process.once('SIGINT', () => interruption.abort());
+  const code = await testContract(process.argv.slice(2), { print, printError }, interruption.signal);
+  process.exitCode = interruption.signal.aborted ? INTERRUPTED : code;
 }

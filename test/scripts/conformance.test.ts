@@ -352,6 +352,20 @@ describe('the command', () => {
     server.close();
   });
 
+  test('lists what it has created where it is interrupted', async () => {
+    const interruption = new AbortController();
+    const [url, server] = await serve((req, res) => {
+      const [status, body] = req.method === 'POST' ? [201, { id: 'first' }] : [404, { error: 'Not found' }];
+      res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
+      if (req.method === 'POST') interruption.abort();
+    });
+    const args = ['--url', url, '--key', KEYS.aurora, '--operation', 'criarAluno'];
+    const { output, errors } = await runInProcess((printing) => testContract(args, printing, interruption.signal));
+    server.close();
+    expect(output).toContain('Created by POST /alunos and not removed: 1\n  first\n');
+    expect(errors).toBe('Interrupted\n');
+  });
+
   test('ends with 3 where the deployment goes away', async () => {
     const [url, server] = await serve((req, res) => {
       res.end('[]');
