@@ -118,7 +118,7 @@ describe('a whole body', () => {
         'itens.1.quantidade': ['is required'],
       }),
     );
-    expect(await send('PATCH', '/eco/1', '[]')).toEqual(invalid({ body: ['must be object', 'must be object'] }));
+    expect(await send('PATCH', '/eco/1', '[]')).toEqual(invalid({ body: ['must be object'] }));
     expect(await send('PATCH', '/eco/1', '{')).toEqual([400, { error: 'Invalid JSON body' }]);
   });
 
