@@ -11,7 +11,8 @@ import { type CompiledDocument, compileFile } from '../src/openapi/compile.ts';
 /** Generates the module with the types and the separators of a document. */
 export async function writeClientTypes(file: string): Promise<string> {
   // A request may leave out a property with a default.
-  const types = await openapiTypescript(pathToFileURL(resolve(file)), { defaultNonNullable: false, silent: true });
+  const options = { defaultNonNullable: false, readWriteMarkers: true, silent: true };
+  const types = await openapiTypescript(pathToFileURL(resolve(file)), options);
   const separators = JSON.stringify(readSeparators(await compileFile(file)), null, 4);
   const own = `/** What separates the items of an array in one parameter of a query, by operation and parameter. */
 export const separators: Record<string, Record<string, "," | " " | "|">> = ${separators};

@@ -1,9 +1,9 @@
 // A client of the API for Node and browsers. Only the document's types describe the operations; the code names none.
 
 import createFetchClient from 'openapi-fetch';
-import { separators as own, type paths } from './openapi.ts';
+import { separators as own, type paths, type Readable, type Writable } from './openapi.ts';
 
-export type { components, paths } from './openapi.ts';
+export type { components, paths, Readable, Writable } from './openapi.ts';
 
 const DEFAULT_PAGE_SIZE = 100;
 /** Between two questions of `follow` for what is new. */
@@ -87,15 +87,16 @@ type Operation<Paths, P extends keyof Paths, M extends Method> = Paths[P] extend
 
 type Json<T> = T extends { content: { 'application/json': infer Value } } ? Value : undefined;
 
-/** The body of the success, of which an operation declares one. */
+/** The body of the success, of which an operation declares one, without properties that are only written. */
 type Data<O> = O extends { responses: infer R }
-  ? { [S in keyof R & number]: `${S}` extends `2${string}` ? Json<R[S]> : never }[keyof R & number]
+  ? { [S in keyof R & number]: `${S}` extends `2${string}` ? Readable<Json<R[S]>> : never }[keyof R & number]
   : never;
 
+/** The body of a request, without properties that are only read. */
 type Body<O> = O extends { requestBody: { content: { 'application/json': infer T } } }
-  ? { readonly body: T }
+  ? { readonly body: Writable<T> }
   : O extends { requestBody?: infer B }
-    ? { readonly body?: Json<NonNullable<B>> }
+    ? { readonly body?: Writable<Json<NonNullable<B>>> }
     : unknown;
 
 type Parameters<O> = O extends { parameters: infer P } ? Pick<P, keyof P & ('query' | 'header' | 'path')> : unknown;

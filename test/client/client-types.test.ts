@@ -19,6 +19,12 @@ test.each([
   ['with a default is optional in a shared body', ref, object([]), /Corpo: \{[^}]*p_v\?: string;/],
   ['with a default is required where the document says so', ref, object(['p_v']), /Corpo: \{[^}]*p_v: string;/],
   ['with a default is optional in a body', object([]), {}, /"application\/json": \{[^}]*p_v\?: string;/],
+  [
+    'that is only read is marked',
+    object([]),
+    { properties: { id: { readOnly: true } } },
+    /Corpo: \{[^}]*id\?: \$Read</,
+  ],
   ['with a default is optional in an object within', { type: 'array', items: ref }, object([]), /p_v\?: string;/],
 ])('a property %s', async (_what, body, shared, expected) => {
   const file = join(folder, 'openapi.json');

@@ -566,6 +566,20 @@ describe('the types', () => {
     >();
   });
 
+  test('send no property that is only read, and give none that is only written', () => {
+    type Card = { id: { readonly $read: string }; pin: { readonly $write: string }; name: string };
+    type Cards = { '/cards': { post: Operation<{ query?: never }, Card> & { requestBody: Content<Card> } } };
+    type Content<T> = { content: { 'application/json': T } };
+    const { POST } = createClient<Cards>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
+    const create = () => POST('/cards', { body: { pin: '1', name: 'Ana' } });
+    // @ts-expect-error the id is only read
+    const misuse = () => POST('/cards', { body: { id: '1', pin: '1', name: 'Ana' } });
+    expectTypeOf(create).returns.resolves.toEqualTypeOf<
+      { readonly ok: true; readonly data: { id: string; name: string } } | Failure
+    >();
+    expect(misuse).toBeTypeOf('function');
+  });
+
   test('know lists in pages from other paths', () => {
     expectTypeOf<ListPath<Other>>().toEqualTypeOf<'/classes/{id}/seats'>();
     expectTypeOf<Item<'/classes/{id}/seats', Other>>().toEqualTypeOf<number>();
