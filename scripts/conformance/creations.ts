@@ -59,7 +59,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   const [read, remove] = ['GET', 'DELETE'].map((method) => items.find((item) => item.method === method));
   const changes = items.filter(({ method }) => ['PUT', 'PATCH'].includes(method));
 
-  const fixed = required.filter(({ rule }) => rule).map(({ name }) => name);
+  const hasRule = required.some(({ rule }) => rule);
   /** Creates a record with values that no other one has, as far as they can be made up. */
   const send = async (others: () => readonly Assignment<Input>[] = () => []) => {
     for (let attempt = 1; ; attempt++) {
@@ -70,8 +70,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       // Another record may have a unique value already.
       if (attempt < MAX_ATTEMPTS) continue;
       const got = describeAnswer(answer);
-      if (answer.status === CONFLICT && fixed.length === 0)
-        throw new Mismatch(request, `${status} for new values`, got);
+      if (answer.status === CONFLICT && !hasRule) throw new Mismatch(request, `${status} for new values`, got);
       throw new Unknown(`no values are known that the database takes; the last ones led to ${got}`);
     }
   };

@@ -47,13 +47,17 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     for (const { name } of given) coverage.show(operation, 'input', name);
   };
   const refuses = (request: Request, status: number) => expectAnswer(setting, operation, request, { status });
-  /** Expects a 422 that names exactly the inputs of these values. */
-  const refusesValues = (assignments: readonly Assignment[]) => {
-    // A composed body may be refused as a whole, and for other fields too.
-    const isOfBody = isComposed && assignments.some(({ input }) => input.in === 'body');
-    const fields = [...new Set(assignments.map(({ input }) => input.name))];
-    return expectAnswer(setting, operation, request(assignments), { status: 422, ...(isOfBody ? {} : { fields }) });
+  /** Expects a 422 that names exactly these inputs; a composed body may be refused as a whole, and for other fields too. */
+  const refusesInputs = (request: Request, refused: readonly Assignment['input'][]) => {
+    const isOfBody = isComposed && refused.some((input) => input.in === 'body');
+    const fields = [...new Set(refused.map(({ name }) => name))];
+    return expectAnswer(setting, operation, request, { status: 422, ...(isOfBody ? {} : { fields }) });
   };
+  const refusesValues = (assignments: readonly Assignment[]) =>
+    refusesInputs(
+      request(assignments),
+      assignments.map(({ input }) => input),
+    );
   const checkAll = <T>(name: string, values: Values<T>, test: (value: T) => Promise<unknown>, count = runs) =>
     check(name, () => forAll(setting, operation, values, test, count));
   const refusesUnknown = (kind: string, place: 'query' | 'body') => {
@@ -88,10 +92,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     }
     if (input.required && input.in !== 'path') {
       const others = assignRequired(operation).filter((assignment) => assignment.input !== input);
-      const expected = { status: 422, ...(isComposed && input.in === 'body' ? {} : { fields: [name] }) };
-      yield check(`refuses a request without ${name}`, () =>
-        expectAnswer(setting, operation, toRequest(operation, others), expected),
-      );
+      yield check(`refuses a request without ${name}`, () => refusesInputs(toRequest(operation, others), [input]));
     }
   }
 

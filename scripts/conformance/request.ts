@@ -1,6 +1,6 @@
 // Builds requests from values, and writes them as curl commands.
 
-import { fillTemplate, normalizeTemplate } from '../../src/openapi/path.ts';
+import { writePath } from '../../src/openapi/path.ts';
 import { writeValue } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
@@ -39,8 +39,7 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
   const assigned = (place: Input['in']) => assignments.filter(({ input }) => input.in === place);
   const textsOf = (place: Input['in']) =>
     assigned(place).flatMap(({ input, value }) => writeValue(input, value).map((text) => [input.name, text] as const));
-  const texts = new Map(textsOf('path'));
-  const path = fillTemplate(normalizeTemplate(operation.path), (name) => texts.get(name) ?? `{${name}}`);
+  const path = writePath(operation.path, new Map(textsOf('path')));
   const query = textsOf('query').map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
   const fields = assigned('body').map(({ input, value }) => [input.name, value] as const);
   const isWhole = operation.inputs.some((input) => input.isWhole);

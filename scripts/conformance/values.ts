@@ -30,11 +30,11 @@ export function createValid(input: Input): Values {
   throw new DocumentError([{ text: `${text}: give the schema an example` }]);
 }
 
-const found = new WeakMap<Input, Values | undefined>();
+const valuesOf = new WeakMap<Input, Values | undefined>();
 
 function findValid(input: Input): Values | undefined {
-  if (!found.has(input)) found.set(input, makeValid(input));
-  return found.get(input);
+  if (!valuesOf.has(input)) valuesOf.set(input, makeValid(input));
+  return valuesOf.get(input);
 }
 
 function makeValid(input: Input): Values | undefined {
@@ -177,7 +177,7 @@ function numbersOf({ type, multipleOf = 1, ...schema }: Schema): Values {
   };
 }
 
-type Bounds = { readonly [name in `${'m' | 'exclusiveM'}${'in' | 'ax'}imum`]?: number };
+type Bounds = Partial<Record<'minimum' | 'maximum' | 'exclusiveMinimum' | 'exclusiveMaximum', number>>;
 
 function textsOf(input: Input): Values {
   const { minLength = 0, maxLength = LONG, pattern } = input.schema;

@@ -95,7 +95,8 @@ export function parseText(text: string, name: string): unknown {
     },
   });
   try {
-    for (const error of document.errors) throw error;
+    const [error] = document.errors;
+    if (error) throw error;
     return document.toJS();
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };

@@ -2,7 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
-import { fillTemplate, METHODS, normalizeTemplate } from './path.ts';
+import { METHODS, writePath } from './path.ts';
 import { follow } from './pointer.ts';
 import { resolve } from './structure.ts';
 import { writeValue } from './styles.ts';
@@ -122,8 +122,7 @@ function toPath(operation: Operation, name: string, override: RequestOverride): 
     .filter((parameter) => parameter.in === 'path')
     .map(({ name, example, examples = {} }) => [name, Object.values(examples)[0]?.value ?? example]);
   const values = { ...Object.fromEntries(first), ...readValues(operation, 'path', name), ...override.path };
-  const texts = new Map(writeValues(operation, 'path', values));
-  return fillTemplate(normalizeTemplate(operation.path), (parameter) => texts.get(parameter) ?? `{${parameter}}`);
+  return writePath(operation.path, new Map(writeValues(operation, 'path', values)));
 }
 
 /** Uses the parameters' examples of the same name, unless the override replaces the query. */
