@@ -101,6 +101,8 @@ const projects = [
 
 export default defineConfig({
   test: {
+    // The faults of gateways, where they help.
+    silent: 'passed-only',
     globalSetup: ['test/helpers/global-setup.ts'],
     // Most of the time a test waits for a process.
     maxWorkers: Math.max(3, availableParallelism() - 1),

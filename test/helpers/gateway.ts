@@ -151,7 +151,10 @@ export function createTestLog(onEnd?: (request: EndedRequest) => void) {
   const log = {
     ...{ info: tell, warn: tell, error: tell, flush: async () => {} },
     request: (request: EndedRequest) => {
-      if (request.fault) faults.push(request.fault);
+      if (request.fault) {
+        faults.push(request.fault);
+        console.error(request.fault);
+      }
       onEnd?.(request);
     },
     fault: (text: string, fault: Fault, record?: object) => void (record ? faults.push(fault) : tell(text)),
