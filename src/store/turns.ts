@@ -34,6 +34,9 @@ type Slot = { readonly size: number; running: number; movedAt: number; isSlow: b
 /** Without an answer for this long, in milliseconds, a slot is slow: waiting reads take another. On a busy machine 2 is too little. */
 const FAST_MS = 5;
 
+/** A transaction was rolled back to resolve a deadlock, or as it could not be serialized; Postgres's manual advises to repeat it. */
+const ROLLED_BACK = /^40(001|P01)$/;
+
 /** A waiting call, which begins or is refused. */
 type Waiting = {
   readonly share: Share;
@@ -47,8 +50,8 @@ type Share = { readonly name: string | undefined; readonly calls: Waiting[]; run
 
 /**
  * Limits the calls in a store, and divides it fairly: waiting calls take turns by share, and one share cannot take every slot, so
- * one key's many calls do not hold up another's. Retries a read once after a lost connection, because a restarted server leaves
- * dead connections behind. A call that writes is never retried.
+ * one key's many calls do not hold up another's. Retries once a read after a lost connection, because a restarted server leaves
+ * dead connections behind, and any call that Postgres has rolled back in favour of others.
  */
 export function limited(store: Store, limits: StoreLimits): LimitedStore {
   const turns = createTurns(limits, store.batch);
@@ -59,7 +62,7 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
     if ('failure' in turn) return turn;
     try {
       const result = await store.call(call, signal, origin, turn);
-      if (!call.readOnly || !isConnectionLost(result)) return result;
+      if (!mayRepeat(call, result)) return result;
       // By then the store has noticed the other connections that were lost at the same time.
       await setImmediate();
       return signal.aborted ? result : await store.call(call, signal, origin);
@@ -237,6 +240,8 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
   return { take, findShare, end, load: () => ({ running, waiting }) };
 }
 
-function isConnectionLost(result: Result): boolean {
-  return 'failure' in result && isFault(result.failure) && result.failure.connectionLost === true;
+function mayRepeat({ readOnly }: Call, result: Result): boolean {
+  if (!('failure' in result && isFault(result.failure))) return false;
+  const { connectionLost, cause } = result.failure;
+  return (readOnly && connectionLost === true) || ROLLED_BACK.test(Object(cause).code);
 }

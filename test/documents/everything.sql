@@ -94,6 +94,10 @@ begin
     raise sqlstate 'PT410' using message = 'The number 14 is gone';
   elsif p_numero = 15 then
     raise sqlstate 'PT422' using message = 'no field', detail = '{}';
+  elsif p_numero = 16 and not exists (select from pg_locks l where l.locktype = 'advisory' and l.objid = 16) then
+    -- The lock of a session stays when its transaction is rolled back.
+    perform pg_advisory_lock(16);
+    raise sqlstate '40P01' using message = 'deadlock detected';
   end if;
   return query
     insert into private.cabides as c (tenant_id, numero, academia_id) values (v_tenant, p_numero, p_academia_id)

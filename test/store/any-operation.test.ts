@@ -64,6 +64,10 @@ describe('a status that SQL raises', () => {
   });
 });
 
+test('a call that Postgres has ended to resolve a deadlock is made again', async () => {
+  await create({ p_numero: 16 });
+});
+
 describe('a record that is not found', () => {
   test('is the declared 404', async () => {
     expect(await send('GET', `/cabides/${NOBODY}`)).toMatchObject(refusal(404, 'Not found'));
