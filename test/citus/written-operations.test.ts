@@ -12,7 +12,7 @@ import type { Argument, Call, Store } from '../../src/store/store.ts';
 import { copyCitusDatabase } from '../helpers/citus.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { readTable } from '../helpers/readme.ts';
-import { asAdmin, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
 const CENTRO = 'a1000000-0000-4000-8000-000000000001';
 const TABLE = readTable('gaveta', 'c');
@@ -25,7 +25,11 @@ beforeAll(async () => {
   cpSync(SEED.file, files.seed);
   writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
   appendFileSync(files.seed, TABLE.rows);
-  const [, migration] = await planOperations('gavetas', { kinds: KINDS }, files);
+  // Without one the plan makes a database of its own, which takes seconds.
+  const plain = await createDatabase();
+  await plain.query(TABLE.sql + TABLE.rows);
+  const [, migration] = await planOperations('gavetas', { kinds: KINDS }, { ...files, database: plain.adminUrl });
+  await plain.drop();
   if (!migration) throw new Error('there is no migration');
   writeFileSync(migration.file, migration.text);
   database = await copyCitusDatabase(inject('nodes'));

@@ -18,6 +18,7 @@ import {
   loginUrl,
   PASSWORD,
   POSTGREST_KEY,
+  type PostgrestServer,
   startPostgrest,
 } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -28,15 +29,26 @@ const LIST = listCall({ p_limit: 1 });
 const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
 
 let database: Database;
+let postgrest: PostgrestServer | undefined;
 
 beforeAll(async () => {
   database = await createDatabase();
+  postgrest = hasPostgrest ? await startPostgrest(database) : undefined;
 });
 
-afterAll(() => database.drop());
+afterAll(async () => {
+  await postgrest?.stop();
+  await database.drop();
+});
 
 function open(url: string, prepare: boolean, connections = 1): Store {
   const store = openPostgres({ url, connections, prepare, deadlineMs: 20_000 });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+function openByPostgrest(url = postgrest?.url ?? ''): Store {
+  const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs: 20_000 });
   onTestFinished(() => store.close());
   return store;
 }
@@ -94,16 +106,11 @@ test('a login that may not become gateway fails with the remedy, and leaves no c
 });
 
 test.runIf(hasPostgrest)('a key that may execute no function is one difference, with the remedy', async () => {
-  const own = await createDatabase();
-  onTestFinished(() => own.drop());
-  await own.query('revoke execute on all functions in schema public from gateway');
-  const postgrest = await startPostgrest(own);
-  onTestFinished(postgrest.stop);
-  const deadlineMs = 20_000;
-  const store = openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs });
-  onTestFinished(() => store.close());
+  const execution = 'execute on all functions in schema public';
+  await database.query(`revoke ${execution} from gateway`);
+  onTestFinished(async () => void (await database.query(`grant ${execution} to gateway`)));
   const document = await compileFile('openapi.yaml');
-  expect(await describeDrift({ document, store, deadlineMs })).toEqual({
+  expect(await describeDrift({ document, store: openByPostgrest(), deadlineMs: 20_000 })).toEqual({
     lines: [
       expect.stringMatching(/^Supabase at .*: the gateway finds no function in schema public: run npm run migrate/),
     ],
@@ -112,24 +119,18 @@ test.runIf(hasPostgrest)('a key that may execute no function is one difference, 
 });
 
 test.runIf(hasPostgrest)('a PostgREST whose errors lack the details is a risk, and one with them is none', async () => {
-  const postgrest = await startPostgrest(database);
-  onTestFinished(postgrest.stop);
   // What one answers with client-error-verbosity = minimal.
   const terse = createServer((request, response) => {
     const { authorization = '' } = request.headers;
-    void fetch(postgrest.url + request.url, { method: 'POST', body: '{}', headers: { authorization } })
+    void fetch(`${postgrest?.url}${request.url}`, { method: 'POST', body: '{}', headers: { authorization } })
       .then((answer) => answer.text())
       .then((text) => response.end(text.replace(/"details":"[^"]*"/, '"details":null')));
   }).listen(0, '127.0.0.1');
   onTestFinished(() => void terse.close());
   await once(terse, 'listening');
   const { port } = terse.address() as AddressInfo;
-  const inspect = async (url: string) => {
-    const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs: 20_000 });
-    onTestFinished(() => store.close());
-    return store.inspectLogin?.(AbortSignal.timeout(20_000));
-  };
-  expect(await inspect(postgrest.url)).toBeUndefined();
+  const inspect = (url?: string) => openByPostgrest(url).inspectLogin?.(AbortSignal.timeout(20_000));
+  expect(await inspect()).toBeUndefined();
   expect(await inspect(`http://127.0.0.1:${port}`)).toMatch(/set client-error-verbosity of PostgREST to verbose$/);
 });
 

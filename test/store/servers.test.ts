@@ -14,7 +14,7 @@ import {
   toGatewayUrl,
 } from '../helpers/replication.ts';
 import { runAdmin, runInProcess } from '../helpers/run.ts';
-import { findPort, loginUrl } from '../helpers/servers.ts';
+import { createLogins, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Which of several servers a gateway takes for what. Failover is in failover.test.ts.
@@ -208,7 +208,11 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   });
 
   test('refuses a server of another database by its name', async () => {
-    const [stranger] = await startReplication(1);
+    // Nobody calls a function of it.
+    const [stranger] = await startReplication(1, undefined, async (db) => {
+      await db.query('create role gateway');
+      await createLogins(db);
+    });
     onTestFinished(() => stranger.remove());
     const follower = await startStandby(stranger);
     onTestFinished(() => follower.remove());
