@@ -5,7 +5,7 @@ import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { findDrift } from '../../src/openapi/drift.ts';
 import {
@@ -46,13 +46,6 @@ async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
 function openNode(node: string, database: Database): Store {
   const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
   return openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
-}
-
-/** A copy of the database, of a test's own. */
-async function copyDatabase(): Promise<Database> {
-  const copy = await copyCitusDatabase(inject('nodes'));
-  onTestFinished(() => copy.drop());
-  return copy;
 }
 
 /** Does something with the store of each node. */
@@ -212,33 +205,6 @@ describe('a distributed database', () => {
     expect(failures).toBeGreaterThanOrEqual(1);
   });
 
-  test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
-    const copy = await copyDatabase();
-    const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
-    cpSync(MIGRATIONS, folder, { recursive: true });
-    writeFileSync(
-      join(folder, '20991231000000_ativar.sql'),
-      `grant update (ativo) on private.alunos to gateway_functions;
-       alter table private.alunos add column nota integer;
-       create function public.ativar_aluno(p_api_key text, p_id uuid) returns table (ativo boolean)
-       language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
-       declare
-         v_tenant constant uuid := private.verify_key(p_api_key, 'ativar_aluno');
-       begin
-         return query
-           update private.alunos a set ativo = true where a.tenant_id = v_tenant and a.id = p_id returning a.ativo;
-       end $$;
-       select private.publish('public.ativar_aluno');`,
-    );
-    await asAdmin(copy.adminUrl, async (db) => {
-      expect(await applyMigrations(db, readMigrations(folder))).toMatchObject([{ name: 'ativar' }]);
-      await distribute(db);
-    });
-    const args = { p_api_key: KEY, p_id: 'a3000000-0000-4000-8000-000000000001' };
-    const call: Call = { function: 'ativar_aluno', args, returns: 'row', readOnly: false };
-    await onEachNode(copy, async (store) => expect(await ask(store, call)).toEqual({ ativo: true }));
-  });
-
   test('lets an administrator write who is a member of the owners', async () => {
     await asOwner(async (db) => {
       await db.query(`do $$ begin create role other_admin login; exception when duplicate_object then null; end $$`);
@@ -253,8 +219,24 @@ describe('a distributed database', () => {
     });
   });
 
+  test('says the line of a statement that fails', async () => {
+    const sql = `create table private.a (id integer primary key);\n-- One; two.\nselect 'é;' from private.b;`;
+    const run = asOwner((db) => runScript(db, { file: 'bad.sql', sql }));
+    await expect(run).rejects.toThrow(MigrationError);
+    await expect(run).rejects.toThrow('bad.sql:3:18: relation "private.b" does not exist');
+  });
+});
+
+describe('a distributed database that is changed', () => {
+  let copy: Database;
+
+  beforeAll(async () => {
+    copy = await copyCitusDatabase(inject('nodes'));
+  });
+
+  afterAll(() => copy.drop());
+
   test('imports what it exported, and tells every bad line', async () => {
-    const copy = await copyDatabase();
     const folder = mkdtempSync(join(tmpdir(), 'citus-export-'));
     const admin = (...args: string[]) => runAdmin([...args, '--json'], { DATABASE_URL: copy.adminUrl });
     const export_ = await admin('export', folder, '--tenant', 'a0000000-0000-4000-8000-000000000000');
@@ -290,8 +272,33 @@ describe('a distributed database', () => {
     });
   });
 
+  test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
+    cpSync(MIGRATIONS, folder, { recursive: true });
+    writeFileSync(
+      join(folder, '20991231000000_ativar.sql'),
+      `grant update (ativo) on private.alunos to gateway_functions;
+       alter table private.alunos add column nota integer;
+       create function public.ativar_aluno(p_api_key text, p_id uuid) returns table (ativo boolean)
+       language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
+       declare
+         v_tenant constant uuid := private.verify_key(p_api_key, 'ativar_aluno');
+       begin
+         return query
+           update private.alunos a set ativo = true where a.tenant_id = v_tenant and a.id = p_id returning a.ativo;
+       end $$;
+       select private.publish('public.ativar_aluno');`,
+    );
+    await asAdmin(copy.adminUrl, async (db) => {
+      expect(await applyMigrations(db, readMigrations(folder))).toMatchObject([{ name: 'ativar' }]);
+      await distribute(db);
+    });
+    const args = { p_api_key: KEY, p_id: 'a3000000-0000-4000-8000-000000000001' };
+    const call: Call = { function: 'ativar_aluno', args, returns: 'row', readOnly: false };
+    await onEachNode(copy, async (store) => expect(await ask(store, call)).toEqual({ ativo: true }));
+  });
+
   test('deletes a student and a tenant on the nodes that have them', async () => {
-    const copy = await copyDatabase();
     await asAdmin(copy.adminUrl, async (db) => {
       const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
       const { rows } = await db.query('select private.student_data($1, $2) as data', student);
@@ -313,11 +320,30 @@ describe('a distributed database', () => {
     });
   });
 
-  test('says the line of a statement that fails', async () => {
-    const sql = `create table private.a (id integer primary key);\n-- One; two.\nselect 'é;' from private.b;`;
-    const run = asOwner((db) => runScript(db, { file: 'bad.sql', sql }));
-    await expect(run).rejects.toThrow(MigrationError);
-    await expect(run).rejects.toThrow('bad.sql:3:18: relation "private.b" does not exist');
+  // Each node may log the statements that others send, with their text: log_parameter_max_length does not apply to it.
+  test('no statement between nodes contains an API key', async () => {
+    await asAdmin(copy.adminUrl, async (admin) => {
+      const sent: string[] = [];
+      admin.on('notice', ({ message, detail }) => sent.push(`${message} ${detail}`));
+      await admin.query('set client_min_messages = notice; set citus.log_remote_commands = on');
+      const { rows: tenants } = await admin.query(`select private.create_tenant('Academia') as id`);
+      const { rows: issued } = await admin.query('select id, key from private.issue_key($1, $2)', [
+        tenants[0].id,
+        'Teste',
+      ]);
+      const { rows: rotated } = await admin.query('select key from private.rotate_key($1)', [issued[0].id]);
+      const key = rotated[0].key;
+      await admin.query('begin');
+      await admin.query('select * from public.criar_aluno($1, $2, $3)', [key, 'Ana', 'ana@academia.example']);
+      await admin.query('select * from public.listar_alunos($1)', [key]);
+      await admin.query('select * from public.consultar_uso($1)', [key]);
+      await admin.query('commit');
+
+      for (const part of ['INSERT INTO private.api_keys', 'UPDATE private.api_keys', 'INSERT INTO private.alunos']) {
+        expect(sent.filter((text) => text.includes(part))).not.toEqual([]);
+      }
+      for (const secret of [issued[0].key, key]) expect(sent.filter((text) => text.includes(secret))).toEqual([]);
+    });
   });
 });
 
@@ -393,33 +419,6 @@ describe('Citus in a database with rows', () => {
     expect(await readPrivileges(added)).toEqual(expected);
     expect(await asAdmin(database.adminUrl, readDistribution)).toEqual([]);
     await onEachNode(database, async (store) => expect(await countAll(store)).toEqual(COUNTS));
-  });
-});
-
-// Each node may log the statements that others send, with their text: log_parameter_max_length does not apply to it.
-test('no statement between nodes contains an API key', async () => {
-  const database = await copyDatabase();
-  await asAdmin(database.adminUrl, async (admin) => {
-    const sent: string[] = [];
-    admin.on('notice', ({ message, detail }) => sent.push(`${message} ${detail}`));
-    await admin.query('set client_min_messages = notice; set citus.log_remote_commands = on');
-    const { rows: tenants } = await admin.query(`select private.create_tenant('Academia') as id`);
-    const { rows: issued } = await admin.query('select id, key from private.issue_key($1, $2)', [
-      tenants[0].id,
-      'Teste',
-    ]);
-    const { rows: rotated } = await admin.query('select key from private.rotate_key($1)', [issued[0].id]);
-    const key = rotated[0].key;
-    await admin.query('begin');
-    await admin.query('select * from public.criar_aluno($1, $2, $3)', [key, 'Ana', 'ana@academia.example']);
-    await admin.query('select * from public.listar_alunos($1)', [key]);
-    await admin.query('select * from public.consultar_uso($1)', [key]);
-    await admin.query('commit');
-
-    for (const part of ['INSERT INTO private.api_keys', 'UPDATE private.api_keys', 'INSERT INTO private.alunos']) {
-      expect(sent.filter((text) => text.includes(part))).not.toEqual([]);
-    }
-    for (const secret of [issued[0].key, key]) expect(sent.filter((text) => text.includes(secret))).toEqual([]);
   });
 });
 

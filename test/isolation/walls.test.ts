@@ -64,17 +64,11 @@ async function open(): Promise<{ readonly db: Db; readonly openStore: () => Stor
   return { db: await openDatabase(database), openStore };
 }
 
-let whole: Db;
-
-beforeAll(async () => {
-  whole = (await open()).db;
-});
-
-afterAll(() => whole.close());
-
 describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
   let db: Db;
   let gateway: TestGateway;
+  let before: Awaited<ReturnType<typeof functionsOf>>;
+  let expected: string[];
   let wasRemoved: string[];
   let asked = 0;
 
@@ -90,6 +84,7 @@ describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
   beforeAll(async () => {
     const opened = await open();
     db = opened.db;
+    [before, expected] = [await functionsOf(db), await findExpected(db)];
     wasRemoved = await remove(db);
     gateway = await startGateway({ store: opened.openStore() });
   });
@@ -102,9 +97,8 @@ describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
   });
 
   test('only this wall is in place', async () => {
-    const missing = (await findExpected(whole)).filter((item) => !wasRemoved.includes(item));
+    const missing = expected.filter((item) => !wasRemoved.includes(item));
     expect(missing, 'each of them needs "tenant_id = v_tenant" in its queries').toEqual([]);
-    const before = await functionsOf(whole);
     const changed = (await functionsOf(db)).filter(({ definition }, n) => definition !== before[n]?.definition);
     expect(changed.map(({ name }) => name)).toEqual([...new Set(wasRemoved.filter((name) => !name.includes('.')))]);
     const condition = name === 'row security alone' ? /tenant_id (=|<>) [pv]_tenant/ : /current_tenant/;
