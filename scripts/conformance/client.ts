@@ -1,9 +1,10 @@
 // Sends requests to the deployment, with limited concurrency.
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { errors, Pool } from 'undici';
 import { messageOf } from '../../src/errors.ts';
 import type { Json } from '../../src/store/store.ts';
-import { isRead, type Request } from './request.ts';
+import { isRead, LIMITED_KEY, type Request } from './request.ts';
 
 /** The deployment gave a wrong answer, or none. */
 export class Mismatch extends Error {
@@ -63,6 +64,8 @@ export type ClientOptions = {
 
 /** Concurrent requests. */
 export const CONCURRENCY = 8;
+/** Maximum time that a request waits for a limit. */
+const MAX_WAIT_SECONDS = 60;
 
 export class Client {
   readonly #options: ClientOptions;
@@ -95,9 +98,9 @@ export class Client {
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {
       // The server may close an idle connection just as it is reused: repeats a read once.
-      const answer = await this.#exchange(request).catch((error) => {
+      const answer = await this.#exchangeInTime(request).catch((error) => {
         if (!isRead(request) || !wasClosed(error)) throw error;
-        return this.#exchange(request);
+        return this.#exchangeInTime(request);
       });
       this.#note(request, answer);
       return answer;
@@ -138,6 +141,17 @@ export class Client {
     const { id } = (body ?? {}) as { id?: Json };
     if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
     else if (typeof id === 'string' || typeof id === 'number') this.#created.set(`${id}`, `${method} ${path}`);
+  }
+
+  /** Repeats a request over a limit per minute after the time that its answer names, as a client should. */
+  async #exchangeInTime(request: Request): Promise<Answer> {
+    for (let left = MAX_WAIT_SECONDS; ; ) {
+      const answer = await this.#exchange(request);
+      const seconds = Number(answer.headers['retry-after'] ?? Number.NaN);
+      left -= Math.max(seconds, 1);
+      if (answer.status !== 429 || request.key === LIMITED_KEY || !(left >= 0)) return answer;
+      await delay(seconds * 1_000, undefined, { signal: this.#options.signal });
+    }
   }
 
   async #overHttp({ method, target, headers, key, body }: Request): Promise<Answer> {

@@ -55,6 +55,11 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
         throw new Mismatch(repeated, '304 without a body', describeAnswer(answer));
       }
     });
+    yield check('answers in full to another ETag', async () => {
+      const request = withHeader(valid, 'If-None-Match', 'W/"contract-test"');
+      const answer = await client.send(request);
+      if (answer.status === 304) throw new Mismatch(request, `${status} as in the document`, describeAnswer(answer));
+    });
   }
 
   // A proxy may replace the client's id, but ids must be unique.

@@ -101,6 +101,7 @@ function* createChecks(run: Run, operation: Operation): Generator<Check> {
 function findObstacle(url: string, first: Outcome): string | undefined {
   const got = first.result === 'failed' ? first.got : '';
   if (/^401 /m.test(got)) return 'the operation refuses the key';
+  if (/^429 /m.test(got)) return 'the key, or the address of this run, is over its limit';
   if (/^404 /m.test(got)) return `nothing is there: does ${url} end with the path of the document's server?`;
   if (/^30\d /m.test(got)) return 'the deployment redirects: --url has to be where it leads';
   return undefined;

@@ -383,6 +383,33 @@ describe('a faulty gateway', () => {
     expect(namesOf(failures)).toEqual(['answers 304 to the ETag of an unchanged answer']);
   });
 
+  test('is caught where every copy holds', async () => {
+    const holds: Fault = {
+      answer: (_answer, { headers }) => ('If-None-Match' in headers ? { status: 304, text: '', body: undefined } : {}),
+    };
+    expect(namesOf(await findFaults(holds, { only }))).toEqual(['answers in full to another ETag']);
+  });
+
+  const overLimit = (seconds: number) => ({ status: 429, headers: { 'retry-after': String(seconds) } });
+
+  test('may limit requests, which are repeated after the time that it names', async () => {
+    const seen = new Set<string>();
+    const toText = ({ method, target, headers, key }: Request) =>
+      JSON.stringify([method, target, headers, String(key)]);
+    const limits: Fault = {
+      answer: (_answer, request) => (seen.size < seen.add(toText(request)).size ? overLimit(0) : {}),
+    };
+    expect(await findFaults(limits, { only })).toEqual([]);
+  });
+
+  test('is shown as one failure where the key is over its limit', async () => {
+    const failures = await findFaults(
+      successes(() => overLimit(3_600)),
+      { only },
+    );
+    expect(namesOf(failures)).toEqual(['accepts the key']);
+  });
+
   test.each([
     ['tags', { etag: undefined }, 'answers 304 to the ETag of an unchanged answer', 'an ETag', 'none'],
     ['ids', { 'x-request-id': undefined }, "returns the request's X-Request-Id", /^X-Request-Id: contract-/, 'none'],
