@@ -46,7 +46,8 @@ const DATE =
   /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})[/-](\d{1,2})[/-](\d{1,2}))(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?)?$/;
 const MIDNIGHT = '00:00:00';
 const ZONE = /:.*(z|[+-]\d\d(:?\d\d)?)$/i;
-const TIME = /^timestamp with time zone$/;
+const TIME = /^timestamp(\(\d\))? with time zone$/;
+const LOCAL_TIME = /^timestamp(\(\d\))? without time zone$/;
 
 /** A type whose numbers have at most two decimals, so that a point before three digits separates thousands. */
 const SHORT_TYPE = /^(smallint|integer|bigint|numeric\(\d+,[0-2]\))$/;
@@ -55,6 +56,7 @@ const GROUPED = /^-?\d{1,3}(\.\d{3})+$/;
 const NUMBER = /^(-?\d+(\.\d+)?([eE][+-]?\d+)?|NaN|-?Infinity)$/;
 const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
 const BAD_TIME = 'must be a time, as 2026-12-31T18:00:00Z';
+const BAD_LOCAL_TIME = 'must be a time without a zone, as 2026-12-31T18:00:00';
 const BAD_ID = describeKeyword('format', { format: 'uuid' }, 'must match format "uuid"');
 const BAD_EMAIL = describeKeyword('format', { format: 'email' }, 'must match format "email"');
 const BAD_INTEGER = describeKeyword('type', { type: 'integer' }, 'must be an integer');
@@ -69,6 +71,8 @@ function isTime(text: string): boolean {
   const isDateTime = formats['date-time'] as (text: string) => boolean;
   return EDGE.test(text) ? isDateTime(text) : isOf(text, formats['iso-date-time'] as Check);
 }
+
+const isLocalTime = formats['date-time-local'] as (text: string) => boolean;
 
 /** A type with several spellings: `write` converts a text to Postgres's spelling, and `check` validates that. */
 type Kind = {
@@ -88,6 +92,7 @@ const KINDS: readonly Kind[] = [
   },
   { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
   { type: TIME, write: toTime, check: { validate: isTime }, message: BAD_TIME },
+  { type: LOCAL_TIME, write: toTime, check: { validate: isLocalTime }, message: BAD_LOCAL_TIME },
   { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: BAD_INTEGER },
   { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];

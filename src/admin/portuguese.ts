@@ -238,6 +238,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY':
     'Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA',
   'must be a time, as 2026-12-31T18:00:00Z': 'Informe um horário, como 2026-12-31T18:00:00Z',
+  'must be a time without a zone, as 2026-12-31T18:00:00': 'Informe um horário sem fuso, como 2026-12-31T18:00:00',
   'must be a number, as 1234.56 or 1.234,56': 'Informe um número, como 1234.56 ou 1.234,56',
   'must be true or false, sim or não, or ativo or inativo': 'Informe true ou false, sim ou não, ou ativo ou inativo',
   'must not be blank': 'Preencha este campo',

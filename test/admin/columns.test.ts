@@ -74,6 +74,9 @@ test.each([
   [TIME, '01/05/2024 9:30', '2024-05-01T09:30:00'],
   [TIME, '01/05/2024 9:30:15.250', '2024-05-01T09:30:15.250'],
   [TIME, '2024-05-01T09:30:00.5Z', '2024-05-01T09:30:00.5Z'],
+  ['timestamp(0) with time zone', '01/05/2024 9:30', '2024-05-01T09:30:00'],
+  ['timestamp without time zone', '01/05/2024 9:30', '2024-05-01T09:30:00'],
+  ['timestamp(3) without time zone', '1/5/2024', '2024-05-01T00:00:00'],
   ['numeric(8,2)', 'R$ 1.234,56', '1234.56'],
   ['numeric(8,2)', '1,234.56', '1234.56'],
   ['numeric(8,2)', '1.234', '1234'],
@@ -108,6 +111,16 @@ test.each([
   ['0000-12-31T23:59:59Z', false],
 ])('the time %s can be returned in UTC: %s', (text, isGood) => {
   expect(checkValue(text, column('x', TIME)) === undefined).toBe(isGood);
+});
+
+test.each([
+  ['2024-05-01T09:30:00', true],
+  ['2024-05-01T09:30:00Z', false],
+  ['05/13/2024', false],
+])('the time without a zone %s is good: %s', (text, isGood) => {
+  const local = column('x', 'timestamp without time zone');
+  expect(checkValue(text, local) === undefined).toBe(isGood);
+  expect(inZone(text, local, 'America/Sao_Paulo')).toBe(text);
 });
 
 const namesOf = (...titles: string[]) => readTitles(titles, COLUMNS).headers.map(({ column }) => column?.name);

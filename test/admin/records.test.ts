@@ -43,6 +43,40 @@ test('a table without ids of records can be imported, and its records cannot be 
   expect(await failure('import', 'leituras', file)).toEqual({ code: 1, error, hint });
 });
 
+test('a column of a domain, a varchar or a time without a zone is read as the type below, and no text is cut', async () => {
+  await rows(`
+    create domain private.quando as date;
+    create domain private.dia as private.quando;
+    create domain private.apelido as varchar(5);
+    create table private.eventos (
+      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+      nome varchar(10) not null, apelido private.apelido, inicio timestamp, fim timestamptz(0), dia private.dia,
+      primary key (tenant_id, id)
+    );
+    select private.isolate('private.eventos')`);
+  const file = join(tmpdir(), `eventos-${process.pid}.csv`);
+  onTestFinished(() => rmSync(file));
+  const importing = (...lines: string[]) => {
+    writeFileSync(file, ['nome,apelido,inicio,fim,dia', ...lines].join('\n'));
+    return ofAurora('import', 'eventos', file);
+  };
+  const bad = await importing('Corrida 10 km,Correr,13/13/2024,ontem,31/02/2024', 'Ioga,,2024-05-01T09:30:00Z,,');
+  expect(bad.errors.split('\n').filter((line) => line.startsWith('line '))).toEqual([
+    'line 2: nome "Corrida 10 km": must NOT have more than 10 characters',
+    'line 2: apelido "Correr": must NOT have more than 5 characters',
+    'line 2: inicio "13/13/2024": must be a time without a zone, as 2026-12-31T18:00:00',
+    'line 2: fim "ontem": must be a time, as 2026-12-31T18:00:00Z',
+    'line 2: dia "31/02/2024": must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
+    'line 3: inicio "2024-05-01T09:30:00Z": must be a time without a zone, as 2026-12-31T18:00:00',
+  ]);
+  expect((await importing('Corrida,Dez,03/04/2024 10:00,05/06/2024 12:00,07/08/2024')).code).toBe(0);
+  const [{ id }] = await json('find', 'eventos', 'corrida');
+  expect(await json('show', 'eventos', id)).toMatchObject({
+    ...{ nome: 'Corrida', apelido: 'Dez', inicio: '2024-04-03T10:00:00', dia: '2024-08-07' },
+    fim: expect.stringMatching(/^2024-06-05T15:00:00/),
+  });
+});
+
 describe('find', () => {
   test('lists the records with a text in any column, ignoring capitals and accents', async () => {
     expect(await ofAurora('find', 'alunos', 'ÁNA ALVES')).toEqual({
