@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import type pg from 'pg';
+import pg from 'pg';
 import { toPath } from '../src/admin/arguments.ts';
 import { openStore } from '../src/admin/database.ts';
 import { readConfig } from '../src/config.ts';
@@ -15,6 +15,14 @@ other stores use psql.
 
 Example:
   echo 'select nome, email from private.alunos limit 3' | npm run sql -- -`;
+
+const { BOOL, INT2, INT4, OID, FLOAT4, FLOAT8 } = pg.types.builtins;
+
+/** Values as Postgres writes them: a Date is in another time zone, and console.table shortens JSON. */
+const TYPES: pg.CustomTypesConfig = {
+  getTypeParser: (type: number) =>
+    [BOOL, INT2, INT4, OID, FLOAT4, FLOAT8].includes(type) ? pg.types.getTypeParser(type) : String,
+};
 
 /** What the command has of its process. */
 type Surroundings = { readonly env: NodeJS.ProcessEnv; readonly console: Console; readInput(): string };
@@ -45,7 +53,7 @@ async function run(file: string, { env, console, readInput }: Surroundings): Pro
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
   const { sql } = file === '-' ? { sql: readInput() } : readScript(toPath(file));
-  const db = await openStore(store, (text) => console.error(text.trimEnd()));
+  const db = await openStore(store, (text) => console.error(text.trimEnd()), TYPES);
   try {
     const results: pg.QueryResult[] = [];
     const query = async (text: string, values?: unknown[]) => {

@@ -45,9 +45,14 @@ export function describeStore(config: StoreConfig, env: Environment): string {
 
 /**
  * Connects an administrator to the configured store. Unless a gateway serves it, an embedded one is started, and created or migrated
- * first. `note` prints a line for people. Throws AccessError, and what the start of a server throws.
+ * first. `note` prints a line for people, and `types` reads the values of the embedded one. Throws AccessError, and what the start of a
+ * server throws.
  */
-export async function openStore(config: StoreConfig, note: (text: string) => void): Promise<OpenStore> {
+export async function openStore(
+  config: StoreConfig,
+  note: (text: string) => void,
+  types?: pg.CustomTypesConfig,
+): Promise<OpenStore> {
   if (config.kind === 'supabase') {
     throw new AccessError(
       "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
@@ -59,7 +64,7 @@ export async function openStore(config: StoreConfig, note: (text: string) => voi
   const log = (text: string) => note(`${translate(text)}\n`);
   const { url, isServed, close } = await reachServer(config, toContent(config, FILES), { info: log, warn: log });
   try {
-    return toStore(await connectToServer(url, PROGRAM), isServed, close);
+    return toStore(await connectToServer(url, PROGRAM, types), isServed, close);
   } catch (error) {
     await close();
     throw new AccessError(
@@ -122,6 +127,7 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
   });
 }
 
-function connectToServer(url: string, program: string): Promise<pg.Client> {
-  return connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: CONNECT_MS, application_name: program });
+function connectToServer(url: string, program: string, types?: pg.CustomTypesConfig): Promise<pg.Client> {
+  const options = { connectionTimeoutMillis: CONNECT_MS, application_name: program, ...(types ? { types } : {}) };
+  return connectToPrimary(readDatabaseUrl(url), options);
 }

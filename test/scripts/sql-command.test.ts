@@ -46,6 +46,17 @@ describe('npm run sql', () => {
     expect(output).toContain("'Cerrado'");
   });
 
+  test('prints values as Postgres writes them', async () => {
+    const values = `date '2024-05-06' as a, timestamp '2024-05-06 10:00' as b, jsonb '{"x": {"y": {"z": 1}}}' as c,
+      interval '1 day' as d, array['e'] as e, 1.50 as f, 7 as g, true as h, null as i`;
+    const { output } = await sql(['-'], `select ${values}`);
+    const [, , , row = ''] = output.split('\n');
+    expect(row.split('│').map((cell) => cell.trim())).toEqual([
+      ...['', '0', "'2024-05-06'", "'2024-05-06 10:00:00'", `'{"x": {"y": {"z": 1}}}'`],
+      ...["'1 day'", "'{e}'", "'1.50'", '7', 'true', 'null', ''],
+    ]);
+  });
+
   test('undoes everything after an error, and shows its line', async () => {
     const insert = `insert into private.tenants (name) values ('Deserto');\nselect nada;`;
     expect(await sql(['-'], insert)).toMatchObject({ code: 1, output: '', errors: expect.stringMatching(/^-:2:8: /) });
