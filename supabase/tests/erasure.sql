@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(17);
+select plan(20);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -105,13 +105,45 @@ create table private.fichas (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   aluno_id uuid not null,
+  parceiro_id uuid,
   r integer,
   primary key (tenant_id, id)
 );
 select private.isolate('private.fichas');
 alter table private.fichas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
+alter table private.fichas add foreign key (tenant_id, parceiro_id) references private.alunos (tenant_id, id);
 insert into private.fichas (tenant_id, id, aluno_id)
 select a.tenant_id, a.id, a.id from private.alunos a where a.tenant_id = 'e0000000-0000-4000-8000-000000000002';
+-- Rows of rows: of a row itself too, and one that outlives the row that it refers to.
+create table private.medidas (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  ficha_id uuid,
+  anterior_id uuid,
+  primary key (tenant_id, id),
+  foreign key (tenant_id, ficha_id) references private.fichas (tenant_id, id),
+  foreign key (tenant_id, anterior_id) references private.medidas (tenant_id, id)
+);
+create table private.avisos (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  ficha_id uuid,
+  primary key (tenant_id, id),
+  foreign key (tenant_id, ficha_id) references private.fichas (tenant_id, id) on delete set null (ficha_id)
+);
+select private.isolate('private.medidas');
+select private.isolate('private.avisos');
+insert into private.medidas (tenant_id, ficha_id) select f.tenant_id, f.id from private.fichas f;
+insert into private.avisos (tenant_id, ficha_id) select f.tenant_id, f.id from private.fichas f;
+insert into private.fichas (tenant_id, aluno_id, parceiro_id)
+values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001');
+select results_eq(
+  $$ select key, jsonb_array_length(value) from
+       jsonb_each(private.student_data('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001'))
+      where key in ('fichas', 'medidas', 'avisos') order by key $$,
+  $$ values ('fichas', 2), ('medidas', 1) $$,
+  'the data of a student has the rows of both columns, and rows of its rows'
+);
 select is(
   (private.student_data('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001')
     #>> '{fichas,0,aluno_id}'),
@@ -122,8 +154,18 @@ select is(
   (select e.deleted
      from private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001') e
     where e.name = 'private.fichas'),
-  1::bigint,
+  2::bigint,
   'a table of later is erased from too'
+);
+select is(
+  (select count(*) from private.medidas m where m.tenant_id = 'e0000000-0000-4000-8000-000000000002'),
+  1::bigint,
+  'and so is one that refers to it'
+);
+select is(
+  (select array_agg(a.ficha_id order by a.ficha_id) from private.avisos a where a.tenant_id = 'e0000000-0000-4000-8000-000000000002'),
+  array['e3000000-0000-4000-8000-000000000002', null]::uuid[],
+  'but rows that outlive those that they refer to stay'
 );
 select is_empty(
   $$ select from private.changes c
@@ -132,7 +174,7 @@ select is_empty(
 );
 select is(
   (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d where d.name <> 'private.changes'),
-  9::numeric,
+  12::numeric,
   'a tenant is deleted with all its rows'
 );
 select is(
