@@ -73,7 +73,9 @@ async function askForExample(db: pg.Client, text: string, { name }: Found): Prom
   const id = toCamel(name);
   const answer = await openExamples(db, text, [id]);
   const answered = await answer(id, ({ status }) => status < 300);
-  if (!answered) throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE');
+  if (!answered) {
+    throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE, a list as JSON');
+  }
   const { status, body, cause } = answered;
   if (status < 300) return body;
   const remedy = status < 500 ? 'give other values with --with NAME=VALUE' : 'correct the function in its migration';

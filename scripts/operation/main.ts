@@ -62,7 +62,7 @@ export async function addOperations(
     .option('--path <PATH>', 'with from, the path of the operation, such as /treinos/{id}/concluir')
     .option(
       '--with <NAME=VALUE>',
-      'with from, a value of an input in the example; repeatable',
+      'with from, a value of an input in the example, a list as JSON; repeatable',
       readPairs(/^([^=]+)=(.*)$/s, "NAME=VALUE, as in 'minimo=2'"),
     )
     .addHelpText('after', HELP)

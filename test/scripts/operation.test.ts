@@ -415,7 +415,11 @@ select private.publish('public.contar_gavetas');
       ['--with', 'academia=x'],
       /^--with academia: public\.contar_gavetas has no such input: expected/,
     ],
-    ['contar_gavetas', ['--with', 'academia_id=x'], /^the example is no valid request: give other values/],
+    [
+      'contar_gavetas',
+      ['--with', 'academia_id=x'],
+      /^the example is no valid request: give other values with --with NAME=VALUE, a list as JSON$/m,
+    ],
     ['criar_gaveta', [], /^p_body of public\.criar_gaveta is jsonb, and only you know what is in it/],
     ['listar_alunos', ['--path', '/alunos'], /^the document has GET \/alunos already: listarAlunos; give another/],
   ])('is refused for %s %j', async (name, options, reason) => {
