@@ -301,8 +301,18 @@ describe('a distributed database that is changed', () => {
   test('deletes a student and a tenant on the nodes that have them', async () => {
     await asAdmin(copy.adminUrl, async (db) => {
       const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
+      const sql = `
+        create table private.exercicios (
+          tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+          treino_id uuid not null, primary key (tenant_id, id)
+        );
+        select private.isolate('private.exercicios');
+        alter table private.exercicios add foreign key (tenant_id, treino_id) references private.treinos (tenant_id, id);`;
+      await runScript(db, { file: 'exercicios.sql', sql });
+      await distribute(db);
+      await db.query('insert into private.exercicios (tenant_id, treino_id) select tenant_id, id from private.treinos');
       const { rows } = await db.query('select private.student_data($1, $2) as data', student);
-      expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}] });
+      expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}], exercicios: [{}, {}] });
       await db.query('select private.erase_student($1, $2)', student);
       const [tenant, id] = student;
       const erased_at = '2026-01-01T00:00:00Z';
