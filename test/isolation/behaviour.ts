@@ -152,6 +152,7 @@ async function findChanges(db: Db): Promise<string[]> {
       const changes: { id: string; recurso: string; registro_id: string }[] = await ask('listar_alteracoes', {
         p_api_key: key,
       });
+      if (!Array.isArray(changes)) return [`the changes of ${key} are ${JSON.stringify(changes)}`];
       const told = changes.map(({ recurso, registro_id }) => `${recurso} ${registro_id}`);
       findings.push(...differences(told, [...records, (created[index] ?? '').slice(key.length + 1)]));
       first.push(changes[0]?.id ?? '');
