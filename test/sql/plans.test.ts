@@ -101,6 +101,29 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
     if (case_.isBounded) expect(countPages(plans)).toBeLessThan(MOST_PAGES);
   });
 
+  test('the end of changes reads no change that is kept', async () => {
+    const plans = await inTransaction(server.url, async (db) => {
+      await db.query(`update private.tenants set changes_kept = '50 years'`);
+      const text = `select from public.record_usage(gen_random_uuid(), null, current_date, 400, '[]')`;
+      return explain(db, { text, values: [] });
+    });
+    const own = plans.filter((plan) => plan.function === 'private.forget_changes');
+    expect(findSequentialScans(own)).toEqual(['private.forget_changes: Seq Scan on tenants t']);
+    expect(countPages(own)).toBeLessThan(MOST_PAGES);
+  });
+
+  test('the changes of a resource that has none are not looked for among all', async () => {
+    const plans = await inTransaction(server.url, async (db) => {
+      // To the planner the resource is no choice then.
+      await db.query(
+        `update private.changes set resource = 'alunos' where resource <> 'alunos'; analyze private.changes`,
+      );
+      return explain(db, toCall({ path: '/alteracoes', query: { recurso: 'academias' } }));
+    });
+    // All are on more than 900.
+    expect(countPages(plans)).toBeLessThan(300);
+  });
+
   test('detects a full table read if an index is missing', async () => {
     const plans = await explainWithout(server.url, 'treinos_by_aluno', 'Workouts, id_aluno');
     expect(findSequentialScans(plans)).toContain('public.listar_treinos: Seq Scan on treinos t');
