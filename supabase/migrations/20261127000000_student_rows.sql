@@ -85,7 +85,6 @@ declare
   v_now constant timestamptz := now();
   v_table record;
   v_ids text[];
-  v_id text;
 begin
   perform private.require_student(p_tenant_id, p_aluno_id);
   insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, p_aluno_id, v_now) on conflict do nothing;
@@ -106,14 +105,16 @@ begin
       using p_tenant_id, p_aluno_id;
     get diagnostics deleted = row_count;
     -- The change that tells of the deletion keeps the id: copies of the record have to end too.
-    foreach v_id in array coalesce(v_ids, '{}') loop
-      update private.changes c
-         set records = array_replace(c.records, v_id, null)
-       where c.tenant_id = p_tenant_id
-         and c.resource = v_table.resource
-         and c.records @> array[v_id]
-         and c.kind <> 'excluido';
-    end loop;
+    update private.changes c
+       set records = array(
+             select case when r.id <> all (v_ids) then r.id end
+               from unnest(c.records) with ordinality r (id, place)
+              order by r.place
+           )
+     where c.tenant_id = p_tenant_id
+       and c.resource = v_table.resource
+       and c.records && v_ids
+       and c.kind <> 'excluido';
     name := v_table.name::text;
     return next;
   end loop;

@@ -29,8 +29,8 @@ const SETTINGS = `
   set auto_explain.log_timing = off;
   set client_min_messages = log;`;
 
-/** Runs a statement as the role `gateway` on a superuser's connection, and takes back what it did: all plans of it. */
-export async function explain(db: pg.Client, { text, values }: Statement): Promise<Plan[]> {
+/** Runs a statement as a role on a superuser's connection, and takes back what it did: all plans of it. */
+export async function explain(db: pg.Client, { text, values }: Statement, role = 'gateway'): Promise<Plan[]> {
   const plans: Plan[] = [];
   const onNotice = ({ message, where }: { message?: string | undefined; where?: string | undefined }) => {
     const json = /^duration: .* plan:\n(.*)/s.exec(message ?? '')?.[1];
@@ -38,7 +38,7 @@ export async function explain(db: pg.Client, { text, values }: Statement): Promi
   };
   await db.query('savepoint explain');
   await db.query(SETTINGS);
-  await db.query('set role gateway');
+  await db.query(`set role ${role}`);
   db.on('notice', onNotice);
   try {
     await db.query(text, [...values]);

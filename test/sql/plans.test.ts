@@ -124,6 +124,23 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
     expect(countPages(plans)).toBeLessThan(300);
   });
 
+  test('the erasure of a student looks once through the changes of each table', async () => {
+    const plans = await inTransaction(server.url, async (db) => {
+      const { rows } = await db.query(
+        `insert into private.treinos (tenant_id, nome, aluno_id, personal_id, data_inicio)
+         select t.tenant_id, t.nome, t.aluno_id, t.personal_id, t.data_inicio
+           from (select * from private.treinos limit 1) t, generate_series(1, 5) returning tenant_id, aluno_id`,
+      );
+      const values = [rows[0].tenant_id, rows[0].aluno_id];
+      return explain(db, { text: 'select private.erase_student($1, $2)', values }, 'none');
+    });
+    const changed = plans.filter(
+      (plan) => plan.function === 'private.erase_student' && plan.node['Relation Name'] === 'changes',
+    );
+    // Those of alunos, treinos and anamneses.
+    expect(changed).toHaveLength(3);
+  });
+
   test('detects a full table read if an index is missing', async () => {
     const plans = await explainWithout(server.url, 'treinos_by_aluno', 'Workouts, id_aluno');
     expect(findSequentialScans(plans)).toContain('public.listar_treinos: Seq Scan on treinos t');
