@@ -21,7 +21,7 @@ import {
   rowsOf,
   toLimit,
 } from './rows.ts';
-import { createValid, someOf, type Values } from './values.ts';
+import { createValid, isValid, keepValid, someOf, type Values } from './values.ts';
 
 /** About the maximum number of pages per check. */
 const MAX_PAGES = 25;
@@ -149,13 +149,16 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
 
 /** Values of existing records that a filter accepts, and generated values, which hardly any record has. */
 function toValues(filter: Filter, found: readonly (Json | undefined)[]): Values {
-  const texts = found.filter((value) => value !== null && value !== undefined).map(String);
   const { some } = createValid(filter);
-  if (texts.length === 0) return { some, edges: [] };
-  const text = fc.constantFrom(...texts);
-  const accepts = (value: Json) => filter.validate(value) === true;
-  const own = (filter.match === 'contains' ? text.chain(partOf) : text).filter(accepts);
-  return { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: texts.slice(0, 3).filter(accepts) };
+  const known = found.flat().filter((value) => value !== null && value !== undefined);
+  // A filter may take a number as a text, or a list of values.
+  const edges = known.flatMap((value) =>
+    [value, String(value), [value]].filter((form) => isValid(filter, form)).slice(0, 1),
+  );
+  const texts = known.map(String).filter(Boolean);
+  const parts = filter.match === 'contains' && texts.length > 0 ? fc.constantFrom(...texts).chain(partOf) : undefined;
+  const own = parts ? keepValid(filter, parts) : edges.length > 0 ? fc.constantFrom(...edges) : undefined;
+  return own ? { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: edges.slice(0, 3) } : { some, edges: [] };
 }
 
 /** A part of a text, in any case, with or without accents. */
@@ -196,7 +199,9 @@ function isMet({ input: { match, property }, value }: Condition, row: Row): bool
   if (match === 'from') return !isLess(actual, value);
   if (match === 'until') return !isLess(value, actual);
   if (match === 'contains') return toSearchable(actual).includes(toSearchable(value));
-  return toInstant(actual) === toInstant(value);
+  // A list in the filter or in the record has any of the values of the other.
+  const wanted = [value].flat().map(toInstant);
+  return [actual].flat().some((one) => wanted.includes(toInstant(one)));
 }
 
 /** Whether one value comes before another in a filter. */

@@ -37,12 +37,22 @@ function findValid(input: Input): Values | undefined {
   return valuesOf.get(input);
 }
 
+/** Whether an input accepts a value, and a request can have it there. */
+export function isValid(input: Input, value: Json): boolean {
+  return input.validate(value) && canBeSent(input, value);
+}
+
+/** Those of the values that an input accepts; undefined if they are too few to find. */
+export function keepValid(input: Input, some: fc.Arbitrary<Json>): fc.Arbitrary<Json> | undefined {
+  const accepts = (value: Json) => isValid(input, value);
+  return fc.sample(some, SAMPLES).filter(accepts).length > 1 ? some.filter(accepts) : undefined;
+}
+
 function makeValid(input: Input): Values | undefined {
   const { some, edges } = validOf(input, input.schema);
-  const accepts = (value: Json) => input.validate(value) && canBeSent(input, value);
-  if (fc.sample(some, SAMPLES).filter(accepts).length > 1) {
-    return { some: some.filter(accepts), edges: unique(edges).filter(accepts) };
-  }
+  const accepts = (value: Json) => isValid(input, value);
+  const valid = keepValid(input, some);
+  if (valid) return { some: valid, edges: unique(edges).filter(accepts) };
   const { example, examples = [] } = input.schema as { example?: Json; examples?: Json[] };
   const known = [...edges, ...fc.sample(some, SAMPLES), example ?? null, ...examples, ...TEXTS_OF_FORMATS];
   const sendable = unique(known).filter(accepts);
@@ -58,7 +68,7 @@ export function someOf<T>(values: readonly fc.Arbitrary<T>[]): fc.Arbitrary<T[]>
 /** Picks a valid value, a simple one if possible. */
 export function pickValid(input: Input): Json {
   const plain: readonly Json[] = ['Contract test', `contract-test@${DOMAIN}`, 1, true];
-  const found = plain.find((value) => input.validate(value) && canBeSent(input, value));
+  const found = plain.find((value) => isValid(input, value));
   return found ?? findSample(findValid(input)?.some) ?? null;
 }
 

@@ -16,7 +16,8 @@ select private.isolate('private.compromissos');
 grant select, insert on private.compromissos to gateway_functions;
 
 create function public.compromissos_listar(
-  p_chave text, p_de date default null, p_estado text default null, p_limit integer default 2, p_offset integer default 0
+  p_chave text, p_de date default null, p_estado text default null, p_duracao numeric default null, p_dias date[] default null,
+  p_convidado text default null, p_limit integer default 2, p_offset integer default 0
 ) returns table (dia date, estado text, responsavel jsonb, sala jsonb, duracao numeric, convidados text[], nota text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -26,6 +27,8 @@ begin
     select c.dia, c.estado, c.responsavel, c.sala, c.duracao, c.convidados, c.nota
       from private.compromissos c
      where c.tenant_id = v_tenant and (p_de is null or c.dia >= p_de) and (p_estado is null or c.estado = p_estado)
+       and (p_duracao is null or c.duracao = p_duracao) and (p_dias is null or c.dia = any (p_dias))
+       and (p_convidado is null or p_convidado = any (c.convidados))
      order by c.dia, c.id limit p_limit offset p_offset;
 end $$;
 select private.publish('public.compromissos_listar');

@@ -326,6 +326,13 @@ describe('the command', () => {
     );
   });
 
+  test('lets the gateway refuse `after` beside `offset` without an x-rule', async () => {
+    const file = join(folder, 'after.yaml');
+    writeFileSync(file, readFileSync('openapi.yaml', 'utf8').replace('x-rule: the id of a record of the tenant', ''));
+    const only = ['--operation', 'listarSecoes', '--seed', '1', '--document', file];
+    expect(await command(['--url', gateway.url, '--key', KEYS.aurora, ...only])).toMatchObject({ code: 0 });
+  });
+
   test('ends with 3 where the deployment cannot be reached, and says it once', async () => {
     const url = `http://127.0.0.1:${await findPort()}/v1`;
     expect(await command(['--url', url, '--key', 'x'])).toMatchObject({
