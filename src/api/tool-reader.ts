@@ -26,6 +26,11 @@ export function readBodySchema(body: Body | undefined): Schema {
   return { properties: { body: body.schema }, required: body.isRequired ? ['body'] : [] };
 }
 
+/** The name of an input's argument. One model API refuses a whole request for a name such as `filter[name]`. */
+export function toToolArgument({ name, argument }: Input): string {
+  return /^[\w.-]{1,64}$/.test(name) ? name : argument.replace(/^p_/, '');
+}
+
 /** An operation, and the arguments for it. */
 export type ToolCall = {
   readonly operation: Operation;
@@ -55,7 +60,7 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
   // One more than an operation can have is enough: one of them is unknown then.
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
     const value = args[name] as Json;
-    const input = inputs.find((one) => one.name === name);
+    const input = inputs.find((one) => toToolArgument(one) === name || one.name === name);
     const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
     // Models send null for an argument that they leave out, except for a field whose value it can be.
     if (value === null && (input || (schema && !required.includes(name) && !isNullable(schema)))) continue;

@@ -14,7 +14,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import type { Outcome } from '../api/handler.ts';
 import { MAX_INPUTS } from '../api/messages.ts';
 import { readObject, readTexts } from '../api/request.ts';
-import { createToolReader, readBodySchema, type ToolCall } from '../api/tool-reader.ts';
+import { createToolReader, readBodySchema, type ToolCall, toToolArgument } from '../api/tool-reader.ts';
 import type { Config } from '../config.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
@@ -162,9 +162,12 @@ function toToolName({ id }: Operation): string {
 }
 
 function toTool(operation: Operation, all: readonly Operation[]): Tool {
-  const { id, body, readOnly, source } = operation;
+  const { id, body, inputs, readOnly, source } = operation;
   const { summary = id, description = '' } = source;
-  const parameters = (source.parameters ?? []) as OpenAPIV3.ParameterObject[];
+  const parameters = ((source.parameters ?? []) as OpenAPIV3.ParameterObject[]).map((parameter) => {
+    const input = inputs.find(({ name, in: place }) => name === parameter.name && place === parameter.in);
+    return { ...parameter, name: input ? toToolArgument(input) : parameter.name };
+  });
   const { properties = {}, required = [] } = readBodySchema(body);
   const fields = Object.entries(properties).filter(([, schema]) => !isResponseOnly(schema));
   const schemas = [

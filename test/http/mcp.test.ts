@@ -71,6 +71,7 @@ const OWN = {
       parameters: [
         { name: 'a', in: 'path', required: true, schema: { type: 'string' } },
         { name: 'b', in: 'query', schema: { type: 'boolean' } },
+        { name: 'preço[até]', in: 'query', schema: { type: 'integer' } },
         { name: 'x-c', in: 'header', schema: { type: 'string', nullable: true, 'x-note': 1 } },
       ],
     },
@@ -234,6 +235,7 @@ describe('the tools', () => {
       additionalProperties: false,
     });
     expect(schemaOf('partes')).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
+    expect(Object.keys(schemaOf('partes')?.properties ?? {})).toEqual(['a', 'b', 'preco_ate', 'x-c']);
     expect(schemaOf('partes')?.properties?.['x-c']).not.toHaveProperty('x-note');
   });
 
@@ -276,6 +278,7 @@ describe('the tools', () => {
     // Null is as left out, unless it is a value.
     ['arvore', { p_nome: null, p_idade: null }, { p_idade: null }, []],
     ['partes', { a: '../é?&/', b: true, 'x-c': 'ç' }, { p_a: '../é?&/', p_b: true, p_c: 'ç' }, []],
+    ['partes', { a: 'a', preco_ate: 5 }, { p_a: 'a', p_preco_ate: 5 }, []],
   ])('pass the arguments of %s on: %j', async (name, args, expected, body) => {
     expect(await callTool(name, args, await connect(AURORA, other))).toEqual({ isError: false, body });
     expect(argsOf()).toEqual([expected]);
