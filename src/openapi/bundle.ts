@@ -42,7 +42,20 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     if (elsewhere) return copy(kind, elsewhere.node, elsewhere.path);
     if (isReference(part)) return copyReference(kind, part, path);
     if (typeof part !== 'object' || part === null) return part;
-    return mapChildren(kind, expandMaps(kind, part as Node, path), (child, inner) => copy(child, inner, path));
+    const copied = mapChildren(kind, expandMaps(kind, part as Node, path), (child, inner) => copy(child, inner, path));
+    return kind === 'schema' ? copyMapping(copied, path) : copied;
+  }
+
+  /** The mapping of a discriminator has references as texts, beside names of components. */
+  function copyMapping(schema: Node, from: string): Node {
+    const { discriminator } = schema as { discriminator?: { mapping?: unknown } };
+    const { mapping } = discriminator ?? {};
+    if (typeof mapping !== 'object' || mapping === null) return schema;
+    const entries = Object.entries(mapping).map(([value, $ref]) => {
+      const isFile = typeof $ref === 'string' && /[#/]|\.(ya?ml|json)$/.test($ref);
+      return [value, isFile ? (copyReference('schema', { $ref }, from) as { $ref: string }).$ref : $ref];
+    });
+    return { ...schema, discriminator: { ...discriminator, mapping: Object.fromEntries(entries) } };
   }
 
   /** Expands each map that is one reference into references to its parts. */

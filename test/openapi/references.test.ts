@@ -75,6 +75,29 @@ test('a document in several files is served as one, with the names of its compon
   ]);
 });
 
+test('the mapping of a discriminator refers to the components that the parts of other files become', async () => {
+  const mapping = "{ whole: '#/$defs/Whole', line: Line.yaml, part: './Part.yaml#', own: Order, none: '#/nothing' }";
+  const { source } = await compileFile(
+    write({
+      ...FILES,
+      'openapi.yaml': MAIN.replace("'schemas/Order.yaml#'", 'schemas/Choice.yaml'),
+      'schemas/Choice.yaml': `$defs: { Whole: { type: object } }
+oneOf: [{ $ref: '#/$defs/Whole' }, { $ref: Line.yaml }]
+discriminator: { propertyName: kind, mapping: ${mapping} }
+`,
+      'schemas/Part.yaml': 'allOf: [{ $ref: Choice.yaml }]\n',
+    }),
+  );
+  const mapped = {
+    ...{ whole: '#/components/schemas/Whole', line: '#/components/schemas/Line' },
+    ...{ part: '#/components/schemas/Part', own: 'Order', none: '#/nothing' },
+  };
+  expect(source.components?.schemas).toMatchObject({
+    Choice: { discriminator: { propertyName: 'kind', mapping: mapped } },
+    Part: { allOf: [{ $ref: '#/components/schemas/Choice' }] },
+  });
+});
+
 test('a reference is a URI, in the path of a file and in the pointer', async () => {
   const line = 'schemas/order%20lines/L%C3%ADnea.yaml#/%24defs/One%20line';
   const file = write({
