@@ -101,7 +101,7 @@ const projects = [
 
 export default defineConfig({
   test: {
-    // The faults of gateways, where they help.
+    // What a test prints, such as the faults of its gateway, is shown if it fails.
     silent: 'passed-only',
     globalSetup: ['test/helpers/global-setup.ts'],
     // Most of the time a test waits for a process.
