@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isFault, storeFault } from '../errors.ts';
 import type { Call, Failed, Origin, Result, Store } from './store.ts';
 
@@ -37,12 +37,13 @@ const FAST_MS = 5;
 /** A transaction was rolled back to resolve a deadlock, or as it could not be serialized; Postgres's manual advises to repeat it. */
 const ROLLED_BACK = /^40(001|P01)$/;
 
-/** A waiting call, which begins or is refused. */
+/** A waiting call. */
 type Waiting = {
   readonly share: Share;
   readonly readOnly: boolean;
-  readonly begin: (slot: Slot) => void;
-  readonly refuse: () => void;
+  readonly signal: AbortSignal;
+  /** Receives the slot in which the call begins, or why it does not. */
+  readonly settle: (turn: Slot | Failed) => void;
 };
 
 /** One share: its waiting calls, and the number of running ones and of their slots. A call in a batch of n reads counts 1/n slot. */
@@ -64,7 +65,7 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
       const result = await store.call(call, signal, origin, turn);
       if (!mayRepeat(call, result)) return result;
       // By then the store has noticed the other connections that were lost at the same time.
-      await setImmediate();
+      await nextTurn();
       return signal.aborted ? result : await store.call(call, signal, origin);
     } finally {
       turns.end(share, turn);
@@ -98,6 +99,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
   let free = limits.slots;
   let running = 0;
   let waiting = 0;
+  let isBeginning = false;
   let isWatching = false;
 
   function findShare(name: string | undefined): Share {
@@ -114,28 +116,11 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
 
   /** Waits for a slot. Returns the failure of a call that gets none: its signal aborted, or too many were waiting. */
   function take(share: Share, readOnly: boolean, signal: AbortSignal): Promise<Slot | Failed> {
-    return new Promise((resolve) => {
-      let isWaiting = true;
-      const settle = (result: Slot | Failed) => {
-        isWaiting = false;
-        signal.removeEventListener('abort', giveUp);
-        resolve(result);
-      };
-      const call: Waiting = {
-        share,
-        readOnly,
-        begin: settle,
-        refuse: () => settle(storeFault('storeOverloaded', `${limits.waiting} calls are waiting`)),
-      };
-      const giveUp = () => {
-        remove(call);
-        settle(storeFault('storeTimeout', signal.reason));
-      };
-      share.calls.push(call);
+    return new Promise((settle) => {
+      share.calls.push({ share, readOnly, signal, settle });
       waiting += 1;
-      beginWaiting();
-      if (!isWaiting) return;
-      signal.addEventListener('abort', giveUp, { once: true });
+      beginSoon();
+      if (waiting > limits.waiting) beginWaiting();
       if (waiting > limits.waiting) refuseNewest();
     });
   }
@@ -144,20 +129,36 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
   function refuseNewest(): void {
     const largest = shares.reduce((most, share) => (share.calls.length >= most.calls.length ? share : most));
     const newest = largest.calls.at(-1);
-    if (!newest) return;
-    remove(newest);
-    newest.refuse();
+    if (newest) remove(newest, storeFault('storeOverloaded', `${limits.waiting} calls are waiting`));
   }
 
-  function remove(call: Waiting): void {
+  /** Removes the calls for which nobody waits any more. A listener for each signal would cost more. */
+  function removeAborted(): void {
+    const aborted = shares.flatMap(({ calls }) => calls.filter(({ signal }) => signal.aborted));
+    for (const call of aborted) remove(call, storeFault('storeTimeout', call.signal.reason));
+  }
+
+  function remove(call: Waiting, failed: Failed): void {
     const { share } = call;
     share.calls.splice(share.calls.indexOf(call), 1);
     waiting -= 1;
     forgetIfIdle(share);
+    call.settle(failed);
+  }
+
+  /** Gives slots at the end of this turn of the event loop: the reads that arrive in one turn make larger batches. */
+  function beginSoon(): void {
+    if (isBeginning) return;
+    isBeginning = true;
+    setImmediate(() => {
+      isBeginning = false;
+      beginWaiting();
+    });
   }
 
   /** Gives the free slots to waiting calls; reads get only those that they may take. */
   function beginWaiting(): void {
+    removeAborted();
     while (free > 0 && waiting > 0) {
       const slots = Math.min(free, few - countFast());
       if (slots <= 0) watch();
@@ -167,10 +168,10 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
       free -= 1;
       running += slot.size;
       if (batch[0]?.readOnly) reading.add(slot);
-      for (const { share, begin } of batch) {
+      for (const { share, settle } of batch) {
         share.running += 1;
         share.slots += 1 / slot.size;
-        begin(slot);
+        settle(slot);
       }
     }
   }
@@ -187,7 +188,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
     isWatching = true;
     setTimeout(async () => {
       // Answers that arrived while this process was busy are read first.
-      await setImmediate();
+      await nextTurn();
       isWatching = false;
       const now = performance.now();
       for (const slot of reading) slot.isSlow = now - slot.movedAt > FAST_MS;
@@ -234,10 +235,15 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
       reading.delete(slot);
     }
     forgetIfIdle(share);
-    beginWaiting();
+    beginSoon();
   }
 
-  return { take, findShare, end, load: () => ({ running, waiting }) };
+  function load(): Load {
+    removeAborted();
+    return { running, waiting };
+  }
+
+  return { take, findShare, end, load };
 }
 
 function mayRepeat({ readOnly }: Call, result: Result): boolean {

@@ -21,21 +21,31 @@ function open(limits: StoreLimits, batch = 1) {
   /** Sends a call of the share that its name begins with. */
   const send = (requestId: string, { readOnly = true, signal = never } = {}) =>
     call({ ...CALL, readOnly }, signal, { requestId, share: requestId.slice(0, 1) });
+  /** Sends each call in a turn of its own. */
+  const sendEach = async (names: readonly string[]) => {
+    const sent: Promise<Result>[] = [];
+    for (const name of names) {
+      sent.push(send(name));
+      await turn();
+    }
+    return sent;
+  };
   const endNext = async () => {
     ends.shift()?.({ json: '[]', count: 0 });
+    // The end of a call, then the calls that take its slot.
+    await turn();
     await turn();
   };
   const endAll = async (sent: readonly Promise<unknown>[]) => {
     for (const _ of sent) await endNext();
     await Promise.all(sent);
   };
-  return { begun, send, load, endNext, endAll };
+  return { begun, send, sendEach, load, endNext, endAll };
 }
 
 test('waiting calls run round-robin by share, in order within a share', async () => {
-  const { begun, send, load, endAll } = open({ slots: 1, waiting: 10 });
-  const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'].map((name) => send(name));
-  await turn();
+  const { begun, sendEach, load, endAll } = open({ slots: 1, waiting: 10 });
+  const sent = await sendEach(['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']);
   expect(load()).toEqual({ running: 1, waiting: 6 });
   await endAll(sent);
   expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4']);
@@ -58,9 +68,8 @@ test('over the limit, the newest call of the largest share is refused', async ()
 });
 
 test('one share cannot take all slots, even if no other has a call', async () => {
-  const { begun, send, load, endAll } = open({ slots: 3, slotsOfShare: 2, waiting: 10 });
-  const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map((name) => send(name));
-  await turn();
+  const { begun, sendEach, load, endAll } = open({ slots: 3, slotsOfShare: 2, waiting: 10 });
+  const sent = await sendEach(['a1', 'a2', 'a3', 'a4', 'b1', 'b2']);
   expect(begun).toEqual(['a1', 'a2', 'b1']);
   expect(load()).toEqual({ running: 3, waiting: 3 });
   await endAll(sent);
@@ -70,15 +79,15 @@ test('one share cannot take all slots, even if no other has a call', async () =>
 });
 
 test('an aborted waiting call is never started, and others take its turn', async () => {
-  const { begun, send, load, endAll } = open({ slots: 1, waiting: 10 });
+  const { begun, send, sendEach, load, endAll } = open({ slots: 1, waiting: 10 });
   const controller = new AbortController();
-  const first = send('a1');
+  const first = await sendEach(['a1']);
   const given = send('a2', { signal: controller.signal });
   const last = send('b1');
   controller.abort();
   expect(await given).toMatchObject({ failure: { kind: 'storeTimeout' } });
   expect(load()).toEqual({ running: 1, waiting: 1 });
-  await endAll([first, last]);
+  await endAll([...first, last]);
   expect(begun).toEqual(['a1', 'b1']);
 });
 
@@ -94,27 +103,34 @@ test('without a queue, calls that cannot start at once are refused', async () =>
 
 describe('a store that takes batches of reads', () => {
   test('gets a read for each of two slots, and the others when those are slow', async () => {
-    const { begun, send, load, endAll } = open({ slots: 4, waiting: 20 }, 4);
-    const sent = ['a1', 'b1', 'c1', 'd1', 'e1'].map((name) => send(name));
+    const { begun, sendEach, load, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = await sendEach(['a1', 'b1', 'c1', 'd1', 'e1']);
     expect(load()).toEqual({ running: 2, waiting: 3 });
     await vi.waitFor(() => expect(load()).toEqual({ running: 5, waiting: 0 }));
     expect(begun).toEqual(['a1', 'b1', 'c1', 'd1', 'e1']);
     await endAll(sent);
   });
 
-  test('gets the others at once when one of two slots is free', async () => {
-    const { begun, send, endNext, endAll } = open({ slots: 4, waiting: 20 }, 4);
-    const sent = ['a1', 'b1', 'c1', 'd1'].map((name) => send(name));
+  test('gets the reads that arrive in one turn of the event loop in two batches', async () => {
+    const { begun, send, load, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = ['a1', 'b1', 'c1', 'd1', 'e1', 'f1'].map((name) => send(name));
+    expect(load()).toEqual({ running: 0, waiting: 6 });
     await turn();
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'd1', 'e1', 'f1']);
+    await endAll(sent);
+  });
+
+  test('gets the others at once when one of two slots is free', async () => {
+    const { begun, sendEach, endNext, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = await sendEach(['a1', 'b1', 'c1', 'd1']);
     await endNext();
     expect(begun).toEqual(['a1', 'b1', 'c1', 'd1']);
     await endAll(sent);
   });
 
   test('gets all waiting reads for one slot where it has one for fast reads', async () => {
-    const { begun, send, endNext, endAll } = open({ slots: 4, fastSlots: 1, waiting: 20 }, 4);
-    const sent = ['a1', 'b1', 'c1', 'd1'].map((name) => send(name));
-    await turn();
+    const { begun, sendEach, endNext, endAll } = open({ slots: 4, fastSlots: 1, waiting: 20 }, 4);
+    const sent = await sendEach(['a1', 'b1', 'c1', 'd1']);
     expect(begun).toEqual(['a1']);
     await endNext();
     expect(begun).toEqual(['a1', 'b1', 'c1', 'd1']);
@@ -122,17 +138,16 @@ describe('a store that takes batches of reads', () => {
   });
 
   test('gets a write in each free slot while reads wait for a fast one', async () => {
-    const { begun, send, endAll } = open({ slots: 4, waiting: 20 }, 4);
-    const sent = [send('a1'), send('b1'), send('c1'), send('d1', { readOnly: false })];
+    const { begun, send, sendEach, endAll } = open({ slots: 4, waiting: 20 }, 4);
+    const sent = [...(await sendEach(['a1', 'b1', 'c1'])), send('d1', { readOnly: false })];
     await turn();
     expect(begun).toEqual(['a1', 'b1', 'd1']);
     await endAll(sent);
   });
 
   test('gets an equal part of the waiting reads for each slot that becomes free', async () => {
-    const { begun, send, load, endNext, endAll } = open({ slots: 1, waiting: 20 }, 4);
-    const sent = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'].map((name) => send(name));
-    await turn();
+    const { begun, sendEach, load, endNext, endAll } = open({ slots: 1, waiting: 20 }, 4);
+    const sent = await sendEach(['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']);
     expect(begun).toEqual(['a1']);
     await endNext();
     expect(begun.splice(0)).toEqual(['a1', 'a2', 'b1', 'c1', 'a3']);
@@ -146,9 +161,8 @@ describe('a store that takes batches of reads', () => {
   });
 
   test('gives one slot of a share to a batch of any size', async () => {
-    const { send, load, endNext, endAll } = open({ slots: 2, slotsOfShare: 1, waiting: 20 }, 7);
-    const sent = ['x', 'y', ...Array(14).fill('a')].map((name) => send(name));
-    await turn();
+    const { sendEach, load, endNext, endAll } = open({ slots: 2, slotsOfShare: 1, waiting: 20 }, 7);
+    const sent = await sendEach(['x', 'y', ...Array(14).fill('a')]);
     await endNext();
     expect(load()).toEqual({ running: 8, waiting: 7 });
     await endNext();

@@ -1,7 +1,8 @@
 // The API's operations on students as a careful team would write them: Fastify with a schema for every input and output,
-// `pg` with prepared statements, limits, and one form of errors. It has no Link and ETag, security headers, metrics, and
-// request ids in the database.
+// `pg` with prepared statements, limits, one form of errors, and the headers of the gateway's refusals. It has no Link and ETag,
+// metrics, and request ids in the database.
 
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import fastify, {
   type FastifyError,
@@ -13,6 +14,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import pg from 'pg';
 import { compile } from '../../../src/openapi/compile.ts';
 import { readDocument } from '../../../src/openapi/document.ts';
+import { SECURITY_HEADERS } from '../../../src/openapi/headers.ts';
 import { openPool, query } from './pool.ts';
 
 type Query = { limit: number; offset: number } & Partial<
@@ -48,6 +50,8 @@ const app = fastify({
   // One line per request, like the gateway; by default Fastify logs two.
   logger: { level: 'info' },
   logController: new LogController({ disableRequestLogging: true }),
+  requestIdHeader: 'x-request-id',
+  genReqId: () => randomUUID(),
   bodyLimit: 100_000,
   requestTimeout: 10_000,
   keepAliveTimeout: 75_000,
@@ -59,7 +63,10 @@ app.addHook('onResponse', async (req, reply) => {
   log.info({ method, path: routeOptions.url, status: reply.statusCode, durationMs: reply.elapsedTime });
 });
 
+const HEADERS = { ...SECURITY_HEADERS, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
+
 app.addHook('onRequest', async (req, reply) => {
+  reply.headers(HEADERS).header('X-Request-Id', req.id);
   if (!req.headers['x-api-key']) return reply.code(400).send({ error: 'Missing X-Api-Key header' });
 });
 

@@ -113,11 +113,11 @@ export class Pool {
     return this.#reads.length + this.#leases.length > 0;
   }
 
-  /** Assigns connections at the end of this turn of the event loop, to all calls that arrive in it. */
+  /** Assigns connections when the current callback of the event loop has ended, to all calls that it makes. */
   #assignSoon(): void {
     if (this.#isAssigning) return;
     this.#isAssigning = true;
-    setImmediate(() => {
+    process.nextTick(() => {
       this.#isAssigning = false;
       this.#assign();
     });
