@@ -55,9 +55,12 @@ type RequestOverride = State & {
 type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
 type Named<T> = Readonly<Record<string, T>>;
 
-/** Reads all response examples of all operations. */
+/** The name of an `example` of a success, a body or a parameter, which has none. */
+const UNNAMED = 'example';
+
+/** Reads all response examples of all operations. An `example` of an error does not say which request leads to it. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
-  const resolved = resolve(document, 'document', document, (schema) => schema);
+  const resolved = resolve(document, 'document', document, (schema) => follow(document, schema as object));
   return Object.entries(resolved.paths).flatMap(([path, item]) =>
     METHODS.flatMap((method) => {
       const operation = item?.[method];
@@ -80,7 +83,8 @@ type Operation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 
 function readOperationExamples(operation: Operation, scheme: KeyScheme | undefined): Example[] {
   const { operationId = '', method, path, parameters, requestBody, responses } = operation;
   const all = Object.entries(responses).map(([status, { content }]) => {
-    return { status, content, examples: examplesOf<ResponseExample>(content) };
+    const named = content?.['application/json']?.examples as Named<ResponseExample> | undefined;
+    return { status, content, examples: status.startsWith('2') ? examplesOf<ResponseExample>(content) : (named ?? {}) };
   });
   // A success without content has no example of its own: its request is the one that no other response has.
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
@@ -113,22 +117,16 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   );
 }
 
-/**
- * Fills in the parameters of the path: with the override's values, or else the parameters' examples of the same name, or else
- * their first ones, so that nothing is wrong except what the response example is about.
- */
+/** Fills in the parameters of the path, with the override's values first. */
 function toPath(operation: Operation, name: string, override: RequestOverride): string {
-  const first = operation.parameters
-    .filter((parameter) => parameter.in === 'path')
-    .map(({ name, example, examples = {} }) => [name, Object.values(examples)[0]?.value ?? example]);
-  const values = { ...Object.fromEntries(first), ...readValues(operation, 'path', name), ...override.path };
+  const values = { ...readValues(operation, 'path', name), ...override.path };
   return writePath(operation.path, new Map(writeValues(operation, 'path', values)));
 }
 
-/** Uses the parameters' examples of the same name, unless the override replaces the query. */
+/** Fills in the parameters of the query, unless the override replaces it. */
 function toQuery(operation: Operation, name: string, override: RequestOverride): string {
   if (override.rawQuery !== undefined) return `?${override.rawQuery}`;
-  const values = { ...override.query, ...readValues(operation, 'query', name) };
+  const values = { ...readValues(operation, 'query', name), ...override.query };
   const pairs = writeValues(operation, 'query', values).map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
   return pairs.length > 0 ? `?${pairs.join('&')}` : '';
 }
@@ -148,11 +146,18 @@ function toHeaders(
   };
 }
 
-/** Reads the values of the parameters' examples of a name. */
+/**
+ * Reads the values of the parameters' examples of a name. Without one, a parameter of the path has its first example, and a
+ * required parameter its only one, so that nothing is wrong except what the response example is about.
+ */
 function readValues({ parameters }: Operation, place: string, name: string): Named<Json> {
   const own = parameters.flatMap((parameter) => {
-    const example = parameter.in === place ? parameter.examples?.[name] : undefined;
-    return example ? [[parameter.name, example.value]] : [];
+    if (parameter.in !== place) return [];
+    const { required, schema = {}, examples = {} } = parameter;
+    const { example = (schema as OpenAPIV3.SchemaObject).example } = parameter;
+    const [first] = place === 'path' ? Object.values(examples) : [];
+    const value = (examples[name] ?? first)?.value ?? (required ? example : undefined);
+    return value === undefined ? [] : [[parameter.name, value]];
   });
   return Object.fromEntries(own);
 }
@@ -188,6 +193,8 @@ function toBody({ requestBody }: Operation, name: string, override: RequestOverr
   return { body: JSON.stringify(override.body ?? example?.value ?? {}) };
 }
 
-function examplesOf<T>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): Named<T> {
-  return (content?.['application/json']?.examples ?? {}) as Named<T>;
+function examplesOf<T extends { value?: unknown }>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): Named<T> {
+  const { schema = {}, examples, ...media } = content?.['application/json'] ?? {};
+  const { example = (schema as OpenAPIV3.SchemaObject).example } = media;
+  return (examples ?? (example === undefined ? {} : { [UNNAMED]: { value: example } })) as Named<T>;
 }

@@ -1,0 +1,37 @@
+import type { OpenAPIV3 } from 'openapi-types';
+import { expect, test } from 'vitest';
+import { readExamples } from '../../src/openapi/examples.ts';
+
+const id = { name: 'id', in: 'path', required: true, schema: { type: 'string', example: 'a b' } } as const;
+const unit = { name: 'unidade', in: 'query', required: true, schema: { type: 'string' }, example: 'kg' } as const;
+const order = { name: 'ordem', in: 'query', schema: { type: 'string' }, example: 'nome' } as const;
+const body = { content: { 'application/json': { example: { peso: 70 } } } };
+const missing = { content: { 'application/json': { example: { error: 'Nada aqui' } } } };
+const success = { description: '', content: { 'application/json': { example: { peso: 70 } } } };
+
+function readFrom(operation: object) {
+  const paths = { '/pesos/{id}': { put: { operationId: 'pesar', responses: {}, ...operation } } };
+  return readExamples({ openapi: '3.0.3', info: { title: 'Pesos', version: '1' }, paths } as OpenAPIV3.Document);
+}
+
+test('an example without a name is sent where it is of a success, with those of the body and of required parameters', () => {
+  const responses = { 200: success, 404: { description: '', ...missing } };
+  const examples = readFrom({ parameters: [id, unit, order], requestBody: body, responses });
+  expect(examples).toMatchObject([
+    {
+      name: 'example',
+      status: 200,
+      request: { method: 'PUT', target: '/pesos/a%20b?unidade=kg', body: '{"peso":70}' },
+      value: { peso: 70 },
+    },
+  ]);
+});
+
+test('a named example has them too, unless it says something else', () => {
+  const named = { pesado: { value: { peso: 170 } }, vazio: { 'x-request': { rawQuery: '', path: { id: 'c' } } } };
+  const responses = { 200: { description: '', content: { 'application/json': { examples: named } } } };
+  const targets = readFrom({ parameters: [id, unit], requestBody: body, responses }).map(
+    ({ request }) => request.target,
+  );
+  expect(targets).toEqual(['/pesos/a%20b?unidade=kg', '/pesos/c?']);
+});
