@@ -255,7 +255,7 @@ test.runIf(inject('isLong'))('a tenant moves to a new node of its own while it i
   const on = [await startOn(coordinator), await startOn(worker)];
   const clients = await underTenants(on, async (clients) => {
     await addCitusNode(database, spare.adminUrl);
-    await change((admin) => isolate(admin, tenant, spare));
+    await asAdmin(database.adminUrl, (admin) => isolate(admin, tenant, spare));
     await serves(clients);
   });
   expectOnlyCreationsToFail(clients);
@@ -274,8 +274,8 @@ test('shards move to a new node while they are used', async () => {
   const clients = await underTenants(on, async (clients) => {
     if (!inject('isLong')) await addCitusNode(database, spare.adminUrl);
     before = await asAdmin(database.adminUrl, countShards);
-    await change((admin) =>
-      admin.query(`select rebalance_table_shards('private.alunos', shard_transfer_mode => 'force_logical')`),
+    await asAdmin(database.adminUrl, (admin) =>
+      change(admin, `select rebalance_table_shards('private.alunos', shard_transfer_mode => 'force_logical')`),
     );
     await serves(clients);
   });
@@ -284,22 +284,28 @@ test('shards move to a new node while they are used', async () => {
   expect(await asAdmin(database.adminUrl, countShards)).toBeGreaterThan(before);
 });
 
-/** Changes the cluster: what Citus cannot end, it tries for ever. */
-const change = (work: (admin: pg.Client) => Promise<unknown>) =>
-  asAdmin(database.adminUrl, async (admin) => {
-    await admin.query(`set statement_timeout = '80s'`);
-    await work(admin);
-  });
+/** Changes the cluster. What Citus cannot end, it tries for ever; what it rolls back to resolve a deadlock can be repeated. */
+async function change(admin: pg.Client, text: string, values: readonly unknown[] = []): Promise<pg.QueryResult> {
+  await admin.query(`set statement_timeout = '80s'`);
+  for (;;) {
+    try {
+      return await admin.query(text, [...values]);
+    } catch (error) {
+      if ((error as pg.DatabaseError).code !== '40P01') throw error;
+    }
+  }
+}
 
 /** Gives a tenant shards of its own, and moves them to a node. */
 async function isolate(admin: pg.Client, tenant: Tenant, node: BareDebianPostgres): Promise<void> {
   // Without `block_writes` Citus 13.2 splits shards for ever when rows are updated meanwhile (its issue 6790).
-  const { rows } = await admin.query(
+  const { rows } = await change(
+    admin,
     `select isolate_tenant_to_new_shard('private.alunos', $1::uuid, 'CASCADE', shard_transfer_mode => 'block_writes') as shard`,
     [tenant.id],
   );
   const [source, target] = [await ownerOf(admin, tenant), node].map(({ adminUrl }) => new URL(adminUrl));
-  await admin.query(`select citus_move_shard_placement($1, $2, $3, $4, $5, 'force_logical')`, [
+  await change(admin, `select citus_move_shard_placement($1, $2, $3, $4, $5, 'force_logical')`, [
     rows[0].shard,
     source?.hostname,
     source?.port,

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { stat } from 'node:fs';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
 /** A store that answers as it is told, and tells what it was asked. */
@@ -14,6 +15,8 @@ export function createStubStore(
     calls,
     call: async (call) => {
       calls.push(call);
+      // The answers of a real store arrive when the event loop polls, and a request is logged in the same turn.
+      await new Promise((resolve) => stat('.', resolve));
       return answer(call);
     },
     check: async () => undefined,
