@@ -139,18 +139,19 @@ describe('a check of the start', () => {
     unlock();
   });
 
-  test('says where no embedded store can be made', async () => {
-    const orphan = join(root, 'missing', 'store');
-    expect(await check({ DATA_DIR: orphan })).toEqual({
-      isGood: false,
-      lines: [
-        ...DOCUMENT,
-        expect.stringMatching(
-          /^Error {10}.*\/missing\/store cannot be used: .*; create .*\/missing first, or set DATA_DIR/,
-        ),
-        BAD,
-      ],
-    });
+  test.each([
+    ['without its folder', 'missing/store', /: ENOENT.*; create .*\/missing first, or set DATA_DIR/],
+    ['below a file', 'package.json/store', /: ENOTDIR/],
+  ])('says that no embedded store can be made %s', async (_where, path, reason) => {
+    const from = path.startsWith('missing') ? root : '.';
+    const { isGood, lines } = await check({ DATA_DIR: join(from, path) });
+    expect([isGood, ...lines]).toEqual([
+      false,
+      ...DOCUMENT,
+      expect.stringMatching(/^Error {10}.*\/store cannot be used/),
+      BAD,
+    ]);
+    expect(lines.at(-2)).toMatch(reason);
   });
 
   test('says where no socket can be made', async () => {

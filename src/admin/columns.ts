@@ -175,7 +175,7 @@ export function checkValue(value: string, column: Column, mayBeBlank = false): M
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);
-  if (kind) return isOf(value, kind.check) ? undefined : kind.message;
+  if (kind) return isOf(value, kind.check) ? findRounding(value, type) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;
@@ -183,6 +183,15 @@ export function checkValue(value: string, column: Column, mayBeBlank = false): M
     return describeKeyword('maxLength', { limit: maxLength }, `must NOT have more than ${maxLength} characters`);
   }
   return required && !mayBeBlank && !/[^\s\x85]/.test(value) ? 'must not be blank' : undefined;
+}
+
+/** Postgres rounds a number to the decimals of its column, without a word. */
+function findRounding(value: string, type: string): Message | undefined {
+  const [, decimals = ''] = /^-?\d+\.(\d*[1-9])0*$/.exec(value) ?? [];
+  const scale = Number(/^numeric\(\d+,(\d+)\)$/.exec(type)?.[1] ?? decimals.length);
+  if (decimals.length <= scale) return undefined;
+  const multipleOf = (10 ** -scale).toFixed(scale);
+  return describeKeyword('multipleOf', { multipleOf }, `must be multiple of ${multipleOf}`);
 }
 
 function findKind(type: string): Kind | undefined {

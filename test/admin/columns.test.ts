@@ -123,6 +123,17 @@ test.each([
   expect(inZone(text, local, 'America/Sao_Paulo')).toBe(text);
 });
 
+test.each([
+  ['numeric(8,2)', '10.239', 'must be multiple of 0.01'],
+  ['numeric(8,2)', '10.2300', undefined],
+  ['numeric(8,0)', '-0.5', 'must be multiple of 1'],
+  ['numeric', '10.239', undefined],
+  ['double precision', '0.1', undefined],
+])('%s takes %s: %s', (type, text, message) => {
+  const problem = checkValue(text, column('x', type));
+  expect(typeof problem === 'object' ? problem.en : problem).toBe(message);
+});
+
 const namesOf = (...titles: string[]) => readTitles(titles, COLUMNS).headers.map(({ column }) => column?.name);
 
 test('a column has the names of the table, of the interface and of spreadsheets, however they are written', () => {

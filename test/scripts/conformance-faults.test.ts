@@ -390,6 +390,18 @@ describe('a faulty gateway', () => {
     expect(namesOf(await findFaults(holds, { only }))).toEqual(['answers in full to another ETag']);
   });
 
+  test('is caught with one tag for every answer', async () => {
+    const tag = 'W/"1"';
+    const fault: Fault = {
+      answer: ({ headers }, request) => ({
+        headers: { ...headers, ...(headers.etag && { etag: tag }) },
+        ...(request.headers['If-None-Match'] === tag ? { status: 304, text: '', body: undefined } : {}),
+      }),
+    };
+    const failures = await findFaults(fault, { only });
+    expect(failures).toMatchObject([{ name: 'answers in full to another ETag', got: 'W/"1"' }]);
+  });
+
   const overLimit = (seconds: number) => ({ status: 429, headers: { 'retry-after': String(seconds) } });
 
   test('may limit requests, which are repeated after the time that it names', async () => {

@@ -41,7 +41,8 @@ export function checkNewFolder(folder: string): void {
     refusePath(folder);
     const isThere = fs.existsSync(folder);
     if (isThere) refuseForeign(folder);
-    fs.accessSync(isThere ? folder : dirname(resolve(folder)), fs.constants.W_OK);
+    // The slash refuses a file.
+    fs.accessSync(isThere ? folder : `${dirname(resolve(folder))}/`, fs.constants.W_OK);
   } catch (error) {
     throw error instanceof FolderError ? error : toFolderError(folder, error);
   }
