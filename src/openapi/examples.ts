@@ -58,7 +58,7 @@ type Named<T> = Readonly<Record<string, T>>;
 /** The name of an `example` of a success, a body or a parameter, which has none. */
 const UNNAMED = 'example';
 
-/** Reads all response examples of all operations. An `example` of an error does not say which request leads to it. */
+/** Reads all response examples of all operations that say which request leads to them. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
   const resolved = resolve(document, 'document', document, (schema) => follow(document, schema as object));
   return Object.entries(resolved.paths).flatMap(([path, item]) =>
@@ -71,11 +71,13 @@ export function readExamples(document: OpenAPIV3.Document): Example[] {
   );
 }
 
+type Parameter = OpenAPIV3.ParameterObject & { readonly examples?: Named<{ value?: unknown }> };
+
 /** An operation without references. */
 type Operation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 'responses'> & {
   readonly path: string;
   readonly method: string;
-  readonly parameters: readonly (OpenAPIV3.ParameterObject & { readonly examples?: Named<{ value?: unknown }> })[];
+  readonly parameters: readonly Parameter[];
   readonly requestBody?: OpenAPIV3.RequestBodyObject;
   readonly responses: Named<OpenAPIV3.ResponseObject>;
 };
@@ -84,7 +86,11 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   const { operationId = '', method, path, parameters, requestBody, responses } = operation;
   const all = Object.entries(responses).map(([status, { content }]) => {
     const named = content?.['application/json']?.examples as Named<ResponseExample> | undefined;
-    return { status, content, examples: status.startsWith('2') ? examplesOf<ResponseExample>(content) : (named ?? {}) };
+    return {
+      status,
+      content,
+      examples: isAnswer(operation, status) ? examplesOf<ResponseExample>(content) : (named ?? {}),
+    };
   });
   // A success without content has no example of its own: its request is the one that no other response has.
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
@@ -117,6 +123,13 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   );
 }
 
+/** Whether an `example` of a status answers the request: that of a success does, if there are examples of all that it needs. */
+function isAnswer({ parameters, requestBody }: Operation, status: string): boolean {
+  const isComplete = parameters.every((one) => !one.required || exampleOf(one, UNNAMED) !== undefined);
+  const hasBody = !requestBody?.required || Object.keys(examplesOf(requestBody.content)).length > 0;
+  return status.startsWith('2') && isComplete && hasBody;
+}
+
 /** Fills in the parameters of the path, with the override's values first. */
 function toPath(operation: Operation, name: string, override: RequestOverride): string {
   const values = { ...readValues(operation, 'path', name), ...override.path };
@@ -146,20 +159,20 @@ function toHeaders(
   };
 }
 
-/**
- * Reads the values of the parameters' examples of a name. Without one, a parameter of the path has its first example, and a
- * required parameter its only one, so that nothing is wrong except what the response example is about.
- */
+/** Reads the values of the parameters' examples of a name. */
 function readValues({ parameters }: Operation, place: string, name: string): Named<Json> {
-  const own = parameters.flatMap((parameter) => {
-    if (parameter.in !== place) return [];
-    const { required, schema = {}, examples = {} } = parameter;
-    const { example = (schema as OpenAPIV3.SchemaObject).example } = parameter;
-    const [first] = place === 'path' ? Object.values(examples) : [];
-    const value = (examples[name] ?? first)?.value ?? (required ? example : undefined);
-    return value === undefined ? [] : [[parameter.name, value]];
-  });
-  return Object.fromEntries(own);
+  const own = parameters.filter((parameter) => parameter.in === place).map((one) => [one.name, exampleOf(one, name)]);
+  return Object.fromEntries(own.filter(([, value]) => value !== undefined));
+}
+
+/**
+ * The value of a parameter's example of a name. Without one, a parameter of the path has its first example, and a required
+ * parameter its only one, so that nothing is wrong except what the response example is about.
+ */
+function exampleOf({ required, schema = {}, examples = {}, ...parameter }: Parameter, name: string): Json | undefined {
+  const { example = (schema as OpenAPIV3.SchemaObject).example } = parameter;
+  const [first] = parameter.in === 'path' ? Object.values(examples) : [];
+  return ((examples[name] ?? first)?.value ?? (required ? example : undefined)) as Json | undefined;
 }
 
 /** Writes values in the styles of their parameters, as names and texts. An array that explodes has several. */

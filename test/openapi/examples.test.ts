@@ -27,6 +27,14 @@ test('an example without a name is sent where it is of a success, with those of 
   ]);
 });
 
+test('an example without a name is not sent where the request needs what has none', () => {
+  const responses = { 200: success };
+  const required = { ...order, required: true, example: undefined };
+  expect(readFrom({ parameters: [id, required], requestBody: body, responses })).toEqual([]);
+  const requestBody = { required: true, content: { 'application/json': {} } };
+  expect(readFrom({ parameters: [id], requestBody, responses })).toEqual([]);
+});
+
 test('a named example has them too, unless it says something else', () => {
   const named = { pesado: { value: { peso: 170 } }, vazio: { 'x-request': { rawQuery: '', path: { id: 'c' } } } };
   const responses = { 200: { description: '', content: { 'application/json': { examples: named } } } };
