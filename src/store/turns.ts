@@ -120,8 +120,6 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
       share.calls.push({ share, readOnly, signal, settle });
       waiting += 1;
       beginSoon();
-      if (waiting > limits.waiting) beginWaiting();
-      if (waiting > limits.waiting) refuseNewest();
     });
   }
 
@@ -134,7 +132,8 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
 
   /** Removes the calls for which nobody waits any more. A listener for each signal would cost more. */
   function removeAborted(): void {
-    const aborted = shares.flatMap(({ calls }) => calls.filter(({ signal }) => signal.aborted));
+    const aborted: Waiting[] = [];
+    for (const { calls } of shares) for (const call of calls) if (call.signal.aborted) aborted.push(call);
     for (const call of aborted) remove(call, storeFault('storeTimeout', call.signal.reason));
   }
 
@@ -153,6 +152,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
     setImmediate(() => {
       isBeginning = false;
       beginWaiting();
+      while (waiting > limits.waiting) refuseNewest();
     });
   }
 
