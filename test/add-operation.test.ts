@@ -208,7 +208,7 @@ const MISTAKES: readonly [what: string, file: string, from: string | RegExp, to:
     'a success without an example',
     at('openapi.yaml'),
     /(operationId: obterCofre\n[\s\S]*?)examples:\n +found:\n +value:\n( +\w+: .*\n){6}/,
-    '$1example: null\n',
+    '$1examples: {}\n',
     'obterCofre has no example of its success: add one to its response',
   ],
 ];
