@@ -41,7 +41,9 @@ afterAll(() => database.drop());
 
 async function check(env: Record<string, string>): Promise<{ isGood: boolean; lines: string[] }> {
   const lines: string[] = [];
-  return { isGood: await checkStart(readConfig(env), (line) => lines.push(line)), lines };
+  const isGood = await checkStart(readConfig(env), (line) => lines.push(line));
+  // On a busy machine a connection may take long, and is replaced.
+  return { isGood, lines: lines.filter((line) => !/^Warning .* stalled in the step/.test(line)) };
 }
 
 describe('a check of the start', () => {
