@@ -84,13 +84,9 @@ type Operation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 
 
 function readOperationExamples(operation: Operation, scheme: KeyScheme | undefined): Example[] {
   const { operationId = '', method, path, parameters, requestBody, responses } = operation;
+  const hasRequest = saysRequest(operation);
   const all = Object.entries(responses).map(([status, { content }]) => {
-    const named = content?.['application/json']?.examples as Named<ResponseExample> | undefined;
-    return {
-      status,
-      content,
-      examples: isAnswer(operation, status) ? examplesOf<ResponseExample>(content) : (named ?? {}),
-    };
+    return { status, content, examples: examplesOf<ResponseExample>(content, hasRequest && status.startsWith('2')) };
   });
   // A success without content has no example of its own: its request is the one that no other response has.
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
@@ -123,11 +119,10 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   );
 }
 
-/** Whether an `example` of a status answers the request: that of a success does, if there are examples of all that it needs. */
-function isAnswer({ parameters, requestBody }: Operation, status: string): boolean {
+/** Whether there are examples of all that a request needs: then an `example` of a success answers it. */
+function saysRequest({ parameters, requestBody }: Operation): boolean {
   const isComplete = parameters.every((one) => !one.required || exampleOf(one, UNNAMED) !== undefined);
-  const hasBody = !requestBody?.required || Object.keys(examplesOf(requestBody.content)).length > 0;
-  return status.startsWith('2') && isComplete && hasBody;
+  return isComplete && (!requestBody?.required || Object.keys(examplesOf(requestBody.content)).length > 0);
 }
 
 /** Fills in the parameters of the path, with the override's values first. */
@@ -206,8 +201,12 @@ function toBody({ requestBody }: Operation, name: string, override: RequestOverr
   return { body: JSON.stringify(override.body ?? example?.value ?? {}) };
 }
 
-function examplesOf<T extends { value?: unknown }>(content: Named<OpenAPIV3.MediaTypeObject> | undefined): Named<T> {
+function examplesOf<T extends { value?: unknown }>(
+  content: Named<OpenAPIV3.MediaTypeObject> | undefined,
+  takesUnnamed = true,
+): Named<T> {
   const { schema = {}, examples, ...media } = content?.['application/json'] ?? {};
   const { example = (schema as OpenAPIV3.SchemaObject).example } = media;
-  return (examples ?? (example === undefined ? {} : { [UNNAMED]: { value: example } })) as Named<T>;
+  const unnamed = takesUnnamed && example !== undefined ? { [UNNAMED]: { value: example } } : {};
+  return (examples ?? unnamed) as Named<T>;
 }
