@@ -84,11 +84,18 @@ function fail(fields: FieldErrors): never {
 function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, inputs: readonly Input[]): FieldErrors {
   const result = new Map<string, Message[]>(problems);
   const listed = errors.slice(0, MAX_ERRORS);
-  const malformed = new Set(listed.filter(({ keyword }) => keyword === 'format').map((error) => error.instancePath));
+  const placesOf = (...keywords: string[]) =>
+    new Set(listed.filter(({ keyword }) => keywords.includes(keyword)).map((error) => error.instancePath));
+  const malformed = placesOf('format');
+  const undecided = placesOf('if', 'anyOf', 'oneOf');
   for (const error of listed) {
     if (result.size >= MAX_NAMES) break;
     // A date or a UUID has a fixed length, so the format's message is enough.
     if (error.keyword === 'maxLength' && malformed.has(error.instancePath)) continue;
+    // It only says that there are others.
+    if (error.keyword === 'if') continue;
+    // They may be fields of the schema that the object does not match.
+    if (error.keyword === 'unevaluatedProperties' && undecided.has(error.instancePath)) continue;
     const { source, path, message } = toFieldError(error);
     const [name = 'body', ...rest] = path;
     // openapi-backend validates headers by lower-case names.
@@ -98,6 +105,8 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
     if (problems.has(top)) continue;
     const field = [top, ...rest].join('.');
     const earlier = result.get(field);
+    // It only says that the name has other errors.
+    if (error.keyword === 'propertyNames' && earlier) continue;
     if (earlier) earlier.push(message);
     else result.set(field, [message]);
   }

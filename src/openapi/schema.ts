@@ -239,15 +239,18 @@ function replace(schema: Source, other: object): void {
  */
 export function writeSchemas(roots: readonly Schema[], base: string) {
   const uses = new Map<unknown, number>();
+  const written = new Map<unknown, Source>();
   const open: unknown[] = [...roots];
   for (const schema of open) {
     const count = uses.get(schema) ?? 0;
     uses.set(schema, count + 1);
-    if (count === 0) mapChildren('schema', schema as Source, (_kind, part) => open.push(part));
+    if (count > 0) continue;
+    written.set(schema, simplifyChoice(schema as Schema));
+    mapChildren('schema', written.get(schema) as Source, (_kind, part) => open.push(part));
   }
   const named = new Map<unknown, string>();
   const write = (schema: unknown): object => {
-    if (uses.get(schema) === 1) return writeHere(schema as Source);
+    if (uses.get(schema) === 1) return writeHere(written.get(schema) as Source);
     const name = named.get(schema) ?? `s${named.size}`;
     named.set(schema, name);
     return { $ref: `${base}#/$defs/${name}` };
@@ -261,8 +264,51 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
   };
   const schemas = roots.map(write);
   const definitions: Record<string, object> = {};
-  for (const [schema, name] of named) definitions[name] = writeHere(schema as Source);
+  for (const [schema, name] of named) definitions[name] = writeHere(written.get(schema) as Source);
   return { schemas, definitions };
+}
+
+/**
+ * Writes a choice whose errors would be those of every schema in another form, which allows the same values: one with null, between
+ * values, or between objects that a required property tells apart.
+ */
+function simplifyChoice(schema: Schema): Source {
+  const keyword = schema.oneOf ? 'oneOf' : 'anyOf';
+  const { [keyword]: choices = [], ...own } = schema;
+  const allOf = (...parts: readonly object[]) => ({ ...own, allOf: [...(own.allOf ?? []), ...parts] });
+  const others = choices.filter((choice) => !isNullable(choice));
+  const [first = {}] = others;
+  if (others.length === choices.length - 1 && choices.some((choice) => typesOf(choice).join() === 'null')) {
+    return allOf({ if: { enum: [null] }, else: others.length === 1 ? first : { [keyword]: others } });
+  }
+  /** All values of the choices, if each has some and no two have the same. */
+  const join = (valuesOf: (choice: Schema) => readonly unknown[]) => {
+    const all = choices.flatMap((choice) => valuesOf(choice));
+    return choices.every((choice) => valuesOf(choice).length > 0) && new Set(all).size === all.length ? all : [];
+  };
+  const values = join(readEnum);
+  if (values.length > 0) return allOf({ enum: values });
+  const tag = Object.keys(readProperties(first).properties).find(
+    (name) => join((one) => readTags(one, name)).length > 0,
+  );
+  if (tag === undefined) return schema;
+  const isTagged = (tags: unknown) => ({ type: 'object', required: [tag], properties: { [tag]: { enum: tags } } });
+  const conditions = choices.map((choice) => ({ if: { not: isTagged(readTags(choice, tag)) }, else: choice }));
+  return allOf(isTagged(join((choice) => readTags(choice, tag))), ...conditions);
+}
+
+/** The values of a schema that says nothing else; none of any other schema. */
+function readEnum(schema: Schema): readonly unknown[] {
+  const isAlone = Object.keys(schema).every((name) => name === 'enum' || name === 'type' || isAnnotation(name));
+  return isAlone ? (schema.enum?.filter((value) => readTypes(schema).includes(typeOf(value))) ?? []) : [];
+}
+
+/** The texts of a property that a schema requires, if it allows only objects with one of them. */
+function readTags(schema: Schema, name: string): readonly unknown[] {
+  const { properties, required } = readProperties(schema);
+  const values = properties[name]?.enum ?? [];
+  const isTag = typesOf(schema).join() === 'object' && required.includes(name);
+  return isTag && values.every((value) => typeof value === 'string') ? values : [];
 }
 
 /** In OpenAPI 3.0 an exclusive bound is a flag beside the bound. */

@@ -1,9 +1,10 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { leaveOutNulls } from '../../src/api/answer.ts';
 import { toPlainIntegers } from '../../src/api/request.ts';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
-import { ANNOTATIONS } from '../../src/openapi/schema.ts';
+import { ANNOTATIONS, createConverter } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 
 // Every keyword of a schema that is served: what it allows is taken, and what it forbids is refused.
@@ -170,6 +171,33 @@ test.each(ALL.map((row, index) => [...row, index] as const))(
     expect([isValid(allowed), isValid(forbidden)]).toEqual([true, false]);
   },
 );
+
+const CAT = `type: object, required: [kind], properties: { kind: { const: cat }, lives: { type: integer } }`;
+const DOG = `type: object, required: [kind], properties: { kind: { enum: [dog, fox] } }`;
+
+// Choices are validated in another form, for the sake of their errors.
+test.each([
+  '{ oneOf: [{ const: cat }, { type: string, enum: [dog, 1] }] }',
+  '{ oneOf: [{ const: cat }, { enum: [cat, dog] }] }',
+  '{ anyOf: [{ const: cat }, { enum: [cat, dog] }] }',
+  `{ oneOf: [{ ${CAT} }, { ${DOG} }] }`,
+  `{ anyOf: [{ ${CAT} }, { ${DOG} }, { type: 'null' }] }`,
+  `{ oneOf: [{ ${CAT} }, { ${CAT} }, { ${DOG} }] }`,
+  `{ oneOf: [{ ${CAT} }, { type: [object, 'null'], required: [kind], properties: { kind: { const: dog } } }] }`,
+  `{ oneOf: [{ ${CAT} }, { type: object, properties: { kind: { const: dog } } }] }`,
+  `{ oneOf: [{ ${CAT} }, { ${DOG} }], properties: { id: {} }, unevaluatedProperties: false }`,
+  `{ allOf: [{ required: [id] }], oneOf: [{ allOf: [{ ${CAT} }, { maxProperties: 2 }] }, { ${DOG} }] }`,
+  "{ oneOf: [{ type: string }, { minimum: 5, type: integer }, { type: 'null' }] }",
+])('a choice allows what JSON Schema says: %s', (text) => {
+  const schema = parse(text);
+  const expected = new Ajv2020({ strict: false }).compile(schema);
+  const isValid = compileSchema(createAjv(), createConverter('request', { openapi: '3.1.0' })(schema));
+  const objects = ['cat', 'dog', 'fox', 'cow', 1, undefined].flatMap((kind) => [
+    ...[{ kind }, { kind, lives: 9 }, { kind, lives: 'x' }, { kind, id: 1 }, { kind, id: 1, lives: 9 }],
+  ]);
+  const values = JSON.parse(JSON.stringify([null, 1, 9, 'cat', 'dog', 'cow', [], ...objects]));
+  expect(values.filter((value: unknown) => isValid(value))).toEqual(values.filter((value: unknown) => expected(value)));
+});
 
 test.each([
   [
