@@ -173,8 +173,10 @@ function toOriginForm(target: string): string {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
+/** Closes a socket after the last one of its unfinished answers. */
 function closeAfter(pending: readonly ServerResponse[]): void {
-  for (const res of pending) if (!res.headersSent) res.setHeader('Connection', 'close');
+  const last = pending.at(-1);
+  if (last && !last.headersSent) last.setHeader('Connection', 'close');
 }
 
 /** Sends an answer on an unusable socket and closes it, whether the client closes its end or not. */

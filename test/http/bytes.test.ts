@@ -243,6 +243,19 @@ describe('a connection', () => {
     expect(slow.calls.map(({ args }) => args.p_limit)).toEqual([1, 100, 2, 3]);
   });
 
+  test('has an unreadable body answered after the request before it', async () => {
+    const answer = Promise.withResolvers<Result>();
+    const slow = createStubStore(() => answer.promise);
+    const slowly = await start({ store: slow });
+    const { socket, read, ended } = await open(slowly);
+    const failed = once(slowly.server, 'clientError');
+    socket.write(`${get('/alunos')}${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+    await failed;
+    answer.resolve({ json: '[]', count: 0 });
+    await ended;
+    expect(statusesOf(read())).toEqual([200, 400]);
+  });
+
   test.each([
     [32, Array(32).fill(200)],
     [200, []],
