@@ -37,6 +37,8 @@ const GONE = 404;
 const REPLAYED = 'idempotent-replayed';
 /** Attempts with other values after a conflict. */
 const MAX_ATTEMPTS = 10;
+/** A text that assignUnique has made up. */
+const UNIQUE = /[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/;
 /** Records created while a list is read. */
 const MEANWHILE = 3;
 
@@ -85,15 +87,24 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     const isSame = (one: Row) => (hasId(row) ? one.id === row.id : isDeepStrictEqual(one, row));
     const pages = await readPages(setting, list, { conditions: toConditions(list, row) });
     const { request, rows } = pages.find(({ rows }) => rows.some(isSame)) ?? (pages.at(-1) as Page);
-    return { request, found: rows.find(isSame) };
+    return {
+      request,
+      found: rows.find(isSame),
+      others: pages.flatMap(({ rows }) => rows.filter((one) => !isSame(one))),
+    };
   };
 
   yield check('creates what was sent', () => create());
   if (list) {
     yield check('creates what the list shows', async () => {
-      const { row } = await create();
-      const { request, found } = await find(list, row);
+      const { row, assignments } = await create();
+      const { request, found, others } = await find(list, row);
       if (!isDeepStrictEqual(found, row)) throw new Mismatch(request, describeRow(row), describeRow(found));
+      const unique = assignments
+        .filter(({ value }) => UNIQUE.test(String(value)))
+        .map(({ input }) => toProperty(input));
+      const twin = others.find((one) => unique.some((name) => name in row && one[name] === row[name]));
+      if (twin) throw new Mismatch(request, `one record of the creation, ${describeRow(row)}`, describeRow(twin));
     });
   }
 
@@ -199,10 +210,15 @@ function toPlace(input: Input, assignments: readonly Assignment[], row: Row): As
   return created ?? { input, value: row[input.name] ?? row.id ?? null };
 }
 
+/** The property of a record that a field becomes. */
+function toProperty({ name }: Input): string {
+  return name.replace(/^p_/, '');
+}
+
 /** Compares a record with what was sent. Fields have the prefix `p_`, properties of the record do not. */
 function compareSent(request: Request, assignments: readonly Assignment<Input>[], row: Row): void {
   for (const { input, value } of assignments) {
-    const property = input.name.replace(/^p_/, '');
+    const property = toProperty(input);
     if (!(property in (row ?? {})) || isSame(input, row[property], value)) continue;
     throw new Mismatch(request, `${property} ${JSON.stringify(value)}`, describeRow(row));
   }

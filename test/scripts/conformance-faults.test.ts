@@ -55,6 +55,7 @@ const endConnection = () => {
 
 describe('a faulty gateway', () => {
   const SKIPS_AFTER = parameter((name, value) => (name === 'after' ? value.replace(/2$/, '3') : value));
+  const TWIN = '00000000-0000-4000-8000-000000000000';
   let creations = 0;
   const SKIPPED = { expected: 'a2000000-0000-4000-8000-000000000003 in that place' };
 
@@ -112,6 +113,13 @@ describe('a faulty gateway', () => {
       'takes limit',
       successes((text) => ({ text: text.slice(0, -1), body: undefined })),
       { got: expect.stringMatching(/^the body is not JSON\n200 \[/) },
+    ],
+    [
+      'that carries out a creation twice',
+      'creates what the list shows',
+      rows((all) => all.flatMap((row) => [row, { ...row, id: TWIN }])),
+      { expected: expect.stringMatching(/^one record of the creation/), got: expect.stringContaining(TWIN) },
+      CREATION,
     ],
     [
       'with a page that repeats a record',
