@@ -8,7 +8,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { toCall } from '../src/api/call.ts';
 import { receiveExample } from '../src/api/validate.ts';
 import { type CompiledDocument, compile, createAjv } from '../src/openapi/compile.ts';
-import { type Example, readExamples } from '../src/openapi/examples.ts';
+import { type Example, examplesOf, readExamples } from '../src/openapi/examples.ts';
 import type { DocumentOperation } from '../src/openapi/operations.ts';
 import type { Json } from '../src/store/store.ts';
 import type { MockAnswer, MockDocument, MockOperation } from './src/mock-document.js';
@@ -51,8 +51,13 @@ async function readMockOperations(document: CompiledDocument): Promise<MockOpera
     for (const [status, response] of Object.entries(responses)) {
       const { headers = {}, content } = response as OpenAPIV3.ResponseObject;
       const answer = { status: Number(status), headers: readHeaders(headers) };
-      if (!content && answer.status !== operation.status) answers.push(answer);
-      for (const example of own.filter((example) => example.status === answer.status)) {
+      const named = own.filter((example) => example.status === answer.status);
+      if (!content && (answer.status !== operation.status || named.length === 0)) answers.push(answer);
+      // An example of a success that no request in the document leads to.
+      if (answer.status === operation.status && named.length === 0) {
+        answers.push(...Object.values(examplesOf(content)).map(({ value }) => ({ ...answer, value: value as Json })));
+      }
+      for (const example of named) {
         const { name, value } = example;
         const body = content ? { value: value as Json } : {};
         answers.push({ ...answer, name, ...body, ...(await readCause(document, example)) });

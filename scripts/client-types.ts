@@ -2,22 +2,43 @@
 // node scripts/client-types.ts DOCUMENT FILE [--check]
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { dirname } from 'node:path';
+import type { OpenAPIV3 } from 'openapi-types';
 import openapiTypescript, { astToString, COMMENT_HEADER } from 'openapi-typescript';
 import type { Separators } from '../client/src/client.ts';
 import { type CompiledDocument, compileFile } from '../src/openapi/compile.ts';
+import { createConverter, readTags, toSchemaReference } from '../src/openapi/schema.ts';
+import { visit } from '../src/openapi/structure.ts';
 
 /** Generates the module with the types and the separators of a document. */
 export async function writeClientTypes(file: string): Promise<string> {
   // A request may leave out a property with a default.
   const options = { defaultNonNullable: false, readWriteMarkers: true, silent: true };
-  const types = await openapiTypescript(pathToFileURL(resolve(file)), options);
-  const separators = JSON.stringify(readSeparators(await compileFile(file)), null, 4);
+  const compiled = await compileFile(file);
+  const types = await openapiTypescript(withMappings(compiled.source) as never, options);
+  const separators = JSON.stringify(readSeparators(compiled), null, 4);
   const own = `/** What separates the items of an array in one parameter of a query, by operation and parameter. */
 export const separators: Record<string, Record<string, "," | " " | "|">> = ${separators};
 `;
   return `${COMMENT_HEADER}${astToString(types)}${own}`;
+}
+
+/**
+ * The document with discriminators as openapi-typescript reads them: a mapping to references, and none of schemas that have their
+ * values themselves, for which it would take their names.
+ */
+function withMappings(source: OpenAPIV3.Document): OpenAPIV3.Document {
+  const document = structuredClone(source);
+  const convert = createConverter('request', document);
+  visit(document, (kind, node) => {
+    const { discriminator, anyOf = [], oneOf = anyOf } = node as OpenAPIV3.SchemaObject;
+    if (kind !== 'schema' || !discriminator) return;
+    const isTagged = (choice: object) => readTags(convert(choice), discriminator.propertyName).length > 0;
+    if (oneOf.length > 0 && oneOf.every(isTagged)) delete (node as OpenAPIV3.SchemaObject).discriminator;
+    const mapped = Object.entries(discriminator.mapping ?? {}).map(([value, to]) => [value, toSchemaReference(to)]);
+    if (discriminator.mapping) discriminator.mapping = Object.fromEntries(mapped);
+  });
+  return document;
 }
 
 /** Finds the separators of arrays that do not explode, which the types do not show. */

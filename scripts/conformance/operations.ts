@@ -6,6 +6,7 @@ import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts'
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Operation as Compiled, declares } from '../../src/openapi/operations.ts';
+import { normalizePath } from '../../src/openapi/path.ts';
 import {
   allowsOnlyObjects,
   isResponseOnly,
@@ -80,6 +81,8 @@ export type Contract = {
   readonly operations: readonly Operation[];
   readonly lists: readonly ListOperation[];
   readonly keyHeader: string;
+  /** The path in the document that a request has; undefined if the document has none for it. */
+  pathOf(method: string, target: string): string | undefined;
 };
 
 type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Pick<Filter, 'property' | 'match'>> };
@@ -98,8 +101,17 @@ const REFUSAL: DescribedAnswer = {
 
 /** Reads the operations of a document. Throws DocumentError if the gateway could not serve it. */
 export async function readContract(document: OpenAPIV3.Document): Promise<Contract> {
-  const operations = [...(await compile(document)).operations.values()].map(readOperation);
-  return { document, operations, lists: operations.filter(isList), keyHeader: findKeyScheme(document)?.name ?? '' };
+  const { operations: compiled, apiRoot, match } = await compile(document);
+  const operations = [...compiled.values()].map(readOperation);
+  const pathOf = (method: string, target: string) => {
+    try {
+      return match(method.toLowerCase(), normalizePath(apiRoot + target)).source.path;
+    } catch {
+      return undefined;
+    }
+  };
+  const keyHeader = findKeyScheme(document)?.name ?? '';
+  return { document, operations, lists: operations.filter(isList), keyHeader, pathOf };
 }
 
 export function isList(operation: Operation): operation is ListOperation {

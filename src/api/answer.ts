@@ -1,7 +1,7 @@
 // Converts the rows of a call to the answer of its operation. Runs in browsers too, in the client's handlers for msw.
 
 import type { Input, Operation } from '../openapi/operations.ts';
-import { fillTemplate } from '../openapi/path.ts';
+import { EXPRESSIONS, fillTemplate } from '../openapi/path.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import type { Json, JsonObject, Rows } from '../store/store.ts';
 import type { ApiRequest } from './request.ts';
@@ -137,22 +137,25 @@ function toPairs({ name, separator }: Input, value: Json | undefined): string[] 
 function toLocation({ location }: Operation, request: ApiRequest, json: string): string | undefined {
   if (!location) return undefined;
   const record: Json = JSON.parse(json || 'null');
-  const values = Object.entries(location.values).map(
-    ([name, expression]) => [name, evaluate(expression, request, record) ?? null] as const,
+  let isKnown = true;
+  const fill = (_: string, expression: string) => {
+    const value = evaluate(expression, request, record) ?? null;
+    isKnown &&= value !== null;
+    return String(value);
+  };
+  const path = fillTemplate(location.path, (name) =>
+    encodeURIComponent((location.values[name] ?? '').replace(EXPRESSIONS, fill)),
   );
-  if (values.some(([, value]) => value === null)) return undefined;
-  const texts = new Map(values.map(([name, value]) => [name, encodeURIComponent(String(value))]));
-  return fillTemplate(location.path, (name) => texts.get(name) ?? '');
+  return isKnown ? path : undefined;
 }
 
-/** The value of a runtime expression (OpenAPI, "Runtime Expressions"), or the constant that it is. */
+/** The value of a runtime expression (OpenAPI, "Runtime Expressions"). */
 function evaluate(expression: string, { params, query, headers }: ApiRequest, record: Json): Json | undefined {
   const [, pointer] = /^\$response\.body#\/(.*)$/s.exec(expression) ?? [];
   if (pointer !== undefined) {
     const enter = (value: Json | undefined, name: string) => (value as Partial<JsonObject> | null | undefined)?.[name];
     return pointer.split('/').map(unescapePointer).reduce(enter, record);
   }
-  const [, place, name = ''] = /^\$request\.(path|query|header)\.(.*)$/s.exec(expression) ?? [];
-  if (place === undefined) return expression;
+  const [, place = '', name = ''] = /^\$request\.(path|query|header)\.(.*)$/s.exec(expression) ?? [];
   return { path: params, query, header: headers }[place]?.[place === 'header' ? name.toLowerCase() : name];
 }

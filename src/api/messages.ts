@@ -100,8 +100,13 @@ type Params = ErrorObject['params'];
 /** The message of an Ajv error: the document's own for a pattern or a format, or Ajv's. */
 export function describeError({ keyword, message = 'is invalid', params, parentSchema }: ErrorObject): Message {
   // Ajv's message does not list the values.
-  const en = keyword === 'enum' ? `${message}: ${params.allowedValues.map(String).join(', ')}` : message;
+  const en = keyword === 'enum' ? `${message}: ${params.allowedValues.map(toText).join(', ')}` : message;
   return parentSchema?.[`x-${keyword}-message`] ?? describeKeyword(keyword, params, en);
+}
+
+/** A text as it is, any other value as JSON. */
+function toText(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** The message for a value that violates a keyword of JSON Schema, in the words of an Ajv error. */
@@ -120,7 +125,7 @@ const KEYWORDS: Readonly<Record<string, (params: Params) => string>> = {
       .join(' ou ')}`,
   format: ({ format }) => `Informe ${FORMATS[format] ?? `um valor no formato "${format}"`}`,
   const: ({ allowedValue }) => `Informe ${JSON.stringify(allowedValue)}`,
-  enum: ({ allowedValues }) => `Escolha um destes valores: ${allowedValues.map(String).join(', ')}`,
+  enum: ({ allowedValues }) => `Escolha um destes valores: ${allowedValues.map(toText).join(', ')}`,
   pattern: ({ pattern }) => `Informe um valor que corresponda ao padrão "${pattern}"`,
   minLength: (params) => `Informe pelo menos ${count(params, 'caractere', 'caracteres')}`,
   maxLength: (params) => `Informe no máximo ${count(params, 'caractere', 'caracteres')}`,

@@ -105,8 +105,8 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
     if (problems.has(top)) continue;
     const field = [top, ...rest].join('.');
     const earlier = result.get(field);
-    // It only says that the name has other errors.
-    if (error.keyword === 'propertyNames' && earlier) continue;
+    // They only say that the field has other errors, or belongs to a schema that the object does not match.
+    if (earlier && ['propertyNames', 'unevaluatedProperties'].includes(error.keyword)) continue;
     if (earlier) earlier.push(message);
     else result.set(field, [message]);
   }

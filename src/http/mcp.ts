@@ -237,7 +237,7 @@ function toJsonSchema(schema: unknown, all: readonly Operation[], around: readon
   const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) =>
     toJsonSchema(part, all, [...around, schema]),
   );
-  const kept = Object.entries(converted).filter(([name]) => !name.startsWith('x-'));
+  const kept = Object.entries(converted).filter(([name]) => !/^(x-.*|discriminator|xml|externalDocs)$/.test(name));
   const { type, description, ...rest } = Object.fromEntries(kept);
   return {
     ...rest,

@@ -9,7 +9,15 @@ import { compareLines } from './document.ts';
 import { BODY_ARGUMENT, declares, type Operation, readAnswerSchema } from './operations.ts';
 import type { Place } from './pointer.ts';
 import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
-import { isNeverNull, isNullable, isRequestOnly, itemsOf, readProperties, type Schema } from './schema.ts';
+import {
+  isNeverNull,
+  isNullable,
+  isRequestOnly,
+  isResponseOnly,
+  itemsOf,
+  readProperties,
+  type Schema,
+} from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
 export class DriftError extends OperatorError {}
@@ -200,7 +208,8 @@ class Comparison {
       // The empty schema allows any value, which only json and jsonb can hold.
       return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always, place }];
     }
-    return Object.entries(schema.properties ?? {}).map(([name, property]) => ({
+    const fields = Object.entries(schema.properties ?? {}).filter(([, property]) => !isResponseOnly(property));
+    return fields.map(([name, property]) => ({
       argument: name,
       what: `the field ${name}`,
       schema: property,

@@ -201,7 +201,8 @@ function toBody({ requestBody }: Operation, name: string, override: RequestOverr
   return { body: JSON.stringify(override.body ?? example?.value ?? {}) };
 }
 
-function examplesOf<T extends { value?: unknown }>(
+/** The examples of a content by name; an `example` has the name UNNAMED. */
+export function examplesOf<T extends { value?: unknown }>(
   content: Named<OpenAPIV3.MediaTypeObject> | undefined,
   takesUnnamed = true,
 ): Named<T> {

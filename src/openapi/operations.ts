@@ -3,8 +3,8 @@ import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
-import { isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
-import { follow, type Place } from './pointer.ts';
+import { EXPRESSIONS, isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
+import { find, follow, type Place, readReference } from './pointer.ts';
 import {
   allowsOnlyObjects,
   createConverter,
@@ -12,7 +12,9 @@ import {
   formOf,
   isNeverNull,
   isNullable,
+  isResponseOnly,
   itemsOf,
+  MAX_NESTING,
   readProperties,
   type Scalar,
   type Schema,
@@ -90,7 +92,7 @@ export type Page = {
   readonly filters: readonly Input[];
 };
 
-/** The template of a path, and the runtime expression (OpenAPI, "Runtime Expressions") of each of its parameters. */
+/** The template of a path, and the text of each of its parameters, with runtime expressions (OpenAPI) in braces. */
 export type Location = { readonly path: string; readonly values: Readonly<Record<string, string>> };
 
 /** How an operation receives its API key. */
@@ -122,6 +124,8 @@ const JSON_TYPE = 'application/json';
 const EMPTY = ['204', '205'];
 /** Methods whose request content has no meaning (RFC 9110, 9.3). */
 const WITHOUT_BODY = ['get', 'delete'];
+/** The runtime expressions that are evaluated. */
+const KNOWN = /^\$(response\.body#\/|request\.(path|query|header)\.)/;
 /** OpenAPI ignores parameters with these names: it describes these headers elsewhere. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
 
@@ -284,9 +288,11 @@ class OperationReader {
       for (const [name, source] of Object.entries(response.links ?? {})) {
         const { operationId, operationRef, parameters = {} } = source as OpenAPIV3.LinkObject;
         const target = operationId === undefined ? undefined : operations.get(operationId);
-        if (operationRef === undefined && !target && isWhole) {
+        const isElsewhere = operationRef !== undefined && !operationRef.startsWith('#');
+        const isKnown = operationRef === undefined ? target : this.#hasPlace(operationRef);
+        if (!isElsewhere && !isKnown && isWhole) {
           const place = ['responses', status, 'links', name];
-          this.mistake('a link to no operation', place, name, operationId ?? 'no operation');
+          this.mistake('a link to no operation', place, name, operationRef ?? operationId ?? 'no operation');
         }
         if (status === String(operation.status))
           location ??= readLocation(target, parameters, readApiRoot(this.#document));
@@ -326,6 +332,10 @@ class OperationReader {
       if (isMissing) this.mistake('a parameter in path that the path does not have', [], name);
     }
     if (OWN_PATHS.includes(route)) this.mistake("a path of the gateway's own", [], route);
+  }
+
+  #hasPlace(reference: string): boolean {
+    return find(this.#document, readReference(reference)).node !== undefined;
   }
 
   get #parameters(): readonly Parameter[] {
@@ -541,7 +551,7 @@ function listOthers(content: object): string {
 
 /** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */
 function readFields(schema: Schema): readonly Field[] | undefined {
-  const properties = Object.entries(schema.properties ?? {});
+  const properties = Object.entries(schema.properties ?? {}).filter(([, property]) => !isResponseOnly(property));
   const isClosed = schema.additionalProperties === false;
   const isSpread = schema.type === 'object' && isClosed && properties.length > 0;
   if (!isSpread || properties.some(([name]) => !FIELD.test(name))) return undefined;
@@ -557,11 +567,23 @@ function readFields(schema: Schema): readonly Field[] | undefined {
  * values for an array of other values that may be objects, such as maps; or one value.
  */
 function toReturned(schema: Schema): Call['returns'] {
-  const hasColumns = (one: Schema) => allowsOnlyObjects(one) && Object.keys(readProperties(one).properties).length > 0;
+  const hasColumns = (one: Schema) =>
+    allowsOnlyObjects(one) && !hasShapes(one) && Object.keys(readProperties(one).properties).length > 0;
   if (hasColumns(schema)) return 'row';
   const items = itemsOf(schema);
   if (!items || !typesOf(items).includes('object')) return 'value';
   return hasColumns(items) ? 'rows' : 'values';
+}
+
+/** Whether an object has properties that are no columns: those of one of several shapes, or any that a schema describes. */
+function hasShapes({ additionalProperties: others, allOf = [], anyOf = [], oneOf = [] }: Schema, nesting = 0): boolean {
+  const isShape = (choice: Schema) => Object.keys(readProperties(choice).properties).length > 0;
+  const isMap = typeof others === 'object' && Object.keys(others).length > 0;
+  return (
+    isMap ||
+    [...anyOf, ...oneOf].some(isShape) ||
+    (nesting <= MAX_NESTING && allOf.some((part) => hasShapes(part, nesting + 1)))
+  );
 }
 
 /** The properties that an answer omits where they are null: they are neither required nor nullable. */
@@ -574,10 +596,16 @@ function readOptional(schema: Schema): readonly string[] {
 /** The location of the record that a link leads to; undefined if it does not lead to one by GET. */
 function readLocation(target: Operation | undefined, parameters: object, apiRoot: string): Location | undefined {
   if (target?.source.method !== 'get') return undefined;
-  const given = Object.entries(parameters).map(([name, value]) => [name.replace(/^path\./, ''), String(value)]);
+  const toTemplate = (text: string) => (text.startsWith('$') ? `{${text}}` : text);
+  const given = Object.entries(parameters).map(([name, value]) => [
+    name.replace(/^path\./, ''),
+    toTemplate(String(value)),
+  ]);
   const byName: Readonly<Record<string, string>> = Object.fromEntries(given);
   const values = readTemplate(target.path).map((name) => [name, byName[name] ?? ''] as const);
-  const isKnown = values.every(([, text]) => /^(\$response\.body#\/|\$request\.(path|query|header)\.|[^$])/.test(text));
+  const isKnown = values.every(
+    ([, text]) => text !== '' && text.matchAll(EXPRESSIONS).every(([, one]) => KNOWN.test(`${one}`)),
+  );
   if (values.length === 0 || !isKnown) return undefined;
   return { path: apiRoot + target.path, values: Object.fromEntries(values) };
 }

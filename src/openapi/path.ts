@@ -53,6 +53,9 @@ export function fillTemplate(template: string, write: (name: string) => string):
   return template.replace(PARAMETER, (_whole, name) => write(name));
 }
 
+/** The runtime expressions in braces in a text (OpenAPI, "Runtime Expressions"). */
+export const EXPRESSIONS = /\{(\$[^{}]*)\}/g;
+
 /** The path of a template with the texts of its parameters, encoded as clients send it. A parameter without a text stays. */
 export function writePath(template: string, texts: ReadonlyMap<string, string>): string {
   return fillTemplate(normalizeTemplate(template), (name) => texts.get(name) ?? `{${name}}`);

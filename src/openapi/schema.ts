@@ -2,7 +2,7 @@
 // const, exclusive bounds as numbers, no references.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { find, follow, isReference, readReference } from './pointer.ts';
+import { find, follow, isReference, readReference, toPointer } from './pointer.ts';
 import { mapChildren, SUBSCHEMAS } from './structure.ts';
 
 /** A schema of the document in that form. It may contain itself. */
@@ -66,6 +66,8 @@ export function createConverter(
   const waiting: (() => void)[] = [];
   /** Schemas that become copies of another one, which has to be converted first. */
   const unmerged = new Map<Schema, () => void>();
+  /** What is done with schemas once all parts are converted. */
+  const finishing: (() => void)[] = [];
 
   function convert(source: unknown, around: readonly string[] = []): Schema {
     if (source === false) return { not: {} } as Schema;
@@ -105,13 +107,17 @@ export function createConverter(
       mapChildren('schema', own, (_kind, part, name) => convert(part, IN_PLACE.includes(name) ? names : [])),
     );
     hideProperties(schema, names, own.properties as Source | undefined);
-    unifyNull(schema, own);
+    const inner = unifyNull(schema, own);
     if ('const' in schema) {
       schema.enum = [schema.const];
       delete schema.const;
     }
     unifyBounds(schema);
     if (use === 'request') boundInteger(schema);
+    finishing.push(() => {
+      mergeParts(schema);
+      tagChoices(inner, own);
+    });
   }
 
   /** Makes a schema a copy of another one with its own keywords, once the other one is converted. */
@@ -141,9 +147,15 @@ export function createConverter(
     ];
   }
 
-  function isHidden(property: unknown): boolean {
-    const behind = follow(document, property as Source) as Source | undefined;
-    return (property as Source | null)?.[hidden] === true || behind?.[hidden] === true;
+  /** Whether a property is hidden, by itself, by what it refers to, or by a part of an allOf. */
+  function isHidden(property: unknown, nesting = 0): boolean {
+    if (typeof property !== 'object' || property === null || nesting > MAX_NESTING) return false;
+    const { [hidden]: isOwn, allOf } = property as Source;
+    const parts = [
+      ...(isReference(property) ? [find(document, readReference(property.$ref)).node] : []),
+      ...(Array.isArray(allOf) ? allOf : []),
+    ];
+    return isOwn === true || parts.some((part) => isHidden(part, nesting + 1));
   }
 
   /** Refuses properties that are hidden on this side, and requires none of them. */
@@ -165,18 +177,13 @@ export function createConverter(
     }
   }
 
-  /** A list of types with null becomes `nullable`, as does a choice between a schema and null. */
-  function unifyNull(schema: Source, source: Source): void {
+  /** A list of types with null becomes `nullable`, as does a choice between a schema and null. Returns the schema besides null. */
+  function unifyNull(schema: Source, source: Source): Source {
     const { type, nullable } = source;
-    if (type === 'null') {
+    if ([type].flat().every((name) => name === 'null')) {
       delete schema.type;
       schema.enum = [null];
-    }
-    if (Array.isArray(type)) {
-      const others = type.filter((name) => name !== 'null');
-      if (others.length < type.length) schema.nullable = true;
-      schema.type = others.length === 1 ? others[0] : others;
-    }
+    } else if (Array.isArray(type)) Object.assign(schema, toType(type));
     const only = findOnly(source);
     if (only) {
       const { [only.keyword]: parts, ...own } = schema;
@@ -184,9 +191,14 @@ export function createConverter(
     } else if (nullable !== undefined && type === undefined) {
       // Without a type, authors mean that null is allowed too.
       const { nullable: _nullable, ...inner } = schema;
-      const around = nullable === true ? { anyOf: [inner, { enum: [null] }], ...pick(inner, isAnnotation) } : inner;
-      replace(schema, around);
+      if (nullable !== true) {
+        replace(schema, inner);
+        return schema;
+      }
+      replace(schema, { anyOf: [inner, { enum: [null] }], ...pick(inner, isAnnotation) });
+      return inner;
     }
+    return schema;
   }
 
   /** Finds the only schema in an allOf, anyOf or oneOf, apart from annotations and null. */
@@ -215,6 +227,7 @@ export function createConverter(
     for (const fillNext of waiting) fillNext();
     waiting.length = 0;
     for (const mergeNext of [...unmerged.values()]) mergeNext();
+    for (const finishNext of finishing.splice(0)) finishNext();
     return schema;
   };
 }
@@ -269,32 +282,41 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
 }
 
 /**
- * Writes a choice whose errors would be those of every schema in another form, which allows the same values: one with null, between
- * values, or between objects that a required property tells apart.
+ * Writes a choice whose errors would be those of every schema in another form, which allows the same values: one between types,
+ * between values, or between objects that a required property tells apart.
  */
 function simplifyChoice(schema: Schema): Source {
   const keyword = schema.oneOf ? 'oneOf' : 'anyOf';
   const { [keyword]: choices = [], ...own } = schema;
   const allOf = (...parts: readonly object[]) => ({ ...own, allOf: [...(own.allOf ?? []), ...parts] });
-  const others = choices.filter((choice) => !isNullable(choice));
-  const [first = {}] = others;
-  if (others.length === choices.length - 1 && choices.some((choice) => typesOf(choice).join() === 'null')) {
-    return allOf({ if: { enum: [null] }, else: others.length === 1 ? first : { [keyword]: others } });
+  const choose = (known: object, cases: readonly { readonly when: object; readonly choice: Schema }[]) =>
+    allOf({ if: known, else: known }, ...cases.map(({ when, choice }) => ({ if: { not: when }, else: choice })));
+  const groups = [...Map.groupBy(choices, (choice) => typesOf(choice).join()).values()].map((group) => {
+    const [first = {}, ...others] = group;
+    return { types: typesOf(first), choice: others.length > 0 ? { [keyword]: group } : first };
+  });
+  const types = joinValues(groups.map((group) => group.types));
+  if (groups.length > 1 && types.length > 0) {
+    return choose(
+      toType(types),
+      groups.map((group) => ({ when: toType(group.types), choice: group.choice })),
+    );
   }
-  /** All values of the choices, if each has some and no two have the same. */
-  const join = (valuesOf: (choice: Schema) => readonly unknown[]) => {
-    const all = choices.flatMap((choice) => valuesOf(choice));
-    return choices.every((choice) => valuesOf(choice).length > 0) && new Set(all).size === all.length ? all : [];
-  };
-  const values = join(readEnum);
+  const values = joinValues(choices.map(readEnum));
   if (values.length > 0) return allOf({ enum: values });
-  const tag = Object.keys(readProperties(first).properties).find(
-    (name) => join((one) => readTags(one, name)).length > 0,
+  const tagsOf = (name: string) => choices.map((choice) => readTags(choice, name));
+  const tag = Object.keys(readProperties(choices[0] ?? {}).properties).find(
+    (name) => joinValues(tagsOf(name)).length > 0,
   );
   if (tag === undefined) return schema;
-  const isTagged = (tags: unknown) => ({ type: 'object', required: [tag], properties: { [tag]: { enum: tags } } });
-  const conditions = choices.map((choice) => ({ if: { not: isTagged(readTags(choice, tag)) }, else: choice }));
-  return allOf(isTagged(join((choice) => readTags(choice, tag))), ...conditions);
+  const cases = choices.map((choice) => ({ when: toTagged(tag, readTags(choice, tag)), choice }));
+  return choose(toTagged(tag, joinValues(tagsOf(tag))), cases);
+}
+
+/** The values of all lists, if each has some and no two have the same. */
+function joinValues<T>(lists: readonly (readonly T[])[]): readonly T[] {
+  const all = lists.flat();
+  return lists.every((list) => list.length > 0) && new Set(all).size === all.length ? all : [];
 }
 
 /** The values of a schema that says nothing else; none of any other schema. */
@@ -303,12 +325,86 @@ function readEnum(schema: Schema): readonly unknown[] {
   return isAlone ? (schema.enum?.filter((value) => readTypes(schema).includes(typeOf(value))) ?? []) : [];
 }
 
-/** The texts of a property that a schema requires, if it allows only objects with one of them. */
-function readTags(schema: Schema, name: string): readonly unknown[] {
-  const { properties, required } = readProperties(schema);
-  const values = properties[name]?.enum ?? [];
-  const isTag = typesOf(schema).join() === 'object' && required.includes(name);
-  return isTag && values.every((value) => typeof value === 'string') ? values : [];
+/** The values of a property that a schema requires, if it allows only objects with one of them. */
+export function readTags(schema: Schema, name: string): readonly unknown[] {
+  const isTag = typesOf(schema).join() === 'object' && readProperties(schema).required.includes(name);
+  const [first = [], ...others] = isTag ? readEnums(schema, name) : [];
+  const values = first.filter((value) => others.every((list) => list.includes(value)));
+  return values.every((value) => typeof value !== 'object') ? values : [];
+}
+
+/** The values that the parts of an allOf allow for a property. */
+function readEnums({ properties, allOf = [] }: Schema, name: string, nesting = 0): readonly (readonly unknown[])[] {
+  const parts = nesting > MAX_NESTING ? [] : allOf.flatMap((part) => readEnums(part, name, nesting + 1));
+  return [...(properties?.[name]?.enum ? [properties[name].enum] : []), ...parts];
+}
+
+/** The schema of objects with one of these values in a property. */
+function toTagged(name: string, values: readonly unknown[]): Schema {
+  return { type: 'object', required: [name], properties: { [name]: { enum: values } } };
+}
+
+/** The keywords of a schema of these types. */
+function toType(types: readonly string[]): Pick<Schema, 'type' | 'nullable' | 'enum'> {
+  const others = types.filter((type) => type !== 'null' && !(type === 'integer' && types.includes('number')));
+  if (others.length === 0) return { enum: [null] };
+  const type = others.length === 1 ? others[0] : others;
+  return { ...(type === undefined ? {} : { type }), ...(types.includes('null') ? { nullable: true } : {}) };
+}
+
+/**
+ * Gives each choice the values of the discriminator's property that stand for it (OpenAPI, "Discriminator Object"): those of the
+ * mapping, or its name. A schema that has such values itself keeps them.
+ */
+function tagChoices(schema: Source, { discriminator, ...source }: Source): void {
+  const { propertyName: name, mapping = {} } = (discriminator ?? {}) as { propertyName?: unknown; mapping?: object };
+  if (typeof name !== 'string') return;
+  const mapped = Object.entries(mapping).map(([value, target]) => [value, toSchemaReference(String(target))] as const);
+  for (const keyword of ['anyOf', 'oneOf']) {
+    const [parts, choices] = [source[keyword], schema[keyword]] as [unknown, Schema[]];
+    if (!Array.isArray(parts) || !Array.isArray(choices)) continue;
+    schema[keyword] = choices.map((choice, index) => {
+      const { $ref } = parts[index] ?? {};
+      if (typeof $ref !== 'string' || readTags(choice, name).length > 0) return choice;
+      const own = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
+      return { allOf: [choice, toTagged(name, own.length > 0 ? own : [readReference($ref).at(-1)])] };
+    });
+  }
+}
+
+/** The reference of a discriminator's mapping, which may be the name of a component. */
+export function toSchemaReference(target: string): string {
+  return /[#/]/.test(target) ? target : toPointer(['components', 'schemas', target]);
+}
+
+/** How two values of a keyword become the stricter one. */
+const STRICTER: Readonly<Record<string, (one: never, other: never) => unknown>> = {
+  ...Object.fromEntries(['minimum', 'exclusiveMinimum', 'minLength', 'minItems'].map((name) => [name, Math.max])),
+  ...Object.fromEntries(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems'].map((name) => [name, Math.min])),
+  enum: (one: unknown[], other: unknown[]) => one.filter((value) => other.includes(value)),
+};
+/** Keywords whose effect depends on others of their schema. */
+const DEPENDENT = /^(if|then|else|contains|(min|max)Contains|prefixItems|(additional|unevaluated)Items)$/;
+
+/**
+ * Makes a scalar or an array of the parts of its allOf, such as a reference with keywords beside it, so that its type, its format
+ * and its bounds are its own. Leaves the parts where two of them cannot be one.
+ */
+function mergeParts(schema: Source, nesting = 0): void {
+  const { allOf, ...own } = schema as Schema;
+  const types = allOf && nesting <= MAX_NESTING ? typesOf(schema) : [];
+  if (!allOf || types.length === 0 || types.includes('object')) return;
+  for (const part of allOf) mergeParts(part, nesting + 1);
+  const merged: Source = {};
+  for (const [name, value] of [own, ...allOf].flatMap((part) => Object.entries(part))) {
+    if (DEPENDENT.test(name)) return;
+    const earlier = merged[name];
+    if (earlier === undefined) merged[name] = value;
+    else if (STRICTER[name]) merged[name] = STRICTER[name](earlier as never, value as never);
+    else if (!isAnnotation(name) && !['type', 'nullable'].includes(name) && earlier !== value) return;
+  }
+  const { type: _type, nullable: _nullable, ...others } = merged;
+  replace(schema, { ...others, ...toType(types) });
 }
 
 /** In OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
@@ -335,7 +431,7 @@ function boundInteger(schema: Record<string, unknown>): void {
 /** The types of JSON Schema. */
 const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
 /** Schemas nested deeper in allOf, anyOf and oneOf count as schemas of any type: they may contain themselves. */
-const MAX_NESTING = 16;
+export const MAX_NESTING = 16;
 
 /** The types of JSON that a schema allows. */
 export function typesOf(schema: Schema, nesting = 0): readonly string[] {

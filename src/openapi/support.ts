@@ -6,7 +6,7 @@ import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
 import { follow, isReference, type Place, readReference, toPointer } from './pointer.ts';
-import { ANNOTATIONS, EXACT, readTypes, typeOf } from './schema.ts';
+import { ANNOTATIONS, EXACT, readTypes, toSchemaReference, typeOf } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
 /** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
@@ -104,6 +104,11 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     if (isReference(node) && follow<unknown>(document, node) === undefined) {
       mistakes.push(toMistake('a reference to nothing', place, node.$ref));
     }
+    for (const target of kind === 'schema' ? readMapping(node) : []) {
+      const $ref = toSchemaReference(target);
+      if (follow<unknown>(document, { $ref }) !== undefined) continue;
+      mistakes.push(toMistake('a reference to nothing', [...place, 'discriminator', 'mapping'], $ref));
+    }
     const section = sectionOf(kind);
     if (section !== undefined && isReference(node) && isElsewhere(node.$ref, section)) {
       mistakes.push(toMistake('a reference to another kind of object', place, node.$ref, section));
@@ -129,6 +134,12 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
 function isElsewhere(reference: string, section: string): boolean {
   const [first, other, ...rest] = readReference(reference);
   return first === undefined || (first === 'components' && rest.length === 1 && other !== section);
+}
+
+/** The targets in the mapping of a discriminator. */
+function readMapping({ discriminator }: Node): readonly string[] {
+  const { mapping } = Object(discriminator) as { mapping?: unknown };
+  return Object.values(Object(mapping)).filter((target) => typeof target === 'string');
 }
 
 function isFilled(value: unknown): boolean {

@@ -34,6 +34,28 @@ test.each([
   expect(await writeClientTypes(file)).toMatch(expected);
 });
 
+const toKind = (kind: object) => ({ type: 'object', required: ['kind'], properties: { kind } });
+
+test.each([
+  ['its own value', { enum: ['card'] }, {}, 'kind: "card";'],
+  [
+    'the value of a mapping to its name',
+    { type: 'string' },
+    { mapping: { card: 'Um', cash: 'Um' } },
+    'kind: "card" | "cash";',
+  ],
+  ['its name', { type: 'string' }, {}, 'kind: "Um";'],
+])('a schema of a discriminator has %s', async (_what, kind, more, expected) => {
+  const file = join(folder, 'openapi.json');
+  const { securitySchemes } = document.components ?? {};
+  const [Um, Dois] = [toKind(kind), toKind({ enum: ['two'] })];
+  const oneOf = ['Um', 'Dois'].map((name) => ({ $ref: `#/components/schemas/${name}` }));
+  const body = { oneOf, discriminator: { propertyName: 'kind', ...more } };
+  const components = { securitySchemes, schemas: { Um, Dois } };
+  writeFileSync(file, JSON.stringify({ ...documentOf(jsonBody(body)), components }));
+  expect(await writeClientTypes(file)).toContain(expected);
+});
+
 test('an array that does not explode has its separator', async () => {
   const file = join(folder, 'openapi.json');
   const schema = { type: 'array', items: { type: 'string' } };

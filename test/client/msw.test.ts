@@ -5,13 +5,14 @@ import { setupServer } from 'msw/node';
 import { rolldown } from 'rolldown';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { buildMsw } from '../../client/build.ts';
+import { writeMockDocument } from '../../client/mock-document.ts';
 import { createClient } from '../../client/src/client.ts';
 import type { Handlers } from '../../client/src/msw.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { type Assignment, toValidRequest } from '../../scripts/conformance/request.ts';
 import { createValid, createViolations } from '../../scripts/conformance/values.ts';
 import { type Example, readExamples } from '../../src/openapi/examples.ts';
-import { document, lists, operations, STUDENT } from '../helpers/api.ts';
+import { document, documentOf, lists, operations, STUDENT } from '../helpers/api.ts';
 import { canTestInBrowser, runPage } from '../helpers/browser.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -47,6 +48,19 @@ afterAll(async () => {
   server.close();
   rmSync(folder, { recursive: true });
   await gateway.close();
+});
+
+test.each([
+  ['no content', { '204': { description: 'x' } }, '{"status":204,"headers":{}}'],
+  [
+    'an example that no request leads to',
+    { '200': { description: 'x', content: { 'application/json': { schema: { type: 'string' }, example: 'a' } } } },
+    '{"status":200,"headers":{},"value":"a"}',
+  ],
+])('an operation answers with %s', async (_what, responses, answer) => {
+  const parameters = [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }];
+  const text = await writeMockDocument(documentOf({ parameters, responses }, '/um/{id}', 'delete'));
+  expect(text).toContain(`"answers":[${answer}]`);
 });
 
 type Sent = {

@@ -222,7 +222,7 @@ describe('a connection', () => {
   test('has its requests answered in turn, while others have theirs', async () => {
     const ends: ((result: Result) => void)[] = [];
     const slow = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
-    const slowly = await start({ store: slow });
+    const slowly = await start({ store: slow, deadlineMs: 600_000 });
     const { socket, read } = await open(slowly);
     socket.write(get('/alunos?limit=1') + get('/alunos?limit=2') + get('/nada') + get('/alunos?limit=3'));
     await waitFor(() => expect(slow.calls).toHaveLength(1));
@@ -246,7 +246,7 @@ describe('a connection', () => {
   test('has an unreadable body answered after the request before it', async () => {
     const answer = Promise.withResolvers<Result>();
     const slow = createStubStore(() => answer.promise);
-    const slowly = await start({ store: slow });
+    const slowly = await start({ store: slow, deadlineMs: 600_000 });
     const { socket, read, ended } = await open(slowly);
     const failed = once(slowly.server, 'clientError');
     socket.write(`${get('/alunos')}${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);

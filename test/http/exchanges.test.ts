@@ -50,14 +50,18 @@ const toFields = (toValue: (rule: (typeof RULES)[number]) => unknown, toPlace: t
   Object.fromEntries(RULES.map((rule, n) => [`p_${n}${toPlace(rule)}`, toValue(rule)]));
 
 /** The second one is refused with the message of the first. */
-const TYPES = [{ type: 'integer' }, { type: 'integer', minimum: 5 }, { type: 'boolean' }];
+const FORMS = [
+  { type: 'integer', minimum: 5 },
+  { type: 'number', minimum: 5 },
+  { type: 'number', maximum: 1 },
+];
 const UNTRANSLATED = { type: 'string', minLength: 3, pattern: '^b', 'x-pattern-message': 'must begin with b' };
 const ITEM = { type: 'object', additionalProperties: false, required: ['a'], properties: { a: { type: 'integer' } } };
 
 /** The paths of a POST whose body has fields of these schemas. */
 const BODIES: Readonly<Record<string, object>> = {
   '/regras': toFields(([schema]) => schema),
-  '/formas': { p_um: { oneOf: TYPES }, p_algum: { anyOf: TYPES } },
+  '/formas': { p_um: { oneOf: FORMS }, p_algum: { anyOf: FORMS } },
   '/textos': { p_valor: UNTRANSLATED },
   '/itens': { p_itens: { type: 'array', items: ITEM } },
 };
@@ -526,8 +530,9 @@ describe('the language of a 422', () => {
   });
 
   test('is Portuguese where one of several schemas has to hold', async () => {
-    const told = ['Informe um número inteiro', 'Informe true ou false', 'Informe um valor em uma das formas previstas'];
-    const answer = await refuse('/formas', post('{"p_um":"a","p_algum":"a"}', { language: 'pt' }));
+    const bounds = ['Informe um número maior ou igual a 5', 'Informe um número menor ou igual a 1'];
+    const told = [...bounds, 'Informe um valor em uma das formas previstas'];
+    const answer = await refuse('/formas', post('{"p_um":3,"p_algum":3}', { language: 'pt' }));
     expect(answer).toEqual([422, { p_um: told, p_algum: told }, 'pt-BR']);
   });
 

@@ -2,7 +2,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
 import { compile } from '../../src/openapi/compile.ts';
 import { OWN_PATHS } from '../../src/openapi/path.ts';
-import { document, KEYS, withoutHeaders } from '../helpers/api.ts';
+import { document, documentOf, jsonBody, KEYS, withoutHeaders } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
@@ -36,6 +36,20 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
     /parameter x in query must be a string, integer, number or boolean, or an array of one of them/,
   ],
   [
+    'with a link to a place that it does not have',
+    changed((o) => {
+      o.responses['200'] = { description: 'x', links: { self: { operationRef: '#/paths/~1nothing/get' } } };
+    }),
+    /the link self refers to #\/paths\/~1nothing\/get, which the document does not have/,
+  ],
+  [
+    'with a mapping to no schema',
+    changed((o) =>
+      o.parameters?.push(parameter({ type: 'string', discriminator: { propertyName: 'a', mapping: { b: 'C' } } })),
+    ),
+    /the reference #\/components\/schemas\/C leads to nothing/,
+  ],
+  [
     'whose path is not indented',
     { ...document, '/salas': {} } as OpenAPIV3.Document,
     /^\/salas is at the top level instead of under paths: indent it like the other paths, by two spaces$/,
@@ -47,6 +61,31 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
   ],
 ])('refuses a document %s', async (_what, broken, message) => {
   await expect(compile(broken)).rejects.toThrow(message);
+});
+
+const A = { type: 'object', properties: { a: {} } };
+test.each([
+  [A, 'row'],
+  [{ ...A, additionalProperties: {} }, 'row'],
+  [{ ...A, anyOf: [{ required: ['a'] }] }, 'row'],
+  [{ ...A, additionalProperties: { type: 'string' } }, 'value'],
+  [{ ...A, oneOf: [A, { type: 'object' }] }, 'value'],
+  [{ type: 'array', items: { allOf: [{ ...A, oneOf: [A] }, A] } }, 'values'],
+])('the properties of an object are columns, unless it has several shapes: %j', async (schema, returns) => {
+  const changedSchema = changed((o) => {
+    o.parameters = [];
+    o.responses = { '200': { description: 'x', content: { 'application/json': { schema: schema as never } } } };
+  });
+  expect((await compile(changedSchema)).operations.get('listarAcademias')?.returns).toBe(returns);
+});
+
+test('a field of a body that is only read is no argument', async () => {
+  const properties = { id: { type: 'string', readOnly: true }, p_nome: { type: 'string' } };
+  const schema = { type: 'object', additionalProperties: false, properties };
+  const { operations } = await compile(documentOf(jsonBody(schema)));
+  expect([...operations.values()].map(({ body }) => body?.fields?.map(({ argument }) => argument))).toEqual([
+    ['p_nome'],
+  ]);
 });
 
 test('a store that throws is a 500 without details, and is logged in full', async () => {

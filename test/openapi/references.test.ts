@@ -76,7 +76,7 @@ test('a document in several files is served as one, with the names of its compon
 });
 
 test('the mapping of a discriminator refers to the components that the parts of other files become', async () => {
-  const mapping = "{ whole: '#/$defs/Whole', line: Line.yaml, part: './Part.yaml#', own: Order, none: '#/nothing' }";
+  const mapping = "{ whole: '#/$defs/Whole', line: Line.yaml, part: './Part.yaml#', own: Order }";
   const { source } = await compileFile(
     write({
       ...FILES,
@@ -90,7 +90,7 @@ discriminator: { propertyName: kind, mapping: ${mapping} }
   );
   const mapped = {
     ...{ whole: '#/components/schemas/Whole', line: '#/components/schemas/Line' },
-    ...{ part: '#/components/schemas/Part', own: 'Order', none: '#/nothing' },
+    ...{ part: '#/components/schemas/Part', own: 'Order' },
   };
   expect(source.components?.schemas).toMatchObject({
     Choice: { discriminator: { propertyName: 'kind', mapping: mapped } },

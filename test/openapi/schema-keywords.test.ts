@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { leaveOutNulls } from '../../src/api/answer.ts';
 import { toPlainIntegers } from '../../src/api/request.ts';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
-import { ANNOTATIONS, createConverter } from '../../src/openapi/schema.ts';
+import { ANNOTATIONS, createConverter, formOf, scalarOf } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 
 // Every keyword of a schema that is served: what it allows is taken, and what it forbids is refused.
@@ -188,6 +188,12 @@ test.each([
   `{ oneOf: [{ ${CAT} }, { ${DOG} }], properties: { id: {} }, unevaluatedProperties: false }`,
   `{ allOf: [{ required: [id] }], oneOf: [{ allOf: [{ ${CAT} }, { maxProperties: 2 }] }, { ${DOG} }] }`,
   "{ oneOf: [{ type: string }, { minimum: 5, type: integer }, { type: 'null' }] }",
+  `{ anyOf: [{ type: string, minLength: 4 }, { ${CAT} }, { ${DOG} }, { type: number, maximum: 5 }] }`,
+  '{ anyOf: [{ type: integer, minimum: 5 }, { type: number, maximum: 3 }] }',
+  `{ oneOf: [{ allOf: [{ ${CAT} }, { properties: { kind: { enum: [cat, dog] } } }] }, { ${DOG} }] }`,
+  `{ oneOf: [{ required: [kind], type: object, properties: { kind: { const: 1 } } }, { ${DOG} }] }`,
+  '{ allOf: [{ type: [string, integer], minimum: 2, enum: [cat, 1, 9] }], maximum: 9, minLength: 2 }',
+  '{ allOf: [{ type: array, prefixItems: [{ type: string }] }], items: { type: integer } }',
 ])('a choice allows what JSON Schema says: %s', (text) => {
   const schema = parse(text);
   const expected = new Ajv2020({ strict: false }).compile(schema);
@@ -197,6 +203,62 @@ test.each([
   ]);
   const values = JSON.parse(JSON.stringify([null, 1, 9, 'cat', 'dog', 'cow', [], ...objects]));
   expect(values.filter((value: unknown) => isValid(value))).toEqual(values.filter((value: unknown) => expected(value)));
+});
+
+test('a discriminator chooses by its mapping, or by the names of schemas', async () => {
+  const pet = (name: string) => ({ type: 'object', required: [name], properties: { [name]: { type: 'integer' } } });
+  const document = {
+    openapi: '3.0.3',
+    components: { schemas: { Cat: pet('lives'), Dog: pet('bites'), Cow: pet('milk') } },
+  };
+  const oneOf = ['Cat', 'Dog', 'Cow'].map((name) => ({ $ref: `#/components/schemas/${name}` }));
+  const mapping = { cat: 'Cat', tom: 'Cat', dog: '#/components/schemas/Dog' };
+  const schema = { nullable: true, oneOf, discriminator: { propertyName: 'kind', mapping } };
+  const isValid = compileSchema(createAjv(), createConverter('request', document as never)(schema));
+  const allowed = [
+    null,
+    { kind: 'cat', lives: 9 },
+    { kind: 'tom', lives: 9 },
+    { kind: 'dog', bites: 1 },
+    { kind: 'Cow', milk: 1 },
+  ];
+  const forbidden = [
+    1,
+    {},
+    { lives: 9 },
+    { kind: 'cat', bites: 1 },
+    { kind: 'Cat', lives: 9 },
+    { kind: 'fox', lives: 9 },
+  ];
+  expect([...allowed, ...forbidden].filter((value) => isValid(value))).toEqual(allowed);
+});
+
+test.each([
+  [{ $ref: '#/components/schemas/Id', maxLength: 36 }, 'text', 'string', { format: 'uuid', maxLength: 36 }],
+  [{ $ref: '#/components/schemas/Count', maximum: 100 }, 'text', 'integer', { minimum: 0, maximum: 100 }],
+  [{ allOf: [{ $ref: '#/components/schemas/Count' }], minimum: 3 }, 'text', 'integer', { minimum: 3 }],
+  [{ $ref: '#/components/schemas/Tags', maxItems: 2 }, 'array', undefined, { minItems: 1, maxItems: 2 }],
+  [{ $ref: '#/components/schemas/Tags', minItems: 0, type: ['array', 'null'] }, 'array', undefined, { minItems: 1 }],
+  [{ type: ['null'] }, 'json', undefined, { enum: [null] }],
+])('keywords beside a reference add to it: %j', (schema, form, scalar, expected) => {
+  const schemas = {
+    Id: { type: 'string', format: 'uuid' },
+    Count: { type: 'integer', minimum: 0 },
+    Tags: { type: 'array', minItems: 1, items: { type: 'string' } },
+  };
+  const converted = createConverter('request', { openapi: '3.1.0', components: { schemas } } as never)(schema);
+  expect([formOf(converted), scalarOf(converted)]).toEqual([form, scalar]);
+  expect(converted).toMatchObject(expected);
+});
+
+test.each([
+  [{ allOf: [{ $ref: '#/components/schemas/Id' }, { readOnly: true }] }],
+  [{ $ref: '#/components/schemas/Own' }],
+])('a property is read-only by a part too: %j', (id) => {
+  const schemas = { Id: { type: 'string' }, Own: { $ref: '#/components/schemas/Id', readOnly: true } };
+  const convert = createConverter('request', { openapi: '3.1.0', components: { schemas } } as never);
+  const isValid = compileSchema(createAjv(), convert({ type: 'object', required: ['id'], properties: { id } }));
+  expect([isValid({}), isValid({ id: '1' })]).toEqual([true, false]);
 });
 
 test.each([

@@ -12,9 +12,10 @@ import type { Setting } from '../../scripts/conformance/check.ts';
 import { createPathChecks } from '../../scripts/conformance/http.ts';
 import { isLess } from '../../scripts/conformance/lists.ts';
 import { testContract } from '../../scripts/conformance/main.ts';
+import { readContract } from '../../scripts/conformance/operations.ts';
 import type { Request } from '../../scripts/conformance/request.ts';
 import { toOrigin } from '../../src/http/ports.ts';
-import { document, KEYS, operations } from '../helpers/api.ts';
+import { document, documentOf, KEYS, operations } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand, runInProcess, succeed } from '../helpers/run.ts';
 import { findPort } from '../helpers/servers.ts';
@@ -157,13 +158,22 @@ test.each([
   expect([isLess(one, other), isLess(other, one)]).toEqual([isBefore, false]);
 });
 
-test('a path that the document has not is unknown whatever its templates match', async () => {
-  const targets: string[] = [];
-  const contract = { operations: [{ path: '/{slug}' }, { path: '/{slug}/{id}' }] };
-  const client = { send: async ({ target }: { target: string }) => targets.push(target) };
-  const [unknown] = createPathChecks({ contract, client, operations: [] } as unknown as Setting);
-  await expect(unknown?.run()).rejects.toThrow('404');
-  expect(targets).toEqual([expect.stringMatching(/^(\/[^/]+){3}$/)]);
+test('asks for no method of a path that is also another one with a literal in its parameter', async () => {
+  const parameters = [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }];
+  const responses = { '200': { description: 'x' } };
+  const [one, other] = ['/um/{id}', '/um/{id}:fechar'].map((path, index) =>
+    documentOf({ operationId: path, parameters, responses }, path, ['get', 'post'][index]),
+  );
+  const contract = await readContract({ ...document, paths: { ...one?.paths, ...other?.paths } });
+  const setting = { contract, operations: contract.operations, readOnly: true } as unknown as Setting;
+  const [, ...checks] = createPathChecks(setting);
+  expect(checks.map(({ name }) => name)).toEqual([]);
+  const operations = contract.operations.slice(0, 1);
+  const [, ...own] = createPathChecks({ ...setting, operations, readOnly: false });
+  expect(own.map(({ name }) => name)).toEqual([
+    'refuses POST /um/{id} and names the methods',
+    'answers OPTIONS /um/{id}',
+  ]);
 });
 
 describe('a gateway with a bound off by one', () => {

@@ -113,7 +113,7 @@ describe('a whole body', () => {
         id: ['is read-only'],
         telefone: ['must NOT have more than 5 characters'],
         tipo: ['must be equal to one of the allowed values: aluno'],
-        codigo: ['must match pattern "^[a-z]*$"', 'must NOT have more than 3 characters'],
+        codigo: ['must NOT have more than 3 characters', 'must match pattern "^[a-z]*$"'],
         'itens.0.quantidade': ['must be >= 1'],
         'itens.1.quantidade': ['is required'],
       }),
