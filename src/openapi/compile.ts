@@ -11,9 +11,10 @@ import { describeMistakes, type Refused, readMistakes } from './mistakes.ts';
 import { type DocumentOperation, type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
-import { type Schema, writeSchemas } from './schema.ts';
+import type { Schema } from './schema.ts';
 import { findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
+import { writeSchemas } from './written-schemas.ts';
 
 /** The id of the schemas that several operations use. */
 const SHARED = 'shared';

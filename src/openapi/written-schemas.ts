@@ -1,0 +1,96 @@
+// Writes schemas in the one form for a validator.
+
+import {
+  isAnnotation,
+  pick,
+  readProperties,
+  readTags,
+  readTypes,
+  type Schema,
+  toTagged,
+  toType,
+  typeOf,
+  typesOf,
+} from './schema.ts';
+import { mapChildren, SUBSCHEMAS } from './structure.ts';
+
+type Source = Record<string, unknown>;
+
+/**
+ * Writes schemas for a validator, without annotations. No two places share an object: a schema that is used several times, or
+ * within itself, is in the definitions, to which references with `base` lead.
+ */
+export function writeSchemas(roots: readonly Schema[], base: string) {
+  const uses = new Map<unknown, number>();
+  const written = new Map<unknown, Source>();
+  const open: unknown[] = [...roots];
+  for (const schema of open) {
+    const count = uses.get(schema) ?? 0;
+    uses.set(schema, count + 1);
+    if (count > 0) continue;
+    written.set(schema, simplifyChoice(schema as Schema));
+    mapChildren('schema', written.get(schema) as Source, (_kind, part) => open.push(part));
+  }
+  const named = new Map<unknown, string>();
+  const write = (schema: unknown): object => {
+    if (uses.get(schema) === 1) return writeHere(written.get(schema) as Source);
+    const name = named.get(schema) ?? `s${named.size}`;
+    named.set(schema, name);
+    return { $ref: `${base}#/$defs/${name}` };
+  };
+  const writeHere = (schema: Source): object => {
+    // openapi-backend would not require a field that is binary.
+    const validates = (name: string) => !isAnnotation(name) && !(name === 'format' && schema.format === 'binary');
+    const kept = pick(schema, (name) => validates(name) || name.endsWith('-message'));
+    const data = pick(kept, (name) => !Object.values(SUBSCHEMAS).flat().includes(name));
+    return { ...mapChildren('schema', kept, (_kind, part) => write(part)), ...structuredClone(data) };
+  };
+  const schemas = roots.map(write);
+  const definitions: Record<string, object> = {};
+  for (const [schema, name] of named) definitions[name] = writeHere(written.get(schema) as Source);
+  return { schemas, definitions };
+}
+
+/**
+ * Writes a choice whose errors would be those of every schema in another form, which allows the same values: one between types,
+ * between values, or between objects that a required property tells apart.
+ */
+function simplifyChoice(schema: Schema): Source {
+  const keyword = schema.oneOf ? 'oneOf' : 'anyOf';
+  const { [keyword]: choices = [], ...own } = schema;
+  const allOf = (...parts: readonly object[]) => ({ ...own, allOf: [...(own.allOf ?? []), ...parts] });
+  const choose = (known: object, cases: readonly { readonly when: object; readonly choice: Schema }[]) =>
+    allOf({ if: known, else: known }, ...cases.map(({ when, choice }) => ({ if: { not: when }, else: choice })));
+  const groups = [...Map.groupBy(choices, (choice) => typesOf(choice).join()).values()].map((group) => {
+    const [first = {}, ...others] = group;
+    return { types: typesOf(first), choice: others.length > 0 ? { [keyword]: group } : first };
+  });
+  const types = joinValues(groups.map((group) => group.types));
+  if (groups.length > 1 && types.length > 0) {
+    return choose(
+      toType(types),
+      groups.map((group) => ({ when: toType(group.types), choice: group.choice })),
+    );
+  }
+  const values = joinValues(choices.map(readEnum));
+  if (values.length > 0) return allOf({ enum: values });
+  const tagsOf = (name: string) => choices.map((choice) => readTags(choice, name));
+  const tag = Object.keys(readProperties(choices[0] ?? {}).properties).find(
+    (name) => joinValues(tagsOf(name)).length > 0,
+  );
+  if (tag === undefined) return schema;
+  const cases = choices.map((choice) => ({ when: toTagged(tag, readTags(choice, tag)), choice }));
+  return choose(toTagged(tag, joinValues(tagsOf(tag))), cases);
+}
+
+/** The values of all lists, if each has some and no two have the same. */
+function joinValues<T>(lists: readonly (readonly T[])[]): readonly T[] {
+  const all = lists.flat();
+  return lists.every((list) => list.length > 0) && new Set(all).size === all.length ? all : [];
+}
+
+/** The values of a schema that says nothing else; none of any other schema. */
+function readEnum(schema: Schema): readonly unknown[] {
+  const isAlone = Object.keys(schema).every((name) => name === 'enum' || name === 'type' || isAnnotation(name));
+  return isAlone ? (schema.enum?.filter((value) => readTypes(schema).includes(typeOf(value))) ?? []) : [];
+}
