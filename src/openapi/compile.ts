@@ -12,7 +12,7 @@ import { type DocumentOperation, type Operation, readOperations } from './operat
 import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
 import type { Schema } from './schema.ts';
-import { findUnsupported, type ValidateSchema } from './support.ts';
+import { ENDLESS, findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
 import { writeSchemas } from './written-schemas.ts';
 
@@ -58,6 +58,7 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
     ajv.validateSchema(schema) === true ? [] : (ajv.errors ?? []);
   const unsupported = findUnsupported(source, validateSchema);
   const mistakes = [...unsupported, ...(await findInvalid(source, unsupported))];
+  if (mistakes.some(({ what }) => what === ENDLESS)) throw new DocumentError(describeMistakes(source, mistakes));
   const operations = readOperations(source, createAllows(ajv), mistakes);
   const translations = readTranslations(source, mistakes);
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(source, mistakes));

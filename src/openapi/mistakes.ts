@@ -108,6 +108,8 @@ export const REFUSED = {
     `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
   'a keyword with a value that it does not have': (text) => text,
   'a schema that no value meets': (name, other) => `${name} and ${other} leave no valid value: correct one of the two`,
+  'a schema within itself': () =>
+    'leads to itself for the same value, and so has no end: move what both schemas have to a third one',
   'integers that JSON readers round': (name, most) =>
     `${name} is beyond ${most}, where JSON readers round integers: use a smaller bound or a string`,
 } satisfies Readonly<Record<string, (...texts: string[]) => string>>;

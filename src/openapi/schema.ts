@@ -33,7 +33,7 @@ export type Scalar = 'string' | 'integer' | 'number' | 'boolean';
 export type Form = 'text' | 'bytes' | 'array' | 'json';
 
 /** The keywords whose schemas apply to the same value as the schema around them. */
-const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
+export const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
 /** The keywords that validate nothing. */
 export const ANNOTATIONS: readonly string[] =
   `title summary description default deprecated example examples externalDocs

@@ -5,8 +5,8 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
-import { follow, isReference, type Place, readReference, toPointer } from './pointer.ts';
-import { ANNOTATIONS, EXACT, readTypes, toSchemaReference, typeOf } from './schema.ts';
+import { find, follow, isReference, type Place, readReference, toPointer } from './pointer.ts';
+import { ANNOTATIONS, EXACT, IN_PLACE, readTypes, toSchemaReference, typeOf } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
 /** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
@@ -91,6 +91,9 @@ const RULES: readonly Rule[] = [
   ['schema', 'integers that JSON readers round', findHugeBounds],
 ];
 
+/** Such a schema can be neither validated nor read. */
+export const ENDLESS = 'a schema within itself';
+
 /** Validates a schema of OpenAPI 3.1; gives the errors of Ajv. */
 export type ValidateSchema = (schema: Node) => readonly object[];
 
@@ -100,6 +103,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
   const mistakes: Mistake[] = [];
   /** The pointer of the schema that was validated last, with all schemas in it. */
   let outermost = '-';
+  const ended = new Set<unknown>();
   visit(document, (kind, node, place) => {
     if (isReference(node) && follow<unknown>(document, node) === undefined) {
       mistakes.push(toMistake('a reference to nothing', place, node.$ref));
@@ -121,6 +125,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
         mistakes.push(toMistake(what, name === undefined ? place : [...place, name], ...(texts as never)));
       }
     }
+    if (kind === 'schema' && hasNoEnd(document, node, ended)) mistakes.push(toMistake(ENDLESS, place));
     if (kind !== 'schema' || isVersion30) return;
     const pointer = toPointer(place);
     if (pointer.startsWith(`${outermost}/`)) return;
@@ -128,6 +133,22 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     mistakes.push(...readMistakes(validateSchema(node), 'a keyword with a value that it does not have', place));
   });
   return mistakes;
+}
+
+/** Whether a schema applies to the value that it is applied to already. `ended` has the schemas that do not, or were found. */
+function hasNoEnd(document: object, node: unknown, ended: Set<unknown>, around = new Set<unknown>()): boolean {
+  if (around.has(node)) return true;
+  if (typeof node !== 'object' || node === null || ended.has(node)) return false;
+  around.add(node);
+  const parts = [...IN_PLACE, 'not'].flatMap((name) => {
+    const part = (node as Node)[name];
+    return name === 'dependentSchemas' ? Object.values(Object(part)) : [part].flat();
+  });
+  if (isReference(node)) parts.push(find(document, readReference(node.$ref)).node);
+  const isEndless = parts.some((part) => hasNoEnd(document, part, ended, around));
+  around.delete(node);
+  ended.add(node);
+  return isEndless;
 }
 
 /** Whether a reference leads to a component of another section. */

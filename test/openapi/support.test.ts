@@ -165,6 +165,7 @@ const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
   'a keyword that is none': schema('{ type: string, maxlength: 1 }'),
   'a keyword with a value that it does not have': schema("{ type: string, maxLength: '1' }"),
   'a schema that no value meets': schema('{ type: integer, minimum: 2, maximum: 1 }'),
+  'a schema within itself': schema("{ oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] }"),
   'integers that JSON readers round': schema('{ type: integer, maximum: 9223372036854775807 }'),
 };
 
