@@ -12,6 +12,8 @@ import type { Store } from './store/store.ts';
 /** The width of a finding's name. */
 const WIDTH = 15;
 
+const AGREE = 'ok: document and database agree; npm run check:contract looks into the functions too';
+
 /** The result of one check. */
 type Finding = { readonly name: string; readonly text: string; readonly isBad?: boolean };
 
@@ -80,7 +82,7 @@ async function checkOpened(store: Store, { config, document, pending, tell }: Pa
   if ('failure' in drift) tell({ name: 'Contract', text: describeFault(drift.failure), isBad: true });
   else {
     const isBad = drift.broken.size > 0 && config.contractCheck === 'error';
-    tell({ name: 'Contract', text: drift.lines.join('\n') || 'ok: document and database agree', isBad });
+    tell({ name: 'Contract', text: drift.lines.join('\n') || AGREE, isBad });
   }
   if ((await findDemo(document, store)) === undefined) return;
   if (config.demoKeys) tell({ name: 'Demo data', text: 'in this store, with keys that everybody knows' });

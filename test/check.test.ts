@@ -27,7 +27,7 @@ import {
 const root = mkdtempSync(join(tmpdir(), 'check-'));
 const DOCUMENT = ['Configuration  ok', `Document       ok: ${operations.length} operations`];
 const [NEWEST = ''] = readdirSync(MIGRATIONS).sort().reverse();
-const AGREES = 'Contract       ok: document and database agree';
+const AGREES = 'Contract       ok: document and database agree; npm run check:contract looks into the functions too';
 const GOOD = 'The gateway can start.';
 const BAD = 'The gateway would not start, or could not serve.';
 const DEMO = 'Demo data      in this store, with keys that everybody knows';
