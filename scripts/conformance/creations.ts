@@ -101,7 +101,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       const { request, found, others } = await find(list, row);
       if (!isDeepStrictEqual(found, row)) throw new Mismatch(request, describeRow(row), describeRow(found));
       const unique = assignments
-        .filter(({ value }) => UNIQUE.test(String(value)))
+        .filter(({ input, value }) => !input.rule && UNIQUE.test(String(value)))
         .map(({ input }) => toProperty(input));
       const twin = others.find((one) => unique.some((name) => name in row && one[name] === row[name]));
       if (twin) throw new Mismatch(request, `one record of the creation, ${describeRow(row)}`, describeRow(twin));
