@@ -21,8 +21,20 @@ export function writeGrants({ table, kinds, written, columns }: Subject): string
     ...(kinds.includes('update') ? missing('update', written) : []),
     ...(kinds.includes('delete') ? whole('delete') : []),
   ];
-  if (privileges.length === 0) return '';
-  const inLine = `grant ${privileges.join(', ')} on private.${table.name} to gateway_functions;\n`;
+  // A function that writes looks for the records that a new row refers to.
+  const writes = kinds.includes('create') || kinds.includes('update');
+  const unreadable = written.flatMap(({ reference }) =>
+    writes && reference?.isReadable === false ? [reference.table] : [],
+  );
+  const others = new Set(unreadable.filter((other) => other !== `private.${table.name}`));
+  return [
+    ...(privileges.length > 0 ? [grant(privileges, `private.${table.name}`)] : []),
+    ...[...others].map((other) => grant(['select'], other)),
+  ].join('');
+}
+
+function grant(privileges: readonly string[], table: string): string {
+  const inLine = `grant ${privileges.join(', ')} on ${table} to gateway_functions;\n`;
   return inLine.length <= 120 ? inLine : inLine.replaceAll('), ', '),\n  ').replace(' on private', '\n  on private');
 }
 
@@ -185,12 +197,12 @@ select private.publish('public.${name}');
 /** Refuses a field that refers to no record of the tenant, before the foreign key does. */
 function requireRecords(columns: readonly Column[]): string {
   return columns
-    .filter(({ reference }) => reference !== undefined)
+    .flatMap(({ name, reference }) => (reference ? [{ name, table: reference.table }] : []))
     .map(
-      ({ name, reference }) => `
+      ({ name, table }) => `
   perform private.require_record(
     p_body ->> '${name}' is null
-      or exists (select from ${reference} r where r.tenant_id = v_tenant and r.id = (p_body ->> '${name}')::uuid),
+      or exists (select from ${table} r where r.tenant_id = v_tenant and r.id = (p_body ->> '${name}')::uuid),
     '${name}'
   );`,
     )

@@ -1,7 +1,7 @@
 // The names and parts of a table's operations, in the document and in SQL.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { type Column, type Key, RefusedError, type Table } from './table.ts';
+import { type Column, describeOpenTable, type Key, RefusedError, type Table } from './table.ts';
 
 export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
 export type Kind = (typeof KINDS)[number];
@@ -131,6 +131,11 @@ function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
     }
   }
   for (const column of columns) reasons.push(...findUnfit(column, name));
+  if (kinds.includes('create') || kinds.includes('update')) {
+    // The functions read the records of the table, which only row security limits to the tenant a second time.
+    const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.table] : []));
+    reasons.push(...[...new Set(open)].map(describeOpenTable));
+  }
   for (const filter of filters.filter(({ name }) => kinds.includes('list') && PAGE.includes(name))) {
     reasons.push(
       `${filter.name} of ${name} would be a filter with the name of a parameter of pages: rename the column`,

@@ -25,7 +25,15 @@ export type Column = {
   /** Whether it is computed from other columns (`generated always as`). */
   readonly isComputed: boolean;
   /** The table that it refers to. */
-  readonly reference?: string;
+  readonly reference?: Reference;
+};
+
+/** A table of records that a column refers to. */
+export type Reference = {
+  readonly table: string;
+  readonly isIsolated: boolean;
+  /** Whether gateway_functions may select from it. */
+  readonly isReadable: boolean;
 };
 
 export type Table = {
@@ -57,24 +65,27 @@ type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
   readonly labels: readonly string[] | null;
 };
 type Check = { readonly name: string; readonly columns: readonly string[]; readonly definition: string };
-type Reference = Key & { readonly targets: readonly string[] };
+type ForeignKey = Key & Reference & { readonly targets: readonly string[] };
 type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques' | 'incoming' | 'granted'> & {
   readonly isIsolated: boolean;
   readonly key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
   readonly checks: readonly Check[];
-  readonly references: readonly Reference[];
+  readonly references: readonly ForeignKey[];
 };
 
 const NAMES = (numbers: string, table: string) =>
   `array(select a.attname::text from unnest(${numbers}) with ordinality o (number, n)
            join pg_attribute a on a.attrelid = ${table} and a.attnum = o.number order by o.n)`;
 
+const ISOLATED = (table: string) =>
+  `(select c.relforcerowsecurity and exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant_isolation')
+      from pg_class c where c.oid = ${table})`;
+
 const CATALOG = `
 select json_build_object(
   'comment', obj_description(t.oid, 'pg_class'),
-  'isIsolated', t.relforcerowsecurity and exists (
-    select from pg_policy p where p.polrelid = t.oid and p.polname = 'tenant_isolation'),
+  'isIsolated', ${ISOLATED('t.oid')},
   'key', (select ${NAMES('k.conkey', 't.oid')} from pg_constraint k where k.conrelid = t.oid and k.contype = 'p'),
   'columns', (
     select json_agg(json_build_object(
@@ -114,7 +125,8 @@ select json_build_object(
   'references', (
     select coalesce(json_agg(json_build_object(
              'name', k.conname, 'table', k.confrelid::regclass, 'columns', ${NAMES('k.conkey', 't.oid')},
-             'targets', ${NAMES('k.confkey', 'k.confrelid')})), '[]')
+             'targets', ${NAMES('k.confkey', 'k.confrelid')}, 'isIsolated', ${ISOLATED('k.confrelid')},
+             'isReadable', has_table_privilege('gateway_functions', k.confrelid, 'select'))), '[]')
       from pg_constraint k where k.conrelid = t.oid and k.contype = 'f'),
   'incoming', (
     select coalesce(json_agg(json_build_object(
@@ -154,9 +166,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   const catalog: Catalog = JSON.parse(json);
   const id = catalog.columns.find((column) => column.name === 'id');
   if (!catalog.isIsolated) {
-    throw new RefusedError(
-      `private.${name} has no row security: add select private.isolate('private.${name}'); to its migration (supabase/README.md, "Add a table")`,
-    );
+    throw new RefusedError(describeOpenTable(`private.${name}`));
   }
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     throw new RefusedError(describeKey(name, id));
@@ -180,7 +190,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
         schema: toSchema(column, Object.assign({}, ...bounds)),
         // A default that calls a function gives generated values.
         isGenerated: column.isGenerated || /\w\(|^CURRENT_/.test(column.default ?? ''),
-        ...(reference ? { reference: reference.table } : {}),
+        ...(reference ? { reference } : {}),
       };
     }),
     indexes: catalog.indexes.filter(([first]) => first === 'tenant_id').map(([, ...others]) => others),
@@ -192,6 +202,11 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       return rule ? [] : [{ name, columns, text: withoutCasts(expressionOf(check)).replace(/^\((.*)\)$/s, '$1') }];
     }),
   };
+}
+
+/** How to isolate a table without row security. */
+export function describeOpenTable(table: string): string {
+  return `${table} has no row security: add select private.isolate('${table}'); to its migration (supabase/README.md, "Add a table")`;
 }
 
 /** How to correct the primary key of a table. */

@@ -77,6 +77,34 @@ select 'a0000000-0000-4000-8000-000000000000', ('a8000000-0000-4000-8000-' || lp
   from generate_series(1, 5) n;
 `;
 
+/** A table without operations, and one that refers to it. */
+const PLANS = `
+create table private.planos (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  nome varchar(40) not null,
+  primary key (tenant_id, id)
+);
+select private.isolate('private.planos');
+create table private.contratos (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  plano_id uuid not null,
+  plano_anterior_id uuid,
+  primary key (tenant_id, id)
+);
+select private.isolate('private.contratos');
+alter table private.contratos add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id),
+  add foreign key (tenant_id, plano_anterior_id) references private.planos (tenant_id, id);
+`;
+const PLAN_ROWS = `
+insert into private.planos (tenant_id, id, nome)
+select 'a0000000-0000-4000-8000-000000000000', ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Plano ' || n
+  from generate_series(1, 2) n;
+insert into private.contratos (tenant_id, id, plano_id)
+values ('a0000000-0000-4000-8000-000000000000', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
+`;
+
 /** The SQL of a table of tenants. */
 const table = (name: string, columns: string, isIsolated = true) => `
 create table private.${name} (
@@ -95,6 +123,8 @@ const REFUSED = [
   ),
   table('varios', `${ID}, v_tenant integer, dados jsonb`),
   table('mel', ID),
+  table('vinculos', `${ID}, aberto_id uuid`),
+  'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
 ].join('');
 
 const TABLE = readReadmeTable('gaveta', 'c');
@@ -126,11 +156,11 @@ beforeAll(async () => {
   cpSync('openapi.yaml', files.document);
   cpSync(SEED.file, files.seed);
   writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
-  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS);
-  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS);
+  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS + PLANS);
+  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS + PLAN_ROWS);
   database = await createDatabase();
   db = await openDatabase(database);
-  await db.exec(TABLE.sql + TABLE.rows + LESSONS + LESSON_ROWS + REFUSED);
+  await db.exec(TABLE.sql + TABLE.rows + LESSONS + LESSON_ROWS + PLANS + PLAN_ROWS + REFUSED);
   before = readFiles();
   const made = await runInProcess((printing) => addOperations(['all', 'gavetas'], { files, ...printing }));
   written = [made, await run('all', 'aulas', '--object', 'extras')];
@@ -295,6 +325,15 @@ describe('what it writes', () => {
       status: 422,
       body: { error: { extras: ['must satisfy octet_length(extras) <= 100'] } },
     });
+  });
+
+  test('grants the select on the tables that a new row refers to', async () => {
+    const output = succeed(await run('create', 'contratos', '--dry-run'));
+    expect(output).toContain(`
+grant select, insert (tenant_id, plano_id, plano_anterior_id) on private.contratos to gateway_functions;
+grant select on private.planos to gateway_functions;
+`);
+    expect(succeed(await run('get', 'contratos', '--dry-run'))).not.toContain('on private.planos to');
   });
 
   test('creates once for each Idempotency-Key', async () => {
@@ -493,6 +532,7 @@ describe('a run that writes nothing', () => {
     ],
     ['list', 'varios', /^v_tenant of .* rename the column\ndados of .* --object dados/],
     ['list', 'pares', /^no index has private\.pares in the order of a list: create one in a migration, such as create/],
+    ['create', 'vinculos', /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/],
     ['get', 'mel', /^the singular of mel is unknown: give it with --singular$/],
   ])('refuses %s %s with the reason', async (kind, table, reason) => {
     const plan = async () => readSubject(document, await readTable(db, table), { kinds: [kind] });
