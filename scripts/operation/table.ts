@@ -1,8 +1,9 @@
 // Reads a table of tenants from the catalog, with the schemas of its columns.
 
 import { OperatorError } from '../../src/errors.ts';
-import { EXACT, type Schema } from '../../src/openapi/schema.ts';
+import type { Schema } from '../../src/openapi/schema.ts';
 import type { Database } from '../../src/store/migrations.ts';
+import { type Check, describeCheck, INTEGERS, meet, NUMBERS, type Rule, readCheck, TEXTS } from './checks.ts';
 
 /** The command refuses to write an operation. */
 export class RefusedError extends OperatorError {}
@@ -15,7 +16,7 @@ export type Column = {
   readonly type: string;
   /** The type without a length; of a domain its base type. */
   readonly base: string;
-  readonly schema: Schema & Partial<Record<Bound, number>>;
+  readonly schema: Schema & Omit<Rule, 'enum'>;
   readonly isNullable: boolean;
   readonly comment: string | null;
   /** The default, as SQL. */
@@ -64,7 +65,6 @@ type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
   readonly modifier: number;
   readonly labels: readonly string[] | null;
 };
-type Check = { readonly name: string; readonly columns: readonly string[]; readonly definition: string };
 type ForeignKey = Key & Reference & { readonly targets: readonly string[] };
 type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques' | 'incoming' | 'granted'> & {
   readonly isIsolated: boolean;
@@ -171,23 +171,23 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     throw new RefusedError(describeKey(name, id));
   }
-  const rules = catalog.checks.map((check) => {
+  const readings = catalog.checks.map((check) => {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
-    return { check, rule: readCheck(check, base) };
+    return { check, ...readCheck(check, base) };
   });
   const columns = catalog.columns.filter((column) => column.name !== 'tenant_id');
   return {
     name,
     comment: catalog.comment,
     columns: columns.map((column) => {
-      const bounds = rules.flatMap(({ check, rule }) => (rule && check.columns[0] === column.name ? [rule] : []));
+      const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
       const reference = catalog.references.find((one) => one.columns.includes(column.name));
       if (reference && reference.targets.join() !== 'tenant_id,id') {
         throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
       }
       return {
         ...column,
-        schema: toSchema(column, Object.assign({}, ...bounds)),
+        schema: toSchema(column, meet(rules)),
         // A default that calls a function gives generated values.
         isGenerated: column.isGenerated || /\w\(|^CURRENT_/.test(column.default ?? ''),
         ...(reference ? { reference } : {}),
@@ -197,9 +197,9 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     uniques: catalog.uniques.map((key) => ({ ...key, columns: key.columns.filter((one) => one !== 'tenant_id') })),
     incoming: catalog.incoming,
     granted: catalog.granted,
-    otherChecks: rules.flatMap(({ check, rule }) => {
+    otherChecks: readings.flatMap(({ check, isWhole }) => {
       const { name, columns } = check;
-      return rule ? [] : [{ name, columns, text: withoutCasts(expressionOf(check)).replace(/^\((.*)\)$/s, '$1') }];
+      return isWhole ? [] : [{ name, columns, text: describeCheck(check) }];
     }),
   };
 }
@@ -215,57 +215,6 @@ function describeKey(table: string, id: CatalogColumn | undefined): string {
   return `the primary key of private.${table} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${table} drop constraint if exists ${table}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
 }
 
-type Rule = Partial<Record<Bound, number>> & { readonly enum?: string[] };
-type Bound = `${'min' | 'max'}${'Length' | 'Items' | 'imum'}` | `exclusive${'Min' | 'Max'}imum`;
-
-/** The condition of a check; in a domain's, replaces VALUE by the column. */
-function expressionOf({ columns, definition }: Check): string {
-  const expression = definition.replace(/^CHECK \((.*)\)( NOT VALID)?$/s, '$1');
-  return expression.replace(/\bVALUE\b(?=(?:[^']*'[^']*')*[^']*$)/g, columns[0] ?? '');
-}
-
-function withoutCasts(expression: string): string {
-  return expression.replace(/::(\w+\.)?[a-z]\w*( [a-z]+)*/g, '').replace(/(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1');
-}
-
-/** The bounds or values that a check of one column allows; undefined for any other check. */
-function readCheck(check: Check, base: string): Rule | undefined {
-  const [column, ...others] = check.columns;
-  if (column === undefined || others.length > 0) return undefined;
-  const expression = expressionOf(check);
-  const [, list] = /^\(*\w+\)*(?:::[\w. ]+)? = ANY \(+ARRAY\[([^\]]*)\](?:::[\w. ]+\[\])?\)*$/.exec(expression) ?? [];
-  if (list && TEXTS.includes(base)) {
-    return { enum: [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, one = '']) => one.replaceAll("''", "'")) };
-  }
-  const rules = withoutCasts(expression)
-    .split(' AND ')
-    .map((part) => readCondition(part.replace(/^\(+|(?<!_length\(\w+)\)+$/g, ''), column, base));
-  return rules.includes(undefined) ? undefined : Object.assign({}, ...rules);
-}
-
-function readCondition(text: string, column: string, base: string): Rule | undefined {
-  const [, what = '', operator = '', quoted = ''] = /^(\S+) (<=|<|>=|>|<>) ('.*'|-?[\d.]+)$/.exec(text) ?? [];
-  const isText = TEXTS.includes(base);
-  if (what === column && operator === '<>' && quoted === "''" && isText) return { minLength: 1 };
-  const value = quoted.replaceAll("'", '');
-  if (operator === '' || operator === '<>' || value === '' || Number.isNaN(Number(value))) return undefined;
-  const isLength = [`char_length(${column})`, `length(${column})`].includes(what) && isText;
-  if (isLength) return toBound(operator, Number(value), 'minLength', 'maxLength');
-  if (what === `cardinality(${column})`) return toBound(operator, Number(value), 'minItems', 'maxItems');
-  if (what !== column) return undefined;
-  if (base in INTEGERS) return toBound(operator, Number(value), 'minimum', 'maximum');
-  if (!NUMBERS.includes(base)) return undefined;
-  if (operator.endsWith('=')) return toBound(operator, Number(value), 'minimum', 'maximum');
-  return { [operator === '<' ? 'exclusiveMaximum' : 'exclusiveMinimum']: Number(value) };
-}
-
-function toBound(operator: string, value: number, least: keyof Rule, most: keyof Rule): Rule {
-  const step = operator.length === 1 ? 1 : 0;
-  return operator.startsWith('<') ? { [most]: value - step } : { [least]: value + step };
-}
-
-const TEXTS = ['text', 'character varying'];
-const NUMBERS = ['numeric', 'double precision'];
 const FORMATS: Readonly<Record<string, readonly [format: string, maxLength: number]>> = {
   uuid: ['uuid', 36],
   date: ['date', 10],
@@ -273,12 +222,6 @@ const FORMATS: Readonly<Record<string, readonly [format: string, maxLength: numb
   'timestamp without time zone': ['date-time-local', 26],
   'time without time zone': ['time-local', 15],
 };
-const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: number, maximum: number]>> = {
-  smallint: ['int32', -(2 ** 15), 2 ** 15 - 1],
-  integer: ['int32', -(2 ** 31), 2 ** 31 - 1],
-  bigint: ['int64', ...EXACT],
-};
-
 /** Maximum lengths of arrays and texts without a bound in Postgres; the author of the operation may edit them. */
 const MAX_ITEMS = 100;
 const MAX_LENGTH = 255;
@@ -320,8 +263,9 @@ export function toSchema(
     });
   }
   if (!TEXTS.includes(base)) return {};
-  const maxLength = rule.maxLength ?? (modifier > 4 ? modifier - 4 : undefined);
-  return omitUndefined({ type: 'string', format: name === 'email' ? 'email' : undefined, minLength, maxLength });
+  const { maxLength } = meet([rule, modifier > 4 ? { maxLength: modifier - 4 } : {}]);
+  const email = name === 'email' ? 'email' : undefined;
+  return omitUndefined({ type: 'string', format: email, minLength, maxLength, pattern: rule.pattern });
 }
 
 /** The maximum of a numeric with a precision, and the step that Postgres rounds to. */

@@ -267,7 +267,7 @@ function toSchema(
   isSent = false,
 ): Node {
   const toProperty = ({ name, schema, isNullable, isComputed, reference, comment }: Column) => {
-    const { minLength, ...others } = schema;
+    const { minLength, pattern, ...others } = schema;
     const own = forVersion(isSent ? schema : others, openapi);
     const checks = table.otherChecks.filter((check) => check.columns.includes(name)).map(({ text }) => text);
     const rules = [...(reference ? ['the id of a record of the tenant'] : []), ...checks];

@@ -105,6 +105,28 @@ insert into private.contratos (tenant_id, id, plano_id)
 values ('a0000000-0000-4000-8000-000000000000', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
 `;
 
+/** Texts with the bounds and patterns of their checks. */
+const CODES = `
+create domain private.cnpj as text check (char_length(value) = 14);
+create table private.cadastros (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  uf text not null check (char_length(uf) = 2),
+  cpf text not null check (cpf ~ '^[0-9]{11}$'),
+  cnpj private.cnpj,
+  cep varchar(20) check (cep ~ '^\\d{5}-?\\d{3}$'),
+  placa text check (placa is null or placa ~ '^[A-Z0-9]+$' and length(placa) < 8),
+  apelido text check (octet_length(apelido) <= 50 and trim(apelido) <> ''),
+  sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$'),
+  primary key (tenant_id, id)
+);
+select private.isolate('private.cadastros');
+`;
+const CODE_ROWS = `
+insert into private.cadastros (tenant_id, id, uf, cpf)
+values ('a0000000-0000-4000-8000-000000000000', 'ab000000-0000-4000-8000-000000000001', 'SP', '12345678901');
+`;
+
 /** The SQL of a table of tenants. */
 const table = (name: string, columns: string, isIsolated = true) => `
 create table private.${name} (
@@ -156,11 +178,11 @@ beforeAll(async () => {
   cpSync('openapi.yaml', files.document);
   cpSync(SEED.file, files.seed);
   writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
-  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS + PLANS);
-  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS + PLAN_ROWS);
+  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS + PLANS + CODES);
+  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS + PLAN_ROWS + CODE_ROWS);
   database = await createDatabase();
   db = await openDatabase(database);
-  await db.exec(TABLE.sql + TABLE.rows + LESSONS + LESSON_ROWS + PLANS + PLAN_ROWS + REFUSED);
+  await db.exec(TABLE.sql + TABLE.rows + LESSONS + LESSON_ROWS + PLANS + PLAN_ROWS + CODES + CODE_ROWS + REFUSED);
   before = readFiles();
   const made = await runInProcess((printing) => addOperations(['all', 'gavetas'], { files, ...printing }));
   written = [made, await run('all', 'aulas', '--object', 'extras')];
@@ -325,6 +347,29 @@ describe('what it writes', () => {
       status: 422,
       body: { error: { extras: ['must satisfy octet_length(extras) <= 100'] } },
     });
+  });
+
+  test('has the lengths and the patterns of texts', async () => {
+    const { columns, otherChecks } = await readTable(db, 'cadastros');
+    expect(Object.fromEntries(columns.map(({ name, schema }) => [name, schema]))).toEqual({
+      id: { type: 'string', format: 'uuid', maxLength: 36 },
+      uf: { type: 'string', minLength: 2, maxLength: 2 },
+      cpf: { type: 'string', maxLength: 11, pattern: '^[0-9]{11}$' },
+      cnpj: { type: 'string', minLength: 14, maxLength: 14 },
+      cep: { type: 'string', minLength: 8, maxLength: 9 },
+      placa: { type: 'string', maxLength: 7, pattern: '^[A-Z0-9]+$' },
+      apelido: { type: 'string', maxLength: 50 },
+      sigla: { type: 'string', maxLength: 9 },
+    });
+    // What a schema says only in part.
+    expect(otherChecks.map(({ text }) => text).sort()).toEqual([
+      "(octet_length(apelido) <= 50) AND (TRIM(BOTH FROM apelido) <> '')",
+      "cep ~ '^\\d{5}-?\\d{3}$'",
+      "sigla ~ '^(A|B)::[0-9]?$'",
+    ]);
+    const output = succeed(await run('create', 'cadastros', '--dry-run'));
+    expect(output).toContain("cpf: { type: string, maxLength: 11, pattern: '^[0-9]{11}$' }");
+    expect(output).toContain('cpf: { type: string, maxLength: 11 }');
   });
 
   test('grants the select on the tables that a new row refers to', async () => {
