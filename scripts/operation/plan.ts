@@ -19,6 +19,7 @@ import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
 import { createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
+import { makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, type Sample } from './yaml.ts';
@@ -37,8 +38,6 @@ export type Change = { readonly file: string; readonly text: string };
 
 /** The requirement of an example that any row meets. */
 const ANY = 'whichever it is';
-
-type Row = Readonly<Record<string, unknown>> & { readonly id: string };
 
 /** Plans operations for a table. Changes no file. Throws RefusedError. */
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
@@ -130,6 +129,7 @@ async function chooseSamples(
     );
   };
   const [first, second] = all;
+  const created = first && kinds.includes('create') ? await makeNew(db, subject, first, all) : undefined;
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
   const taken = (row: Row) =>
     uniques.length === 0 ? [] : [{ name: 'taken', status: 409, parameters: {}, body: body(row) }];
@@ -157,7 +157,7 @@ async function chooseSamples(
         name: 'created',
         status: 201,
         parameters: { [KEY]: `${names.create.operation}-example` },
-        body: body(makeUnique(subject, need(first, ANY), all)),
+        body: body(need(created, ANY)),
       },
       ...taken(need(first, ANY)),
     ],
@@ -204,22 +204,6 @@ async function readRows(
     [Buffer.from(key)],
   );
   return rows;
-}
-
-/** Changes the values of a row that have to be unique. */
-function makeUnique({ uniques, written }: Subject, row: Row, all: readonly Row[]): Row {
-  const names = uniques.map(
-    ({ columns }) => written.find(({ name, reference }) => columns.includes(name) && !reference)?.name,
-  );
-  const values = names.flatMap((name) => {
-    const value = name && row[name];
-    if (typeof value === 'number') return [[name, Math.max(...all.map((one) => Number(one[name as string]))) + 1]];
-    if (typeof value !== 'string') return [];
-    const schema = written.find((column) => column.name === name)?.schema;
-    const text = schema?.format === 'email' ? `outro.${value}` : `${value} (outro)`;
-    return [[name, text.slice(0, schema?.maxLength)]];
-  });
-  return { ...row, ...Object.fromEntries(values) };
 }
 
 /** Takes one value from another row, of a column without a unique or check constraint. */

@@ -16,7 +16,7 @@ export type Column = {
   readonly type: string;
   /** The type without a length; of a domain its base type. */
   readonly base: string;
-  readonly schema: Schema & Omit<Rule, 'enum'>;
+  readonly schema: Schema & Omit<Rule, 'enum'> & { readonly multipleOf?: number };
   readonly isNullable: boolean;
   readonly comment: string | null;
   /** The default, as SQL. */

@@ -127,6 +127,51 @@ insert into private.cadastros (tenant_id, id, uf, cpf)
 values ('a0000000-0000-4000-8000-000000000000', 'ab000000-0000-4000-8000-000000000001', 'SP', '12345678901');
 `;
 
+/** Tables whose new rows need other values: a join table that is unique over its references, texts of a form, and dates. */
+const UNIQUES = `
+create domain private.placa as text check (value ~ '^[A-Z]{3}[0-9]$');
+create table private.matriculas (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  aluno_id uuid not null,
+  plano_id uuid not null,
+  placa private.placa not null,
+  codigo varchar(2) not null check (codigo ~ '^(A|B)[0-9]$'),
+  dia date not null,
+  preco numeric(5, -2) not null,
+  primary key (tenant_id, id),
+  unique (tenant_id, aluno_id, plano_id),
+  unique (tenant_id, placa),
+  unique (tenant_id, codigo),
+  unique (tenant_id, dia),
+  unique (tenant_id, preco)
+);
+select private.isolate('private.matriculas');
+create table private.fichas (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  plano_id uuid not null,
+  primary key (tenant_id, id),
+  unique (tenant_id, plano_id)
+);
+select private.isolate('private.fichas');
+alter table private.matriculas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
+  add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
+alter table private.fichas add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
+`;
+const UNIQUE_ROWS = `
+insert into private.matriculas (tenant_id, id, aluno_id, plano_id, placa, codigo, dia, preco)
+select 'a0000000-0000-4000-8000-000000000000', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+       ('a3000000-0000-4000-8000-' || lpad(((n + 1) / 2)::text, 12, '0'))::uuid,
+       ('a9000000-0000-4000-8000-' || lpad((1 + n % 2)::text, 12, '0'))::uuid,
+       'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100
+  from generate_series(1, 4) n;
+insert into private.fichas (tenant_id, id, plano_id)
+select 'a0000000-0000-4000-8000-000000000000', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+       ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
+  from generate_series(1, 2) n;
+`;
+
 /** The SQL of a table of tenants. */
 const table = (name: string, columns: string, isIsolated = true) => `
 create table private.${name} (
@@ -178,11 +223,23 @@ beforeAll(async () => {
   cpSync('openapi.yaml', files.document);
   cpSync(SEED.file, files.seed);
   writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
-  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS + PLANS + CODES);
-  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS + PLAN_ROWS + CODE_ROWS);
+  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS + PLANS + CODES + UNIQUES);
+  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS + PLAN_ROWS + CODE_ROWS + UNIQUE_ROWS);
   database = await createDatabase();
   db = await openDatabase(database);
-  await db.exec(TABLE.sql + TABLE.rows + LESSONS + LESSON_ROWS + PLANS + PLAN_ROWS + CODES + CODE_ROWS + REFUSED);
+  await db.exec(
+    TABLE.sql +
+      TABLE.rows +
+      LESSONS +
+      LESSON_ROWS +
+      PLANS +
+      PLAN_ROWS +
+      CODES +
+      CODE_ROWS +
+      UNIQUES +
+      UNIQUE_ROWS +
+      REFUSED,
+  );
   before = readFiles();
   const made = await runInProcess((printing) => addOperations(['all', 'gavetas'], { files, ...printing }));
   written = [made, await run('all', 'aulas', '--object', 'extras')];
@@ -372,6 +429,20 @@ describe('what it writes', () => {
     expect(output).toContain('cpf: { type: string, maxLength: 11 }');
   });
 
+  test('has an example of a creation that no unique constraint refuses', async () => {
+    const output = succeed(await run('create', 'matriculas', '--dry-run'));
+    expect(output.replace(/^\d+: */gm, '')).toContain(`
+created:
+value:
+aluno_id: a3000000-0000-4000-8000-000000000003
+plano_id: a9000000-0000-4000-8000-000000000002
+placa: ABC5
+codigo: A5
+dia: '2024-01-06'
+preco: 500
+`);
+  });
+
   test('grants the select on the tables that a new row refers to', async () => {
     const output = succeed(await run('create', 'contratos', '--dry-run'));
     expect(output).toContain(`
@@ -530,6 +601,14 @@ describe('a run that writes nothing', () => {
         'an example needs a row of private.academias in supabase/seed.sql, of the tenant of wms_demo_aurora, besides the first three, which no example shows yet and no other record refers to\n',
     });
     expect(readFiles()).toEqual(files);
+  });
+
+  test('says which rows the demo data lacks for the example of a creation', async () => {
+    expect(await run('create', 'fichas')).toEqual({
+      ...{ code: 1, output: '' },
+      errors:
+        'the example of criarFicha needs plano_id that no row of private.fichas has, and the demo data gives none: add records to private.planos in supabase/seed.sql\n',
+    });
   });
 
   test('refuses demo data whose examples would not hold at the next start', async () => {
