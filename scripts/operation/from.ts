@@ -8,6 +8,7 @@ import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
   addReplayed,
+  addTag,
   allowNull,
   type Document,
   ERROR,
@@ -101,9 +102,7 @@ function addOperation(text: string, found: Found, { path: wanted, values }: From
     path in document.paths
       ? insert(text, ['paths', path], write(method, operation))
       : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
-  if (!document.tags.some((one) => one.name === tag)) {
-    edited = insert(edited, ['tags'], `- name: ${tag}\n  description: ${tag}\n`);
-  }
+  edited = addTag(edited, tag, tag);
   return isRepeatable(found, reads) ? addReplayed(edited) : edited;
 }
 

@@ -10,7 +10,7 @@ import { receiveExample } from '../../src/api/validate.ts';
 import { isFault, messageOf, toHttpError } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
-import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
+import { type Example, readExamples } from '../../src/openapi/examples.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import { DESCRIPTION, toDescription } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
@@ -22,7 +22,7 @@ import { writeFunction, writeGrants } from './functions.ts';
 import { makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
-import { addToDocument, KEY, type Sample } from './yaml.ts';
+import { addToDocument, KEY, readDocument, type Sample } from './yaml.ts';
 
 /** The files of the document, the migrations and the demo data. */
 export type Files = {
@@ -43,14 +43,13 @@ const ANY = 'whichever it is';
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
+  const { key } = readDocument(text);
   return withDatabase(files, async (db, seed) => {
-    const current = parse(text);
-    const subject = readSubject(current, await readTable(db, tableName), request);
+    const subject = readSubject(parse(text), await readTable(db, tableName), request);
     const sql = writeMigration(subject);
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
-    const key = findKeyScheme(current)?.['x-example'] ?? '';
     const samples = await chooseSamples(db, subject, { key, text, seed });
     const document = await fillIn(db, text, subject, samples);
     return [

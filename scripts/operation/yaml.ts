@@ -1,6 +1,7 @@
 // Writes the YAML of operations into the document. The rest of the file does not change by a byte.
 
 import { isCollection, parse, parseDocument, stringify } from 'yaml';
+import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Kind, placeOf, type Subject, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
 
@@ -35,7 +36,7 @@ export function addToDocument(
   answers: Answers,
 ): string {
   const { kinds, noun, tag, schemas, columns, written } = subject;
-  const { components, tags } = readDocument(text);
+  const { components } = readDocument(text);
   const { responses, headers } = components;
   let edited = text;
   const add = (place: readonly string[], entry: string) => {
@@ -48,9 +49,7 @@ export function addToDocument(
     if (path in parse(edited).paths) add(['paths', path], write(method, operation));
     else add(['paths'], `\n${write(path, { [method]: operation })}`);
   }
-  if (!tags.some(({ name }) => name === tag)) {
-    add(['tags'], `- name: ${tag}\n  description: ${toUpper(noun.many)}\n`);
-  }
+  edited = addTag(edited, tag, toUpper(noun.many));
   if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) {
     const schema = { type: 'string', maxLength: 2000 };
     add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
@@ -82,18 +81,41 @@ export type Document = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
   readonly tags: readonly { readonly name: string }[];
   readonly components: Readonly<Record<'schemas' | 'responses' | 'headers', Node>>;
+  /** The API key of the examples. */
+  readonly key: string;
 };
 
-/** Parses a document. Throws RefusedError if it lacks a component that every operation refers to. */
+/** Parses a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
 export function readDocument(text: string): Document {
-  const { openapi, paths, tags = [], components } = parse(text);
+  const source = parse(text);
+  const { openapi, paths, tags = [], components } = source;
   const { schemas = {}, responses = {}, headers = {} } = components ?? {};
-  const lacking =
-    Object.keys(RESPONSES).find((name) => !(name in responses)) ?? HEADERS.find((name) => !(name in headers));
-  if (lacking) {
-    throw new RefusedError(`the document has no ${lacking} in its components, which every operation refers to`);
+  const found: Document['components'] = { schemas, responses, headers };
+  const needed = { responses: Object.keys(RESPONSES), headers: HEADERS, schemas: ['Error'] };
+  const lacking = Object.entries(needed).flatMap(([kind, names]) => {
+    const missing = names.filter((name) => !(name in found[kind as keyof typeof found]));
+    return missing.length > 0 ? [`${kind} ${missing.join(', ')}`] : [];
+  });
+  if (lacking.length > 0) {
+    throw new RefusedError(
+      `every operation refers to components that the document lacks: ${lacking.join('; ')}: copy them, and what they refer to, from the openapi.yaml that comes with the gateway`,
+    );
   }
-  return { openapi, paths, tags, components: { schemas, responses, headers } };
+  const key = findKeyScheme(source)?.['x-example'];
+  if (key === undefined) {
+    throw new RefusedError(
+      'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
+    );
+  }
+  return { openapi, paths, tags, components: found, key };
+}
+
+/** Adds a tag to a document that may have none. */
+export function addTag(text: string, name: string, description: string): string {
+  const { tags } = readDocument(text);
+  if (tags.some((tag) => tag.name === name)) return text;
+  const entry = `- name: ${name}\n  description: ${description}\n`;
+  return tags.length > 0 ? insert(text, ['tags'], entry) : `${text.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
 }
 
 /** Inserts an entry at the end of a collection. */

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
 import { addOperations } from '../../scripts/operation/main.ts';
@@ -556,6 +557,37 @@ select private.publish('public.contar_gavetas');
     expect(written.paths['/mostrar']?.get?.responses['200']).toMatchObject({
       content: { 'application/json': { schema, examples: { example: { value } } } },
     });
+  });
+
+  test('is added to any document that has the shared components and a key', async () => {
+    const other = join(folder, 'other.yaml');
+    const example = ['--path', path, '--with', `academia_id=${CENTRO}`, '--with', 'minimo=1'];
+    const add = (text: string) => {
+      writeFileSync(other, text);
+      const surroundings = { ...files, database: database.adminUrl, document: other };
+      return runInProcess((printing) =>
+        addOperations(['from', 'contar_gavetas', ...example], { files: surroundings, ...printing }),
+      );
+    };
+    const text = readFileSync('test/documents/petstore.yaml', 'utf8');
+    expect(await add(text)).toEqual({
+      ...{ code: 1, output: '' },
+      errors:
+        'every operation refers to components that the document lacks: responses NotModified, BadRequest, BadBody, RefusedKey, RequestTimeout, BodyTooLarge, InvalidRequest, TooManyRequests, HeadersTooLarge, StoreFailure; headers RateLimit, RateLimit-Policy, Access-Control-Allow-Origin: copy them, and what they refer to, from the openapi.yaml that comes with the gateway\n',
+    });
+    const { components, ...petstore } = parse(text);
+    const { responses, headers, schemas } = document.components ?? {};
+    const shared = { ...components, responses, headers, schemas: { ...components.schemas, ...schemas } };
+    expect(await add(stringify({ ...petstore, components: shared }))).toEqual({
+      ...{ code: 1, output: '' },
+      errors:
+        'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora\n',
+    });
+    shared.securitySchemes.apiKey['x-example'] = 'wms_demo_aurora';
+    succeed(await add(stringify({ ...petstore, components: shared })));
+    const written = await readDocument(other);
+    expect(written.paths[path]?.get).toMatchObject({ operationId: 'contarGavetas', tags: ['Academias'] });
+    expect(written.tags).toEqual([{ name: 'Academias', description: 'Academias' }]);
   });
 
   test.each([
