@@ -10,12 +10,13 @@ export const DESCRIPTION: Statement = {
   text: `
 with recursive base as (
   -- The type below a domain, which may be over another domain.
-  select oid, oid as base from pg_type where typtype <> 'd'
+  select oid, oid as base, true as nullable from pg_type where typtype <> 'd'
   union all
-  select d.oid, b.base from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
+  select d.oid, b.base, b.nullable and not d.typnotnull
+    from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
 ), type as (
   -- Of an array the type of its items.
-  select b.oid, format_type(i.base, null) || l.suffix as name,
+  select b.oid, b.nullable, format_type(i.base, null) || l.suffix as name,
          -- As JSON a row is an object, whatever its type.
          case when e.typtype = 'c' then 'record' else format_type(i.base, null) end || l.suffix as written,
          (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = i.base) as labels
@@ -37,9 +38,10 @@ with recursive base as (
          ) with ordinality a (type, name, mode, n)
     join type t on t.oid = a.type
 ), stored as (
-  select c.relname as table, a.attname as name, not a.attnotnull as nullable
+  select c.relname as table, a.attname as name, b.nullable and not a.attnotnull as nullable
     from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    join base b on b.oid = a.atttypid
    where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
 ), violable as (
   -- A unique or an exclusion constraint has the name of its index; a unique index may be none.
@@ -59,7 +61,7 @@ with recursive base as (
     join function p on p.oid = a.function
    where a.mode in ('t', 'o', 'b')
   union all
-  select p.oid, a.attname, t.written, t.labels, a.attnum, not a.attnotnull
+  select p.oid, a.attname, t.written, t.labels, a.attnum, t.nullable and not a.attnotnull
     from function p
     join pg_type r on r.oid = p.prorettype and r.typtype = 'c'
     join pg_attribute a on a.attrelid = r.typrelid and a.attnum > 0 and not a.attisdropped

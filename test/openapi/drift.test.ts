@@ -294,6 +294,16 @@ describe('the result', () => {
     ]);
   });
 
+  test('is never null in a column whose domain is not null', async () => {
+    const sql = `create domain private.escrito as text not null;
+      create domain private.nome as private.escrito;
+      alter table private.academias alter column nome drop not null, alter column nome type private.nome;`;
+    expect(await find(sql)).toEqual([]);
+    expect(await find(sql + changed({ returns: 'setof private.academias' }))).toEqual([
+      'the response has no tenant_id; it returns the column tenant_id (an addition)',
+    ]);
+  });
+
   test('is a set where the response is an array', async () => {
     const returns = 'record';
     const args = `${FUNCTION.args}, out id uuid, out nome text, out ativo boolean, out criado_em timestamptz`;

@@ -109,12 +109,14 @@ values ('a0000000-0000-4000-8000-000000000000', 'aa000000-0000-4000-8000-0000000
 /** Texts with the bounds and patterns of their checks. */
 const CODES = `
 create domain private.cnpj as text check (char_length(value) = 14);
+create domain private.situacao as text not null default 'nova' check (char_length(value) <= 10);
 create table private.cadastros (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   uf text not null check (char_length(uf) = 2),
   cpf text not null check (cpf ~ '^[0-9]{11}$'),
   cnpj private.cnpj,
+  situacao private.situacao,
   cep varchar(20) check (cep ~ '^\\d{5}-?\\d{3}$'),
   placa text check (placa is null or placa ~ '^[A-Z0-9]+$' and length(placa) < 8),
   apelido text check (octet_length(apelido) <= 50 and trim(apelido) <> ''),
@@ -414,6 +416,7 @@ describe('what it writes', () => {
       uf: { type: 'string', minLength: 2, maxLength: 2 },
       cpf: { type: 'string', maxLength: 11, pattern: '^[0-9]{11}$' },
       cnpj: { type: 'string', minLength: 14, maxLength: 14 },
+      situacao: { type: 'string', maxLength: 10 },
       cep: { type: 'string', minLength: 8, maxLength: 9 },
       placa: { type: 'string', maxLength: 7, pattern: '^[A-Z0-9]+$' },
       apelido: { type: 'string', maxLength: 50 },
@@ -428,6 +431,8 @@ describe('what it writes', () => {
     const output = succeed(await run('create', 'cadastros', '--dry-run'));
     expect(output).toContain("cpf: { type: string, maxLength: 11, pattern: '^[0-9]{11}$' }");
     expect(output).toContain('cpf: { type: string, maxLength: 11 }');
+    // A column of a domain that is not null.
+    expect(output).toContain('situacao: { type: string, maxLength: 10 }');
   });
 
   test('has an example of a creation that no unique constraint refuses', async () => {
