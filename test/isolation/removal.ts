@@ -26,7 +26,7 @@ export async function removeRowSecurity(db: Sql): Promise<string[]> {
   return [...tables, ...inFunctions];
 }
 
-/** The tables of schema private; one that refers to another one comes before it. */
+/** The tables of schema private: one before those that it refers to, and the changes after the tables whose changes they are. */
 export async function findTables(db: Sql): Promise<string[]> {
   const tables = await rows<{ name: string }>(
     db,
@@ -37,7 +37,7 @@ export async function findTables(db: Sql): Promise<string[]> {
          from tables t
          join pg_constraint c on c.confrelid = t.oid and c.contype = 'f' and c.conrelid <> c.confrelid
      )
-     select oid::regclass::text as name from tables group by oid order by max(level) desc, 1`,
+     select oid::regclass::text as name from tables group by oid order by max(level) desc, oid = 'private.changes'::regclass, 1`,
   );
   return tables.map(({ name }) => name);
 }
