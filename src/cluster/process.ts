@@ -7,6 +7,7 @@ import { DeadlineError, within } from '../deadline.ts';
 import type { Ending } from '../service.ts';
 import { type Channel, openChannel } from './channel.ts';
 import { type ToPrimary, type ToWorker, toArgument } from './protocol.ts';
+import { returnUnaccepted } from './unaccepted.ts';
 
 /** How long a new worker may take until it serves, in milliseconds, beyond its three store calls. */
 const START_MS = 60_000;
@@ -42,6 +43,7 @@ export class WorkerProcess {
   constructor(number: number, { workers, deadlineMs }: Config, { env, answer, onHung }: Options) {
     cluster.setupPrimary({ args: [toArgument({ number, of: workers })] });
     const worker = cluster.fork(env);
+    returnUnaccepted(worker);
     const served = Promise.withResolvers<boolean>();
     const ended = Promise.withResolvers<End>();
     this.name = `Worker ${number} (process ${worker.process.pid})`;
@@ -95,7 +97,7 @@ export class WorkerProcess {
    * load balancer would keep sending requests, because the other workers answer /readyz.
    */
   async #watch(): Promise<void> {
-    await this.served;
+    if (!(await this.served)) return;
     try {
       for (;;) {
         await this.channel.ask({ kind: 'ping' }, PING_MS);

@@ -208,6 +208,23 @@ describe('a gateway of two workers', () => {
     await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
   });
 
+  test('answers a connection that a worker had not accepted when it was killed', async () => {
+    const from = gateway.lines().length;
+    const [victim = 0] = childrenOf(gateway);
+    process.kill(victim, 'SIGSTOP');
+    // Node gives a worker one connection until it accepts that, and the others to the other worker.
+    let answered = 0;
+    const answers = Array.from({ length: 4 }, async () => {
+      const answer = await ask(gateway.origin);
+      answered += 1;
+      return statusOf(answer);
+    });
+    await waitFor(() => expect(answered).toBe(3));
+    process.kill(victim, 'SIGKILL');
+    expect(await Promise.all(answers)).toEqual([200, 200, 200, 200]);
+    await areServing(1, from);
+  });
+
   test('replaces a worker that no longer answers; METRICS_PORT does not wait for it', async () => {
     const from = gateway.lines().length;
     const [victim = 0, other] = childrenOf(gateway);
@@ -223,6 +240,9 @@ describe('a gateway of two workers', () => {
     const isKilled = ({ msg }: LogLine) => text.test(String(msg));
     expect(gateway.lines().filter(isKilled)).toEqual([]);
     expect((await gateway.line(isKilled)).level).toBe('error');
+    // Those that were killed before did not hang.
+    const isAnyKilled = ({ msg }: LogLine) => String(msg).includes('has not answered');
+    expect(gateway.lines().filter(isAnyKilled)).toHaveLength(1);
     await areServing(1, from);
     await areReady(gateway.managementOrigin);
     expect((await readStarts()).filter((at) => !before.includes(at))).toEqual([expect.toSatisfy((at) => at > 0)]);
@@ -466,7 +486,11 @@ describe('a replacement', () => {
       return true;
     };
     if (!hangs) queueMicrotask(() => worker.emit('message', { message: { kind: 'serving' } }));
-    return Object.assign(worker, { send, process: { pid: 1, kill: (signal: string) => end(null, signal) } });
+    const child = new EventEmitter();
+    return Object.assign(worker, {
+      send,
+      process: Object.assign(child, { pid: 1, send, kill: (signal: string) => end(null, signal) }),
+    });
   }
 
   test('whose new worker hangs is given up after a minute, and a SIGHUP meanwhile begins another one', async () => {
