@@ -128,11 +128,11 @@ export class Account {
     // Counted before the wait for the token, so that concurrent calls see it.
     this.add(1, moment);
     if (perMinute === undefined || burst === undefined) return toAdmission(states);
-    const { isOver, remaining, seconds } = await take(this.#bucket, { perMinute, burst });
-    states.push({ name: 'minute', quota: perMinute, window: MINUTE, remaining, seconds });
-    if (!isOver) return toAdmission(states);
+    const { retryAfter: wait, ...taken } = await take(this.#bucket, { perMinute, burst });
+    states.push({ name: 'minute', quota: perMinute, window: MINUTE, ...taken });
+    if (wait === undefined) return toAdmission(states);
     this.add(-1, moment);
-    return toAdmission(states, seconds);
+    return toAdmission(states, wait);
   }
 }
 

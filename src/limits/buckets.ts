@@ -8,10 +8,10 @@ export type BucketSize = { readonly perMinute: number; readonly burst: number };
 
 /** A bucket after a call. */
 export type Taken = {
-  /** Whether there was no token left. */
-  readonly isOver: boolean;
+  /** Without a token, seconds until there is one. */
+  readonly retryAfter?: number;
   readonly remaining: number;
-  /** Seconds until the bucket is full; without a token, until there is one. */
+  /** Seconds until the bucket is full. */
   readonly seconds: number;
 };
 
@@ -37,9 +37,9 @@ export function createBuckets(clock = () => performance.now()): TakeToken {
     const known = buckets.get(name) ?? 0;
     const full = Math.min(Math.max(known, now), now + interval * size.burst);
     const wait = full + interval - now - interval * size.burst;
-    if (wait > TOLERANCE_MS) return toTaken(size, wait, full - now);
+    if (wait > TOLERANCE_MS) return toEmpty(size, wait);
     buckets.set(name, full + interval);
-    return toTaken(size, 0, full + interval - now);
+    return toTaken(size, full + interval - now);
   };
 }
 
@@ -49,11 +49,17 @@ export const upTo = (entries: number) => ({ maxSize: entries, sizeCalculation: (
 /** The time in which a token flows into a bucket, in milliseconds. */
 export const intervalOf = ({ perMinute }: BucketSize): number => MINUTE_MS / perMinute;
 
-/** Describes a bucket that is full in `full` ms. If `wait` is positive, it had no token, and has one in `wait` ms. */
-export function toTaken(size: BucketSize, wait: number, full: number): Taken {
-  // The time of a token may be a fraction of a microsecond more than a whole second.
-  const toSeconds = (ms: number) => Math.max(1, Math.ceil(ms / 1_000 - 0.001));
-  if (wait > 0) return { isOver: true, remaining: 0, seconds: toSeconds(wait) };
+/** Describes a bucket that is full in `full` ms. */
+export function toTaken(size: BucketSize, full: number): Taken {
   const remaining = Math.max(0, Math.floor(size.burst - full / intervalOf(size) + 0.01));
-  return { isOver: false, remaining, seconds: toSeconds(full) };
+  return { remaining, seconds: toSeconds(full) };
 }
+
+/** Describes a bucket without a token, which has one in `wait` ms. */
+export function toEmpty(size: BucketSize, wait: number): Taken {
+  const full = wait + intervalOf(size) * (size.burst - 1);
+  return { retryAfter: toSeconds(wait), remaining: 0, seconds: toSeconds(full) };
+}
+
+/** The time of a token may be a fraction of a microsecond more than a whole second. */
+const toSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1_000 - 0.001));

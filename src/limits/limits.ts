@@ -62,7 +62,7 @@ export async function openLimits({ rateLimits, usageFunction, ...options }: Limi
 
 async function admitNetwork(take: TakeToken, network: string, perMinute: number): Promise<Admission> {
   const size = { perMinute, burst: perMinute };
-  const { isOver, remaining, seconds } = await take(`address:${network}`, size, false);
-  const state = { name: 'address', quota: perMinute, window: MINUTE, remaining, seconds };
-  return toAdmission([state], isOver ? seconds : undefined);
+  const { retryAfter, ...taken } = await take(`address:${network}`, size, false);
+  const state = { name: 'address', quota: perMinute, window: MINUTE, ...taken };
+  return toAdmission([state], retryAfter);
 }

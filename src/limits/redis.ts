@@ -3,7 +3,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { within } from '../deadline.ts';
-import { intervalOf, type TakeToken, TOLERANCE_MS, toTaken, upTo } from './buckets.ts';
+import { intervalOf, type TakeToken, TOLERANCE_MS, toEmpty, toTaken, upTo } from './buckets.ts';
 
 /** The part of a connection that is used. */
 type Redis = {
@@ -23,7 +23,7 @@ const RETRY_MS = 1_000;
 const MAX_EMPTY = 50_000;
 
 /**
- * Takes a token as createBuckets does. Returns the ms until there is a token, 0 if one was taken, and until the bucket is full; as
+ * Takes a token as createBuckets does. Returns the ms until there is a token, 0 if one was taken, and else until the bucket is full; as
  * text, because Redis truncates numbers.
  */
 const SCRIPT = `
@@ -32,7 +32,7 @@ local now = time[1] * 1000 + time[2] / 1000
 local interval, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
 local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole)
 local wait = full + interval - now - whole
-if wait > ${TOLERANCE_MS} then return { string.format('%.3f', wait), string.format('%.3f', full - now) } end
+if wait > ${TOLERANCE_MS} then return { string.format('%.3f', wait) } end
 redis.call('SET', KEYS[1], string.format('%.3f', full + interval), 'PX', math.ceil(full + interval - now))
 return { '0', string.format('%.3f', full + interval - now) }`;
 
@@ -44,13 +44,14 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
   return async (name, size, isProven) => {
     if (!redis.isReady) return otherwise(name, size, isProven);
     const left = (empty.get(name) ?? 0) - performance.now();
-    if (left > TOLERANCE_MS) return toTaken(size, left, 0);
+    if (left > TOLERANCE_MS) return toEmpty(size, left);
     const interval = intervalOf(size);
     try {
       const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval, interval * size.burst]);
       const [wait = 0, full = 0] = (answer as string[]).map(Number);
-      if (wait > 0) empty.set(name, performance.now() + wait);
-      return toTaken(size, wait, full);
+      if (wait === 0) return toTaken(size, full);
+      empty.set(name, performance.now() + wait);
+      return toEmpty(size, wait);
     } catch {
       return otherwise(name, size, isProven);
     }

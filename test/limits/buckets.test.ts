@@ -11,20 +11,20 @@ test('a bucket gives a burst at once and then a token for each interval, and nam
   let now = 1_000_000;
   const take = createBuckets(() => now);
   const taken = async (name = 'a') => {
-    const { isOver, remaining, seconds } = await take(name, SIZE);
-    return `${isOver ? 'over' : remaining} ${seconds}`;
+    const { retryAfter, remaining, seconds } = await take(name, SIZE);
+    return `${retryAfter ? `over for ${retryAfter}, all in` : remaining} ${seconds}`;
   };
   expect([await taken(), await taken(), await taken(), await taken(), await taken()]).toEqual([
     '2 1',
     '1 2',
     '0 3',
-    'over 1',
-    'over 1',
+    'over for 1, all in 3',
+    'over for 1, all in 3',
   ]);
   now += 999;
   expect(await taken('b')).toBe('2 1');
   now += 1;
-  expect([await taken(), await taken()]).toEqual(['0 3', 'over 1']);
+  expect([await taken(), await taken()]).toEqual(['0 3', 'over for 1, all in 3']);
   now += 60_000;
   expect(await taken()).toBe('2 1');
 });
@@ -32,7 +32,7 @@ test('a bucket gives a burst at once and then a token for each interval, and nam
 test('a smaller bucket holds at once what it can', async () => {
   const take = createBuckets(() => 1_000_000);
   for (let n = 0; n < 100; n += 1) await take('a', { perMinute: 1, burst: 100 });
-  expect(await take('a', { perMinute: 1, burst: 1 })).toEqual({ isOver: true, remaining: 0, seconds: 60 });
+  expect(await take('a', { perMinute: 1, burst: 1 })).toEqual({ retryAfter: 60, remaining: 0, seconds: 60 });
 });
 
 test('memory holds 50,000 names: the one that was quiet for the longest is forgotten, a busy one never', async () => {
@@ -54,7 +54,7 @@ test('no number of invented names makes memory forget a key that was accepted', 
   await take('key', size, true);
   await take('key', size, true);
   for (let n = 0; n < 50_001; n += 1) await take(`name ${n}`, size, false);
-  expect(await take('key', size, true)).toMatchObject({ isOver: true });
+  expect(await take('key', size, true)).toMatchObject({ retryAfter: 30 });
 });
 
 test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millisecond', async () => {
