@@ -159,7 +159,10 @@ export class Primary {
   }
 
   #answer(message: ToPrimary): unknown {
-    if (message.kind === 'take') return this.#takeToken(message.name, message.size, message.isProven);
+    if (message.kind === 'take') {
+      const { name, size, isProven, tokens } = message;
+      return this.#takeToken(name, size, isProven, tokens);
+    }
     if (message.kind === 'readMetrics') return this.#openMetrics().then(({ read }) => read());
     this.#exitCode = 1;
     return this.stop();

@@ -28,8 +28,14 @@ export type ToPrimary =
   | { readonly kind: 'failed' }
   /** Answer with the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
-  /** Take a token from the bucket of a name, and answer with Taken. */
-  | { readonly kind: 'take'; readonly name: string; readonly size: BucketSize; readonly isProven: boolean | undefined };
+  /** Take a token from the bucket of a name, as TakeToken does, and answer with Taken. */
+  | {
+      readonly kind: 'take';
+      readonly name: string;
+      readonly size: BucketSize;
+      readonly isProven: boolean | undefined;
+      readonly tokens: 0 | 1 | undefined;
+    };
 
 const OPTION = '--worker=';
 

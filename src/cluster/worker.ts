@@ -85,8 +85,8 @@ function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber):
     perMinute: perMinute / worker.of,
     burst: Math.max(1, divide(burst, worker)),
   });
-  return (name, size, isProven) =>
+  return (name, size, isProven, tokens) =>
     channel
-      .ask<Taken>({ kind: 'take', name, size, isProven }, PRIMARY_MS)
-      .catch(() => takeOwn(name, shareOf(size), isProven));
+      .ask<Taken>({ kind: 'take', name, size, isProven, tokens }, PRIMARY_MS)
+      .catch(() => takeOwn(name, shareOf(size), isProven, tokens));
 }

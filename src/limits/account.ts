@@ -109,30 +109,32 @@ export class Account {
 
   /** Admits a call, and counts it, if it is within all limits. */
   async admit(moment: Moment, take: TakeToken): Promise<Admission> {
-    const states: LimitState[] = [];
-    let retryAfter: number | undefined;
-    for (const period of this.#periods) {
+    const periods = this.#periods.flatMap((period) => {
       const { name } = period;
       const quota = this.#limits[`per_${name}`];
-      if (quota === undefined) continue;
+      if (quota === undefined) return [];
       begin(period, moment.day);
-      const left = quota - period.recorded - period.own;
       const [window, seconds] = name === 'day' ? [DAY, moment.dayEnd] : [moment.monthLength, moment.monthEnd];
-      states.push({ name, quota, window, remaining: Math.max(0, left - 1), seconds });
-      // The month ends last.
-      if (left <= 0) retryAfter = seconds;
-    }
-    const { per_minute: perMinute, burst = perMinute } = this.#limits;
-    // A call that a quota refuses takes no token.
-    if (retryAfter !== undefined) return toAdmission(states, retryAfter);
+      return [{ left: quota - period.recorded - period.own, limit: { name, quota, window, seconds } }];
+    });
+    // The month ends last.
+    const spent = periods.findLast(({ left }) => left <= 0);
     // Counted before the wait for the token, so that concurrent calls see it.
-    this.add(1, moment);
-    if (perMinute === undefined || burst === undefined) return toAdmission(states);
-    const { retryAfter: wait, ...taken } = await take(this.#bucket, { perMinute, burst });
-    states.push({ name: 'minute', quota: perMinute, window: MINUTE, ...taken });
-    if (wait === undefined) return toAdmission(states);
-    this.add(-1, moment);
-    return toAdmission(states, wait);
+    if (!spent) this.add(1, moment);
+    const minute = await this.#takeToken(take, spent ? 0 : 1);
+    if (!spent && minute?.retryAfter) this.add(-1, moment);
+    const retryAfter = spent?.limit.seconds ?? minute?.retryAfter;
+    const counted = retryAfter === undefined ? 1 : 0;
+    const states = periods.map(({ left, limit }) => ({ ...limit, remaining: Math.max(0, left - counted) }));
+    return toAdmission([...states, ...(minute ? [minute.state] : [])], retryAfter);
+  }
+
+  /** A call that a quota refuses takes no token, and only looks how many there are. */
+  async #takeToken(take: TakeToken, tokens: 0 | 1) {
+    const { per_minute: quota, burst = quota } = this.#limits;
+    if (quota === undefined || burst === undefined) return undefined;
+    const { retryAfter, ...taken } = await take(this.#bucket, { perMinute: quota, burst }, true, tokens);
+    return { retryAfter, state: { name: 'minute', quota, window: MINUTE, ...taken } };
   }
 }
 

@@ -15,8 +15,11 @@ export type Taken = {
   readonly seconds: number;
 };
 
-/** Takes a token from the bucket of a name. Clients can invent unproven names; a flood of those does not evict the proven ones. */
-export type TakeToken = (name: string, size: BucketSize, isProven?: boolean) => Promise<Taken>;
+/**
+ * Takes a token from the bucket of a name, or none to look at it. Clients can invent unproven names; a flood of those does not
+ * evict the proven ones.
+ */
+export type TakeToken = (name: string, size: BucketSize, isProven?: boolean, tokens?: 0 | 1) => Promise<Taken>;
 
 /** The maximum number of buckets of each kind in memory. A dropped bucket is full again. */
 const MAX_BUCKETS = 50_000;
@@ -30,16 +33,16 @@ export function createBuckets(clock = () => performance.now()): TakeToken {
   const proven = new LRUCache<string, number>(upTo(MAX_BUCKETS));
   const invented = new LRUCache<string, number>(upTo(MAX_BUCKETS));
 
-  return async (name, size, isProven = true) => {
+  return async (name, size, isProven = true, tokens = 1) => {
     const buckets = isProven ? proven : invented;
     const interval = intervalOf(size);
     const now = clock();
     const known = buckets.get(name) ?? 0;
-    const full = Math.min(Math.max(known, now), now + interval * size.burst);
-    const wait = full + interval - now - interval * size.burst;
+    const full = Math.min(Math.max(known, now), now + interval * size.burst) + interval * tokens;
+    const wait = full - now - interval * size.burst;
     if (wait > TOLERANCE_MS) return toEmpty(size, wait);
-    buckets.set(name, full + interval);
-    return toTaken(size, full + interval - now);
+    if (tokens > 0) buckets.set(name, full);
+    return toTaken(size, full - now);
   };
 }
 
@@ -52,7 +55,7 @@ export const intervalOf = ({ perMinute }: BucketSize): number => MINUTE_MS / per
 /** Describes a bucket that is full in `full` ms. */
 export function toTaken(size: BucketSize, full: number): Taken {
   const remaining = Math.max(0, Math.floor(size.burst - full / intervalOf(size) + 0.01));
-  return { remaining, seconds: toSeconds(full) };
+  return { remaining, seconds: full > 0 ? toSeconds(full) : 0 };
 }
 
 /** Describes a bucket without a token, which has one in `wait` ms. */

@@ -29,31 +29,31 @@ const MAX_EMPTY = 50_000;
 const SCRIPT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local interval, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
-local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole)
-local wait = full + interval - now - whole
+local taken, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
+local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole) + taken
+local wait = full - now - whole
 if wait > ${TOLERANCE_MS} then return { string.format('%.3f', wait) } end
-redis.call('SET', KEYS[1], string.format('%.3f', full + interval), 'PX', math.ceil(full + interval - now))
-return { '0', string.format('%.3f', full + interval - now) }`;
+if taken > 0 then redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now)) end
+return { '0', string.format('%.3f', full - now) }`;
 
 /** Creates buckets in Redis, full at first. While Redis is unavailable, `otherwise` takes the tokens. */
 export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToken {
   /** When each empty bucket has a token again (performance.now()): until then Redis is not asked. */
   const empty = new LRUCache<string, number>(upTo(MAX_EMPTY));
 
-  return async (name, size, isProven) => {
-    if (!redis.isReady) return otherwise(name, size, isProven);
+  return async (name, size, isProven, tokens = 1) => {
+    if (!redis.isReady) return otherwise(name, size, isProven, tokens);
     const left = (empty.get(name) ?? 0) - performance.now();
     if (left > TOLERANCE_MS) return toEmpty(size, left);
     const interval = intervalOf(size);
     try {
-      const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval, interval * size.burst]);
+      const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval * tokens, interval * size.burst]);
       const [wait = 0, full = 0] = (answer as string[]).map(Number);
       if (wait === 0) return toTaken(size, full);
       empty.set(name, performance.now() + wait);
       return toEmpty(size, wait);
     } catch {
-      return otherwise(name, size, isProven);
+      return otherwise(name, size, isProven, tokens);
     }
   };
 }

@@ -29,6 +29,14 @@ test('a bucket gives a burst at once and then a token for each interval, and nam
   expect(await taken()).toBe('2 1');
 });
 
+test('a bucket that is looked at keeps its tokens', async () => {
+  const take = createBuckets(() => 1_000_000);
+  const look = () => take('a', SIZE, true, 0);
+  expect(await look()).toEqual({ remaining: 3, seconds: 0 });
+  for (let n = 0; n < 3; n += 1) await take('a', SIZE);
+  expect([await look(), await look()]).toEqual(Array(2).fill({ remaining: 0, seconds: 3 }));
+});
+
 test('a smaller bucket holds at once what it can', async () => {
   const take = createBuckets(() => 1_000_000);
   for (let n = 0; n < 100; n += 1) await take('a', { perMinute: 1, burst: 100 });
@@ -82,18 +90,18 @@ test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millise
     fc.asyncProperty(
       fc.constantFrom(60, 100, 300),
       fc.integer({ min: 1, max: 4 }),
-      fc.array(step),
+      fc.array(fc.tuple(step, fc.constantFrom(0, 1, 1, 1))),
       async (...given) => {
         const [perMinute, burst, steps] = given;
         const size = { perMinute, burst };
         key = `from ${count} on`;
         now = 1_700_000_000_000;
         const takeHere = createBuckets(() => now);
-        for (const ms of steps) {
+        for (const [ms, tokens] of steps) {
           now += ms;
           count += 1;
           // A new name for each token: it remembers empty buckets by another clock.
-          expect(await take(`${count}`, size)).toEqual(await takeHere('a', size));
+          expect(await take(`${count}`, size, true, tokens)).toEqual(await takeHere('a', size, true, tokens));
         }
       },
     ),

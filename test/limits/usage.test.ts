@@ -237,12 +237,12 @@ describe('a key with limits', () => {
     expect(await call()).toEqual({ status: 200, policy, limit: limit(1, 2, 86_460) });
     await usage.flush();
     expect(await call()).toEqual({ status: 200, policy, limit: limit(0, 1, 86_460) });
-    expect(await call()).toEqual({ status: 429, policy, limit: limit(0, 0, 86_460), wait: 60 });
+    expect(await call()).toEqual({ status: 429, policy, limit: limit(0, 1, 86_460), wait: 60 });
     await usage.flush();
     expect((await call()).status).toBe(429);
     clock += 86_400_000;
     expect((await call()).status).toBe(200);
-    expect(await call()).toEqual({ status: 429, policy, limit: limit(0, 0, 60), wait: 60 });
+    expect(await call()).toEqual({ status: 429, policy, limit: limit(1, 0, 60), wait: 60 });
     clock += 1_000;
     expect((await call()).status).toBe(200);
     // Clocks are corrected: what the earlier day has is known with the next batch.
@@ -250,6 +250,21 @@ describe('a key with limits', () => {
     expect((await call()).status).toBe(200);
     await usage.flush();
     expect((await call()).status).toBe(429);
+  });
+
+  test('sees all limits of a call that one of them refuses, which counts in none', async () => {
+    await setLimits({ per_day: 1, per_month: 9, per_minute: 2 });
+    const { call, usage } = start();
+    const limit = (day: number, minute: number) =>
+      expect.stringMatching(`^"day";r=${day};t=60, "month";r=8;t=60, "minute";r=${minute};t=\\d+$`);
+    const policy = '"day";q=1;w=86400, "month";q=9;w=2592000, "minute";q=2;w=60';
+    expect(await call()).toEqual({ status: 200, policy, limit: limit(0, 1) });
+    expect(await call()).toEqual({ status: 429, policy, limit: limit(0, 1), wait: 60 });
+    expect(await call()).toEqual({ status: 429, policy, limit: limit(0, 1), wait: 60 });
+    await setLimits({ per_day: 2, per_month: 9, per_minute: 1 });
+    await usage.flush();
+    expect(await call()).toMatchObject({ status: 429, limit: limit(1, 0) });
+    expect(await call()).toMatchObject({ status: 429, limit: limit(1, 0) });
   });
 
   test('has one quota in all processes, also in one that has started anew', async () => {
