@@ -139,7 +139,7 @@ export function* createPathChecks({ client, contract, operations, readOnly }: Se
     };
     if (missing) yield check(`refuses ${missing} ${path} and names the methods`, () => namesMethods(missing));
     if (readOnly) continue;
-    // CORS preflight. A gateway without CORS treats OPTIONS as any other method.
+    // This is no CORS preflight: some gateways answer it as one, and others treat it as any other method.
     yield check(`answers OPTIONS ${path}`, async () => {
       const { status } = await client.send(toRequest('OPTIONS'));
       if (status > 299) await namesMethods('OPTIONS');

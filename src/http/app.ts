@@ -8,10 +8,10 @@ import type { Reader, RequestContext } from '../api/request.ts';
 import type { Config } from '../config.ts';
 import type { Fault } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
-import { EXPOSED_HEADERS, SECURITY_HEADERS } from '../openapi/headers.ts';
+import { EXPOSED_HEADERS } from '../openapi/headers.ts';
 import { OWN_PATHS } from '../openapi/path.ts';
 import { contextOf } from './context.ts';
-import { type Endpoints, respond } from './respond.ts';
+import { type Endpoints, respond, sendText } from './respond.ts';
 
 /** The parts of the application; what is undefined is not served. */
 export type AppParts = Pick<Config, 'corsOrigins'> & {
@@ -34,9 +34,10 @@ export function createApp(parts: AppParts): Express {
   const { contexts, operational, corsOrigins, docs, limitNetworks, mcp, handler, onFault } = parts;
   const run = createRun(handler);
   const app = createExpress();
-  app.use(contexts, refuseInvalid);
+  const allowOrigins = createCors(corsOrigins);
+  app.use(contexts, createRefusal(allowOrigins));
   app.use(serveOwn(operational));
-  if (corsOrigins.length > 0) app.use(createCors(corsOrigins));
+  app.use(allowOrigins, answerPreflight(corsOrigins));
   if (docs) app.use(serveOwn([docs]));
   if (limitNetworks) app.use(limitNetworks);
   if (mcp) app.use(serveOwn([mcp(run)]));
@@ -108,25 +109,35 @@ function createRun(handler: Handler): RunOperation {
 const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
 
 /** Refuses what HTTP forbids and Node's parser accepts (RFC 9112, 3.2, and RFC 9110, 10.1.1). */
-const refuseInvalid: RequestHandler = (req, res, next) => {
-  const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
-  if (!HOST.test(host)) respond(res, { failure: { kind: 'badRequest' } });
-  else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) {
-    respond(res, { failure: { kind: 'expectationFailed' } });
-  } else next();
-};
+function createRefusal(allowOrigins: RequestHandler): RequestHandler {
+  return (req, res, next) => {
+    const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
+    const refuse = (kind: 'badRequest' | 'expectationFailed') =>
+      allowOrigins(req, res, () => respond(res, { failure: { kind } }));
+    if (!HOST.test(host)) refuse('badRequest');
+    else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) refuse('expectationFailed');
+    else next();
+  };
+}
 
 /** How long a browser may remember the answer to a preflight request. */
 const PREFLIGHT_SECONDS = 600;
 
+/** Lets pages of the origins read the answer. */
 function createCors(origins: readonly string[]): RequestHandler {
+  if (origins.length === 0) return (_req, _res, next) => next();
   const origin = origins.includes('*') ? '*' : [...origins];
-  const apply = cors({ origin, exposedHeaders: [...EXPOSED_HEADERS], maxAge: PREFLIGHT_SECONDS });
-  return (req, res, next) => {
-    // cors answers preflight requests itself.
-    if (req.method === 'OPTIONS') {
-      res.setHeaders(new Map(Object.entries({ ...SECURITY_HEADERS, 'X-Request-Id': contextOf(res).id })));
-    }
-    apply(req, res, next);
+  // cors would answer any OPTIONS, with a Content-Length that a 204 must not have (RFC 9110, 8.6).
+  const exposedHeaders = [...EXPOSED_HEADERS];
+  return cors({ origin, exposedHeaders, maxAge: PREFLIGHT_SECONDS, preflightContinue: true });
+}
+
+/** Answers preflight requests, which have both headers (Fetch, 3.3.2). Any other OPTIONS is a request as the others are. */
+function answerPreflight(origins: readonly string[]): RequestHandler {
+  return ({ method, headers }, res, next) => {
+    const isPreflight =
+      method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
+    if (isPreflight && origins.length > 0) sendText(res, { status: 204, headers: {}, body: undefined });
+    else next();
   };
 }

@@ -771,8 +771,31 @@ describe('a page of another origin', () => {
       expect(headers).toMatchObject({ 'access-control-allow-origin': origin, 'access-control-max-age': '600' });
       expect(headers).toMatchObject({ 'x-content-type-options': 'nosniff', 'x-request-id': expect.any(String) });
       expect(namesIn(headers.vary)).toEqual(['origin', 'access-control-request-headers']);
+      expect(headers).not.toHaveProperty('content-length');
     },
   );
+
+  test.each([{ Origin: PANEL }, { 'Access-Control-Request-Method': 'POST' }, {}])(
+    'gets for an OPTIONS that is no preflight, with %j, what it gets for any other method',
+    async (headers) => {
+      const [known, unknown] = await Promise.all(
+        ['/alunos', '/nada'].map((target) => ask(target, { method: 'OPTIONS', headers, to: forPages })),
+      );
+      expect(known).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD, POST' } });
+      expect([known, unknown].map((answer) => [answer?.status, JSON.parse(answer?.text ?? '')])).toEqual([
+        [405, { error: 'Method not allowed' }],
+        [404, { error: 'Not found' }],
+      ]);
+      for (const answer of [known, unknown]) {
+        expect(answer?.headers['access-control-allow-origin']).toBe('Origin' in headers ? PANEL : undefined);
+      }
+    },
+  );
+
+  test('may read the 400 of a request with an invalid Host', async () => {
+    const answer = await askFrom(PANEL, '/alunos', { headers: { Host: 'um dois' } }, forPages);
+    expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([400, PANEL]);
+  });
 
   test.each(ENDINGS)('that is allowed may read the answer to %s, a %i', async (_what, status, target, options) => {
     const { headers, ...answer } = await askFrom(PANEL, target, options, forPages);

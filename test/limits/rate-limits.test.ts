@@ -168,7 +168,10 @@ describe('the application', () => {
       const answer = await fetch(new URL(path, url), { headers: ONE });
       expect([path, answer.status, answer.headers.get('RateLimit')]).toEqual([path, 200, null]);
     }
-    const preflight = await fetch(url, { method: 'OPTIONS', headers: { 'Access-Control-Request-Method': 'GET' } });
+    const preflight = await fetch(url, {
+      method: 'OPTIONS',
+      headers: { Origin: 'https://painel.example', 'Access-Control-Request-Method': 'GET' },
+    });
     expect([preflight.status, preflight.headers.get('RateLimit')]).toEqual([204, null]);
     // Whoever looks for paths is limited too.
     expect((await fetch(new URL('/nada', url), { headers: ONE })).status).toBe(429);
