@@ -285,12 +285,23 @@ const cases: Case[] = [
   },
   {
     fault: 'backend terminated in mid-query',
-    stores: BOTH,
+    stores: ['supabase'],
     ...BROKEN,
     cause: /57P01|terminating connection|PGRST00/,
     begin: lockTables,
     meanwhile: () => endBlockedQueries('pg_terminate_backend'),
     end: unlockTables,
+  },
+  {
+    fault: 'backend terminated in mid-query, once',
+    stores: ['postgres'],
+    ...BROKEN_ONCE,
+    cause: /57P01/,
+    begin: lockTables,
+    meanwhile: async () => {
+      await endBlockedQueries('pg_terminate_backend');
+      await unlockTables();
+    },
   },
   {
     fault: 'query cancelled',

@@ -161,6 +161,14 @@ describe('reads', () => {
     expect(await read(0, 'later')).toBe('later');
   });
 
+  test('are not sent on a connection that was open when another one was lost', async () => {
+    await openPool(2);
+    sockets[0]?.destroy();
+    await waitFor(() => expect(pool.size.open).toBe(0));
+    expect(await read(0, 'later')).toBe('later');
+    expect(sockets).toHaveLength(3);
+  });
+
   test("fail with the server's error, with the name of a violated constraint", async () => {
     await openPool(1);
     const text = `do $$ begin raise unique_violation using message = 'já existe', constraint = 'nome_unico'; end $$`;

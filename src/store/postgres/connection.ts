@@ -126,6 +126,8 @@ export type OpenOptions = {
   readonly signal?: AbortSignal;
   /** A query or a cancellation has ended, or the connection was lost. */
   readonly onProgress?: (connection: Connection) => void;
+  /** The server or the network has ended a connection that could have got more queries. */
+  readonly onLoss?: () => void;
   readonly onStall?: ((stalled: Stalled) => void) | undefined;
 };
 
@@ -391,7 +393,8 @@ export class Connection {
     if (running?.name && !running.columns) this.#toClose.push(toClose(running.name));
     // The server closes a connection to which it sends an error without a query, or a fatal one.
     const isUnfit = UNFIT.test(error.code ?? '') && !(running && isOutdated(running));
-    if (!running || error.severity === 'FATAL' || isUnfit) this.isRetired = true;
+    if (!running || error.severity === 'FATAL') this.#lose();
+    else if (isUnfit) this.isRetired = true;
   }
 
   /** Ends the running query, whose reply is complete. */
@@ -424,8 +427,14 @@ export class Connection {
     }
   }
 
-  #onLost(): void {
+  #lose(): void {
+    if (this.isRetired) return;
     this.isRetired = true;
+    this.#options.onLoss?.();
+  }
+
+  #onLost(): void {
+    this.#lose();
     this.#isLost = true;
     clearTimeout(this.#cancellation?.timer);
     this.#cancellation = undefined;

@@ -4,7 +4,7 @@
 
 import { Connection, type OpenOptions, type Query, REPLACED } from './connection.ts';
 
-export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
+export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress' | 'onLoss'> & {
   /** The largest number of connections. */
   readonly max: number;
   /** Idle timeout in milliseconds of the connections beyond KEPT. */
@@ -84,7 +84,7 @@ export class Pool {
     this.#rejectWaiting(cause);
   }
 
-  /** Replaces each connection once it is idle: functions have changed since it prepared its statements. */
+  /** Replaces each connection once it is idle, such as when functions have changed since it prepared its statements. */
   renew(): void {
     for (const connection of this.#connections) {
       connection.isRetired = true;
@@ -184,8 +184,10 @@ export class Pool {
     const attempt = { startedAt: performance.now(), controller };
     this.#attempts.push(attempt);
     const onProgress = (connection: Connection) => this.#onProgress(connection);
+    // The others are probably lost too, which a repeated read must not find out. Once for all of them: they are retired then.
+    const onLoss = () => this.renew();
     try {
-      const opened = await Connection.open({ ...this.#options, onProgress, signal }).finally(() => {
+      const opened = await Connection.open({ ...this.#options, onProgress, onLoss, signal }).finally(() => {
         this.#attempts = this.#attempts.filter((one) => one !== attempt);
       });
       if (signal.aborted) return opened.abandon(signal.reason);

@@ -11,7 +11,7 @@ import { Client } from './client.ts';
 import type { OpenOptions } from './connection.ts';
 import { Pool } from './pool.ts';
 
-type ServersOptions = Omit<OpenOptions, 'signal' | 'onProgress'> & {
+type ServersOptions = Omit<OpenOptions, 'signal' | 'onProgress' | 'onLoss'> & {
   readonly address: DatabaseAddress;
   /** The largest number of connections to each server. */
   readonly max: number;

@@ -50,6 +50,9 @@ const KEEP_ALIVE_MS = 60_000;
 /** A prepared statement is missing, or already exists: the session is another client's. */
 const FOREIGN_STATEMENT = /^(26000|42P05)$/;
 
+/** The server has ended the session: its administrator or the server itself stops, another session has crashed, or it was idle. */
+const SESSION_ENDED = /^57P0[125]$/;
+
 /** The routine of Postgres that refuses a setting's value, such as a missing role; the message may be translated. */
 const SETTING_REFUSED = 'call_string_check_hook';
 const SETUP_ADVICE =
@@ -257,6 +260,7 @@ function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError) {
     const { code = '', routine, message } = error;
     if (FOREIGN_STATEMENT.test(code)) return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+    if (SESSION_ENDED.test(code)) return { kind: 'storeUnavailable', cause: error, connectionLost: true };
     if (routine !== SETTING_REFUSED) return toFailure(error);
     const cause = new OperatorError(`${message}: ${SETUP_ADVICE}`, { cause: error });
     return { kind: 'storeError', cause: Object.assign(cause, { code }) };
