@@ -328,16 +328,19 @@ describe('a gateway', () => {
     });
   });
 
-  test('starts a server again that was killed, and loses nothing acknowledged', async () => {
+  test.each([
+    ['SIGKILL', 'Killed'],
+    ['SIGTERM', 'exit code 0'],
+  ] as const)('starts a server again that was ended by %s, and loses nothing acknowledged', async (signal, reason) => {
     const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
     const acknowledged = await underLoad(gateway.origin, async () => {
-      process.kill(server, 'SIGKILL');
+      process.kill(server, signal);
       await waitFor(async () => {
         expect(pidOf(dataDir)).not.toBe(server);
         expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
       });
     });
-    await gateway.printed('Postgres has ended: Killed; it is started again', from);
+    await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
     expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
   });
 

@@ -151,11 +151,13 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const child = spawn(program, rest, { ...user, env, stdio: ['pipe', 'ignore', 'pipe'], detached: true });
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   const run: Run = { child, ended, hasEnded: false, log: '' };
+  const stop = () => child.stdin?.end();
   const write = (text: string) => {
     run.log = (run.log + text).slice(-LOG_LENGTH);
+    // After a SIGTERM Postgres refuses new sessions, and waits for the end of the gateway's, which do not end by themselves.
+    if (run.log.includes('received smart shutdown request')) stop();
     onOutput(text);
   };
-  const stop = () => child.stdin?.end();
   const end = () => {
     run.hasEnded = true;
     stopping?.removeEventListener('abort', stop);
