@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Express } from 'express';
@@ -146,9 +147,11 @@ export function createServer(
       for (const socket of sockets.keys()) socket.destroy();
     }, finishMs);
     const closed = once(server, 'close');
-    server.close();
+    // Unlike the HTTP server's own close, this leaves on Node's check of stalled requests, which ends with the last of them.
+    NetServer.prototype.close.call(server);
     for (const [socket, pending] of sockets) if (pending.length === 0) socket.destroy();
     await closed;
+    server.close();
     clearTimeout(timer);
   };
   return Object.assign(server, { drain, sockets: () => ({ open: sockets.size, refused }) });

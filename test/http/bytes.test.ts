@@ -266,6 +266,20 @@ describe('a connection', () => {
   });
 });
 
+test('a stalled body is a 408 during a stop too, which need not wait for the rest', async () => {
+  const stopped = await start({ store });
+  const { socket, read, ended } = await open(stopped);
+  const begun = once(stopped.server, 'request');
+  socket.write(`${POST}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{`);
+  await begun;
+  // In place of 10 s, from the next check on.
+  stopped.server.requestTimeout = 1;
+  const drained = stopped.server.drain({ noticeMs: 0, finishMs: 60_000 });
+  await ended;
+  expect(statusesOf(read())).toEqual([408]);
+  await drained;
+});
+
 describe('while a client reads nothing', () => {
   /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
   async function startUnread(requests: string, length = 8_000_000) {
