@@ -30,7 +30,9 @@ select a.tenant_id, a.id, 'pendente' from private.alunos a where a.email = 'a@um
 insert into private.anamnese_secoes (tenant_id, titulo, ordem)
 select t.id, 'Objetivos', 1 from private.tenants t where t.name like 'Academia %';
 insert into private.idempotency_keys (tenant_id, key, request_hash, response)
-select a.tenant_id, a.nome, sha256('test'), to_jsonb(a) from private.alunos a where a.email = 'a@um.example';
+select a.tenant_id, a.nome, sha256('test'), to_jsonb(a) from private.alunos a where a.email = 'a@um.example'
+union all
+select t.tenant_id, t.id::text, sha256('test'), to_jsonb(t) from private.treinos t where t.nome = 'Força';
 
 create function pg_temp.counts(p_tenant uuid)
 returns text
@@ -55,8 +57,8 @@ select results_eq(
   $$ select key, jsonb_array_length(value) from
        jsonb_each(private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001'))
       order by key $$,
-  $$ values ('alunos', 1), ('anamneses', 1), ('changes', 3), ('idempotency_keys', 1), ('treinos', 1) $$,
-  'the data of a student is of every table that refers to it, and its kept responses'
+  $$ values ('alunos', 1), ('anamneses', 1), ('changes', 3), ('idempotency_keys', 2), ('treinos', 1) $$,
+  'the data of a student is of every table that refers to it, and the kept responses of all its rows'
 );
 select is(
   (private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001')
@@ -67,17 +69,17 @@ select is(
 select results_eq(
   $$ select name, deleted from
        private.erase_student('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001') $$,
-  $$ values ('private.idempotency_keys', 1::bigint), ('private.anamneses', 1), ('private.treinos', 1), ('private.alunos', 1) $$,
-  'an erasure deletes the student last'
+  $$ values ('private.anamneses', 1::bigint), ('private.treinos', 1), ('private.alunos', 1), ('private.idempotency_keys', 2) $$,
+  'an erasure deletes the student after what refers to it, and the kept responses of all these rows'
 );
 select is(
   pg_temp.counts('e0000000-0000-4000-8000-000000000001'),
-  ' academias 1 alunos 1 anamnese_secoes 1 anamneses 1 api_keys 1 idempotency_keys 1 personais 1 treinos 1',
+  ' academias 1 alunos 1 anamnese_secoes 1 anamneses 1 api_keys 1 idempotency_keys 2 personais 1 treinos 1',
   'the tenant keeps everything else'
 );
 select is(
   pg_temp.counts('e0000000-0000-4000-8000-000000000002'),
-  ' academias 1 alunos 2 anamnese_secoes 1 anamneses 2 api_keys 1 idempotency_keys 2 personais 1 treinos 2',
+  ' academias 1 alunos 2 anamnese_secoes 1 anamneses 2 api_keys 1 idempotency_keys 4 personais 1 treinos 2',
   'another tenant keeps a student of the same id'
 );
 select throws_ok(
@@ -174,7 +176,7 @@ select is_empty(
 );
 select is(
   (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d where d.name <> 'private.changes'),
-  12::numeric,
+  13::numeric,
   'a tenant is deleted with all its rows'
 );
 select is(
