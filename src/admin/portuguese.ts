@@ -477,6 +477,13 @@ export const FOREIGN: Readonly<Record<string, string>> = {
     'os limites são per_minute, burst, per_day e per_month, de 1 a 999999999999, e não {0}',
   'a burst needs a limit per minute': 'burst precisa de um limite por minuto',
   'the tenant has no student {0}': 'o tenant não tem o aluno {0}',
+  'rows of others in {0} refer by {1} to those of student {2}':
+    'linhas de outros em {0} referem-se, por {1}, às do aluno {2}',
+  'Change or delete these rows first, or let the column take null.':
+    'Antes mude ou exclua essas linhas, ou permita nulo na coluna.',
+  'student {0} of tenant {1} cannot be erased: {2}': 'o aluno {0} do tenant {1} não pode ser apagado: {2}',
+  'Nothing of the list was erased. Change what keeps the student, and repeat the list.':
+    'Nada da lista foi apagado. Mude o que retém o aluno, e repita a lista.',
   'must satisfy {0}': 'Não satisfaz {0}',
   'must not be that of another record': 'Já é de outro registro',
 };

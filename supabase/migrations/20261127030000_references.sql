@@ -1,5 +1,8 @@
+-- Rows that refer to others, and copies of them.
+--
 -- The responses that an erasure deletes are those of all its rows. A creation of another table was repeated from a kept response,
--- with the data of a student who had been erased.
+-- with the data of a student who had been erased. Rows of others that refer to one in the same table end that reference, which kept
+-- the student from being erased.
 
 create or replace function private.student_data(p_tenant_id uuid, p_aluno_id uuid)
 returns jsonb
@@ -56,6 +59,9 @@ declare
   v_table record;
   v_ids text[];
   v_all_ids text[] := array[]::text[];
+  v_reference record;
+  v_others text;
+  v_is_kept boolean;
 begin
   perform private.require_student(p_tenant_id, p_aluno_id);
   insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, p_aluno_id, v_now) on conflict do nothing;
@@ -68,6 +74,38 @@ begin
       v_table.name, v_table.condition
     ) into v_ids using p_tenant_id, p_aluno_id;
     v_all_ids := v_all_ids || v_ids;
+    for v_reference in
+      select string_agg(o.attname, ', ' order by n.place) as names,
+             string_agg(format('r.%I', o.attname), ', ' order by n.place) as own,
+             string_agg(format('r.%I', t.attname), ', ' order by n.place) as referred,
+             string_agg(format('%I = null', o.attname), ', ' order by n.place) filter (where not o.attnotnull) as cleared
+        from pg_constraint k
+       cross join unnest(k.conkey, k.confkey) with ordinality n (own, referred, place)
+        join pg_attribute o on o.attrelid = k.conrelid and o.attnum = n.own and o.attname <> 'tenant_id'
+        join pg_attribute t on t.attrelid = k.confrelid and t.attnum = n.referred
+       where k.contype = 'f' and k.conrelid = v_table.name and k.confrelid = v_table.name
+         -- Postgres does what the others say.
+         and k.confdeltype in ('a', 'r')
+       group by k.oid
+    loop
+      v_others := format(
+        'r.tenant_id = $1 and (%2$s) is not true and (%3$s) in (select %4$s from %1$s r where r.tenant_id = $1 and (%2$s))',
+        v_table.name, v_table.condition, v_reference.own, v_reference.referred
+      );
+      if v_reference.cleared is not null then
+        execute format('update %s r set %s where %s', v_table.name, v_reference.cleared, v_others)
+          using p_tenant_id, p_aluno_id;
+      else
+        execute format('select exists (select from %s r where %s)', v_table.name, v_others)
+          into v_is_kept using p_tenant_id, p_aluno_id;
+        if v_is_kept then
+          raise exception using
+            errcode = 'object_not_in_prerequisite_state',
+            message = format('rows of others in %s refer by %s to those of student %s', v_table.name, v_reference.names, p_aluno_id),
+            hint = 'Change or delete these rows first, or let the column take null.';
+        end if;
+      end if;
+    end loop;
     execute format('delete from %s r where r.tenant_id = $1 and (%s)', v_table.name, v_table.condition)
       using p_tenant_id, p_aluno_id;
     get diagnostics deleted = row_count;
@@ -90,5 +128,42 @@ begin
   get diagnostics deleted = row_count;
   name := 'private.idempotency_keys';
   return next;
+end;
+$$;
+
+create or replace function private.repeat_erasures(p_erasures jsonb)
+returns setof private.erasures
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_erasure private.erasures;
+begin
+  for v_erasure in select e.* from jsonb_populate_recordset(null::private.erasures, p_erasures) e loop
+    -- Also where nothing came back: the next list has to be as long as this one.
+    insert into private.erasures (tenant, student, erased_at)
+    values (v_erasure.tenant, v_erasure.student, v_erasure.erased_at)
+    on conflict do nothing;
+    if v_erasure.student is null then
+      continue when not exists (select from private.tenants t where t.id = v_erasure.tenant);
+      perform private.delete_tenant(v_erasure.tenant);
+    else
+      continue when not exists (
+        select from private.alunos a where a.tenant_id = v_erasure.tenant and a.id = v_erasure.student
+      );
+      begin
+        perform private.erase_student(v_erasure.tenant, v_erasure.student);
+      exception
+        when integrity_constraint_violation then
+          -- The message of Postgres does not say whose erasure it is.
+          raise exception using
+            errcode = 'object_not_in_prerequisite_state',
+            message = format('student %s of tenant %s cannot be erased: %s', v_erasure.student, v_erasure.tenant, sqlerrm),
+            hint = 'Nothing of the list was erased. Change what keeps the student, and repeat the list.';
+      end;
+    end if;
+    return next v_erasure;
+  end loop;
 end;
 $$;

@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(20);
+select plan(24);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -174,9 +174,65 @@ select is_empty(
       where c.resource = 'fichas' and c.kind = 'criado' and c.records @> array['e3000000-0000-4000-8000-000000000001'] $$,
   'and its changes forget the id'
 );
+-- Rows of others that refer to those of a student, in the same table.
+create table private.indicacoes (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  aluno_id uuid not null,
+  indicada_por uuid,
+  primary key (tenant_id, id),
+  foreign key (tenant_id, indicada_por) references private.indicacoes (tenant_id, id) deferrable initially deferred
+);
+select private.isolate('private.indicacoes');
+alter table private.indicacoes add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
+insert into private.alunos (tenant_id, id, nome, email)
+select 'e0000000-0000-4000-8000-000000000002', ('e3000000-0000-4000-8000-00000000001' || n)::uuid, 'Rui', 'r@um.example'
+  from generate_series(1, 2) n;
+insert into private.indicacoes (tenant_id, id, aluno_id, indicada_por)
+select a.tenant_id, a.id, a.id, n.id::uuid
+  from private.alunos a
+  cross join (values ('e3000000-0000-4000-8000-000000000011')) n (id)
+ where a.email = 'r@um.example';
+set constraints all immediate;
+set constraints all deferred;
+savepoint before_erasure;
+select private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000011');
+set constraints all immediate;
+select results_eq(
+  $$ select id, indicada_por from private.indicacoes where tenant_id = 'e0000000-0000-4000-8000-000000000002' $$,
+  $$ values ('e3000000-0000-4000-8000-000000000012'::uuid, null::uuid) $$,
+  'a row of another that refers to an erased row of its table stays, without the reference'
+);
+rollback to before_erasure;
+alter table private.indicacoes alter column indicada_por set not null;
+select throws_ok(
+  $$ select private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000011') $$,
+  '55000', 'rows of others in private.indicacoes refer by indicada_por to those of student e3000000-0000-4000-8000-000000000011',
+  'unless the column takes no null'
+);
+select lives_ok(
+  $$ select private.erase_student('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000012') $$,
+  'which is nothing to a student to whose rows no others refer'
+);
+-- A table that is none of a tenant's keeps the student.
+create table private.recados (
+  tenant_id uuid,
+  aluno_id uuid,
+  foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)
+);
+insert into private.recados
+values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000011');
+select throws_ok(
+  $$ select private.repeat_erasures(jsonb_build_array(
+       jsonb_build_object('tenant', 'e0000000-0000-4000-8000-000000000002', 'student', 'e3000000-0000-4000-8000-000000000011',
+                          'erased_at', now()))) $$,
+  '55000', 'student e3000000-0000-4000-8000-000000000011 of tenant e0000000-0000-4000-8000-000000000002 cannot be erased: update or delete on table "alunos" violates foreign key constraint "recados_tenant_id_aluno_id_fkey" on table "recados"',
+  'a list that is repeated says which student cannot be erased'
+);
+drop table private.recados;
 select is(
   (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d where d.name <> 'private.changes'),
-  13::numeric,
+  15::numeric,
   'a tenant is deleted with all its rows'
 );
 select is(
